@@ -1,0 +1,29 @@
+# Each target sets up what it needs in .venv; all you need is make and Python 3.11 or newer.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test check bench clean
+
+.venv/ready: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Lagotto needs Python 3.11 or newer; try: make PYTHON=python3.11")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: .venv/ready  ## read, chunk and embed this project's own documents, and ask them a question
+	$(BIN)/python examples/documents_in.py
+
+check: .venv/ready  ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: check  ## everything that must hold
+	$(BIN)/python -m pytest -n 2
+
+bench: .venv/ready  ## speed; figures in docs/benchmarks.md come from here
+	$(BIN)/python benchmarks/chunk.py
+	$(BIN)/python benchmarks/embed.py
+
+clean:
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,273 @@
+"""The records: a Document is a source, a Chunk is a span of it, an Embedding is a chunk's vector.
+
+Only the document is given by the user; chunks and embeddings are derived from it and can be made
+again. Hence their ids are hashes of what they are derived from: the same text, chunker and span
+always give the same chunk id, on any machine and in any store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Annotated, Any, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
+
+from lagotto.errors import ModelMismatchError
+
+DEFAULT_COLLECTION = "default"
+
+JsonScalar = str | int | float | bool | None
+"""What a metadata leaf can be; dates become ISO strings."""
+
+
+class Record(BaseModel):
+    """Frozen, and strict about its fields: what crosses the public boundary is one of these."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Span(NamedTuple):
+    """Characters `start` to `end` (exclusive) of a document's text."""
+
+    start: int
+    end: int
+
+
+class Region(Record):
+    """Part of a document's text that means something; `start` and `end` as in `Span`."""
+
+    start: int
+    end: int
+
+
+class Page(Region):
+    """A page of a paged document; `number` counts from 1, `label` is what is printed on it."""
+
+    number: int = Field(ge=1)
+    label: str | None = None
+
+
+class Heading(Region):
+    """A section: its title, its depth (1 is the top), and all the text that belongs to it.
+
+    The tree is in the spans: a subsection lies inside its parent's span.
+    """
+
+    level: int = Field(ge=1)
+    title: str
+
+
+BlockKind = Literal["table", "list", "code"]
+
+
+class Block(Region):
+    """A table, list or piece of code; `parts` are a table's rows or a list's items."""
+
+    kind: BlockKind
+    parts: tuple[Span, ...] = ()
+
+
+def storable(text: str) -> str:
+    """`text` with NULs and lone surrogates, which no database takes, replaced by U+FFFD.
+
+    The length stays the same, so offsets into the original stay right.
+    """
+    if "\0" not in text and text.isascii():
+        return text
+    text = text.replace("\0", "\ufffd")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in text)
+    return text
+
+
+def iso(moment: date) -> str:
+    """A date as `YYYY-MM-DD`, a datetime as UTC with microseconds: text that sorts by time."""
+    if not isinstance(moment, datetime):
+        return moment.isoformat()
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return aware.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def json_value(value: Any, path: str = "metadata") -> Any:
+    """`value` as plain JSON, or a ValueError that names the place where it isn't."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, int):
+        if not -(2**63) <= value < 2**63:
+            raise ValueError(f"{path} is {value}: integers must fit in 64 bits; store it as text")
+        return int(value)
+    if isinstance(value, float):
+        if value != value or value in (float("inf"), float("-inf")):
+            raise ValueError(f"{path} is {value}: JSON has no such number; leave it out")
+        return float(value)
+    if isinstance(value, date):
+        return iso(value)
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise ValueError(f"{path} has the key {key!r}: keys must be strings")
+        return {storable(key): json_value(item, f"{path}.{key}") for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        items = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
+        return [json_value(item, f"{path}[{index}]") for index, item in enumerate(items)]
+    raise ValueError(
+        f"{path} is a {type(value).__name__}: metadata holds text, numbers, booleans, dates, "
+        "lists and dicts; convert it first"
+    )
+
+
+def _utc(moment: datetime) -> datetime:
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return aware.astimezone(UTC)
+
+
+Text = Annotated[str, AfterValidator(storable)]
+Metadata = Annotated[dict[str, Any], BeforeValidator(json_value)]
+Moment = Annotated[datetime, AfterValidator(_utc)]
+
+
+def digest(*parts: object) -> str:
+    """A short stable hash (128 bits, hex) of `parts`, unambiguous about where each one ends."""
+    canonical = json.dumps(parts, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(canonical.encode(), digest_size=16).hexdigest()
+
+
+class Document(Record):
+    """A source: the text as the user gave it, with its structure as spans of that text.
+
+    `id` is unique within its collection. Left out, it is a hash of the source (so that reading a
+    changed file again gives the same document), or of the content where there is no source.
+    `content_hash` covers whatever chunks and vectors are derived from: title, text, structure.
+    """
+
+    collection: str = Field(default=DEFAULT_COLLECTION, min_length=1)
+    kind: str = "text"
+    source: Text = ""
+    source_ref: Text | None = None
+    title: Text | None = None
+    summary: Text | None = None
+    language: str | None = None
+    metadata: Metadata = Field(default_factory=dict)
+    text: Text
+    pages: tuple[Page, ...] = ()
+    headings: tuple[Heading, ...] = ()
+    blocks: tuple[Block, ...] = ()
+    created_at: Moment | None = None
+    updated_at: Moment | None = None
+    content_hash: str = Field(default_factory=lambda fields: _content_hash(fields))
+    id: Text = Field(default_factory=lambda fields: _document_id(fields), min_length=1)
+
+    @field_validator("pages", "headings", "blocks")
+    @classmethod
+    def _in_order(cls, spans: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(sorted(spans, key=lambda span: (span.start, -span.end)))
+
+    @model_validator(mode="after")
+    def _inside_the_text(self) -> Self:
+        regions: tuple[Region, ...] = (*self.pages, *self.headings, *self.blocks)
+        for region in regions:
+            if not 0 <= region.start <= region.end <= len(self.text):
+                raise ValueError(
+                    f"{type(region).__name__.lower()} {region.start}-{region.end} lies outside the "
+                    f"text, which has {len(self.text)} characters"
+                )
+        return self
+
+
+def _content_hash(fields: Mapping[str, Any]) -> str:
+    structure = [
+        [item.model_dump(mode="json") for item in fields.get(name, ())]
+        for name in ("pages", "headings", "blocks")
+    ]
+    return digest(fields.get("title"), fields.get("text"), structure)
+
+
+def _document_id(fields: Mapping[str, Any]) -> str:
+    source = fields.get("source")
+    if source:
+        return digest("source", source, fields.get("source_ref"))
+    return digest("content", fields.get("content_hash"))
+
+
+ChunkLevel = Literal["flat", "parent", "child"]
+ElementKind = Literal["paragraph", "table", "list", "code"]
+
+
+class Chunk(Record):
+    """A span of a document: `document.text[chunk.start:chunk.end] == chunk.text`, always.
+
+    `ordinal` counts from 0 within the chunk's level. `pages` is the first and the last page it
+    touches, `heading_path` the titles above its first character. A chunk inside a table or list
+    says which rows or items it holds, counted from 1, both ends included.
+    """
+
+    id: str
+    collection: str
+    document_id: str
+    chunker_id: str
+    level: ChunkLevel = "flat"
+    parent_id: str | None = None
+    ordinal: int = Field(ge=0)
+    start: int = Field(ge=0)
+    end: int
+    text: str
+    token_count: int = Field(ge=0)
+    pages: tuple[int, int] | None = None
+    heading_path: tuple[str, ...] = ()
+    element: ElementKind = "paragraph"
+    row_range: tuple[int, int] | None = None
+    item_range: tuple[int, int] | None = None
+
+
+def chunk_id(document: Document, chunker_id: str, level: ChunkLevel, span: Span) -> str:
+    """The id of a span: the same for the same document, content, chunker, level and offsets."""
+    return digest(document.collection, document.id, document.content_hash, chunker_id, level, *span)
+
+
+Vector = NDArray[np.float32]
+Vectors = NDArray[np.float32]
+"""One row per text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Embedding:
+    """A chunk's vector under one model; a chunk may have several, one per model."""
+
+    chunk_id: str
+    model_id: str
+    vector: Vector
+
+    def cosine(self, other: Embedding) -> float:
+        """Cosine with another vector of the same model; ModelMismatchError if it is not."""
+        same_model((self, other))
+        norms = float(np.linalg.norm(self.vector) * np.linalg.norm(other.vector))
+        return float(self.vector @ other.vector) / norms if norms else 0.0
+
+
+def same_model(embeddings: Iterable[Embedding]) -> None:
+    """Raise ModelMismatchError unless all are of one model and one dimension."""
+    kinds = {(item.model_id, item.vector.shape) for item in embeddings}
+    if len(kinds) > 1:
+        found = ", ".join(sorted(f"{model} {shape}" for model, shape in kinds))
+        raise ModelMismatchError(
+            f"vectors of different models can't be compared or stored together: {found}; "
+            "embed all texts with one model"
+        )

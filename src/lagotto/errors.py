@@ -1,0 +1,97 @@
+"""Every error that Lagotto raises on purpose.
+
+    LagottoError
+    ├── ConfigError                 a setting is wrong, unknown or impossible
+    │   ├── FilterError             a filter that can't be parsed or never make sense
+    │   └── UnknownNameError        no chunker, embedder or reader of that name
+    ├── ReadError                   a source can't be turned into a document
+    │   ├── UnsupportedFormatError  no reader knows this kind of file
+    │   ├── EmptySourceError        there is no text in it
+    │   ├── EncryptedSourceError    it needs a password
+    │   ├── CorruptSourceError      it is damaged, or not what its name says
+    │   └── SourceTooLargeError     it is larger than the limit
+    └── EmbeddingError              texts can't be turned into vectors
+        ├── WeightsError            model files are missing, or not the files they should be
+        ├── ModelMismatchError      vectors of another model or dimension
+        └── EmbeddingServiceError   the remote service failed or answered nonsense
+
+A message says what was wrong and what to do. `exit_code` is what the command line ends with.
+"""
+
+from __future__ import annotations
+
+
+class LagottoError(Exception):
+    """Root of the tree: catch this to catch whatever Lagotto raises on purpose."""
+
+    exit_code = 1
+
+
+class ConfigError(LagottoError, ValueError):
+    """A setting is wrong, unknown or impossible."""
+
+    exit_code = 2
+
+
+class FilterError(ConfigError):
+    """A filter that can't be parsed, or compares what can't be compared."""
+
+
+class UnknownNameError(ConfigError):
+    """No chunker, embedder or reader is registered under that name."""
+
+
+class ReadError(LagottoError):
+    """A source can't be turned into a document; `source` says which, `reason` why."""
+
+    exit_code = 3
+
+    def __init__(self, source: str, reason: str) -> None:
+        super().__init__(f"{source}: {reason}")
+        self.source = source
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[ReadError], tuple[str, str]]:
+        return type(self), (self.source, self.reason)
+
+
+class UnsupportedFormatError(ReadError):
+    """No reader knows this kind of file."""
+
+
+class EmptySourceError(ReadError):
+    """There is no text in it."""
+
+
+class EncryptedSourceError(ReadError):
+    """It needs a password."""
+
+
+class CorruptSourceError(ReadError):
+    """It is damaged, or not what its name says."""
+
+
+class SourceTooLargeError(ReadError):
+    """It is larger than the limit."""
+
+
+class EmbeddingError(LagottoError):
+    """Texts can't be turned into vectors."""
+
+    exit_code = 4
+
+
+class WeightsError(EmbeddingError):
+    """Model files are missing, or are not the files they should be."""
+
+
+class ModelMismatchError(EmbeddingError):
+    """Vectors of another model or dimension; they must never be compared or stored together."""
+
+
+class EmbeddingServiceError(EmbeddingError):
+    """The remote service failed or answered nonsense; `status` is its HTTP status, if any."""
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
