@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +71,7 @@ class Heading(Region):
     title: str
 
 
+AnyRegion = TypeVar("AnyRegion", bound=Region)
 BlockKind = Literal["table", "list", "code"]
 
 
@@ -100,8 +101,17 @@ def iso(moment: date) -> str:
     """A date as `YYYY-MM-DD`, a datetime as UTC with microseconds: text that sorts by time."""
     if not isinstance(moment, datetime):
         return moment.isoformat()
+    naive = in_utc(moment).replace(tzinfo=None)
+    return naive.isoformat(timespec="microseconds") + "Z"
+
+
+def in_utc(moment: datetime) -> datetime:
+    """`moment` in UTC; one without a zone is taken for UTC. ValueError outside years 1 to 9999."""
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return aware.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    try:
+        return aware.astimezone(UTC)
+    except OverflowError as exc:
+        raise ValueError(f"{moment} is before year 1 or after year 9999 in UTC") from exc
 
 
 def json_value(value: Any, path: str = "metadata") -> Any:
@@ -134,14 +144,9 @@ def json_value(value: Any, path: str = "metadata") -> Any:
     )
 
 
-def _utc(moment: datetime) -> datetime:
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return aware.astimezone(UTC)
-
-
 Text = Annotated[str, AfterValidator(storable)]
 Metadata = Annotated[dict[str, Any], BeforeValidator(json_value)]
-Moment = Annotated[datetime, AfterValidator(_utc)]
+Moment = Annotated[datetime, AfterValidator(in_utc)]
 
 
 def digest(*parts: object) -> str:
@@ -158,13 +163,13 @@ class Document(Record):
     `content_hash` covers whatever chunks and vectors are derived from: title, text, structure.
     """
 
-    collection: str = Field(default=DEFAULT_COLLECTION, min_length=1)
-    kind: str = "text"
+    collection: Text = Field(default=DEFAULT_COLLECTION, min_length=1)
+    kind: Text = "text"
     source: Text = ""
     source_ref: Text | None = None
     title: Text | None = None
     summary: Text | None = None
-    language: str | None = None
+    language: Text | None = None
     metadata: Metadata = Field(default_factory=dict)
     text: Text
     pages: tuple[Page, ...] = ()
@@ -172,13 +177,18 @@ class Document(Record):
     blocks: tuple[Block, ...] = ()
     created_at: Moment | None = None
     updated_at: Moment | None = None
-    content_hash: str = Field(default_factory=lambda fields: _content_hash(fields))
+    content_hash: Text = Field(default_factory=lambda fields: _content_hash(fields))
     id: Text = Field(default_factory=lambda fields: _document_id(fields), min_length=1)
 
-    @field_validator("pages", "headings", "blocks")
+    @field_validator("pages")
     @classmethod
-    def _in_order(cls, spans: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(sorted(spans, key=lambda span: (span.start, -span.end)))
+    def _by_number(cls, pages: tuple[Page, ...]) -> tuple[Page, ...]:
+        return tuple(sorted(pages, key=lambda page: page.number))
+
+    @field_validator("headings", "blocks")
+    @classmethod
+    def _outer_first(cls, regions: tuple[AnyRegion, ...]) -> tuple[AnyRegion, ...]:
+        return tuple(sorted(regions, key=lambda region: (region.start, -region.end)))
 
     @model_validator(mode="after")
     def _inside_the_text(self) -> Self:

@@ -1,0 +1,113 @@
+"""Does a document or chunk match? The plain answer that every store must agree with."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from lagotto.documents import Chunk, Document, JsonScalar, iso
+from lagotto.filters.algebra import (
+    And,
+    Condition,
+    Contains,
+    Eq,
+    Exists,
+    Filter,
+    Gt,
+    Gte,
+    In,
+    Lt,
+    Lte,
+    Ne,
+    Not,
+    NotIn,
+    Or,
+)
+from lagotto.filters.fields import FieldRef
+from lagotto.filters.operands import kind_of
+
+
+def matches(root: Filter, document: Document, chunk: Chunk | None = None) -> bool:
+    """Whether `document`, or a chunk of it, meets the filter; they differ only in `page`."""
+    match root:
+        case And(filters):
+            return all(matches(part, document, chunk) for part in filters)
+        case Or(filters):
+            return any(matches(part, document, chunk) for part in filters)
+        case Not(inner):
+            return not matches(inner, document, chunk)
+        case Condition(field):
+            return _holds(root, _value(field, document, chunk))
+    raise TypeError(f"not a filter: {root!r}")
+
+
+def _holds(condition: Condition, value: object) -> bool:
+    match condition:
+        case Exists():
+            return value is not None
+        case Eq(_, wanted):
+            return _equals(value, wanted)
+        case Ne(_, wanted):
+            return not _equals(value, wanted)
+        case In(_, choices):
+            return any(_equals(value, wanted) for wanted in choices)
+        case NotIn(_, choices):
+            return not any(_equals(value, wanted) for wanted in choices)
+        case Contains(_, wanted):
+            return _contains(value, wanted)
+        case Gt(_, wanted):
+            return _compares(operator.gt, value, wanted)
+        case Gte(_, wanted):
+            return _compares(operator.ge, value, wanted)
+        case Lt(_, wanted):
+            return _compares(operator.lt, value, wanted)
+        case Lte(_, wanted):
+            return _compares(operator.le, value, wanted)
+    raise TypeError(f"not a condition: {condition!r}")
+
+
+def _equals(value: object, wanted: JsonScalar) -> bool:
+    if wanted is None:
+        return value is None
+    return _compares(operator.eq, value, wanted)
+
+
+def _contains(value: object, wanted: JsonScalar) -> bool:
+    if isinstance(value, str):
+        return isinstance(wanted, str) and wanted in value
+    return isinstance(value, list) and _equals(value, wanted)
+
+
+def _compares(comparison: Callable[[Any, Any], bool], value: object, wanted: JsonScalar) -> bool:
+    items = value if isinstance(value, list) else [value]
+    kind = kind_of(wanted)
+    return any(kind_of(item) == kind and comparison(item, wanted) for item in items)
+
+
+def _value(field: FieldRef, document: Document, chunk: Chunk | None) -> object:
+    if field.path is not None:
+        return _inside(document.metadata, field.path)
+    if field.name == "page":
+        return _pages(document, chunk) or None
+    if field.name == "document_id":
+        return document.id
+    value = getattr(document, field.name)
+    return value if field.type != "time" or value is None else iso(value)
+
+
+def _inside(value: object, path: tuple[str, ...]) -> object:
+    for key in path:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(key)
+    return value
+
+
+def _pages(document: Document, chunk: Chunk | None) -> list[int]:
+    if chunk is None:
+        return [page.number for page in document.pages]
+    if chunk.pages is None:
+        return []
+    first, last = chunk.pages
+    return list(range(first, last + 1))

@@ -1,0 +1,82 @@
+"""What a filter can ask about: the document's own fields, and paths into its metadata.
+
+A reserved name means the field of the document or chunk. Any other name is a path of metadata
+keys joined by dots; a backslash before a dot or backslash makes it part of the key. The prefix
+`metadata.` is optional, and reaches a key that has the name of a reserved field.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+from lagotto.documents import storable
+from lagotto.errors import FilterError
+
+FieldType = Literal["text", "number", "time", "any"]
+
+RESERVED: Mapping[str, FieldType] = MappingProxyType(
+    {
+        "document_id": "text",
+        "collection": "text",
+        "kind": "text",
+        "source": "text",
+        "source_ref": "text",
+        "title": "text",
+        "summary": "text",
+        "language": "text",
+        "content_hash": "text",
+        "page": "number",
+        "created_at": "time",
+        "updated_at": "time",
+    }
+)
+"""The document's own fields, and what they hold; `page` holds several numbers."""
+
+_PREFIX = "metadata"
+_SEGMENTS = re.compile(r"(?:[^.\\]|\\[.\\])+(?:\.(?:[^.\\]|\\[.\\])+)*")
+_SEGMENT = re.compile(r"(?:[^.\\]|\\[.\\])+")
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRef:
+    """A field: its one canonical name, its metadata path (None if reserved), what it holds."""
+
+    name: str
+    path: tuple[str, ...] | None
+    type: FieldType
+
+
+def field_ref(name: str) -> FieldRef:
+    """The field that `name` means; two spellings of one field give equal references."""
+    if not isinstance(name, str):
+        raise FilterError(f"a field name must be text, not {name!r}")
+    name = storable(str.__str__(name))  # of an enum member too, its text
+    if name in RESERVED:
+        return FieldRef(name, None, RESERVED[name])
+    path = _split(name)
+    if path[0] == _PREFIX and len(path) > 1:
+        path = path[1:]
+    return FieldRef(_join(path), path, "any")
+
+
+def _split(name: str) -> tuple[str, ...]:
+    if not _SEGMENTS.fullmatch(name):
+        raise FilterError(
+            f"{name!r} is not a field name: write keys joined by single dots, such as "
+            r"author.name, with \. for a dot and \\ for a backslash inside a key"
+        )
+    segments = _SEGMENT.findall(name)
+    return tuple(re.sub(r"\\(.)", r"\1", segment) for segment in segments)
+
+
+def _join(path: tuple[str, ...]) -> str:
+    name = ".".join(re.sub(r"([.\\])", r"\\\1", key) for key in path)
+    nested_in_prefix = path[0] == _PREFIX and len(path) > 1
+    # A leading $ would be taken for an operator in the JSON form.
+    if name in RESERVED or nested_in_prefix or name.startswith("$"):
+        return f"{_PREFIX}.{name}"
+    return name
