@@ -1,0 +1,139 @@
+"""Where a document can be cut: between sections, paragraphs, rows, lines, sentences, words.
+
+A boundary is the offset at which the next unit starts, so white space stays with what it follows,
+while indentation stays with its line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagotto.documents import Block, Document, Span
+
+Offsets = NDArray[np.int64]
+BoundaryKind = Literal["section", "definition", "paragraph", "part", "line", "sentence", "word"]
+
+_SPACES = np.array([code for code in range(0x3001) if chr(code).isspace()], np.uint32)
+_NEWLINE = ord("\n")
+
+
+class Boundaries:
+    """The boundaries of one document, each kind computed when first asked for, ascending."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+
+    def of(self, kind: BoundaryKind) -> Offsets:
+        """All boundaries of one kind."""
+        found: Offsets = getattr(self, f"_{kind}")
+        return found
+
+    def within_part(self, offsets: Offsets) -> NDArray[np.bool_]:
+        """Which of `offsets` would cut a table's row or a list's item in two."""
+        starts, ends = self._part_starts, self._part_ends
+        if not len(starts):
+            return np.zeros(len(offsets), np.bool_)
+        before = np.searchsorted(starts, offsets) - 1
+        inside: NDArray[np.bool_] = (before >= 0) & (offsets < ends[before])
+        return inside
+
+    @cached_property
+    def _section(self) -> Offsets:
+        """The edges of sections, tables, lists; not those of pages, which cut sentences in two."""
+        regions = (*self._document.headings, *outermost(self._document.blocks))
+        return _offsets(edge for region in regions for edge in (region.start, region.end))
+
+    @cached_property
+    def _definition(self) -> Offsets:
+        """Lines of code that start at the margin behind a blank line: most likely definitions."""
+        codes = self._codes
+        paragraphs = self._paragraph
+        margin = paragraphs[paragraphs < len(codes)]
+        margin = margin[~np.isin(codes[margin], _SPACES)]
+        headings = _offsets(heading.start for heading in self._document.headings)
+        return np.union1d(margin, headings)
+
+    @cached_property
+    def _part(self) -> Offsets:
+        return np.union1d(self._part_starts, self._part_ends)
+
+    @cached_property
+    def _paragraph(self) -> Offsets:
+        return np.unique(self._line_starts[self._newlines >= 2])
+
+    @cached_property
+    def _line(self) -> Offsets:
+        return np.unique(self._line_starts[self._newlines >= 1])
+
+    @cached_property
+    def _word(self) -> Offsets:
+        return np.unique(self._line_starts)
+
+    @cached_property
+    def _sentence(self) -> Offsets:
+        from sentencex import get_sentence_boundaries
+
+        language = self._document.language or "en"
+        sentences = get_sentence_boundaries(language, self._document.text)
+        return _offsets(sentence["start_index"] for sentence in sentences)
+
+    @cached_property
+    def _codes(self) -> NDArray[np.uint32]:
+        return np.frombuffer(self._document.text.encode("utf-32-le"), np.uint32)
+
+    @cached_property
+    def _gaps(self) -> tuple[Offsets, Offsets]:
+        """Where each run of white space starts, and where the text goes on behind it."""
+        space = np.isin(self._codes, _SPACES)
+        padded = np.concatenate(([False], space, [False]))
+        edges = np.flatnonzero(padded[1:] != padded[:-1]).astype(np.int64)
+        return edges[::2], edges[1::2]
+
+    @cached_property
+    def _newlines(self) -> Offsets:
+        """How many line ends each run of white space holds."""
+        total = np.concatenate(([0], np.cumsum(self._codes == _NEWLINE)))
+        starts, ends = self._gaps
+        count: Offsets = total[ends] - total[starts]
+        return count
+
+    @cached_property
+    def _line_starts(self) -> Offsets:
+        """The boundary in each run of white space: behind its last line end, else at its end."""
+        _, ends = self._gaps
+        lines = np.flatnonzero(self._codes == _NEWLINE).astype(np.int64)
+        if not len(lines):
+            return ends
+        last = lines[np.maximum(np.searchsorted(lines, ends) - 1, 0)] + 1
+        return np.where(self._newlines > 0, last, ends)
+
+    @cached_property
+    def _part_starts(self) -> Offsets:
+        return np.array([part.start for part in self._parts], np.int64)
+
+    @cached_property
+    def _part_ends(self) -> Offsets:
+        return np.array([part.end for part in self._parts], np.int64)
+
+    @cached_property
+    def _parts(self) -> list[Span]:
+        parts = [part for block in outermost(self._document.blocks) for part in block.parts]
+        return sorted(part for part in parts if part.start < part.end)
+
+
+def outermost(blocks: Iterable[Block]) -> list[Block]:
+    """The blocks that lie in no other block, in order; `blocks` are sorted as Document does."""
+    kept: list[Block] = []
+    for block in blocks:
+        if not kept or block.start >= kept[-1].end:
+            kept.append(block)
+    return kept
+
+
+def _offsets(values: Iterable[int]) -> Offsets:
+    return np.unique(np.fromiter(values, np.int64))

@@ -1,0 +1,11 @@
+"""`recursive:SIZE/OVERLAP`: cut at the coarsest boundary that fits. The default."""
+
+from __future__ import annotations
+
+from lagotto.chunkers.spans import SpanChunker
+from lagotto.tokens import Tokenizer
+
+
+def recursive(parameters: str, tokenizer: Tokenizer) -> SpanChunker:
+    """Sections before paragraphs before lines before sentences before words."""
+    return SpanChunker("recursive", parameters, tokenizer, defaults=(256, 32))

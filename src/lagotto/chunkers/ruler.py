@@ -1,0 +1,72 @@
+"""Measuring a text in tokens: one pass over the text, then any distance by binary search."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagotto.tokens import Tokenizer
+
+CHARACTERS_PER_TOKEN = 16
+"""No chunk is longer than its size in tokens times this, whatever the tokenizer says.
+
+White space has no tokens, and to WordPiece a megabyte without a blank is one unknown word.
+Natural text has 2 to 7 characters per token, so it never meets this limit.
+"""
+
+_PIECE = 4096
+_BATCH = 256
+
+
+class TokenRuler:
+    """Token positions of one text; distances are exact between words, near enough within one."""
+
+    def __init__(self, text: str, tokenizer: Tokenizer) -> None:
+        self._length = len(text)
+        self._starts = _token_starts(text, tokenizer)
+
+    def forward(self, start: int, tokens: int) -> int:
+        """The furthest end such that `start` to end holds at most `tokens` tokens."""
+        index = int(np.searchsorted(self._starts, start)) + tokens
+        end = int(self._starts[index]) if index < len(self._starts) else self._length
+        return min(end, start + tokens * CHARACTERS_PER_TOKEN)
+
+    def backward(self, end: int, tokens: int) -> int:
+        """The earliest start such that start to `end` holds at most `tokens` tokens."""
+        index = int(np.searchsorted(self._starts, end)) - tokens
+        start = int(self._starts[index]) if index > 0 and tokens else 0 if tokens else end
+        return max(start, end - tokens * CHARACTERS_PER_TOKEN)
+
+
+def _token_starts(text: str, tokenizer: Tokenizer) -> NDArray[np.int64]:
+    found: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
+    batch: list[str] = []
+    offset = 0
+
+    def flush() -> None:
+        nonlocal offset
+        for piece, starts in zip(batch, tokenizer.starts(batch), strict=True):
+            found.append(starts + offset)
+            offset += len(piece)
+        batch.clear()
+
+    for piece in _pieces(text):
+        batch.append(piece)
+        if len(batch) == _BATCH:
+            flush()
+    flush()
+    return np.concatenate(found)
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """The text in pieces cut at white space: tokenizers are far quicker on many short strings."""
+    space = re.compile(r"\s")
+    start = 0
+    while start < len(text):
+        after = space.search(text, start + _PIECE, start + 2 * _PIECE)
+        end = after.start() if after else start + 2 * _PIECE
+        yield text[start:end]
+        start = end

@@ -1,0 +1,17 @@
+"""`sentence:SIZE/OVERLAP`: as many whole sentences as fit."""
+
+from __future__ import annotations
+
+from lagotto.chunkers.spans import SpanChunker
+from lagotto.tokens import Tokenizer
+
+
+def sentence(parameters: str, tokenizer: Tokenizer) -> SpanChunker:
+    """Fills chunks with sentences, whatever the paragraphs; rows and items count as sentences."""
+    return SpanChunker(
+        "sentence",
+        parameters,
+        tokenizer,
+        defaults=(256, 32),
+        ranks=("sentence", "part", "word"),
+    )

@@ -1,0 +1,137 @@
+"""SpanChunker: a chunker described by where it must cut and where it would rather cut."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from lagotto.chunkers.base import parse_sizes
+from lagotto.chunkers.boundaries import Boundaries, BoundaryKind
+from lagotto.chunkers.plan import Cuts, plan
+from lagotto.chunkers.ruler import TokenRuler
+from lagotto.chunkers.structure import Structure
+from lagotto.documents import Chunk, ChunkLevel, Document, Span, chunk_id
+from lagotto.tokens import Tokenizer
+
+Stretches = Callable[[Document], Iterable[Span]]
+"""The parts of a document that no chunk reaches beyond; together they are the whole text."""
+
+ANYWHERE: tuple[BoundaryKind, ...] = (
+    "section",
+    "paragraph",
+    "part",
+    "line",
+    "sentence",
+    "word",
+)
+
+
+def whole(document: Document) -> Iterable[Span]:
+    """The document as one stretch."""
+    return (Span(0, len(document.text)),)
+
+
+class SpanChunker:
+    """Flat chunks of at most `size` tokens, cut at `ranks` of boundaries within `stretches`."""
+
+    def __init__(
+        self,
+        name: str,
+        parameters: str,
+        tokenizer: Tokenizer,
+        *,
+        defaults: tuple[int, int],
+        stretches: Stretches = whole,
+        ranks: Sequence[BoundaryKind] = ANYWHERE,
+    ) -> None:
+        self._size, self._overlap = parse_sizes(name, parameters, defaults)
+        self.id = f"{name}:{self._size}/{self._overlap}"
+        self._tokenizer = tokenizer
+        self._stretches = stretches
+        self._ranks = ranks
+
+    def chunk(self, document: Document) -> list[Chunk]:
+        cutter = Cutter(document, self._tokenizer, self._ranks)
+        cuts = [
+            cut
+            for stretch in self._stretches(document)
+            for cut in cutter.cut(stretch, size=self._size, overlap=self._overlap)
+        ]
+        return ChunkMaker(document, self.id).make(cuts)
+
+
+class Cut(NamedTuple):
+    """A span that will be a chunk, and how many tokens it has."""
+
+    start: int
+    end: int
+    tokens: int
+
+
+class Cutter:
+    """Cuts stretches of one document; tokens and boundaries are found once for all of them."""
+
+    def __init__(
+        self, document: Document, tokenizer: Tokenizer, ranks: Sequence[BoundaryKind]
+    ) -> None:
+        self._text = document.text
+        self._tokenizer = tokenizer
+        self._ruler = TokenRuler(document.text, tokenizer)
+        self._cuts = Cuts.ranked(Boundaries(document), ranks)
+
+    def cut(self, stretch: Span, *, size: int, overlap: int) -> list[Cut]:
+        """Spans that cover `stretch`, none of them blank or larger than `size`."""
+        spans = plan(stretch, cuts=self._cuts, ruler=self._ruler, size=size, overlap=overlap)
+        return self._fit(size, spans)
+
+    def _fit(self, size: int, spans: Sequence[Span]) -> list[Cut]:
+        """Count for sure: a cut inside a word can add tokens, and then the span is halved."""
+        texts = [self._text[span.start : span.end] for span in spans]
+        fitting: list[Cut] = []
+        for span, text, tokens in zip(spans, texts, self._tokenizer.count(texts), strict=True):
+            if text.isspace():
+                continue
+            if tokens <= size or len(text) == 1:
+                fitting.append(Cut(*span, tokens))
+            else:
+                middle = (span.start + span.end) // 2
+                fitting += self._fit(size, [Span(span.start, middle), Span(middle, span.end)])
+        return fitting
+
+
+class ChunkMaker:
+    """Turns cuts of one document into chunks."""
+
+    def __init__(self, document: Document, chunker_id: str) -> None:
+        self._document = document
+        self._chunker_id = chunker_id
+        self._structure = Structure(document)
+
+    def make(
+        self,
+        cuts: Sequence[Cut],
+        *,
+        level: ChunkLevel = "flat",
+        parents: Sequence[Chunk] | None = None,
+    ) -> list[Chunk]:
+        """One chunk per cut, numbered in order; `parents` has one parent per cut."""
+        document = self._document
+        chunks = []
+        for ordinal, (start, end, tokens) in enumerate(cuts):
+            span = Span(start, end)
+            chunk = Chunk(
+                id=chunk_id(document, self._chunker_id, level, span),
+                collection=document.collection,
+                document_id=document.id,
+                chunker_id=self._chunker_id,
+                level=level,
+                parent_id=parents[ordinal].id if parents else None,
+                ordinal=ordinal,
+                start=start,
+                end=end,
+                text=document.text[start:end],
+                token_count=tokens,
+                **self._structure.describe(span),
+            )
+            chunks.append(chunk)
+        return chunks

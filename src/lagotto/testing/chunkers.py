@@ -1,0 +1,112 @@
+"""The contract of chunkers, as tests: inherit, say how to make yours, and run pytest."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import HealthCheck, given, settings
+
+from lagotto.chunkers.base import Chunker
+from lagotto.documents import Chunk, Document, Span
+from lagotto.testing.strategies import documents, texts
+from lagotto.tokens import Tokenizer
+
+_settings = settings(
+    suppress_health_check=[HealthCheck.differing_executors, HealthCheck.too_slow], deadline=None
+)
+
+
+class ChunkerContract:
+    """What `lagotto.chunkers.base.Chunker` promises. A subclass sets the four attributes."""
+
+    chunker: Chunker
+    tokenizer: Tokenizer
+    size: int
+    overlap: int
+
+    @_settings
+    @given(documents())
+    def test_promises_hold_for_structured_documents(self, document: Document) -> None:
+        self.check(document)
+
+    @_settings
+    @given(texts())
+    def test_promises_hold_for_any_text(self, text: str) -> None:
+        self.check(Document(text=text))
+
+    def test_promises_hold_for_awkward_texts(self) -> None:
+        for text in ("", " \n ", "x", "a" * 5000, " " * 5000 + "x", "\ufffd" * 999, "字" * 3000):
+            self.check(Document(text=text))
+
+    def test_other_content_gives_other_ids(self) -> None:
+        one, two = (
+            {chunk.id for chunk in self.chunker.chunk(Document(id="x", text=text))}
+            for text in ("Same start, one end.", "Same start, two ends.")
+        )
+        assert one
+        assert not one & two
+
+    def check(self, document: Document) -> None:
+        """All promises for one document."""
+        chunks = self.chunker.chunk(document)
+        assert chunks == self.chunker.chunk(document)
+        assert len({chunk.id for chunk in chunks}) == len(chunks)
+        self._check_each(document, chunks)
+        for level in ("flat", "parent", "child"):
+            self._check_order(document, [chunk for chunk in chunks if chunk.level == level])
+        self._check_coverage(document, chunks)
+        self._check_families(chunks)
+
+    def _check_each(self, document: Document, chunks: list[Chunk]) -> None:
+        counts = self.tokenizer.count([chunk.text for chunk in chunks])
+        for chunk, count in zip(chunks, counts, strict=True):
+            assert document.text[chunk.start : chunk.end] == chunk.text
+            assert chunk.text.strip()
+            assert chunk.token_count == count
+            assert count <= self.size or len(chunk.text) == 1
+            assert (chunk.document_id, chunk.collection) == (document.id, document.collection)
+            assert chunk.chunker_id == self.chunker.id
+            assert chunk.pages == _pages(document, chunk)
+            assert chunk.heading_path == _headings(document, chunk)
+
+    def _check_order(self, document: Document, chunks: list[Chunk]) -> None:
+        assert [chunk.ordinal for chunk in chunks] == list(range(len(chunks)))
+        for before, after in pairwise(chunks):
+            assert before.start < after.start
+            assert before.end < after.end
+            shared = document.text[after.start : before.end]
+            assert self.tokenizer.count([shared])[0] <= self.overlap
+
+    def _check_coverage(self, document: Document, chunks: list[Chunk]) -> None:
+        covered = 0
+        for chunk in (chunk for chunk in chunks if chunk.level != "parent"):
+            assert not document.text[covered : chunk.start].strip()
+            covered = chunk.end
+        assert not document.text[covered:].strip()
+
+    def _check_families(self, chunks: list[Chunk]) -> None:
+        parents = {chunk.id: chunk for chunk in chunks if chunk.level == "parent"}
+        for chunk in chunks:
+            assert (chunk.parent_id is not None) == (chunk.level == "child")
+            if chunk.parent_id is not None:
+                parent = parents[chunk.parent_id]
+                assert parent.start <= chunk.start
+                assert chunk.end <= parent.end
+
+
+def _visible(chunk: Chunk) -> Span:
+    blank = len(chunk.text) - len(chunk.text.lstrip())
+    return Span(chunk.start + blank, chunk.start + len(chunk.text.rstrip()))
+
+
+def _pages(document: Document, chunk: Chunk) -> tuple[int, int] | None:
+    start, end = _visible(chunk)
+    touched = [
+        page.number for page in document.pages if max(page.start, start) < min(page.end, end)
+    ]
+    return (touched[0], touched[-1]) if touched else None
+
+
+def _headings(document: Document, chunk: Chunk) -> tuple[str, ...]:
+    start, _ = _visible(chunk)
+    return tuple(item.title for item in document.headings if item.start <= start < item.end)

@@ -1,0 +1,58 @@
+"""Every chunker keeps the contract, whichever way its tokenizer counts."""
+
+from __future__ import annotations
+
+from lagotto.chunkers import CHUNKERS
+from lagotto.embedders.minilm import minilm_tokenizer
+from lagotto.testing.chunkers import ChunkerContract
+from lagotto.tokens import ApproximateTokenizer
+
+WORDPIECE = minilm_tokenizer()
+
+
+class TestRecursive(ChunkerContract):
+    tokenizer = WORDPIECE
+    chunker = CHUNKERS.create("recursive:16/4", tokenizer=WORDPIECE)
+    size, overlap = 16, 4
+
+
+class TestRecursiveWithALargeOverlap(ChunkerContract):
+    tokenizer = WORDPIECE
+    chunker = CHUNKERS.create("recursive:40/20", tokenizer=WORDPIECE)
+    size, overlap = 40, 20
+
+
+class TestRecursiveCountedRoughly(ChunkerContract):
+    tokenizer = ApproximateTokenizer()
+    chunker = CHUNKERS.create("recursive:24/6", tokenizer=tokenizer)
+    size, overlap = 24, 6
+
+
+class TestSentence(ChunkerContract):
+    tokenizer = WORDPIECE
+    chunker = CHUNKERS.create("sentence:16/4", tokenizer=WORDPIECE)
+    size, overlap = 16, 4
+
+
+class TestHeading(ChunkerContract):
+    tokenizer = WORDPIECE
+    chunker = CHUNKERS.create("heading:16/4", tokenizer=WORDPIECE)
+    size, overlap = 16, 4
+
+
+class TestPage(ChunkerContract):
+    tokenizer = WORDPIECE
+    chunker = CHUNKERS.create("page:16/0", tokenizer=WORDPIECE)
+    size, overlap = 16, 0
+
+
+class TestCode(ChunkerContract):
+    tokenizer = WORDPIECE
+    chunker = CHUNKERS.create("code:16/4", tokenizer=WORDPIECE)
+    size, overlap = 16, 4
+
+
+class TestParentChild(ChunkerContract):
+    tokenizer = WORDPIECE
+    chunker = CHUNKERS.create("parent-child:48/16/4", tokenizer=WORDPIECE)
+    size, overlap = 48, 4
