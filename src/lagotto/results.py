@@ -1,0 +1,141 @@
+"""What a search gives back: a ranked list of hits, or a bundle of documents and evidence.
+
+`score` is always in [0, 1] and higher is better; `rank` counts from 1. The scores of the stages
+that led there stand beside it, on their own scales, so that a score can be explained.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from lagotto.documents import Record
+
+Score = float
+Leg = Literal["semantic", "text", "fuzzy"]
+"""The ways in which candidates are found: vectors, full text, misspelt words."""
+
+
+class LegScore(Record):
+    """What one leg said of a hit.
+
+    `rank` is the hit's place in the leg's own list; it is None for a hit that another leg found
+    and that this leg only scored afterwards.
+    """
+
+    score: Score
+    rank: int | None = Field(default=None, ge=1)
+
+
+class ScoreBreakdown(Record):
+    """The raw score of every stage that touched a hit; None where a stage did not."""
+
+    semantic: LegScore | None = None
+    text: LegScore | None = None
+    fuzzy: LegScore | None = None
+    fused: Score | None = None
+    rerank: Score | None = None
+
+
+class RetrievalResult(Record):
+    """A hit: a passage of a document, with its score and where it stands."""
+
+    rank: int = Field(ge=1)
+    score: Score = Field(ge=0, le=1)
+    content: str
+    chunk_id: str
+    document_id: str
+    document_title: str | None
+    document_source: str
+    collection: str
+    start: int
+    end: int
+    pages: tuple[int, int] | None = None
+    heading_path: tuple[str, ...] = ()
+    row_range: tuple[int, int] | None = None
+    item_range: tuple[int, int] | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    breakdown: ScoreBreakdown = ScoreBreakdown()
+
+    @property
+    def citation(self) -> str:
+        """`Doc: ... | Page: ... | Section: ...`, with the parts that are known."""
+        return format_citation(
+            self.document_title or self.document_source or self.document_id,
+            pages=self.pages,
+            heading_path=self.heading_path,
+            row_range=self.row_range,
+            item_range=self.item_range,
+        )
+
+
+def format_citation(
+    document: str,
+    *,
+    pages: tuple[int, int] | None = None,
+    heading_path: tuple[str, ...] = (),
+    row_range: tuple[int, int] | None = None,
+    item_range: tuple[int, int] | None = None,
+) -> str:
+    """Where a passage stands, in one line that a person can follow."""
+    parts = [f"Doc: {document}"]
+    for name, numbers in (("Page", pages), ("Rows", row_range), ("Items", item_range)):
+        if numbers:
+            first, last = numbers
+            parts.append(f"{name}: {first}" if first == last else f"{name}: {first}-{last}")
+    if heading_path:
+        parts.insert(1 + bool(pages), f"Section: {' > '.join(heading_path)}")
+    return " | ".join(parts)
+
+
+class CandidateItem(Record):
+    """A document that may hold the answer: what a user interface lists as a source."""
+
+    item_id: str
+    kind: str
+    source: str
+    source_ref: str | None = None
+    title: str | None = None
+    summary: str | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    score: Score
+    score_text: Score | None = None
+    score_vec: Score | None = None
+    rank_text: int | None = None
+    rank_vec: int | None = None
+    snippet: str | None = None
+    snippet_from: Literal["doc", "chunk", "unknown"] = "unknown"
+
+
+class EvidenceChunk(Record):
+    """A passage that supports an answer: what goes into a prompt, not onto a screen."""
+
+    item_id: str
+    chunk_id: str | None = None
+    text: str
+    start_idx: int | None = None
+    end_idx: int | None = None
+    token_count: int | None = None
+    score: Score
+    score_text: Score | None = None
+    score_vec: Score | None = None
+    heading_path: list[str] | None = None
+    anchors: dict[str, Any] | None = None
+
+
+class RetrievalStats(Record):
+    """How a search went: milliseconds per stage, counts, parameters, and what did not work."""
+
+    timing_ms: dict[str, float] = Field(default_factory=dict)
+    counts: dict[str, int] = Field(default_factory=dict)
+    params: dict[str, Any] = Field(default_factory=dict)
+    degraded: tuple[str, ...] = ()
+
+
+class RetrievalBundle(Record):
+    """Documents as sources, chunks as evidence, and how they were found."""
+
+    candidates: list[CandidateItem]
+    evidence: list[EvidenceChunk]
+    stats: RetrievalStats = RetrievalStats()
