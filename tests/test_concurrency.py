@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from lagotto.concurrency import available_cpus, run_all
+
+
+async def test_every_job_runs_once_and_no_more_than_allowed_at_once() -> None:
+    running, most, done = 0, 0, list[int]()
+
+    async def run(job: int) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        done.append(job)
+        running -= 1
+
+    await run_all(range(20), run, workers=3)
+    assert sorted(done) == list(range(20))
+    assert most == 3
+
+
+async def test_no_jobs() -> None:
+    async def run(job: int) -> None:
+        raise AssertionError(job)
+
+    await run_all([], run, workers=2)
+
+
+async def test_the_first_failure_stops_the_rest() -> None:
+    started = list[int]()
+
+    async def run(job: int) -> None:
+        started.append(job)
+        if job == 1:
+            raise ValueError("job 1")
+        await asyncio.sleep(0.01)
+
+    with pytest.raises(ValueError, match="job 1"):
+        await run_all(range(100), run, workers=2)
+    await asyncio.sleep(0.03)
+    assert started == [0, 1]
+
+
+async def test_a_cancellation_stops_the_rest() -> None:
+    started, both = list[int](), asyncio.Event()
+
+    async def run(job: int) -> None:
+        started.append(job)
+        if len(started) == 2:
+            both.set()
+        await asyncio.sleep(3600)
+
+    task = asyncio.ensure_future(run_all(range(100), run, workers=2))
+    await both.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert started == [0, 1]
+
+
+def test_there_is_a_cpu() -> None:
+    assert available_cpus() >= 1

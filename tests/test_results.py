@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from lagotto.results import (
+    CandidateItem,
+    EvidenceChunk,
+    LegScore,
+    RetrievalBundle,
+    RetrievalResult,
+    ScoreBreakdown,
+    format_citation,
+)
+
+HIT: dict[str, Any] = {
+    "rank": 1,
+    "score": 0.8,
+    "content": "text",
+    "chunk_id": "c",
+    "document_id": "d",
+    "document_title": "Title",
+    "document_source": "/a.pdf",
+    "collection": "default",
+    "start": 0,
+    "end": 4,
+}
+
+
+@pytest.mark.parametrize(
+    ("parts", "citation"),
+    [
+        ({}, "Doc: a"),
+        ({"pages": (3, 3)}, "Doc: a | Page: 3"),
+        (
+            {"pages": (3, 4), "heading_path": ("One", "Two")},
+            "Doc: a | Page: 3-4 | Section: One > Two",
+        ),
+        (
+            {"heading_path": ("One",), "row_range": (2, 9), "item_range": (1, 1)},
+            "Doc: a | Section: One | Rows: 2-9 | Items: 1",
+        ),
+    ],
+)
+def test_citations(parts: dict[str, Any], citation: str) -> None:
+    assert format_citation("a", **parts) == citation
+
+
+def test_a_hit_cites_the_best_name_it_has() -> None:
+    assert RetrievalResult(**HIT).citation == "Doc: Title"
+    assert RetrievalResult(**{**HIT, "document_title": None}).citation == "Doc: /a.pdf"
+    bare = {**HIT, "document_title": None, "document_source": ""}
+    assert RetrievalResult(**bare).citation == "Doc: d"
+
+
+@pytest.mark.parametrize("change", [{"score": 1.2}, {"score": -0.1}, {"rank": 0}, {"x": 1}])
+def test_impossible_hits_are_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        RetrievalResult(**{**HIT, **change})
+
+
+def test_results_survive_json() -> None:
+    breakdown = ScoreBreakdown(semantic=LegScore(score=0.5, rank=2), text=LegScore(score=7.1))
+    hit = RetrievalResult(**HIT, breakdown=breakdown)
+    assert RetrievalResult.model_validate_json(hit.model_dump_json()) == hit
+    bundle = RetrievalBundle(
+        candidates=[CandidateItem(item_id="d", kind="pdf", source="/a.pdf", score=0.8)],
+        evidence=[EvidenceChunk(item_id="d", text="text", score=0.8)],
+    )
+    assert RetrievalBundle.model_validate_json(bundle.model_dump_json()) == bundle
