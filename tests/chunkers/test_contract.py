@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from lagotto.chunkers import CHUNKERS
-from lagotto.embedders.minilm import minilm_tokenizer
+from lagotto.embedders.minilm import minilm
 from lagotto.testing.chunkers import ChunkerContract
 from lagotto.tokens import ApproximateTokenizer
 
-WORDPIECE = minilm_tokenizer()
+WORDPIECE = minilm().tokenizer
 
 
 class TestRecursive(ChunkerContract):

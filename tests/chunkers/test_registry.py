@@ -57,8 +57,8 @@ def test_chunkers_can_be_registered() -> None:
 def test_other_packages_add_theirs_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = EntryPoint("theirs", "lagotto.chunkers.sentence:sentence", "lagotto.chunkers")
 
-    def installed(**selection: str) -> EntryPoints:
-        return EntryPoints([theirs]).select(**selection)
+    def installed(*, group: str, name: str = "theirs") -> EntryPoints:
+        return EntryPoints([theirs]).select(group=group, name=name)
 
     monkeypatch.setattr("lagotto.registry.entry_points", installed)
     assert "theirs" in CHUNKERS.names()
