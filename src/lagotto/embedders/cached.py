@@ -1,0 +1,71 @@
+"""An embedder that remembers: what was embedded once is read from disk from then on."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from lagotto.documents import Vector, Vectors
+from lagotto.embedders.base import Embedder, EmbedderInfo, Role, checked
+from lagotto.embedders.vector_file import VectorFile
+from lagotto.tokens import Tokenizer
+
+SLICE = 256
+"""Texts embedded between two writes: what a cancelled call loses at most."""
+
+
+class CachedEmbedder:
+    """`inner` with its vectors kept in `folder`; same interface, same vectors.
+
+    A vector is filed under its model, role and text, so one folder serves several models and
+    processes at once. Only texts that are new go to `inner`, each of them once. A damaged entry
+    is made again; a damaged file is moved aside and begun anew, with a warning in the log.
+    """
+
+    def __init__(self, inner: Embedder, folder: Path | str) -> None:
+        self._inner = inner
+        self._file = VectorFile(Path(folder) / "vectors.db")
+
+    @property
+    def info(self) -> EmbedderInfo:
+        """As `inner` has it."""
+        return self._inner.info
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """As `inner` has it."""
+        return self._inner.tokenizer
+
+    async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
+        """One unit vector per text, in order."""
+        keys = [self._key(text, role=role) for text in texts]
+        found = await asyncio.to_thread(self._file.read, set(keys), dimension=self.info.dimension)
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
+        items = list(missing.items())
+        for start in range(0, len(items), SLICE):
+            found |= await self._make(dict(items[start : start + SLICE]), role=role)
+        rows = np.empty((len(texts), self.info.dimension), dtype=np.float32)
+        for row, key in enumerate(keys):
+            rows[row] = found[key]
+        return rows
+
+    async def close(self) -> None:
+        """Close `inner`; the file is open only while it is read or written."""
+        await self._inner.close()
+
+    async def _make(self, texts: dict[bytes, str], *, role: Role) -> dict[bytes, Vector]:
+        vectors = await self._inner.embed(list(texts.values()), role=role)
+        checked(vectors, info=self.info, count=len(texts))
+        made = dict(zip(texts, vectors, strict=True))
+        await asyncio.to_thread(self._file.write, made)
+        return made
+
+    def _key(self, text: str, *, role: Role) -> bytes:
+        head = f"{self.info.model_id}\0{role}\0".encode()
+        return hashlib.blake2b(
+            head + text.encode("utf-8", "surrogatepass"), digest_size=32
+        ).digest()

@@ -1,0 +1,163 @@
+"""Embeddings from a service with OpenAI's interface: OpenAI, vLLM, Ollama, llama.cpp and others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from urllib.parse import parse_qsl
+
+import numpy as np
+from pydantic import Field, ValidationError
+
+from lagotto.concurrency import run_all
+from lagotto.documents import Record, Vectors, storable
+from lagotto.embedders.base import EmbedderInfo, Role, checked, normalised
+from lagotto.embedders.openai_answer import read_answer
+from lagotto.embedders.service import JsonService, Patience
+from lagotto.errors import ConfigError
+from lagotto.tokens import ApproximateTokenizer
+
+PUBLIC_URL = "https://api.openai.com/v1"
+DIMENSIONS = {
+    "text-embedding-3-small": 1536,
+    "text-embedding-3-large": 3072,
+    "text-embedding-ada-002": 1536,
+}
+PUBLIC_MAX_TOKENS = 8191
+REQUEST_TOKENS = 50_000
+
+
+class OpenAIConfig(Record):
+    """A model behind an OpenAI-compatible `/embeddings` address.
+
+    `dimension` is the size of the model's vectors, known for OpenAI's own models; `dimensions`
+    asks the service to shorten them, and gives them a model id of their own. A text is cut at
+    about `max_tokens`, by approximate count. `base_url` defaults to OPENAI_BASE_URL, then to
+    OpenAI. `batch_size` texts go in a request, `connections` requests at once.
+    """
+
+    model: str = Field(min_length=1)
+    dimension: int | None = Field(default=None, ge=1)
+    dimensions: int | None = Field(default=None, ge=1)
+    max_tokens: int | None = Field(default=None, ge=1)
+    cosine_floor: float = Field(default=0.0, ge=-1.0, lt=1.0)
+    base_url: str | None = None
+    batch_size: int = Field(default=32, ge=1)
+    connections: int = Field(default=4, ge=1)
+
+    @property
+    def info(self) -> EmbedderInfo:
+        """The model as described here; ConfigError if its dimension is not known."""
+        size = self.dimensions or self.dimension or DIMENSIONS.get(self.model)
+        if size is None:
+            raise ConfigError(
+                f"how many numbers a vector of {self.model!r} has is not known; say it, as in "
+                f"openai:{self.model}?dimension=768"
+            )
+        public_limit = PUBLIC_MAX_TOKENS if self.model in DIMENSIONS else None
+        return EmbedderInfo(
+            model_id=f"{self.model}@{self.dimensions}" if self.dimensions else self.model,
+            dimension=size,
+            max_tokens=self.max_tokens or public_limit,
+            cosine_floor=self.cosine_floor,
+        )
+
+
+class OpenAIEmbedder:
+    """An embedder that asks a service; busy or broken connections are tried again.
+
+    `api_key` defaults to OPENAI_API_KEY; a local server may need none. The interface refuses
+    empty texts, so a single space is sent for them.
+    """
+
+    def __init__(
+        self,
+        config: OpenAIConfig,
+        *,
+        api_key: str | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        self.config = config
+        self._info = config.info
+        self._tokenizer = ApproximateTokenizer()
+        self._service = JsonService(
+            config.base_url or os.environ.get("OPENAI_BASE_URL") or PUBLIC_URL,
+            api_key=api_key or os.environ.get("OPENAI_API_KEY"),
+            patience=patience or Patience(),
+            connections=config.connections,
+        )
+
+    @property
+    def info(self) -> EmbedderInfo:
+        """The model as its configuration describes it."""
+        return self._info
+
+    @property
+    def tokenizer(self) -> ApproximateTokenizer:
+        """An approximation: the service keeps its tokenizer to itself."""
+        return self._tokenizer
+
+    async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
+        """One unit vector per text, in order; `role` makes no difference here."""
+        rows = np.empty((len(texts), self.info.dimension), dtype=np.float32)
+
+        async def request(batch: range) -> None:
+            answer = await self._service.post(
+                "/embeddings", self._payload([inputs[index] for index in batch])
+            )
+            vectors = read_answer(answer, count=len(batch), info=self.info)
+            rows[batch.start : batch.stop] = checked(
+                normalised(vectors), info=self.info, count=len(batch)
+            )
+
+        inputs = [self._prepared(text) for text in texts]
+        await run_all(self._batches(inputs), request, workers=self.config.connections)
+        return rows
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._service.close()
+
+    def _payload(self, inputs: list[str]) -> dict[str, object]:
+        size = self.config.dimensions
+        asked = {"dimensions": size} if size else {}
+        return {"model": self.config.model, "input": inputs, "encoding_format": "float", **asked}
+
+    def _prepared(self, text: str) -> str:
+        clean = storable(text)
+        limit = self.info.max_tokens
+        if limit is not None and len(clean) > limit:
+            starts = self._tokenizer.starts([clean])[0]
+            clean = clean[: starts[limit]] if len(starts) > limit else clean
+        return clean or " "
+
+    def _batches(self, inputs: Sequence[str]) -> Iterator[range]:
+        """Runs of neighbours, limited in number and in tokens."""
+        counts = self._tokenizer.count(inputs)
+        start = tokens = 0
+        for index, count in enumerate(counts):
+            if index > start and (
+                index - start == self.config.batch_size or tokens + count > REQUEST_TOKENS
+            ):
+                yield range(start, index)
+                start, tokens = index, 0
+            tokens += count
+        if inputs:
+            yield range(start, len(inputs))
+
+
+def from_spec(spec: str) -> OpenAIEmbedder:
+    """`MODEL`, or with settings `MODEL?dimension=768&base_url=http://localhost:8000/v1`."""
+    model, _, settings = spec.partition("?")
+    try:
+        config = OpenAIConfig.model_validate(
+            {**dict(parse_qsl(settings, keep_blank_values=True)), "model": model}
+        )
+    except ValidationError as exc:
+        first = exc.errors()[0]
+        raise ConfigError(
+            f"openai:{spec} is no model with settings ({'.'.join(map(str, first['loc']))}: "
+            f"{first['msg']}); write openai:MODEL or openai:MODEL?dimension=768; the settings "
+            f"are {', '.join(sorted(set(OpenAIConfig.model_fields) - {'model'}))}"
+        ) from exc
+    return OpenAIEmbedder(config)

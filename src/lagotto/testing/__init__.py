@@ -1,0 +1,12 @@
+"""What to test a part of your own with: contracts to inherit, fakes, and a server to script.
+
+The modules are imported one by one, since the contracts need pytest and Hypothesis.
+
+    chunkers       ChunkerContract
+    embedders      EmbedderContract
+    tokenizers     TokenizerContract
+    hash_embedder  HashEmbedder, an embedder without a model
+    server         ScriptedServer, an HTTP server that fails on command
+    openai_server  embeddings_route, what OpenAI answers
+    strategies     Hypothesis strategies for texts and documents
+"""

@@ -1,0 +1,59 @@
+"""A tiny but real ONNX model with a tokenizer: each word has a fixed random vector."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "query", "passage", "red", "green", "blue", "dog"]
+DIMENSION = 6
+TABLE = np.random.default_rng(7).normal(size=(len(WORDS), DIMENSION)).astype(np.float32)
+
+
+def make_model(folder: Path, *, pooled: bool = False, extra_input: str | None = None) -> Path:
+    """Write onnx/model.onnx and tokenizer.json; a pooled graph gives one vector per text."""
+    (folder / "onnx").mkdir(parents=True)
+    _tokenizer().save(str(folder / "tokenizer.json"))
+    onnx.save(_graph(pooled=pooled, extra_input=extra_input), str(folder / "onnx/model.onnx"))
+    return folder
+
+
+def _tokenizer() -> Tokenizer:
+    tokenizer = Tokenizer(
+        models.WordLevel({word: index for index, word in enumerate(WORDS)}, unk_token="[UNK]")
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    return tokenizer
+
+
+def _graph(*, pooled: bool, extra_input: str | None) -> onnx.ModelProto:
+    nodes = [helper.make_node("Gather", ["table", "input_ids"], ["hidden"])]
+    shape: list[int | str] = ["batch", "tokens", DIMENSION]
+    if pooled:
+        nodes.append(helper.make_node("ReduceMax", ["hidden", "axes"], ["output"], keepdims=0))
+        shape = ["batch", DIMENSION]
+    else:
+        nodes.append(helper.make_node("Identity", ["hidden"], ["output"]))
+    names = ["input_ids", *([extra_input] if extra_input else [])]
+    inputs = [
+        helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "tokens"])
+        for name in names
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "tiny",
+        inputs,
+        [helper.make_tensor_value_info("output", TensorProto.FLOAT, shape)],
+        initializer=[
+            numpy_helper.from_array(TABLE, "table"),
+            numpy_helper.from_array(np.array([1], dtype=np.int64), "axes"),
+        ],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
