@@ -4,6 +4,7 @@ The modules are imported one by one, since the contracts need pytest and Hypothe
 
     chunkers       ChunkerContract
     embedders      EmbedderContract
+    readers        ReaderContract, check_structure
     tokenizers     TokenizerContract
     hash_embedder  HashEmbedder, an embedder without a model
     server         ScriptedServer, an HTTP server that fails on command

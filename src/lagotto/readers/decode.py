@@ -1,0 +1,152 @@
+"""Bytes to text: which encoding is it?
+
+A byte order mark decides, then UTF-16 that shows itself by its zero bytes, then strict UTF-8, then
+what the file declares. Whatever is left is an old 8-bit or double-byte encoding: each likely one is
+tried, and the one whose result reads most like a language wins.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import re
+from typing import BinaryIO
+
+from lagotto.readers.language import confidence
+
+BLOCK = 1 << 20
+SAMPLE = 4096
+
+BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16: its mark starts with that of UTF-16
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+LEGACY = (
+    "cp1252",
+    "cp1250",
+    "iso8859-2",
+    "cp1251",
+    "koi8-r",
+    "cp1253",
+    "cp1254",
+    "cp1255",
+    "cp1256",
+    "cp874",
+    "cp932",
+    "euc_jp",
+    "gb18030",
+    "big5",
+    "cp949",
+)
+"""From the most to the least common; a later one must be clearly better to win."""
+
+SIGNS = frozenset("‘’“”„–—…•®™«»¿¡·²³。、「」！？，：")
+LOOSE_SIGNS = frozenset("£€¥§©°½¼¾×÷±µ")
+"""Signs that are common in text, but not directly behind a letter."""
+
+SAFE_DECLARED = re.compile(r"utf-(8|16|32)|iso8859|iso2022|cp\d|koi8|gb|big5|euc|shift|mac|tis")
+
+
+def decode(data: bytes, *, declared: str | None = None) -> str:
+    """`data` as text with LF line ends; never fails, undecodable bytes become U+FFFD."""
+    encoding = detect_encoding(io.BytesIO(data), declared=declared)
+    return data.decode(encoding, errors="replace").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def detect_encoding(stream: BinaryIO, *, declared: str | None = None) -> str:
+    """The encoding of everything in `stream`, which is read block by block."""
+    block = stream.read(BLOCK)
+    if marked := marked_encoding(block):
+        return marked
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        while block:
+            decoder.decode(block)
+            block = stream.read(BLOCK)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError as exc:
+        sample = _lines_around(bytes(exc.object), exc.start)
+        return "utf-8" if _nearly_utf8(sample) else _usable(declared) or _most_readable(sample)
+    return "utf-8"
+
+
+def marked_encoding(head: bytes) -> str | None:
+    """The encoding that the first bytes give away: a byte order mark, or the zeros of UTF-16."""
+    for mark, encoding in BYTE_ORDER_MARKS:
+        if head.startswith(mark):
+            return encoding
+    even, odd = head[:SAMPLE:2], head[1:SAMPLE:2]
+    if odd.count(0) > 0.4 * len(odd) and even.count(0) <= 0.05 * len(even):
+        return "utf-16-le"
+    if even.count(0) > 0.4 * len(even) and odd.count(0) <= 0.05 * len(odd):
+        return "utf-16-be"
+    return None
+
+
+def looks_binary(head: bytes) -> bool:
+    """Whether these first bytes are no text in any encoding."""
+    if marked_encoding(head):
+        return False
+    controls = sum(head.count(byte) for byte in (*range(1, 7), *range(14, 27), *range(28, 32)))
+    zeros = head.count(0)
+    if controls + zeros > 0.1 * len(head):
+        return True
+    return zeros > 0 and not _nearly_utf8(head)
+
+
+def _usable(declared: str | None) -> str | None:
+    try:
+        name = codecs.lookup(declared or "").name
+    except (LookupError, ValueError):
+        return None
+    if name == "iso8859-1":
+        return "cp1252"  # what pages that declare Latin-1 mean, and what browsers do
+    return name if SAFE_DECLARED.match(name) else None
+
+
+def _lines_around(data: bytes, position: int) -> bytes:
+    """A sample that starts at a line start (so not inside a character) near `position`."""
+    line = data.rfind(b"\n", max(0, position - SAMPLE), position) + 1
+    start = line or max(0, position - SAMPLE)
+    return data[start : start + 2 * SAMPLE]
+
+
+def _nearly_utf8(sample: bytes) -> bool:
+    text = sample.decode("utf-8", errors="replace")
+    broken = text.count("\ufffd")
+    return broken <= 0.25 * (sum(char > "\x7f" for char in text) - broken)
+
+
+def _most_readable(sample: bytes) -> str:
+    best, best_score = "latin-1", 0.0
+    for encoding in LEGACY:
+        try:
+            text = codecs.getincrementaldecoder(encoding)().decode(sample)
+        except UnicodeDecodeError:
+            continue
+        score = 1 + confidence(text) - _oddity(text)
+        if score > best_score + 0.02:
+            best, best_score = encoding, score
+    return best
+
+
+def _oddity(text: str) -> float:
+    """The share of the non-ASCII characters that hardly stand where they do in real text."""
+    foreign = [index for index, char in enumerate(text) if char > "\x7f"]
+    odd = sum(1 for index in foreign if _is_odd(text, index))
+    return odd / max(1, len(foreign))
+
+
+def _is_odd(text: str, index: int) -> bool:
+    char = text[index]
+    before = text[index - 1 : index]
+    if char in LOOSE_SIGNS:
+        return before.isalpha()
+    if not char.isalpha():
+        return char not in SIGNS
+    latin = char < "\u0370"
+    return before.isalpha() and (before < "\u0370") != latin and before < "\u3000"

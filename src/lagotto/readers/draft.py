@@ -1,0 +1,94 @@
+"""From what a reader found to a Document: the rules that all formats share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from pydantic import ValidationError
+
+from lagotto.documents import Block, Document, Heading, Page
+from lagotto.errors import CorruptSourceError, EmptySourceError
+from lagotto.readers.base import ReadOptions, Source
+from lagotto.readers.language import detect_language
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What a reader found in a source; what it didn't find stays empty.
+
+    `detect` says whether the text is written in a human language worth guessing.
+    """
+
+    kind: str
+    text: str
+    pages: tuple[Page, ...] = ()
+    headings: tuple[Heading, ...] = ()
+    blocks: tuple[Block, ...] = ()
+    title: str | None = None
+    summary: str | None = None
+    language: str | None = None
+    metadata: Mapping[str, object] = field(default_factory=dict)
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    detect: bool = True
+
+    def document(self, source: Source, *, options: ReadOptions) -> Document:
+        """The whole source as one document.
+
+        The title is the caller's, the content's own, the first top heading or the file's stem;
+        `updated_at` the content's own or the time at which the file was changed.
+        """
+        first = next((heading.title for heading in self.headings if heading.level == 1), None)
+        return self.assemble(
+            source,
+            options=options,
+            title=source.title or self.title or first or source.stem,
+            updated_at=self.updated_at or source.modified_at(),
+        )
+
+    def row(
+        self, source: Source, *, options: ReadOptions, source_ref: str, id: str | None
+    ) -> Document:
+        """One row of the source as a document; without an `id` it is derived from `source_ref`."""
+        fields: dict[str, object] = {"id": id} if id else {}
+        return self.assemble(
+            source, options=options, title=self.title, source_ref=source_ref, **fields
+        )
+
+    def assemble(self, source: Source, *, options: ReadOptions, **fields: object) -> Document:
+        """The document with the given fields; EmptySourceError if there is no text in it."""
+        if not self.text.strip():
+            raise EmptySourceError(source.label, "there is no text in it; leave it out")
+        language = options.language or self.language
+        if language is None and self.detect:
+            language = detect_language(self.text)
+        found: dict[str, object] = {
+            "kind": self.kind,
+            "text": self.text,
+            "pages": self.pages,
+            "headings": self.headings,
+            "blocks": self.blocks,
+            "summary": self.summary,
+            "created_at": self.created_at,
+            "updated_at": self.updated_at,
+        }
+        found |= {
+            "collection": options.collection,
+            "source": source.name,
+            "language": language,
+            "metadata": {**self.metadata, **options.metadata},
+        }
+        return _validated(found | fields, label=source.label)
+
+
+def _validated(fields: Mapping[str, object], *, label: str) -> Document:
+    try:
+        return Document.model_validate(fields)
+    except ValidationError as exc:
+        problem = exc.errors(include_url=False)[0]
+        place = ".".join(map(str, problem["loc"]))
+        raise CorruptSourceError(label, f"{place}: {problem['msg']}") from exc
+    except RecursionError as exc:
+        raise CorruptSourceError(label, "its metadata is nested too deeply; flatten it") from exc

@@ -1,0 +1,109 @@
+"""Which reader for which source: by suffix, and by content where the suffix is missing or lies."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+import zlib
+from collections.abc import Callable
+
+from lagotto.errors import UnsupportedFormatError
+from lagotto.readers.base import Reader, Source
+from lagotto.readers.decode import looks_binary
+from lagotto.registry import Registry
+
+READERS: Registry[Callable[[], Reader]] = Registry(
+    "reader",
+    group="lagotto.readers",
+    builtin={
+        "text": "lagotto.readers.text:TextReader",
+        "markdown": "lagotto.readers.markdown:MarkdownReader",
+        "html": "lagotto.readers.html:HtmlReader",
+        "pdf": "lagotto.readers.pdf:PdfReader",
+        "docx": "lagotto.readers.docx:DocxReader",
+        "jsonl": "lagotto.readers.jsonl:JsonlReader",
+        "csv": "lagotto.readers.csv:CsvReader",
+        "code": "lagotto.readers.code:CodeReader",
+    },
+)
+"""Name to reader class; `READERS.get("pdf")()` is a reader."""
+
+LANGUAGES = {
+    ".py": "python", ".pyi": "python", ".js": "javascript", ".mjs": "javascript",
+    ".jsx": "javascript", ".ts": "typescript", ".tsx": "typescript", ".java": "java",
+    ".kt": "kotlin", ".scala": "scala", ".c": "c", ".h": "c", ".cc": "cpp", ".cpp": "cpp",
+    ".hpp": "cpp", ".cs": "csharp", ".go": "go", ".rs": "rust", ".rb": "ruby", ".php": "php",
+    ".swift": "swift", ".m": "objective-c", ".r": "r", ".jl": "julia", ".lua": "lua",
+    ".pl": "perl", ".ex": "elixir", ".exs": "elixir", ".erl": "erlang", ".hs": "haskell",
+    ".ml": "ocaml", ".clj": "clojure", ".dart": "dart", ".sh": "shell", ".bash": "shell",
+    ".zsh": "shell", ".ps1": "powershell", ".sql": "sql", ".css": "css", ".scss": "scss",
+    ".vue": "vue", ".json": "json", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml",
+    ".ini": "ini", ".cfg": "ini", ".xml": "xml", ".proto": "protobuf", ".tf": "terraform",
+}  # fmt: skip
+"""Suffixes of source code and the languages they stand for."""
+
+SUFFIXES = {
+    "text": frozenset({".txt", ".text", ".log", ".rst", ".adoc", ".org", ".tex"}),
+    "markdown": frozenset({".md", ".markdown", ".mdown", ".mkd", ".mdx"}),
+    "html": frozenset({".html", ".htm", ".xhtml"}),
+    "pdf": frozenset({".pdf"}),
+    "docx": frozenset({".docx", ".docm"}),
+    "jsonl": frozenset({".jsonl", ".ndjson"}),
+    "csv": frozenset({".csv", ".tsv", ".tab"}),
+    "code": frozenset(LANGUAGES),
+}
+
+PDF_MAGIC = b"%PDF-"
+ZIP_MAGIC = b"PK\x03\x04"
+OLE_MAGIC = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+HTML_START = re.compile(rb"\s*(<!--.*?-->\s*)*<(!doctype\s+html|html|head|body)\b", re.I | re.S)
+
+
+class Formats:
+    """The readers that exist at this moment; make one per batch of sources."""
+
+    def __init__(self) -> None:
+        self._by_suffix = {suffix: name for name, known in SUFFIXES.items() for suffix in known}
+        for name in READERS.names():
+            if name not in SUFFIXES:
+                self._by_suffix |= dict.fromkeys(READERS.get(name)().suffixes, name)
+
+    def reader(self, source: Source) -> Reader:
+        """The reader for `source`; UnsupportedFormatError if it is binary and none knows it."""
+        return READERS.get(self.name(source))()
+
+    def name(self, source: Source) -> str:
+        """The name of that reader."""
+        by_suffix = self._by_suffix.get(source.suffix)
+        if by_suffix is not None and by_suffix not in SUFFIXES:
+            return by_suffix
+        head = source.head()
+        if by_content := _by_content(source, head, by_suffix):
+            return by_content
+        if by_suffix in ("pdf", "docx"):
+            return by_suffix
+        if looks_binary(head):
+            known = ", ".join(sorted(READERS.names()))
+            raise UnsupportedFormatError(
+                source.label, f"it is binary and of no known format; the readers are: {known}"
+            )
+        return by_suffix or "text"
+
+
+def _by_content(source: Source, head: bytes, by_suffix: str | None) -> str | None:
+    """The format that the first bytes prove, where that matters."""
+    if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(PDF_MAGIC):
+        return "pdf"
+    if head.startswith(ZIP_MAGIC) and _holds_word(source):
+        return "docx"
+    if by_suffix in (None, "pdf", "docx") and HTML_START.match(head.removeprefix(b"\xef\xbb\xbf")):
+        return "html"
+    return None
+
+
+def _holds_word(source: Source) -> bool:
+    try:
+        with source.open() as stream, zipfile.ZipFile(stream) as archive:
+            return "word/document.xml" in archive.NameToInfo
+    except (zipfile.BadZipFile, zlib.error, ValueError, NotImplementedError, EOFError):
+        return False

@@ -1,0 +1,108 @@
+"""Which language is a text in? Offline, on a bounded sample, None when unsure."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Protocol
+
+LETTERS_NEEDED = 12
+CONFIDENCE_NEEDED = 0.5
+SLICE = 400
+
+SCRIPTS = {
+    "ja": "\u3040-\u30ff",
+    "ko": "\u1100-\u11ff\uac00-\ud7af",
+    "zh": "\u4e00-\u9fff",
+    "el": "\u0370-\u03ff\u1f00-\u1fff",
+    "he": "\u0590-\u05ff",
+    "th": "\u0e00-\u0e7f",
+    "hy": "\u0530-\u058f",
+    "ka": "\u10a0-\u10ff",
+    "km": "\u1780-\u17ff",
+    "lo": "\u0e80-\u0eff",
+    "my": "\u1000-\u109f",
+    "si": "\u0d80-\u0dff",
+    "ta": "\u0b80-\u0bff",
+    "te": "\u0c00-\u0c7f",
+    "kn": "\u0c80-\u0cff",
+    "ml": "\u0d00-\u0d7f",
+    "gu": "\u0a80-\u0aff",
+    "pa": "\u0a00-\u0a7f",
+}
+"""Scripts that give the language away, however short the text. Kana decides before Han."""
+
+VARIETIES = {
+    "arz": "ar", "ary": "ar", "wuu": "zh", "yue": "zh", "nn": "no", "grc": "el", "hbo": "he",
+    "pcm": "en", "ext": "es", "an": "es",
+}  # fmt: skip
+"""Varieties that a stemmer treats like their large relative."""
+
+
+class _Identifier(Protocol):
+    def rank(self, text: str) -> list[tuple[str, float]]: ...
+
+
+def detect_language(text: str) -> str | None:
+    """The ISO 639-1 code of the language of most of `text`, or None when that is not clear."""
+    sample = _sample(text)
+    letters = len(sample) - sample.count(" ")
+    if by_script := _by_script(sample, letters):
+        return by_script
+    if letters < LETTERS_NEEDED:
+        return None
+    language, share = _most_likely(sample)
+    return language if share >= CONFIDENCE_NEEDED and len(language) == 2 else None
+
+
+def confidence(text: str) -> float:
+    """How much `text` reads like some language, from 0 to 1; 0 if there is too little of it."""
+    sample = _sample(text)
+    return _identifier().rank(sample)[0][1] if len(sample.encode()) >= LETTERS_NEEDED else 0.0
+
+
+def language_code(tag: str | None) -> str | None:
+    """The language of a tag such as `en-GB` or `de_AT`, or None if it is no such tag."""
+    match = re.fullmatch(r"([A-Za-z]{2,3})([-_].*)?", (tag or "").strip())
+    return match[1].lower() if match else None
+
+
+def _sample(text: str) -> str:
+    """Beginning, middle and end, words only: digits and punctuation say nothing."""
+    middle = len(text) // 2
+    slices = (
+        text
+        if len(text) <= 3 * SLICE
+        else " ".join((text[:SLICE], text[middle : middle + SLICE], text[-SLICE:]))
+    )
+    return " ".join(
+        re.findall(r"(?:[^\W\d_]|['’\u0300-\u036f\u0900-\u0dff\u0e31-\u0e4e])+", slices)
+    )
+
+
+def _by_script(sample: str, letters: int) -> str | None:
+    if max(sample, default="") < "\u0370":  # Latin: nothing to find, and the usual case
+        return None
+    for language, ranges in SCRIPTS.items():
+        found = len(re.findall(f"[{ranges}]", sample))
+        needed = 0.2 if language == "ja" else 0.5  # Japanese mixes its kana with Han
+        if found and found >= needed * letters:
+            return language
+    return None
+
+
+def _most_likely(sample: str) -> tuple[str, float]:
+    shares: dict[str, float] = {}
+    for label, share in _identifier().rank(sample):
+        language = VARIETIES.get(label, label)
+        shares[language] = shares.get(language, 0.0) + share
+    shares.pop("zxx", None)
+    return max(shares.items(), key=lambda item: item[1])
+
+
+@cache
+def _identifier() -> _Identifier:
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    identifier: _Identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    return identifier

@@ -1,0 +1,146 @@
+"""Markdown: the text stays as it is written, its blocks become spans of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import accumulate, pairwise
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from lagotto.documents import Block, BlockKind, Document, Span, storable
+from lagotto.errors import ReadError
+from lagotto.readers.base import ReadOptions, Source
+from lagotto.readers.builder import Mark, one_line, sections
+from lagotto.readers.decode import decode
+from lagotto.readers.draft import Draft
+from lagotto.readers.formats import SUFFIXES
+from lagotto.readers.front_matter import split_front_matter
+
+BLOCKS: dict[str, BlockKind] = {
+    "table_open": "table",
+    "bullet_list_open": "list",
+    "ordered_list_open": "list",
+    "fence": "code",
+    "code_block": "code",
+}
+PARTS = {
+    "table_open": "tr_open",
+    "bullet_list_open": "list_item_open",
+    "ordered_list_open": "list_item_open",
+}
+
+
+class MarkdownReader:
+    """Reads CommonMark with tables, and the front matter on top of it.
+
+    The text is the source without its front matter. Front matter gives title, summary
+    (`description`), language (`lang`) and dates; the rest of it, author and tags included, is
+    metadata. Front matter that isn't valid YAML is text like any other.
+    """
+
+    kind = "markdown"
+    suffixes = SUFFIXES["markdown"]
+
+    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
+        front, text = split_front_matter(storable(decode(source.read(limit=options.max_bytes))))
+        tokens = _parser().parse(text)
+        lines = Lines(text)
+        yield Draft(
+            kind=self.kind,
+            text=text,
+            headings=sections(_marks(tokens, lines), end=len(text)),
+            blocks=tuple(_blocks(tokens, lines)),
+            title=front.title,
+            summary=front.summary,
+            language=front.language,
+            metadata=front.metadata,
+            created_at=front.created_at,
+            updated_at=front.updated_at,
+        ).document(source, options=options)
+
+
+class Lines:
+    """Line numbers to spans of the text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._starts = list(accumulate((len(line) + 1 for line in text.split("\n")), initial=0))
+
+    def span(self, first: int, last: int) -> Span:
+        """Lines `first` to `last` (exclusive), without the white space behind them."""
+        start = self._starts[first]
+        covered = self._text[start : self._starts[min(last, len(self._starts) - 1)]]
+        return Span(start, start + len(covered.rstrip()))
+
+
+@cache
+def _parser() -> MarkdownIt:
+    # Inline markup is parsed for headings only: the rest is not needed, and slow on long lines.
+    return MarkdownIt("commonmark").enable("table").disable(["inline", "text_join"])
+
+
+@cache
+def _inline_parser() -> MarkdownIt:
+    return MarkdownIt("commonmark")
+
+
+def _marks(tokens: Sequence[Token], lines: Lines) -> Iterator[Mark]:
+    for token, inline in pairwise(tokens):
+        if token.type == "heading_open" and token.level == 0:
+            title = plain_text(inline.content)
+            start = lines.span(*_lines(token)).start
+            if title:
+                yield Mark(start=start, level=int(token.tag[1]), title=title)
+
+
+def plain_text(markup: str) -> str:
+    """One line of Markdown without its markup."""
+    [inline] = _inline_parser().parseInline(markup)
+    words = (
+        child.content if child.type in ("text", "code_inline", "image") else " "
+        for child in inline.children or ()
+        if child.content or child.type in ("softbreak", "hardbreak")
+    )
+    return one_line("".join(words))
+
+
+def _lines(token: Token) -> tuple[int, int]:
+    first, last = token.map or (0, 0)
+    return first, last
+
+
+def _blocks(tokens: Sequence[Token], lines: Lines) -> Iterator[Block]:
+    """The outermost tables, lists and code blocks; what is inside one belongs to it."""
+    end = 0
+    for index, token in enumerate(tokens):
+        kind = BLOCKS.get(token.type)
+        if kind is None:
+            continue
+        span = lines.span(*_lines(token))
+        if end <= span.start < span.end:
+            end = span.end
+            parts = tuple(_parts(tokens, index, lines))
+            yield Block(start=span.start, end=span.end, kind=kind, parts=parts)
+
+
+def _parts(tokens: Sequence[Token], index: int, lines: Lines) -> Iterator[Span]:
+    """The rows or items of the block that `tokens[index]` opens; code has none.
+
+    The line of dashes under a table's heading row counts as part of that row.
+    """
+    opening = tokens[index]
+    if opening.nesting != 1:
+        return
+    part, depth = PARTS[opening.type], opening.level + (2 if opening.type == "table_open" else 1)
+    for position in range(index + 1, len(tokens)):
+        token = tokens[position]
+        if token.level == opening.level:
+            return
+        if token.type == part and token.level == depth:
+            first, last = _lines(token)
+            dashes = part == "tr_open" and first == _lines(opening)[0]
+            span = lines.span(first, last + dashes)
+            if span.end > span.start:
+                yield span

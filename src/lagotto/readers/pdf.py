@@ -1,0 +1,150 @@
+"""PDF through PDFium: the text of each page, page labels, the outline as headings."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NoReturn
+
+import pypdfium2 as pdfium
+import pypdfium2.raw as pdfium_c
+
+from lagotto.documents import Document, Page
+from lagotto.errors import (
+    CorruptSourceError,
+    EmptySourceError,
+    EncryptedSourceError,
+    ReadError,
+)
+from lagotto.readers.base import ReadOptions, Source
+from lagotto.readers.builder import GAP, Mark, one_line, sections
+from lagotto.readers.dates import parse_pdf_date
+from lagotto.readers.draft import Draft
+from lagotto.readers.formats import SUFFIXES
+
+PDFIUM = threading.Lock()
+"""PDFium must not be entered by two threads at once, not even for two documents."""
+
+HYPHEN = "\x02"
+METADATA = {"Author": "author", "Subject": "subject", "Keywords": "keywords"}
+INFORMATION = ("Title", "CreationDate", "ModDate", *METADATA)
+
+
+class PdfReader:
+    """Reads the text layer, page by page, with a blank line between pages.
+
+    Words broken at a line end stay broken. An outline entry starts where its title stands on its
+    page, or else at the start of the page (behind the entry before it). A page that can't be read
+    is yielded as an error, behind the document with all others. A PDF of scanned images has no
+    text: EmptySourceError.
+    """
+
+    kind = "pdf"
+    suffixes = SUFFIXES["pdf"]
+
+    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
+        data = source.read(limit=options.max_bytes)
+        with PDFIUM, _opened(data, label=source.label) as pdf:
+            draft, broken = _draft(pdf)
+        if not draft.text.strip():
+            raise EmptySourceError(
+                source.label,
+                f"none of its {len(draft.pages)} pages has a text layer; run OCR on it first",
+            )
+        yield draft.document(source, options=options)
+        for number in broken:
+            yield CorruptSourceError(
+                source.label, f"page {number} is damaged and was left out; the others were read"
+            )
+
+
+@contextmanager
+def _opened(data: bytes, *, label: str) -> Iterator[pdfium.PdfDocument]:
+    # PdfDocument(data) would take a file without pages for a damaged one.
+    handle = pdfium_c.FPDF_LoadMemDocument64(data, len(data), None)
+    if not handle:
+        _refuse(data, label, pdfium_c.FPDF_GetLastError())
+    pdf = pdfium.PdfDocument(handle)
+    try:
+        if len(pdf) == 0:
+            raise EmptySourceError(label, "this PDF has no pages")
+        yield pdf
+    finally:
+        pdf.close()
+
+
+def _refuse(data: bytes, label: str, code: int) -> NoReturn:
+    if not data.strip():
+        raise EmptySourceError(label, "the file is empty")
+    if code == pdfium_c.FPDF_ERR_PASSWORD:
+        raise EncryptedSourceError(label, "this PDF needs a password; save it without one")
+    if code == pdfium_c.FPDF_ERR_SECURITY:
+        raise EncryptedSourceError(label, "this PDF is encrypted in a way PDFium doesn't know")
+    raise CorruptSourceError(label, "this PDF is damaged, cut off, or no PDF at all")
+
+
+def _draft(pdf: pdfium.PdfDocument) -> tuple[Draft, list[int]]:
+    """What the document holds, and the numbers of the pages that can't be read."""
+    texts = [_page_text(pdf, index) for index in range(len(pdf))]
+    pages, position = [], 0
+    for index, text in enumerate(texts):
+        end = position + len(text or "")
+        label = _written(pdf.get_page_label, index)
+        pages.append(Page(start=position, end=end, number=index + 1, label=label))
+        position = end + len(GAP)
+    text = GAP.join(text or "" for text in texts)
+    marks = sorted(_marks(pdf, pages, text), key=lambda mark: mark.start)
+    information = {key: _written(pdf.get_metadata_value, key) for key in INFORMATION}
+    draft = Draft(
+        kind=PdfReader.kind,
+        text=text,
+        pages=tuple(pages),
+        headings=sections(marks, end=len(text)),
+        title=information["Title"],
+        metadata={name: information[key] for key, name in METADATA.items() if information[key]},
+        created_at=parse_pdf_date(information["CreationDate"]),
+        updated_at=parse_pdf_date(information["ModDate"]),
+    )
+    return draft, [number for number, text in enumerate(texts, start=1) if text is None]
+
+
+def _page_text(pdf: pdfium.PdfDocument, index: int) -> str | None:
+    try:
+        page = pdf[index]
+        text: str = page.get_textpage().get_text_bounded()
+        page.close()
+    except pdfium.PdfiumError:
+        return None
+    # PDFium marks a hyphen at a line end and drops the line end behind it.
+    return text.replace(HYPHEN, "-\n").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _written(read: Callable[..., str], *arguments: object) -> str | None:
+    """A string of the file on one line; None if it is empty or no valid UTF-16."""
+    try:
+        return one_line(read(*arguments)) or None
+    except UnicodeDecodeError:
+        return None
+
+
+def _marks(pdf: pdfium.PdfDocument, pages: Sequence[Page], text: str) -> Iterator[Mark]:
+    behind = 0
+    for bookmark in pdf.get_toc():
+        title = _written(bookmark.get_title)
+        target = bookmark.get_dest()
+        index = target.get_index() if target else None
+        if title and index is not None and index < len(pages):
+            start = _find(title, pages[index], text, behind=behind)
+            behind = start + len(text[start : pages[index].end].partition("\n")[0])
+            yield Mark(start=start, level=bookmark.level + 1, title=title)
+
+
+def _find(title: str, page: Page, text: str, *, behind: int) -> int:
+    """Where the title stands on its page, or else where the page or the last title ends."""
+    pattern = re.compile(r"\s+".join(map(re.escape, title.split())), re.IGNORECASE)
+    found = pattern.search(text, page.start, page.end)
+    if found:
+        return found.start()
+    return behind if page.start <= behind <= page.end else page.start

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from lagotto.documents import Document
+from lagotto.errors import ReadError, UnknownNameError, UnsupportedFormatError
+from lagotto.readers import READERS, ReadOptions, Source, load, read_bytes, read_path, read_text
+from lagotto.readers.formats import Formats
+from tests.readers import samples
+
+
+def test_source_is_the_absolute_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.txt").write_text("one", encoding="utf-8")
+    (tmp_path / "link.txt").symlink_to("a.txt")
+    monkeypatch.chdir(tmp_path)
+    [here], [there], [link] = (
+        read_path("a.txt"),
+        read_path(tmp_path / "a.txt"),
+        read_path("link.txt"),
+    )
+    assert here == there == link
+    assert here.source == (tmp_path / "a.txt").resolve().as_posix()
+
+
+def test_changed_file_keeps_its_id(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("one", encoding="utf-8")
+    [before] = read_path(path)
+    path.write_text("two", encoding="utf-8")
+    [after] = read_path(path)
+    assert before.id == after.id
+    assert before.content_hash != after.content_hash
+
+
+def test_time_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("one", encoding="utf-8")
+    os.utime(path, (0, 86_400))
+    [document] = read_path(path)
+    assert document.updated_at == datetime(1970, 1, 2, tzinfo=UTC)
+    assert document.created_at is None
+
+
+@pytest.mark.parametrize("path", ["missing.txt", "nul\0byte", "", "x" * 5000])
+def test_no_such_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ReadError):
+        list(read_path(path))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_pipe_does_not_hang(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.txt")
+    with pytest.raises(ReadError, match="not a regular file"):
+        list(read_path(tmp_path / "pipe.txt"))
+
+
+def test_text_with_title_and_source() -> None:
+    [document] = read_text("# Heading\n\nBody", kind="markdown", title="Mine", source="note:1")
+    assert (document.title, document.source, document.kind) == ("Mine", "note:1", "markdown")
+    [anonymous] = read_text("Body")
+    assert (anonymous.title, anonymous.source, anonymous.updated_at) == (None, "", None)
+
+
+def test_lone_surrogates_and_nulls_in_a_string() -> None:
+    [document] = read_text("a\ud800b\0c")
+    assert document.text == "a\ufffdb\ufffdc"
+
+
+def test_unknown_kind() -> None:
+    with pytest.raises(UnknownNameError, match="no reader is called 'docs'"):
+        list(read_text("x", kind="docs"))
+
+
+CONTENT = [
+    (samples.PDF, "cats.txt", "pdf"),
+    (samples.PDF, "", "pdf"),
+    (b"\n " + samples.PDF, "download", "pdf"),
+    (samples.make_docx(), "cats.zip", "docx"),
+    (samples.HTML.encode(), "cats.pdf", "html"),
+    (samples.HTML.encode(), "page", "html"),
+    (b"<!-- hi -->\n<HTML><p>x", "", "html"),
+    (samples.HTML.encode(), "cats.txt", "text"),
+    (b"just words", "LICENSE", "text"),
+    (b"just words", "file.unknown", "text"),
+    ("just words".encode("utf-16-le"), "", "text"),
+    (b"x = 1", "SCRIPT.PY", "code"),
+]
+
+
+@pytest.mark.parametrize(("data", "name", "expected"), CONTENT)
+def test_format_by_suffix_and_content(data: bytes, name: str, expected: str) -> None:
+    assert Formats().name(Source(name=name, data=data)) == expected
+
+
+@pytest.mark.parametrize("name", ["x.txt", "x", "x.png", "x.md"])
+@pytest.mark.parametrize(
+    "data", [b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\1\0\0\0\1\0", samples.make_zip({"a": "b" * 50})]
+)
+def test_binary(name: str, data: bytes) -> None:
+    with pytest.raises(UnsupportedFormatError, match="binary"):
+        list(read_bytes(data, name=name))
+
+
+class ShoutingReader:
+    """A reader from outside."""
+
+    kind = "shout"
+    suffixes = frozenset({".shout", ".txt"})
+
+    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
+        text = source.read(limit=options.max_bytes).decode().upper()
+        yield Document(kind=self.kind, source=source.name, text=text)
+
+
+@pytest.fixture
+def shouting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(READERS, "_registered", {"shout": ShoutingReader})
+
+
+@pytest.mark.usefixtures("shouting")
+def test_readers_can_be_added(tmp_path: Path) -> None:
+    (tmp_path / "a.shout").write_text("hey", encoding="utf-8")
+    (tmp_path / "b.txt").write_text("you", encoding="utf-8")
+    results = [result for result in load(tmp_path) if isinstance(result, Document)]
+    assert [document.text for document in results] == ["HEY", "YOU"]

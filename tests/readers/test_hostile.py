@@ -1,0 +1,186 @@
+"""Files that break readers: each gives the right document or error, and no batch stops."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lagotto.documents import Document
+from lagotto.errors import (
+    CorruptSourceError,
+    EmptySourceError,
+    EncryptedSourceError,
+    ReadError,
+    SourceTooLargeError,
+    UnsupportedFormatError,
+)
+from lagotto.readers import LoadReport, ReadFailure, ReadOptions, load, read_path
+from lagotto.readers.formats import OLE_MAGIC
+from tests.readers import samples
+from tests.readers.pdf_maker import make_pdf
+
+LAUGHS = (
+    "<!DOCTYPE x ["
+    + "".join(f'<!ENTITY e{n + 1} "{f"&e{n};" * 10}">' for n in range(9)).replace("&e0;", "ha")
+    + "]>"
+)
+SECRET = '<!DOCTYPE x [<!ENTITY secret SYSTEM "file:///etc/passwd">]>'
+HIDDEN_PACKAGE = OLE_MAGIC + bytes(504) + "EncryptedPackage".encode("utf-16-le") + bytes(512)
+PARAGRAPH = "<w:p><w:r><w:t>{}</w:t></w:r></w:p>"
+
+FAILING: dict[str, tuple[bytes, type[ReadError]]] = {
+    "empty.txt": (b"", EmptySourceError),
+    "empty.pdf": (b"", EmptySourceError),
+    "empty.docx": (b"", EmptySourceError),
+    "empty.jsonl": (b"", EmptySourceError),
+    "blank.md": (b" \r\n\t\n", EmptySourceError),
+    "blank.html": (b"<html><body>  </body></html>", EmptySourceError),
+    "pages0.pdf": (make_pdf([]), EmptySourceError),
+    "scanned.pdf": (make_pdf([[]]), EmptySourceError),
+    "locked.pdf": (samples.encrypted(samples.PDF, user="u", owner="o"), EncryptedSourceError),
+    "cut.pdf": (samples.PDF[: len(samples.PDF) // 2], CorruptSourceError),
+    "words.pdf": (b"these are just words", CorruptSourceError),
+    "cut.docx": (samples.make_docx()[:5000], CorruptSourceError),
+    "zip.docx": (samples.make_zip({"a.txt": "x"}), CorruptSourceError),
+    "locked.docx": (HIDDEN_PACKAGE, EncryptedSourceError),
+    "old.docx": (OLE_MAGIC + bytes(600), UnsupportedFormatError),
+    "picture.txt": (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(range(256)), UnsupportedFormatError),
+    "laughs.docx": (
+        samples.docx_body(PARAGRAPH.format("&e9;"), doctype=LAUGHS),
+        CorruptSourceError,
+    ),
+    "secret.docx": (
+        samples.docx_body(PARAGRAPH.format("&secret;"), doctype=SECRET),
+        EmptySourceError,
+    ),
+}
+
+READABLE: dict[str, tuple[bytes, str]] = {
+    "latin.txt": ("Die Straße über die Brücke".encode("latin-1"), "Die Straße über die Brücke"),
+    "utf16.txt": ("Straße".encode("utf-16"), "Straße"),
+    "utf16le.txt": ("plain words".encode("utf-16-le"), "plain words"),
+    "nulls.txt": (
+        b"two\0nulls\0 in a text that is long enough",
+        "two\ufffdnulls\ufffd in a text that is long enough",
+    ),
+    "unclosed.html": (b"<html><p>one<p>two<b>three", "one\n\ntwothree"),
+    "laughs.html": (f"{LAUGHS}<p>ha &e9; ha</p>".encode(), "ha &e9; ha"),
+    "lies.txt": (samples.PDF, "Cats\nCats sleep a lot.\n\nFacts\nTom sleeps 16 hours."),
+}
+
+
+def put(folder: Path, name: str, data: bytes) -> Path:
+    path = folder / name
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_right_error(tmp_path: Path, name: str) -> None:
+    data, expected = FAILING[name]
+    with pytest.raises(ReadError) as caught:
+        list(read_path(put(tmp_path, name, data)))
+    assert type(caught.value) is expected
+    assert name in str(caught.value)
+
+
+@pytest.mark.parametrize("name", READABLE)
+def test_right_text(tmp_path: Path, name: str) -> None:
+    data, expected = READABLE[name]
+    [document] = read_path(put(tmp_path, name, data))
+    if name == "laughs.html":
+        assert document.text.endswith(expected)
+        assert len(document.text) < 1000
+    else:
+        assert document.text == expected
+
+
+def test_a_batch_goes_on_and_reports(tmp_path: Path) -> None:
+    for name, (data, _) in {**FAILING, **READABLE}.items():
+        put(tmp_path, name, data)
+    report = LoadReport()
+    read = {Path(document.source).name for document in report.documents(load(tmp_path))}
+    assert read == set(READABLE)
+    failed = {Path(failure.source).name: failure.error for failure in report.failures}
+    expected = {name: error.__name__ for name, (_, error) in FAILING.items()}
+    del expected["picture.txt"]  # binary files are passed over in folders
+    assert failed == expected
+    assert all(name in str(report) for name in expected)
+
+
+def test_zip_bomb(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.docx"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("word/document.xml", bytes(60_000_000))
+    assert path.stat().st_size < 100_000
+    with pytest.raises(SourceTooLargeError, match="60,000,000 bytes"):
+        list(read_path(path))
+
+
+def test_zip_directory_that_lies(tmp_path: Path) -> None:
+    data = samples.docx_body(PARAGRAPH.format("x" * 100_000))
+    with zipfile.ZipFile(put(tmp_path, "a.docx", data)) as archive:
+        size = archive.getinfo("word/document.xml").file_size
+    lying = data.replace(size.to_bytes(4, "little"), (100).to_bytes(4, "little"))
+    assert lying != data
+    with pytest.raises(CorruptSourceError):
+        list(read_path(put(tmp_path, "b.docx", lying)))
+
+
+def test_one_line_of_fifty_megabytes(tmp_path: Path) -> None:
+    path = put(tmp_path, "long.txt", b"word " * 10_000_000)
+    [document] = read_path(path)
+    assert len(document.text) == 50_000_000
+
+
+def test_larger_than_the_limit(tmp_path: Path) -> None:
+    path = put(tmp_path, "long.txt", b"x" * 1001)
+    with pytest.raises(SourceTooLargeError, match="more than 1,000 bytes"):
+        list(read_path(path, options=ReadOptions(max_bytes=1000)))
+
+
+@pytest.mark.parametrize("tag", ["div", "ul><li", "table><tr><td", "span", "blockquote", "b"])
+def test_deeply_nested_html(tmp_path: Path, tag: str) -> None:
+    html = f"<p>before</p>{f'<{tag}>' * 100_000}deep<script>no()</script><p>down"
+    [document] = read_path(put(tmp_path, "deep.html", html.encode()))
+    words = document.text.replace("-", " ").replace("|", " ").split()
+    assert words == ["before", "deep", "down"]
+
+
+def test_no_permission(tmp_path: Path) -> None:
+    path = put(tmp_path, "secret.txt", b"text")
+    path.chmod(0)
+    if os.access(path, os.R_OK):
+        pytest.skip("this user may read everything")
+    with pytest.raises(ReadError, match="permission denied"):
+        list(read_path(path))
+
+
+def test_file_that_vanishes(tmp_path: Path) -> None:
+    for name in ("a.txt", "b.txt", "c.txt"):
+        put(tmp_path, name, b"text")
+
+    def vanishing() -> Iterator[Document | ReadFailure]:
+        for result in load(tmp_path):
+            (tmp_path / "b.txt").unlink(missing_ok=True)
+            yield result
+
+    first, failure, last = vanishing()
+    assert isinstance(first, Document)
+    assert isinstance(failure, ReadFailure)
+    assert failure.source.endswith("b.txt")
+    assert isinstance(last, Document)
+
+
+def test_links_in_a_circle(tmp_path: Path) -> None:
+    put(tmp_path, "a.txt", b"text")
+    (tmp_path / "circle").symlink_to(tmp_path, target_is_directory=True)
+    (tmp_path / "self").symlink_to("self")
+    [document] = load(tmp_path)
+    assert isinstance(document, Document)
+    [failure] = load(tmp_path / "self")
+    assert isinstance(failure, ReadFailure)

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lagotto.readers import detect_language
+from lagotto.readers.language import language_code
+
+SENTENCES = [
+    ("en", "The quick brown fox jumps over the lazy dog."),
+    ("en", "Release notes for version two"),
+    ("de", "Der schnelle braune Fuchs springt über den faulen Hund."),
+    ("fr", "Le chat est sur la table et il dort."),
+    ("es", "El gato está sobre la mesa y el perro duerme."),
+    ("it", "Il gatto è sul tavolo e dorme."),
+    ("pt", "O gato está em cima da mesa."),
+    ("nl", "De kat ligt op de tafel en slaapt."),
+    ("sv", "Katten ligger på bordet och sover."),
+    ("fi", "Kissa on pöydällä ja nukkuu."),
+    ("pl", "Kot leży na stole i śpi."),
+    ("hu", "A macska az asztalon alszik."),
+    ("ro", "Pisica doarme pe masă."),
+    ("ru", "Москва является столицей России."),
+    ("uk", "Кішка лежить на столі та спить."),
+    ("tr", "Kedi masanın üzerinde uyuyor."),
+    ("vi", "Con mèo đang ngủ trên bàn."),
+    ("ar", "القطة نائمة على الطاولة."),
+    ("fa", "گربه روی میز خوابیده است."),
+    ("hi", "बिल्ली मेज पर सो रही है।"),
+    ("id", "Kucing itu tidur di atas meja."),
+    # a script that gives the language away needs only a word
+    ("ja", "東京タワー"),
+    ("ja", "猫は机の上で寝ています。"),
+    ("zh", "猫在桌子上"),
+    ("ko", "안녕"),
+    ("el", "Η γάτα"),
+    ("th", "แมวนอน"),
+    ("he", "שלום"),
+    ("ka", "გამარჯობა"),
+    ("ta", "வணக்கம்"),
+]
+
+
+@pytest.mark.parametrize(("language", "sentence"), SENTENCES)
+def test_sentences(language: str, sentence: str) -> None:
+    assert detect_language(sentence) == language
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", "hello", "12345 67890 + 4711", "README", "Chapter 3", "asdf qwer zxcv", "x = f(y)"],
+)
+def test_unsure_is_none(text: str) -> None:
+    assert detect_language(text) is None
+
+
+def test_a_foreign_quotation_does_not_decide() -> None:
+    text = "The word φιλοσοφία is Greek and means the love of wisdom, as everybody knows."
+    assert detect_language(text) == "en"
+
+
+def test_middle_and_end_count_in_long_texts() -> None:
+    dull = "0123 " * 5000
+    assert detect_language(dull + "Der Hund schläft unter dem Tisch. " * 40) == "de"
+
+
+@given(st.text())
+def test_any_text_is_a_code_or_none(text: str) -> None:
+    language = detect_language(text)
+    assert language is None or len(language) == 2
+
+
+def test_language_tags() -> None:
+    assert language_code("en-US") == "en"
+    assert language_code(" de_AT ") == "de"
+    assert language_code("gsw") == "gsw"
+    assert language_code("x") is None
+    assert language_code("English") is None
+    assert language_code(None) is None

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lagotto.documents import Document
+from lagotto.errors import CorruptSourceError, EmptySourceError, ReadError, SourceTooLargeError
+from lagotto.readers import READERS, Columns, ReadOptions, Source, load, read_path
+from tests.readers.samples import CSV, JSONL
+
+
+def read(data: str, name: str, *, options: ReadOptions | None = None) -> list[Document | ReadError]:
+    reader = READERS.get(name)()
+    source = Source(name=f"rows.{name}", data=data.encode())
+    return list(reader.read(source, options=options or ReadOptions()))
+
+
+def documents(data: str, name: str, *, columns: Columns | None = None) -> list[Document]:
+    options = ReadOptions(columns=columns or Columns())
+    results = read(data, name, options=options)
+    found = [result for result in results if isinstance(result, Document)]
+    assert len(found) == len(results)
+    return found
+
+
+def test_jsonl() -> None:
+    tom, kit = documents(JSONL, "jsonl")
+    assert (tom.text, tom.title, tom.source_ref) == ("Tom sleeps.", "Tom", "a")
+    assert (tom.kind, tom.metadata, tom.source) == ("row", {"year": 2024}, "rows.jsonl")
+    assert (kit.text, kit.title, kit.source_ref) == ("Kit eats.", None, "b")
+
+
+def test_csv() -> None:
+    tom, kit = documents(CSV, "csv")
+    assert (tom.text, tom.title, tom.source_ref) == ("Tom sleeps, a lot.", "Tom", "1")
+    assert tom.metadata == {"year": "2024"}
+    assert kit.id != tom.id
+
+
+def test_named_columns() -> None:
+    columns = Columns(text=("q", "a"), title="a", id="key", metadata=("n",))
+    data = json.dumps({"q": "What?", "a": "That.", "key": "k1", "n": [1], "rest": 2, "text": "no"})
+    [document] = documents(data, "jsonl", columns=columns)
+    assert (document.text, document.title, document.id) == ("What?\n\nThat.", "That.", "k1")
+    assert document.metadata == {"n": [1]}
+
+
+def test_found_id_is_only_a_reference() -> None:
+    [document] = documents('{"id": 7, "text": "x"}', "jsonl")
+    assert (document.source_ref, document.id != "7") == ("7", True)
+
+
+def test_rows_without_an_id_are_numbered() -> None:
+    assert [d.source_ref for d in documents("text\na\n\nb\n", "csv")] == ["1", "2"]
+
+
+def test_without_a_text_column_all_texts_are_taken() -> None:
+    [document] = documents('{"name": "Tom", "colour": "grey", "age": 3, "note": " "}', "jsonl")
+    assert (document.text, document.title) == ("colour: grey", "Tom")
+    assert document.metadata == {"colour": "grey", "age": 3, "note": " "}
+
+
+def test_title_stands_in_for_missing_text() -> None:
+    [document] = documents('{"title": "Only a title", "text": ""}', "jsonl")
+    assert document.text == "Only a title"
+
+
+def test_values_that_are_no_strings() -> None:
+    [document] = documents('{"text": ["one", {"two": 2}, null, true], "id": 1.5}', "jsonl")
+    assert document.text == 'one\n{"two": 2}\n\ntrue'
+
+
+BAD_LINES = [
+    "{broken",
+    "[1, 2]",
+    '"text"',
+    '{"text": NaN}',
+    '{"text": "x", "n": 1e999}',
+    '{"text": "x", "n": ' + "9" * 30 + "}",
+    '{"text": "x", "n": ' + "9" * 5000 + "}",
+    '{"text": ""}',
+    "[" * 100_000,
+    '{"text": "x", "n": ' + "[" * 700 + "]" * 700 + "}",
+]
+
+
+@pytest.mark.parametrize("line", BAD_LINES)
+def test_bad_lines_are_reported_and_the_rest_is_read(line: str) -> None:
+    first, bad, last = read(f'{{"text": "a"}}\n\n{line}\n{{"text": "b"}}\n', "jsonl")
+    assert isinstance(first, Document)
+    assert isinstance(bad, CorruptSourceError | EmptySourceError)
+    assert "line 3" in str(bad)
+    assert isinstance(last, Document)
+
+
+def test_an_id_used_twice_is_reported() -> None:
+    results = read('{"id": 1, "text": "a"}\n{"id": 1, "text": "b"}\n', "jsonl")
+    assert str(results[1]) == "rows.jsonl: line 2: the id '1' was used by an earlier row"
+
+
+def test_ragged_csv() -> None:
+    results = read("id,text,note\n1,a\n2,b,c,d\n3,e,f\n", "csv")
+    short, long, right = results
+    assert isinstance(short, Document)
+    assert short.metadata == {"note": ""}
+    assert str(long) == "rows.csv: line 3 has 4 cells, but there are 3 columns"
+    assert isinstance(right, Document)
+
+
+def test_broken_quotes_name_their_line() -> None:
+    results = read('text,n\n"a\nb",1\n"c"d,2\ne,3\n"f,4\n', "csv")
+    assert [isinstance(result, Document) for result in results] == [True, False, True, False]
+    assert "line 4 is no valid CSV" in str(results[1])
+    assert "line 6 is no valid CSV" in str(results[3])
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_delimiters(delimiter: str) -> None:
+    rows = [["id", "text"], ["1", "one, two; three"], ["2", "x|y"]]
+    data = "\n".join(delimiter.join(f'"{cell}"' for cell in row) for row in rows)
+    assert [d.text for d in documents(data, "csv")] == ["one, two; three", "x|y"]
+
+
+def test_one_column() -> None:
+    assert [d.text for d in documents("text\njust words\n", "csv")] == ["just words"]
+
+
+def test_strange_headers() -> None:
+    [document] = documents("text,,x,x\na,b,c,d\n", "csv")
+    assert document.metadata == {"column 2": "b", "x": "c", "x (4)": "d"}
+
+
+def test_huge_cell() -> None:
+    [document] = documents(f'text\n"{"word " * 100_000}"\n', "csv")
+    assert len(document.text) == 499_999
+
+
+@pytest.mark.parametrize("name", ["csv", "jsonl"])
+def test_missing_column(tmp_path: Path, name: str) -> None:
+    path = tmp_path / f"rows.{name}"
+    path.write_text({"csv": "a,b\n1,2\n", "jsonl": '{"a": 1, "b": 2}\n'}[name], encoding="utf-8")
+    results = read_path(path, options=ReadOptions(columns=Columns(text=("body",))))
+    with pytest.raises(ReadError, match="no column 'body'; there are: a, b"):
+        next(results)
+
+
+@pytest.mark.parametrize(("name", "data"), [("csv", "a,b\n"), ("jsonl", "\n \n"), ("csv", "\n\n")])
+def test_no_rows(name: str, data: str) -> None:
+    with pytest.raises(EmptySourceError, match="no rows"):
+        read(data, name)
+
+
+@pytest.mark.parametrize("name", ["csv", "jsonl"])
+def test_endless_line(name: str) -> None:
+    with pytest.raises(SourceTooLargeError, match="line 2 has more than 100 characters"):
+        read("text\n" + "x" * 1000, name, options=ReadOptions(max_bytes=100))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "cp1252"])
+def test_encodings(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes("id;text\n1;Grüße aus Köln\n".encode(encoding))
+    [document] = read_path(path)
+    assert (document.text, document.source_ref) == ("Grüße aus Köln", "1")
+
+
+def test_first_row_comes_before_the_last_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"text": "good"}\nbad\n', encoding="utf-8")
+    results = read_path(path)
+    assert next(results).text == "good"
+    with pytest.raises(CorruptSourceError, match="line 2"):
+        next(results)
+
+
+def test_bad_rows_in_a_batch(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text(
+        '{"text": "good"}\nbad\n{"text": "too"}\n', encoding="utf-8"
+    )
+    good, bad, too = load(tmp_path)
+    assert isinstance(good, Document)
+    assert isinstance(too, Document)
+    assert not isinstance(bad, Document)
+    assert (bad.error, bad.source) == ("CorruptSourceError", good.source)
+
+
+CELL = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1).filter(
+    lambda text: bool(text.strip())
+)
+
+
+@given(st.lists(CELL, min_size=1, max_size=5))
+def test_jsonl_round_trip(cells: list[str]) -> None:
+    data = "\n".join(json.dumps({"text": cell}) for cell in cells)
+    assert [d.text for d in documents(data, "jsonl")] == [cell.strip() for cell in cells]
+
+
+@given(st.lists(CELL, min_size=1, max_size=5))
+def test_csv_round_trip(cells: list[str]) -> None:
+    quoted = ('"' + cell.replace('"', '""') + '"' for cell in cells)
+    data = "text\tn\r\n" + "".join(f"{cell}\t1\r\n" for cell in quoted)
+    assert [d.text for d in documents(data, "csv")] == [cell.strip() for cell in cells]
