@@ -252,6 +252,11 @@ def chunk_id(document: Document, chunker_id: str, level: ChunkLevel, span: Span)
     return digest(document.collection, document.id, document.content_hash, chunker_id, level, *span)
 
 
+def in_context(title: str | None, text: str) -> str:
+    """A chunk's text as it is embedded and indexed: under the title of its document."""
+    return f"{title}\n\n{text}" if title else text
+
+
 Vector = NDArray[np.float32]
 Vectors = NDArray[np.float32]
 """One row per text."""

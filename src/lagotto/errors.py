@@ -2,7 +2,7 @@
 
     LagottoError
     ├── ConfigError                 a setting is wrong, unknown or impossible
-    │   ├── FilterError             a filter that can't be parsed or never make sense
+    │   ├── FilterError             a filter that can't be parsed, or never makes sense
     │   └── UnknownNameError        no chunker, embedder or reader of that name
     ├── ReadError                   a source can't be turned into a document
     │   ├── UnsupportedFormatError  no reader knows this kind of file
@@ -10,10 +10,17 @@
     │   ├── EncryptedSourceError    it needs a password
     │   ├── CorruptSourceError      it is damaged, or not what its name says
     │   └── SourceTooLargeError     it is larger than the limit
-    └── EmbeddingError              texts can't be turned into vectors
-        ├── WeightsError            model files are missing, or not the files they should be
-        ├── ModelMismatchError      vectors of another model or dimension
-        └── EmbeddingServiceError   the remote service failed or answered nonsense
+    ├── EmbeddingError              texts can't be turned into vectors
+    │   ├── WeightsError            model files are missing, or not the files they should be
+    │   ├── ModelMismatchError      vectors of another model or dimension
+    │   └── EmbeddingServiceError   the remote service failed or answered nonsense
+    └── StoreError                  a base can't be opened, read or written
+        ├── NotABaseError           the file is something else, or made by a newer Lagotto
+        ├── StoreBusyError          another process is writing, and went on for too long
+        ├── StoreFullError          the disk is full
+        ├── StoreReadOnlyError      there is no right to write
+        ├── StoreDamagedError       the database file is damaged
+        └── IndexDamagedError       a derived index is damaged, or of another model
 
 A message says what was wrong and what to do. `exit_code` is what the command line ends with.
 """
@@ -95,3 +102,33 @@ class EmbeddingServiceError(EmbeddingError):
     def __init__(self, message: str, *, status: int | None = None) -> None:
         super().__init__(message)
         self.status = status
+
+
+class StoreError(LagottoError):
+    """A base can't be opened, read or written."""
+
+    exit_code = 5
+
+
+class NotABaseError(StoreError):
+    """The file is something else than a base, or was made by a newer Lagotto."""
+
+
+class StoreBusyError(StoreError):
+    """Another process is writing, and went on for too long."""
+
+
+class StoreFullError(StoreError):
+    """The disk is full; what was being written is not stored, all that was before is."""
+
+
+class StoreReadOnlyError(StoreError):
+    """There is no right to write where the base is."""
+
+
+class StoreDamagedError(StoreError):
+    """The database file is damaged."""
+
+
+class IndexDamagedError(StoreError):
+    """A derived index is damaged, or of another model; it is made again from the database."""

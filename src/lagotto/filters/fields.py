@@ -60,7 +60,7 @@ def field_ref(name: str) -> FieldRef:
     path = _split(name)
     if path[0] == _PREFIX and len(path) > 1:
         path = path[1:]
-    return FieldRef(_join(path), path, "any")
+    return FieldRef(field_name(path), path, "any")
 
 
 def _split(name: str) -> tuple[str, ...]:
@@ -73,7 +73,8 @@ def _split(name: str) -> tuple[str, ...]:
     return tuple(re.sub(r"\\(.)", r"\1", segment) for segment in segments)
 
 
-def _join(path: tuple[str, ...]) -> str:
+def field_name(path: tuple[str, ...]) -> str:
+    """The canonical name of a metadata path."""
     name = ".".join(re.sub(r"([.\\])", r"\\\1", key) for key in path)
     nested_in_prefix = path[0] == _PREFIX and len(path) > 1
     # A leading $ would be taken for an operator in the JSON form.
