@@ -20,4 +20,4 @@ def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for match in EXAMPLE.finditer(text):
         line = text.count("\n", 0, match.start(1))
         source = "\n" * line + match.group(1)
-        exec(compile(source, str(page), "exec"), namespace)  # noqa: S102
+        exec(compile(source, str(page), "exec"), namespace)

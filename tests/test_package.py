@@ -12,7 +12,9 @@ HEAVY = ["numpy", "pydantic", "onnxruntime", "tokenizers", "httpx", "lxml", "doc
 
 def modules_after(statement: str) -> set[str]:
     code = f"import sys; {statement}; print(*sys.modules)"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     return set(result.stdout.split())
 
 
