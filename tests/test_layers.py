@@ -14,9 +14,13 @@ ROOT = Path(lagotto.__file__).parent
 LAYERS = [
     {"errors"},
     {"documents", "registry", "concurrency"},
-    {"tokens", "filters", "results"},
-    {"readers", "chunkers", "embedders"},
-    {"testing", "demo"},
+    {"tokens", "terms", "filters", "results"},
+    {"readers", "chunkers", "embedders", "stores"},
+    {"ingest", "retrieval"},
+    {"knowledge"},
+    {"sync"},
+    {"cli", "demo"},
+    {"testing"},
 ]
 """From the ground up. A module imports from its own part and from the layers below."""
 

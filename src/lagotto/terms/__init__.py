@@ -1,0 +1,30 @@
+"""Index terms: from text to terms, the same on every store, and from misspelt words to terms."""
+
+from lagotto.terms.analyzer import (
+    MAX_QUERY_TERMS,
+    QueryTerm,
+    analyze,
+    content_terms,
+    keywords,
+    query_terms,
+)
+from lagotto.terms.similarity import edit_distance, similarity, trigrams, word_similarity
+from lagotto.terms.stems import analyzer_id
+from lagotto.terms.stopwords import stop_words
+from lagotto.terms.vocabulary import Vocabulary
+
+__all__ = [
+    "MAX_QUERY_TERMS",
+    "QueryTerm",
+    "Vocabulary",
+    "analyze",
+    "analyzer_id",
+    "content_terms",
+    "edit_distance",
+    "keywords",
+    "query_terms",
+    "similarity",
+    "stop_words",
+    "trigrams",
+    "word_similarity",
+]

@@ -1,0 +1,81 @@
+"""From text to index terms, the same on every store.
+
+A store indexes `analyze(text, language)` and searches for the variants of `query_terms`. Terms
+hold no white space and, of ASCII, only lower-case letters and digits, so they survive being
+joined by spaces and split again by any tokenizer that keeps letters and digits together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lagotto.terms.stems import language_of, term_maker
+from lagotto.terms.stopwords import stop_words
+from lagotto.terms.words import fold, words
+
+MAX_QUERY_TERMS = 256
+"""Of a longer query only this many distinct terms count, the first ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTerm:
+    """A word of a query and the index terms that stand for it.
+
+    `word` is the word as typed, in lower case; `variants` its distinct terms in the languages
+    asked for, in their order; `stop` tells a stop word of the language the query seems to be in.
+    """
+
+    word: str
+    variants: tuple[str, ...]
+    stop: bool
+
+
+def analyze(text: str, language: str | None = None) -> list[str]:
+    """All index terms of `text` in order, stop words included.
+
+    Every term has 1 to 64 characters. The number of terms does not depend on the language; one
+    that is None or has no stemmer leaves the words unstemmed. Identifiers come as their parts
+    in order: a phrase search for the parts finds the whole.
+    """
+    return list(map(term_maker(language), words(text, language_of(language))))
+
+
+def query_terms(text: str, languages: Sequence[str | None] = (None,)) -> list[QueryTerm]:
+    """The distinct terms of a query over documents in `languages`, in order of appearance.
+
+    At most `MAX_QUERY_TERMS`. To search for a phrase use `analyze`, which keeps repeated words.
+    """
+    tags = tuple(languages) or (None,)
+    surface = words(text)
+    stops = _stops_of_query(surface, tags)
+    rows = zip(surface, *(analyze(text, tag) for tag in tags), strict=True)
+    found: dict[tuple[tuple[str, ...], bool], QueryTerm] = {}
+    for word, *terms in rows:
+        variants = tuple(dict.fromkeys(terms))
+        stop = fold(word) in stops
+        found.setdefault((variants, stop), QueryTerm(word, variants, stop))
+        if len(found) == MAX_QUERY_TERMS:
+            break
+    return list(found.values())
+
+
+def _stops_of_query(surface: Sequence[str], languages: Sequence[str | None]) -> frozenset[str]:
+    """The stop words of the language that most words of the query are stop words of.
+
+    A question is too short for language detection, but its small words give it away. Of two
+    languages with as many the former counts.
+    """
+    folded = {fold(word) for word in surface[:MAX_QUERY_TERMS]}
+    lists = [frozenset(stop_words(tag)) for tag in languages]
+    return max(lists, key=lambda stops: len(stops & folded), default=frozenset())
+
+
+def content_terms(terms: Sequence[QueryTerm]) -> list[QueryTerm]:
+    """The terms without stop words; all of them if there is nothing else ("the who")."""
+    return [term for term in terms if not term.stop] or list(terms)
+
+
+def keywords(text: str, languages: Sequence[str | None] = (None,)) -> list[str]:
+    """The distinct words of a query in lower case; stop words only if there is nothing else."""
+    return [term.word for term in content_terms(query_terms(text, languages))]

@@ -1,0 +1,41 @@
+"""Which rows have a feature? Numbers (trigrams, hashes) to the ids of the terms that have them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Keys = NDArray[np.uint64]
+Ids = NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Postings:
+    """`ids[starts[i]:starts[i + 1]]` are the terms that have the feature `keys[i]`."""
+
+    keys: Keys
+    starts: NDArray[np.int64]
+    ids: Ids
+
+    @classmethod
+    def of_pairs(cls, features: Keys, ids: Ids) -> Postings:
+        """Postings of features and the terms that have them; the pairs of a term stand together."""
+        order = np.argsort(features, kind="stable")
+        features, ids = features[order], ids[order]
+        other_feature = np.diff(features, prepend=~features[:1]) != 0
+        new = other_feature | (np.diff(ids, prepend=-1) != 0)
+        starts = np.flatnonzero(other_feature[new])
+        return cls(features[other_feature], np.append(starts, np.count_nonzero(new)), ids[new])
+
+    def having(self, features: Keys) -> Ids:
+        """The terms that have any of the features, once for each feature they have."""
+        places = np.searchsorted(self.keys, features)
+        known = [
+            place
+            for place, feature in zip(places, features, strict=True)
+            if place < len(self.keys) and self.keys[place] == feature
+        ]
+        lists = [self.ids[self.starts[place] : self.starts[place + 1]] for place in known]
+        return np.concatenate(lists) if lists else np.empty(0, dtype=np.int32)

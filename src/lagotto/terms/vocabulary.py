@@ -1,0 +1,108 @@
+"""The terms of an index, searched by likeness: what was a misspelt word meant to be?"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagotto.terms.features import deletion_pairs, trigram_pairs
+from lagotto.terms.postings import Postings
+from lagotto.terms.similarity import edit_distance
+
+SHORTEST_CORRECTED = 3
+"""Of shorter words too many are one edit apart."""
+
+LIKENESS_NEEDED = 0.5
+TRIGRAM_SHARE = 1 / 3
+FREQUENCY_SHARE = 0.2
+"""How much trigrams count beside edits, and how much a rare term loses. Chosen by measuring."""
+
+CANDIDATES = 50
+LEAST_SIMILARITY = 0.1
+"""Edits are counted for so many terms, the most similar ones by trigrams, and no less similar."""
+
+
+class Vocabulary:
+    """Immutable set of index terms, searchable by trigrams and by edits.
+
+    Terms are words as `analyze` makes them. Given with the number of documents that have them,
+    `corrections` prefers the frequent ones. Takes about 200 bytes per term.
+    """
+
+    def __init__(self, terms: Iterable[str] | Mapping[str, int]) -> None:
+        self.terms = tuple(sorted(set(terms)))
+        self._factors = self._frequency_factors(terms)
+        self._trigrams = Postings.of_pairs(*trigram_pairs(self.terms))
+        self._sizes = np.bincount(self._trigrams.ids, minlength=len(self.terms))
+        self._deletions = Postings.of_pairs(*deletion_pairs(self.terms))
+
+    def __len__(self) -> int:
+        return len(self.terms)
+
+    def __contains__(self, term: str) -> bool:
+        place = bisect_left(self.terms, term)
+        return place < len(self.terms) and self.terms[place] == term
+
+    def similar(
+        self, word: str, *, threshold: float = 0.3, limit: int = 10
+    ) -> list[tuple[str, float]]:
+        """Terms whose trigram similarity to `word` is `threshold` or more and not 0.
+
+        The most similar first, equal ones in the order of the terms.
+        """
+        similarities = self._similarities(word)
+        nearest = _nearest(similarities, threshold=threshold, limit=limit)
+        return [(self.terms[term], float(similarities[term])) for term in nearest.tolist()]
+
+    def corrections(self, word: str, *, limit: int = 3) -> list[tuple[str, float]]:
+        """What to search for instead of `word`, an analysed term: terms and weights in (0, 1].
+
+        The best first. A word that is in the vocabulary stands for itself; numbers and words of
+        one or two characters are not corrected.
+        """
+        if word in self:
+            return [(word, 1.0)]
+        if len(word) < SHORTEST_CORRECTED or word.isdigit():
+            return []
+        weighted = []
+        similarities = self._similarities(word)
+        for term in self._candidates(word, similarities).tolist():
+            likeness = _likeness(word, self.terms[term], float(similarities[term]))
+            if likeness >= LIKENESS_NEEDED:
+                weighted.append((self.terms[term], likeness * float(self._factors[term])))
+        return sorted(weighted, key=lambda pair: (-pair[1], pair[0]))[:limit]
+
+    def _similarities(self, word: str) -> NDArray[np.float64]:
+        """The trigram similarity of every term to `word`."""
+        codes = np.unique(trigram_pairs([word])[0])
+        shared = np.bincount(self._trigrams.having(codes), minlength=len(self.terms))
+        similarities: NDArray[np.float64] = shared / (len(codes) + self._sizes - shared)
+        return similarities
+
+    def _candidates(self, word: str, similarities: NDArray[np.float64]) -> NDArray[np.int64]:
+        neighbours = self._deletions.having(deletion_pairs([word])[0])
+        nearest = _nearest(similarities, threshold=LEAST_SIMILARITY, limit=CANDIDATES)
+        return np.unique(np.concatenate([neighbours, nearest]))
+
+    def _frequency_factors(self, terms: Iterable[str] | Mapping[str, int]) -> NDArray[np.float64]:
+        if not isinstance(terms, Mapping) or not terms:
+            return np.ones(len(self.terms))
+        counts = np.log1p([terms[term] for term in self.terms])
+        factors: NDArray[np.float64] = 1 - FREQUENCY_SHARE * (1 - counts / (counts.max() or 1))
+        return factors
+
+
+def _nearest(
+    similarities: NDArray[np.float64], *, threshold: float, limit: int
+) -> NDArray[np.int64]:
+    """The terms that are most similar, best first; equal ones in their own order."""
+    ids = np.flatnonzero((similarities >= threshold) & (similarities > 0))
+    return ids[np.argsort(-similarities[ids], kind="stable")[:limit]]
+
+
+def _likeness(word: str, term: str, similarity: float) -> float:
+    edits = edit_distance(word, term) / max(len(word), len(term))
+    return (1 - TRIGRAM_SHARE) * (1 - edits) + TRIGRAM_SHARE * similarity

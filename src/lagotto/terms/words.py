@@ -1,0 +1,126 @@
+"""From text to words; pairs of characters where a script has no spaces between them."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from functools import cache
+from operator import add
+
+LONGEST_WORD = 64
+"""Longer runs (base64, minified code) are cut into pieces of this many characters."""
+
+UNSPACED = (
+    "\u0e01-\u0e3a\u0e40-\u0e4e"  # Thai
+    "\u0e81-\u0ebd\u0ec0-\u0ecf\u0edc-\u0edf"  # Lao
+    "\u1000-\u103f\u1050-\u108f\u109a-\u109d\ua9e0-\ua9ef\uaa60-\uaa76\uaa7a-\uaa7f"  # Myanmar
+    "\u1780-\u17d3\u17d7\u17dc\u17dd"  # Khmer
+    "\u3041-\u309a\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"  # Hiragana, Katakana
+    "\u3105-\u312f\u31a0-\u31bf"  # Bopomofo
+    "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff"  # Han
+    "\u1100-\u11ff\ua960-\ua97c\uac00-\ud7fb"  # Hangul
+)
+"""Letters and marks of scripts without spaces. Hangul has spaces, but particles stick to words."""
+
+RARE = "\U00010000-\U0001cfff\U0001df00-\U0001efff"
+"""Rare scripts, signs and all: the regular expression engine is slow on many ranges up there."""
+
+FIRST_UNSPACED = UNSPACED[0]
+APOSTROPHES = "\u02bb\u02bc"
+"""Letters for Unicode, but people type ' instead, which separates."""
+
+SIGNS = {"++": "plusplus", "#": "sharp"}
+"""What makes C++ and C# other words than C."""
+
+LETTERS = {
+    "æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ħ": "h", "ı": "i",
+    "ё": "е",
+}  # fmt: skip
+"""Letters that people leave the strokes and dots of, though Unicode does not take them apart."""
+
+DOTLESS = frozenset({"tr", "az"})
+
+_is_unspaced = re.compile(f"[{UNSPACED}]").match
+
+# Vowel signs that are left out of most Hebrew and Arabic, accents that no letter took, and
+# characters that can't be seen. The marks of Indic scripts are part of their words and stay.
+_OPTIONAL = re.compile(
+    "[\u00ad\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640"
+    "\u064b-\u065f\u0670\u06d6-\u06dc\u1ab0-\u1aff\u1dc0-\u1dff\u200d-\u200f\u2060\u20d0-\u20ff"
+    "\ufe00-\ufe0f\ufe20-\ufe2f\ufeff\U000e0100-\U000e01ef]"
+)
+
+# Unicode normalisation takes quadratic time on a pile of marks; no letter has more than 16.
+_PILE = re.compile(r"([^\w\s\x00-\x7f]{16})[^\w\s\x00-\x7f]+")
+
+
+def words(text: str, language: str | None = None) -> list[str]:
+    """The words of `text` in order: lower case, in composed Unicode, accents kept.
+
+    A word is a run of letters, marks and digits; every other character separates. A run in a
+    script without spaces becomes its overlapping pairs of characters. The language makes no
+    difference to how many words there are. Takes linear time and any string.
+    """
+    found: list[str] = []
+    for run in runs(text, language):
+        if run < FIRST_UNSPACED:
+            found.append(SIGNS.get(run, run))
+        elif len(run) > 1 and _is_unspaced(run):
+            found.extend(map(add, run, run[1:]))
+        else:
+            found.append(run)
+    return found
+
+
+def runs(text: str, language: str | None = None) -> list[str]:
+    """The words of `text` in order; what is written without spaces stays in one piece."""
+    return _run_pattern().findall(normalise(text, language))
+
+
+def normalise(text: str, language: str | None = None) -> str:
+    """`text` in lower case and composed (NFKC), without optional and invisible marks."""
+    if language in DOTLESS:
+        text = text.replace("I\u0307", "i").replace("İ", "i").replace("I", "ı")
+    if text.isascii():
+        return text.lower()
+    text = _PILE.sub(r"\1", text)
+    return _OPTIONAL.sub("", unicodedata.normalize("NFKC", text).casefold())
+
+
+def fold(word: str) -> str:
+    """`word` without accents on Latin and Greek letters, ё as е, all digits as 0 to 9."""
+    return word if word.isascii() else "".join(map(_fold_character, word))
+
+
+def _fold_character(char: str) -> str:
+    if char.isdecimal():
+        return str(unicodedata.decimal(char))
+    if char < "\u0400" or "\u1e00" <= char < "\u2000":
+        char = unicodedata.normalize("NFD", char)[0]
+    return LETTERS.get(char, char)
+
+
+@cache
+def _run_pattern() -> re.Pattern[str]:
+    """Finds runs of a spaced script, runs of an unspaced one, and the signs of C++ and C#."""
+    letters = (char for char in map(chr, range(0x10000)) if _belongs_to_word(char))
+    spaced = _ranges(char for char in letters if not _is_unspaced(char)) + RARE
+    signs = r"\+\+(?<=\b[a-zı]\+\+)(?!\w)|#(?<=\b[a-zı]#)(?!\w)"
+    return re.compile(f"[{spaced}]{{1,{LONGEST_WORD}}}|[{UNSPACED}]+|{signs}")
+
+
+def _belongs_to_word(char: str) -> bool:
+    is_mark = unicodedata.category(char).startswith("M")
+    return (is_mark or char.isalnum()) and char not in APOSTROPHES
+
+
+def _ranges(chars: Iterable[str]) -> str:
+    """Ascending characters as the inside of a character class."""
+    spans: list[list[str]] = []
+    for char in chars:
+        if spans and ord(char) == ord(spans[-1][1]) + 1:
+            spans[-1][1] = char
+        else:
+            spans.append([char, char])
+    return "".join(f"{first}-{last}" for first, last in spans)
