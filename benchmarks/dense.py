@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import csv
 import json
 import time
 from dataclasses import asdict, dataclass
@@ -18,10 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
+from beir import mean, ndcg, read_jsonl, read_judgements, recall
 from lagotto.documents import Vectors
 from lagotto.embedders import CachedEmbedder, Embedder, create_embedder
-
-Judgements = dict[str, dict[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +53,11 @@ def main() -> None:
 
 async def measure(dataset: Path, embedder: Embedder) -> Quality:
     """Embed everything, rank every judged query's documents, and average."""
-    corpus = _read_jsonl(dataset / "corpus.jsonl")
+    corpus = read_jsonl(dataset / "corpus.jsonl")
     texts = [f"{row.get('title', '')} {row['text']}".strip() for row in corpus]
     ids = np.array([row["_id"] for row in corpus])
-    judged = _read_judgements(dataset / "qrels.tsv")
-    queries = [row for row in _read_jsonl(dataset / "queries.jsonl") if row["_id"] in judged]
+    judged = read_judgements(dataset / "qrels.tsv")
+    queries = [row for row in read_jsonl(dataset / "queries.jsonl") if row["_id"] in judged]
     wall, cpu = time.perf_counter(), time.process_time()
     documents = await embedder.embed(texts, role="document")
     asked = await embedder.embed([row["text"] for row in queries], role="query")
@@ -72,8 +70,8 @@ async def measure(dataset: Path, embedder: Embedder) -> Quality:
         model_id=embedder.info.model_id,
         documents=len(corpus),
         queries=len(queries),
-        ndcg_10=_mean([ndcg(*pair, depth=10) for pair in zip(rankings, judgements, strict=True)]),
-        recall_100=_mean([recall(*pair) for pair in zip(rankings, judgements, strict=True)]),
+        ndcg_10=mean([ndcg(*pair, depth=10) for pair in zip(rankings, judgements, strict=True)]),
+        recall_100=mean([recall(*pair) for pair in zip(rankings, judgements, strict=True)]),
         seconds=round(wall, 1),
         cpu_seconds=round(cpu, 1),
     )
@@ -82,41 +80,6 @@ async def measure(dataset: Path, embedder: Embedder) -> Quality:
 def nearest(queries: Vectors, documents: Vectors, *, count: int) -> list[np.ndarray]:
     """For each query the rows of its nearest documents, nearest first, ties by row."""
     return [np.argsort(-(documents @ query), kind="stable")[:count] for query in queries]
-
-
-def ndcg(ranking: list[str], judged: dict[str, int], *, depth: int) -> float:
-    """Normalised discounted cumulative gain with linear gains, as trec_eval has it."""
-    gains = [judged.get(name, 0) for name in ranking[:depth]]
-    best = sorted((gain for gain in judged.values() if gain > 0), reverse=True)[:depth]
-    return _discounted(gains) / _discounted(best)
-
-
-def recall(ranking: list[str], judged: dict[str, int]) -> float:
-    """How much of what is relevant was found."""
-    relevant = {name for name, gain in judged.items() if gain > 0}
-    return len(relevant & set(ranking)) / len(relevant)
-
-
-def _discounted(gains: list[int]) -> float:
-    return float(sum(gain / np.log2(place + 2) for place, gain in enumerate(gains)))
-
-
-def _mean(values: list[float]) -> float:
-    return round(float(np.mean(values)), 4)
-
-
-def _read_jsonl(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
-
-
-def _read_judgements(path: Path) -> Judgements:
-    """Queries that have at least one relevant document."""
-    judged: Judgements = {}
-    with path.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file, delimiter="\t"):
-            judged.setdefault(row["query-id"], {})[row["corpus-id"]] = int(row["score"])
-    return {query: gains for query, gains in judged.items() if max(gains.values()) > 0}
 
 
 def _line(quality: Quality) -> str:

@@ -1,0 +1,48 @@
+"""Data sets in the layout of BEIR, and how rankings of their documents are scored."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+
+Judgements = dict[str, dict[str, int]]
+
+
+def ndcg(ranking: list[str], judged: dict[str, int], *, depth: int) -> float:
+    """Normalised discounted cumulative gain with linear gains, as trec_eval has it."""
+    gains = [judged.get(name, 0) for name in ranking[:depth]]
+    best = sorted((gain for gain in judged.values() if gain > 0), reverse=True)[:depth]
+    return _discounted(gains) / _discounted(best)
+
+
+def recall(ranking: list[str], judged: dict[str, int]) -> float:
+    """How much of what is relevant was found."""
+    relevant = {name for name, gain in judged.items() if gain > 0}
+    return len(relevant & set(ranking)) / len(relevant)
+
+
+def _discounted(gains: list[int]) -> float:
+    return float(sum(gain / np.log2(place + 2) for place, gain in enumerate(gains)))
+
+
+def mean(values: list[float]) -> float:
+    """To four places."""
+    return round(float(np.mean(values)), 4)
+
+
+def read_jsonl(path: Path) -> list[dict[str, str]]:
+    """The rows of a file."""
+    with path.open(encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def read_judgements(path: Path) -> Judgements:
+    """Queries that have at least one relevant document."""
+    judged: Judgements = {}
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file, delimiter="\t"):
+            judged.setdefault(row["query-id"], {})[row["corpus-id"]] = int(row["score"])
+    return {query: gains for query, gains in judged.items() if max(gains.values()) > 0}

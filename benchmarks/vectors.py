@@ -1,0 +1,211 @@
+"""How fast and how complete the embedded store's vector index is.
+
+    python benchmarks/vectors.py [--rows 10000,100000] [--queries 100] [--folder FOLDER] [--json]
+    python benchmarks/vectors.py --vectors documents.npy --asked queries.npy
+
+Rows are drawn from a mixture of topics with a power-law spectrum and a common offset, as the
+vectors of a language model have, or read from a file of unit vectors. Recall is measured against
+an exact search. CPU time counts all threads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagotto.documents import Vectors
+from lagotto.stores.hits import Hits
+from lagotto.stores.vectors import Snapshot, Tuning, VectorIndex
+
+DIMENSION = 384
+TOPICS = 1000
+BATCH = 50_000
+MODEL = "benchmark"
+
+Keys = NDArray[np.int64]
+Figures = dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Rows, the topic of each, and queries; the first queries are about topic 0."""
+
+    rows: Vectors
+    topics: NDArray[np.intp]
+    queries: Vectors
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--rows", default="10000,100000")
+    parser.add_argument("--queries", type=int, default=100)
+    parser.add_argument("--vectors", type=Path)
+    parser.add_argument("--asked", type=Path)
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    if options.vectors:
+        sources = iter([read(options.vectors, options.asked)])
+    else:
+        sources = (draw(int(count), options.queries) for count in options.rows.split(","))
+    for data in sources:
+        with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+            for name, figures in measure(data, Path(folder)):
+                line: dict[str, float | str] = {"rows": len(data.rows), "what": name, **figures}
+                print(json.dumps(line) if options.json else _text(line), flush=True)
+
+
+def draw(count: int, queries: int) -> Data:
+    """Made-up vectors; 2 % of the rows and half of the queries are about topic 0."""
+    random = np.random.default_rng(count)
+    spectrum = np.arange(1, DIMENSION + 1) ** -0.5
+    spectrum /= np.linalg.norm(spectrum)
+    turn = np.linalg.qr(random.standard_normal((DIMENSION, DIMENSION)))[0] * spectrum[:, None]
+    turn = turn.astype(np.float32)
+    offset = 0.2 * _unit(random.standard_normal((1, DIMENSION), dtype=np.float32))
+    centres = random.standard_normal((TOPICS, DIMENSION), dtype=np.float32)
+
+    def around(topics: NDArray[np.intp], spread: float) -> Vectors:
+        noise = random.standard_normal((len(topics), DIMENSION), dtype=np.float32)
+        return _unit((centres[topics] + np.float32(spread) * noise) @ turn + offset)
+
+    topics = random.integers(1, TOPICS, count)
+    topics[random.random(count) < 0.02] = 0
+    rows = np.empty((count, DIMENSION), dtype=np.float32)
+    for start in range(0, count, BATCH):
+        rows[start : start + BATCH] = around(topics[start : start + BATCH], 2.0)
+    asked = random.integers(1, TOPICS, queries)
+    asked[: queries // 2] = 0
+    return Data(rows, topics, around(asked, 2.0))
+
+
+def read(vectors: Path, asked: Path) -> Data:
+    """Vectors from files; topic 0 is the fiftieth of the rows nearest to the first query."""
+    rows, queries = np.load(vectors), np.load(asked)
+    nearness = rows @ queries[0]
+    return Data(rows, (nearness < np.quantile(nearness, 0.98)).astype(np.intp), queries)
+
+
+def measure(data: Data, folder: Path) -> Iterator[tuple[str, Figures]]:
+    """Build, open, search with several filters, change."""
+    yield "build", timed_once(lambda: build(data.rows, folder))
+    dimension = data.rows.shape[1]
+    yield "open", timed_once(lambda: load(folder, dimension))
+    index = load(folder, dimension)
+    keys = index.keys
+    random = np.random.default_rng(0)
+    some, few = (keys[random.random(len(keys)) < share] for share in (0.1, 0.01))
+    filters = {"all": None, "10 %": some, "1 %": few, "topic": keys[data.topics == 0]}
+    for name, allowed in filters.items():
+        yield f"search {name}", searched(index.snapshot(), data, allowed)
+    yield (
+        "search_many all",
+        per_query(lambda: index.search_many(data.queries, 10), len(data.queries)),
+    )
+    yield "memory", memory()
+    new = len(keys) + np.arange(len(keys) // 5)
+    yield "add one", timed([partial(add_one, index, data, key) for key in new[:200]])
+    index.add(new[200:], data.rows[200 : len(new)])
+    index.remove(keys[::50])
+    yield "search, 20 % new, 2 % removed", searched(index.snapshot(), data, None)
+
+
+def build(rows: Vectors, folder: Path) -> None:
+    """An index of all rows, saved."""
+    index = VectorIndex(MODEL, dimension=rows.shape[1])
+    index.add(np.arange(len(rows)), rows)
+    index.save(folder, stamp=0)
+
+
+def load(folder: Path, dimension: int) -> VectorIndex:
+    """The index that `build` saved, which is there."""
+    index = VectorIndex.load(folder, model_id=MODEL, dimension=dimension)
+    assert index is not None
+    return index
+
+
+def add_one(index: VectorIndex, data: Data, key: int) -> None:
+    """Add a row that resembles one there is."""
+    index.add(np.array([key]), data.rows[key - len(data.rows)][None])
+
+
+def searched(snapshot: Snapshot, data: Data, allowed: Keys | None) -> Figures:
+    """Times for 10 hits, and recall among 10 and 100."""
+    exact = Snapshot(snapshot.base, snapshot.tail, Tuning(candidates=len(snapshot)))
+    figures = timed(
+        [partial(snapshot.search, query, 10, allowed=allowed) for query in data.queries]
+    )
+    truth = [exact.search(query, 100, allowed=allowed) for query in data.queries]
+    for k in (10, 100):
+        found = [snapshot.search(query, k, allowed=allowed) for query in data.queries]
+        shares = [_recall(*pair, k=k) for pair in zip(found, truth, strict=True)]
+        figures[f"recall@{k}"] = round(float(np.mean(shares)), 4)
+    return figures
+
+
+def timed(calls: list[Callable[[], object]]) -> Figures:
+    """Milliseconds of each call after a first round to warm up: median and 95th percentile."""
+    for call in calls[:20]:
+        call()
+    times = np.array([_clocked(call) for call in calls])
+    (wall, cpu), (slow, _) = np.quantile(times, (0.5, 0.95), axis=0)
+    return {"cpu_ms": round(cpu, 3), "wall_ms": round(wall, 3), "wall_p95_ms": round(slow, 3)}
+
+
+def timed_once(call: Callable[[], object]) -> Figures:
+    """Milliseconds of one call."""
+    wall, cpu = _clocked(call)
+    return {"cpu_ms": round(cpu, 1), "wall_ms": round(wall, 1)}
+
+
+def per_query(call: Callable[[], object], count: int) -> Figures:
+    """Milliseconds of one call, divided by the number of queries in it."""
+    wall, cpu = _clocked(call)
+    return {"cpu_ms": round(cpu / count, 3), "wall_ms": round(wall / count, 3)}
+
+
+def memory() -> Figures:
+    """Megabytes that this process holds, the drawn rows included; Linux only.
+
+    Those of files can be taken back by the system.
+    """
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    fields = dict(line.split(":", 1) for line in status.splitlines())
+    return {
+        name: round(int(fields[field].split()[0]) / 1024)
+        for name, field in (("own_mb", "RssAnon"), ("files_mb", "RssFile"))
+    }
+
+
+def _clocked(call: Callable[[], object]) -> tuple[float, float]:
+    wall, cpu = time.perf_counter(), time.process_time()
+    call()
+    return 1000 * (time.perf_counter() - wall), 1000 * (time.process_time() - cpu)
+
+
+def _recall(found: Hits, truth: Hits, *, k: int) -> float:
+    wanted = truth.keys[:k]
+    return len(np.intersect1d(found.keys, wanted)) / len(wanted)
+
+
+def _unit(vectors: Vectors) -> Vectors:
+    unit: Vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return unit
+
+
+def _text(line: dict[str, float | str]) -> str:
+    figures = "  ".join(f"{name} {value}" for name, value in line.items() if name != "what")
+    return f"{line['what']:<32}{figures}"
+
+
+if __name__ == "__main__":
+    main()

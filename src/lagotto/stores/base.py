@@ -1,0 +1,214 @@
+"""What a store is: it keeps documents and what is derived from them, and searches in both.
+
+A store knows nothing of fusion, rerankers or budgets. It answers three questions for a search,
+one per leg (which chunks are nearest to this vector, which hold these terms, which terms are
+like this word), and it can score any chunk for any leg afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagotto.documents import Chunk, Document, Record, Vector, Vectors, digest
+from lagotto.filters import Filter
+from lagotto.stores.hits import Hits
+
+MOST_LANGUAGES = 8
+"""A query is stemmed in this many of a base's languages."""
+
+ChunkKeys = NDArray[np.int64]
+"""A store's own numbers for its chunks; a number is never used again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """An index term to look for; its BM25 score is multiplied by `weight`."""
+
+    text: str
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class TextQuery:
+    """What the full-text leg looks for: any of the words; more and rarer ones score higher.
+
+    A word is given by its alternatives (its stems in several languages, or the words that it may
+    be a misspelling of), of which the best one counts.
+    """
+
+    words: tuple[tuple[Term, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A document with its chunks, and a vector for each one that can be found.
+
+    Only flat and child chunks can be found; parents are read.
+    """
+
+    document: Document
+    chunks: Sequence[Chunk]
+    vectors: Vectors
+    model_id: str
+
+
+class Version(NamedTuple):
+    """Tells whether a document must be written again: other content, or only other metadata.
+
+    Terms depend on the language, so another one counts as other content.
+    `made_by` are the chunker and the model that its chunks were made with.
+    """
+
+    content_hash: str
+    language: str | None
+    fingerprint: str
+    made_by: tuple[str, str]
+
+
+def fingerprint(document: Document) -> str:
+    """A hash of what `content_hash` leaves out."""
+    rest = document.model_dump(
+        mode="json", exclude={"text", "pages", "headings", "blocks", "content_hash"}
+    )
+    return digest(rest)
+
+
+class Capabilities(Record):
+    """The legs that a store can run."""
+
+    semantic: bool = True
+    text: bool = True
+    fuzzy: bool = True
+
+
+class StoreInfo(Record):
+    """How much is in a store, and what it was made with."""
+
+    location: str
+    documents: int
+    chunks: int
+    collections: dict[str, int]
+    languages: tuple[str, ...]
+    model_id: str | None
+    chunker_id: str | None
+    bytes_on_disk: int
+    degraded: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A chunk as it comes out of the store, with the document it belongs to.
+
+    `document` has all its fields except the text and the structure, which stay in the store.
+    """
+
+    key: int
+    chunk: Chunk
+    document: Document
+
+
+class View(Protocol):
+    """The store as one search sees it: one state, one filter, resolved once for all legs.
+
+    Every method sees only chunks that the filter allows. If k of them match a leg, k come back.
+    Scores are exact, lists are sorted by score, then by key.
+    """
+
+    @property
+    def languages(self) -> Sequence[str | None]:
+        """The languages that documents are in, the most frequent ones, most frequent first."""
+        ...
+
+    async def semantic(self, query: Vector, *, k: int) -> Hits:
+        """The chunks whose vectors have the greatest cosine with `query`."""
+        ...
+
+    async def text(self, query: TextQuery, *, k: int) -> Hits:
+        """The chunks with the greatest BM25 score; only those that hold a term at all."""
+        ...
+
+    async def semantic_scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
+        """The cosine of each of `keys`."""
+        ...
+
+    async def text_scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
+        """The BM25 score of each of `keys`, 0 for those without any term."""
+        ...
+
+    async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
+        """For each word, the index terms it may be a misspelling of; none if it is a term."""
+        ...
+
+    async def passages(self, keys: ChunkKeys) -> list[Passage]:
+        """The chunks of `keys` with their texts, in that order, without those that are gone."""
+        ...
+
+    async def parents(self, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
+        """The parents of `chunks`, by id."""
+        ...
+
+
+@runtime_checkable
+class Store(Protocol):
+    """Keeps documents, chunks and vectors; see the module for what it is asked.
+
+    Contract: `write` and `delete` are atomic per document and durable when they return; a reader
+    sees a document whole or not at all. Writing a document replaces the one of the same
+    collection and id with all that was derived from it. Several readers and one writer may work at
+    once, in threads and in processes; a second writer waits. Failures are StoreErrors.
+    """
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """The legs that this store can run."""
+        ...
+
+    async def open(self) -> None:
+        """Connect, migrate, load or repair the derived indexes."""
+        ...
+
+    async def close(self) -> None:
+        """Finish writing and let go of everything; may be called twice."""
+        ...
+
+    async def write(self, entries: Sequence[Entry]) -> None:
+        """Store documents, each replacing its former self."""
+        ...
+
+    async def delete(self, where: Filter) -> list[str]:
+        """Remove the matching documents with everything derived; their ids."""
+        ...
+
+    async def update(self, documents: Sequence[Document]) -> None:
+        """Store new metadata for documents whose content has not changed."""
+        ...
+
+    async def versions(self, collection: str, ids: Sequence[str]) -> dict[str, Version]:
+        """What is stored of each of `ids`; those that are not stored are left out."""
+        ...
+
+    async def get(self, collection: str, document_id: str) -> Document | None:
+        """A document, whole."""
+        ...
+
+    def documents(self, where: Filter) -> AsyncIterator[Document]:
+        """The matching documents in order of collection and id, without text and structure."""
+        ...
+
+    async def chunks(self, collection: str, document_id: str) -> list[Chunk]:
+        """The chunks of a document, parents first, in order."""
+        ...
+
+    def view(self, where: Filter) -> AbstractAsyncContextManager[View]:
+        """A consistent state of the store, seen through a filter."""
+        ...
+
+    async def info(self) -> StoreInfo:
+        """What is in the store."""
+        ...

@@ -1,0 +1,236 @@
+"""A store in memory: small, plain, and right. Every other store is compared with it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagotto.documents import Chunk, Document, Vector, in_context
+from lagotto.errors import ModelMismatchError
+from lagotto.filters import Filter, matches
+from lagotto.stores.base import (
+    MOST_LANGUAGES,
+    Capabilities,
+    ChunkKeys,
+    Entry,
+    Passage,
+    StoreInfo,
+    Term,
+    TextQuery,
+    Version,
+    fingerprint,
+)
+from lagotto.stores.hits import Hits
+from lagotto.terms import analyze
+from lagotto.terms.vocabulary import Vocabulary
+
+K1, B = 1.2, 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A chunk that can be found."""
+
+    chunk: Chunk
+    document: Document
+    vector: Vector
+    terms: Counter[str]
+
+
+class MemoryStore:
+    """Keeps everything in dictionaries and looks at all of it for every search."""
+
+    capabilities = Capabilities()
+
+    def __init__(self) -> None:
+        self._entries: dict[tuple[str, str], Entry] = {}
+        self._items: dict[int, _Item] = {}
+        self._last_key = 0
+        self._model_id: str | None = None
+
+    async def open(self) -> None:
+        """Nothing to do."""
+
+    async def close(self) -> None:
+        """Nothing to do: the contents stay as long as the object."""
+
+    async def write(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            self._check(entry)
+        for entry in entries:
+            self._remove(entry.document)
+            self._entries[entry.document.collection, entry.document.id] = entry
+            self._index(entry)
+
+    async def update(self, documents: Sequence[Document]) -> None:
+        for document in documents:
+            former = self._entries[document.collection, document.id]
+            entry = Entry(document, former.chunks, former.vectors, former.model_id)
+            await self.write([entry])
+
+    async def delete(self, where: Filter) -> list[str]:
+        gone = [document async for document in self.documents(where)]
+        for document in gone:
+            self._remove(document)
+        return [document.id for document in gone]
+
+    async def versions(self, collection: str, ids: Sequence[str]) -> dict[str, Version]:
+        found = {}
+        for name in ids:
+            entry = self._entries.get((collection, name))
+            if entry and entry.chunks:
+                made_by = (entry.chunks[0].chunker_id, entry.model_id)
+                document = entry.document
+                found[name] = Version(
+                    document.content_hash, document.language, fingerprint(document), made_by
+                )
+        return found
+
+    async def get(self, collection: str, document_id: str) -> Document | None:
+        entry = self._entries.get((collection, document_id))
+        return entry.document if entry else None
+
+    async def documents(self, where: Filter) -> AsyncIterator[Document]:
+        for _, entry in sorted(self._entries.items()):
+            if matches(where, entry.document):
+                yield outline(entry.document)
+
+    async def chunks(self, collection: str, document_id: str) -> list[Chunk]:
+        entry = self._entries.get((collection, document_id))
+        return list(entry.chunks) if entry else []
+
+    @asynccontextmanager
+    async def view(self, where: Filter) -> AsyncIterator[MemoryView]:
+        yield MemoryView(self._entries, dict(self._items), where)
+
+    async def info(self) -> StoreInfo:
+        documents = [entry.document for entry in self._entries.values()]
+        chunker_ids = {item.chunk.chunker_id for item in self._items.values()}
+        return StoreInfo(
+            location=":memory:",
+            documents=len(documents),
+            chunks=len(self._items),
+            collections=dict(sorted(Counter(item.collection for item in documents).items())),
+            languages=tuple(sorted({item.language for item in documents if item.language})),
+            model_id=self._model_id,
+            chunker_id=min(chunker_ids, default=None),
+            bytes_on_disk=0,
+        )
+
+    def _check(self, entry: Entry) -> None:
+        findable = sum(chunk.level != "parent" for chunk in entry.chunks)
+        if findable != len(entry.vectors):
+            raise ValueError(f"{findable} chunks have {len(entry.vectors)} vectors")
+        self._model_id = self._model_id or entry.model_id
+        if entry.model_id != self._model_id:
+            raise ModelMismatchError(
+                f"this base holds vectors of {self._model_id}, not of {entry.model_id}"
+            )
+
+    def _remove(self, document: Document) -> None:
+        self._entries.pop((document.collection, document.id), None)
+        self._items = {
+            key: item
+            for key, item in self._items.items()
+            if (item.document.collection, item.document.id) != (document.collection, document.id)
+        }
+
+    def _index(self, entry: Entry) -> None:
+        findable = [chunk for chunk in entry.chunks if chunk.level != "parent"]
+        for chunk, vector in zip(findable, entry.vectors, strict=True):
+            self._last_key += 1
+            text = in_context(entry.document.title, chunk.text)
+            terms = Counter(analyze(text, entry.document.language))
+            self._items[self._last_key] = _Item(chunk, entry.document, vector, terms)
+
+
+class MemoryView:
+    """All items that a filter allows, looked at one by one."""
+
+    def __init__(
+        self, entries: dict[tuple[str, str], Entry], items: dict[int, _Item], where: Filter
+    ) -> None:
+        self._entries = entries
+        self._all = items
+        self._allowed = {
+            key: item for key, item in items.items() if matches(where, item.document, item.chunk)
+        }
+        self._lengths = {key: item.terms.total() for key, item in items.items()}
+        counted = Counter(entry.document.language for entry in entries.values())
+        ordered = sorted(counted, key=lambda name: (-counted[name], name or ""))
+        self.languages = ordered[:MOST_LANGUAGES]
+
+    async def semantic(self, query: Vector, *, k: int) -> Hits:
+        return self._best(lambda item: float(item.vector @ query), k=k)
+
+    async def text(self, query: TextQuery, *, k: int) -> Hits:
+        score = self._bm25(query)
+        found = self._best(score, k=len(self._allowed))
+        positive = int(np.count_nonzero(found.scores > 0))
+        return Hits(found.keys[: min(k, positive)], found.scores[: min(k, positive)])
+
+    async def semantic_scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
+        return np.array([self._all[int(key)].vector @ query for key in keys], np.float32)
+
+    async def text_scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
+        score = self._bm25(query)
+        return np.array([score(self._all[int(key)]) for key in keys], np.float32)
+
+    async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
+        vocabulary = Vocabulary(sorted(set().union(*(item.terms for item in self._all.values()))))
+        return [
+            ()
+            if word in vocabulary
+            else tuple(Term(term, weight) for term, weight in vocabulary.corrections(word))
+            for word in words
+        ]
+
+    async def passages(self, keys: ChunkKeys) -> list[Passage]:
+        items = [(int(key), self._all[int(key)]) for key in keys if int(key) in self._all]
+        return [Passage(key, item.chunk, outline(item.document)) for key, item in items]
+
+    async def parents(self, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
+        wanted = {chunk.parent_id for chunk in chunks}
+        return {
+            parent.id: parent
+            for chunk in chunks
+            for parent in self._entries[chunk.collection, chunk.document_id].chunks
+            if parent.id in wanted
+        }
+
+    def _best(self, score: Callable[[_Item], float], *, k: int) -> Hits:
+        scored = [(np.float32(score(item)), key) for key, item in self._allowed.items()]
+        best = sorted(scored, key=lambda pair: (-pair[0], pair[1]))[:k]
+        keys = np.array([key for _, key in best], np.int64)
+        return Hits(keys, np.array([value for value, _ in best], np.float32))
+
+    def _bm25(self, query: TextQuery) -> Callable[[_Item], float]:
+        """BM25 over all items, whatever the filter: the same chunk always has the same score."""
+        count = len(self._all)
+        mean = sum(self._lengths.values()) / count if count else 0.0
+        rarity: dict[str, float] = {}
+        for term in {term.text for word in query.words for term in word}:
+            having = sum(term in item.terms for item in self._all.values())
+            rarity[term] = math.log(1 + (count - having + 0.5) / (having + 0.5))
+
+        def of_term(item: _Item, term: Term) -> float:
+            frequency = item.terms[term.text]
+            length = 1 - B + B * item.terms.total() / mean
+            saturated = frequency * (K1 + 1) / (frequency + K1 * length)
+            return term.weight * rarity[term.text] * saturated
+
+        return lambda item: sum(
+            max((of_term(item, term) for term in word), default=0.0) for word in query.words
+        )
+
+
+def outline(document: Document) -> Document:
+    """A document without its text and structure."""
+    bare = {"text": "", "pages": (), "headings": (), "blocks": ()}
+    return document.model_copy(update=bare)

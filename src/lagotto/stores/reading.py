@@ -1,0 +1,159 @@
+"""Reading documents and chunks back."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Select, func, select, tuple_
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from lagotto.documents import Chunk, Document
+from lagotto.filters import Filter, matches
+from lagotto.stores.base import MOST_LANGUAGES, ChunkKeys, Passage, Version
+from lagotto.stores.filter_sql import concerns_chunks, condition
+from lagotto.stores.rows import CHUNK_COLUMNS, OUTLINE_COLUMNS, chunk_of, document_of
+from lagotto.stores.tables import ChunkRow, ChunkSetRow, Counter, DocumentRow
+from lagotto.stores.writing import AT_ONCE
+
+_TEXT = func.substr(DocumentRow.text, ChunkRow.start + 1, ChunkRow.end - ChunkRow.start)
+
+
+async def counter(connection: AsyncConnection, name: str) -> int:
+    """The last number given out."""
+    return int((await connection.execute(select(Counter.value).filter_by(name=name))).scalar_one())
+
+
+async def main_languages(connection: AsyncConnection) -> list[str | None]:
+    """The languages of most documents, most frequent first."""
+    count = func.count()
+    statement = (
+        select(DocumentRow.language)
+        .group_by(DocumentRow.language)
+        .order_by(count.desc(), func.coalesce(DocumentRow.language, ""))
+        .limit(MOST_LANGUAGES)
+    )
+    return list((await connection.scalars(statement)).all())
+
+
+async def read_document(
+    connection: AsyncConnection, collection: str, document_id: str
+) -> Document | None:
+    """A document, whole."""
+    statement = select(DocumentRow.__table__).where(
+        DocumentRow.collection == collection, DocumentRow.id == document_id
+    )
+    row = (await connection.execute(statement)).one_or_none()
+    return document_of(row) if row else None
+
+
+async def matching_documents(
+    connection: AsyncConnection, where: Filter
+) -> AsyncIterator[tuple[int, Document]]:
+    """Keys and outlines of the documents that match, in order of collection and id."""
+    whole = concerns_chunks(where)  # the pages of a document stand in its structure
+    columns = list(DocumentRow.__table__.columns) if whole else OUTLINE_COLUMNS
+    statement = select(*columns).order_by(DocumentRow.collection, DocumentRow.id)
+    if not whole:
+        statement = statement.where(condition(where))
+    async for row in await connection.stream(statement):
+        document = document_of(row)
+        if not whole or matches(where, document):
+            yield row.key, document
+
+
+async def matching_chunks(connection: AsyncConnection, where: Filter) -> ChunkKeys:
+    """Keys of the chunks that can be found and match, ascending."""
+    found = select(ChunkRow.key).where(ChunkRow.level != "parent").order_by(ChunkRow.key)
+    if concerns_chunks(where):
+        found = found.join(DocumentRow, DocumentRow.key == ChunkRow.document_key)
+        found = found.where(condition(where))
+    else:
+        documents = select(DocumentRow.key).where(condition(where))
+        found = found.where(ChunkRow.document_key.in_(documents))
+    keys = (await connection.scalars(found)).all()
+    return np.fromiter(keys, np.int64, len(keys))
+
+
+async def read_versions(
+    connection: AsyncConnection, collection: str, ids: Sequence[str]
+) -> dict[str, Version]:
+    """What is stored of each document, and what its chunks were made with."""
+    found: dict[str, Version] = {}
+    for start in range(0, len(ids), AT_ONCE):
+        statement = (
+            select(
+                DocumentRow.id,
+                DocumentRow.content_hash,
+                DocumentRow.language,
+                DocumentRow.fingerprint,
+                ChunkSetRow.chunker_id,
+                ChunkSetRow.model_id,
+            )
+            .join(ChunkSetRow, ChunkSetRow.document_key == DocumentRow.key)
+            .where(DocumentRow.collection == collection)
+            .where(DocumentRow.id.in_(ids[start : start + AT_ONCE]))
+        )
+        for row in await connection.execute(statement):
+            made_by = (row.chunker_id, row.model_id)
+            found[row.id] = Version(row.content_hash, row.language, row.fingerprint, made_by)
+    return found
+
+
+async def read_chunks(
+    connection: AsyncConnection, collection: str, document_id: str
+) -> list[Chunk]:
+    """The chunks of a document, parents first."""
+    statement = _chunks().where(DocumentRow.collection == collection, DocumentRow.id == document_id)
+    rows = await connection.execute(statement.order_by(ChunkRow.key))
+    return [
+        chunk_of(dict(row._mapping), collection=collection, document_id=document_id) for row in rows
+    ]
+
+
+async def read_parents(connection: AsyncConnection, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
+    """The parents of `chunks`, by id."""
+    wanted = sorted({(item.collection, item.document_id, item.parent_id or "") for item in chunks})
+    found: dict[str, Chunk] = {}
+    for start in range(0, len(wanted), AT_ONCE):
+        statement = _chunks().add_columns(
+            DocumentRow.collection, DocumentRow.id.label("document_id")
+        )
+        name = tuple_(DocumentRow.collection, DocumentRow.id, ChunkRow.id)
+        rows = await connection.execute(statement.where(name.in_(wanted[start : start + AT_ONCE])))
+        for row in rows:
+            parent = chunk_of(
+                dict(row._mapping), collection=row.collection, document_id=row.document_id
+            )
+            found[parent.id] = parent
+    return found
+
+
+async def read_passages(connection: AsyncConnection, keys: Sequence[int]) -> dict[int, Passage]:
+    """The chunks of `keys` with their texts and the outlines of their documents."""
+    found: dict[int, Passage] = {}
+    for start in range(0, len(keys), AT_ONCE):
+        some = [int(key) for key in keys[start : start + AT_ONCE]]
+        rows = (await connection.execute(_chunks().where(ChunkRow.key.in_(some)))).all()
+        documents = await _outlines(connection, sorted({row.document_key for row in rows}))
+        for row in rows:
+            document = documents[row.document_key]
+            chunk = chunk_of(
+                dict(row._mapping), collection=document.collection, document_id=document.id
+            )
+            found[row.key] = Passage(row.key, chunk, document)
+    return found
+
+
+async def _outlines(connection: AsyncConnection, keys: Sequence[int]) -> dict[int, Document]:
+    statement = select(*OUTLINE_COLUMNS).where(DocumentRow.key.in_(keys))
+    return {row.key: document_of(row) for row in await connection.execute(statement)}
+
+
+def _chunks() -> Select[Any]:
+    return (
+        select(*CHUNK_COLUMNS, ChunkSetRow.chunker_id, _TEXT.label("text"))
+        .join(DocumentRow, DocumentRow.key == ChunkRow.document_key)
+        .join(ChunkSetRow, ChunkSetRow.key == ChunkRow.set_key)
+    )

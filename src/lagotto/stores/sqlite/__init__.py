@@ -1,0 +1,11 @@
+"""The embedded store.
+
+database        the file: opening it, recognising it, explaining its errors
+store           SqliteStore: assembly
+view            what one search sees
+changes         what an index has missed
+vector_leg      keeps lagotto.stores.vectors in step
+text_leg        what the store asks of its full-text index
+tantivy_leg     keeps the index of tantivy_text in step
+fts5_leg        full text inside the file
+"""

@@ -1,0 +1,140 @@
+"""The SQLite file: opening it, recognising it, and saying clearly what is wrong with it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, event, insert
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from lagotto.errors import (
+    NotABaseError,
+    StoreBusyError,
+    StoreDamagedError,
+    StoreError,
+    StoreFullError,
+    StoreReadOnlyError,
+)
+from lagotto.stores.migrations import migrate
+from lagotto.stores.tables import SCHEMA_VERSION, Counter, Tables
+
+APPLICATION_ID = 0x4C41474F
+"""`LAGO` in the header of the file tells a base from other SQLite files."""
+
+BUSY_TIMEOUT = 30.0
+COUNTERS = ("document", "chunk_set", "change", "state")
+
+_PRAGMAS = (
+    "foreign_keys = ON",
+    "journal_mode = WAL",
+    "synchronous = FULL",
+    "mmap_size = 268435456",
+)
+
+
+def create_engine(path: Path, *, busy_timeout: float = BUSY_TIMEOUT) -> AsyncEngine:
+    """Connections to the file, in WAL mode; transactions start where SQLAlchemy says so."""
+    engine = create_async_engine(
+        f"sqlite+aiosqlite:///{path}", connect_args={"timeout": busy_timeout}
+    )
+
+    @event.listens_for(engine.sync_engine, "connect")
+    def prepare(connection: Any, _record: object) -> None:
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        for pragma in _PRAGMAS:
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    @event.listens_for(engine.sync_engine, "begin")
+    def begin(connection: Connection) -> None:
+        immediate = connection.get_execution_options().get("writing", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+
+    return engine
+
+
+def recognise(path: Path) -> None:
+    """Raise unless `path` is a base that this version can read, or can become one."""
+    if path.is_dir():
+        raise NotABaseError(f"{path} is a folder; give the name of a file, such as {path}/kb.db")
+    if not path.parent.is_dir():
+        raise StoreError(f"there is no folder {path.parent}; create it first")
+    if not path.exists() or path.stat().st_size == 0:
+        return
+    with (
+        translated(path),
+        closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as file,
+    ):
+        application = file.execute("PRAGMA application_id").fetchone()[0]
+        version = file.execute("PRAGMA user_version").fetchone()[0]
+        tables = file.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if application != APPLICATION_ID and tables:
+        raise NotABaseError(
+            f"{path} is an SQLite file, but not a Lagotto base; choose another name"
+        )
+    if version > SCHEMA_VERSION:
+        raise NotABaseError(
+            f"{path} was made by a newer Lagotto (schema {version}, this one knows "
+            f"{SCHEMA_VERSION}); upgrade Lagotto to open it"
+        )
+
+
+def prepare_schema(connection: Connection) -> None:
+    """Create the tables of a new base, or bring those of an older one up to date."""
+    version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
+    if version == SCHEMA_VERSION:
+        return
+    if version == 0:
+        Tables.metadata.create_all(connection)
+        connection.execute(insert(Counter), [{"name": name, "value": 0} for name in COUNTERS])
+    else:
+        migrate(connection, version)
+    connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.exec_driver_sql(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Turn what SQLite raises into StoreErrors that say what to do."""
+    try:
+        yield
+    except DBAPIError as exc:
+        if not isinstance(exc.orig, sqlite3.Error):
+            raise
+        raise _explained(path, exc.orig) from exc
+    except sqlite3.Error as exc:
+        raise _explained(path, exc) from exc
+
+
+def _explained(path: Path, error: sqlite3.Error) -> StoreError:
+    name = getattr(error, "sqlite_errorname", "") or ""
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return StoreBusyError(f"{path}: another process is writing; try again when it has ended")
+    if name.startswith("SQLITE_FULL"):
+        return StoreFullError(
+            f"{path}: the disk is full; free some space and add the documents again "
+            "(what was stored before is safe)"
+        )
+    if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
+        return StoreReadOnlyError(
+            f"{path} can't be opened for writing ({error}); a base needs the right to write to its "
+            "file and its folder"
+        )
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+        return _damaged(path, name, error)
+    return StoreError(f"{path}: {error}")
+
+
+def _damaged(path: Path, name: str, error: sqlite3.Error) -> StoreError:
+    if name.startswith("SQLITE_NOTADB"):
+        return NotABaseError(f"{path} is not a Lagotto base: {error}; choose another name")
+    return StoreDamagedError(
+        f"{path} is damaged ({error}); restore it from a backup, or save what can be saved with "
+        f"`sqlite3 {path.name} .recover`, or delete it and add the documents again"
+    )

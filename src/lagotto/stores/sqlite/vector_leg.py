@@ -1,0 +1,74 @@
+"""Nearest vectors beside the database: caught up from it, made again if damaged."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+from pathlib import Path
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from lagotto.errors import IndexDamagedError
+from lagotto.stores.sqlite.changes import added_vectors, ranges, removed
+from lagotto.stores.vectors import Snapshot, VectorIndex
+
+log = logging.getLogger(__name__)
+
+WORTH_SAVING = 1_000
+"""Rows that are quicker read from the database at the next start than saved now."""
+
+
+class VectorLeg:
+    """Keeps a VectorIndex in step with the database; saves it when much has changed."""
+
+    def __init__(self, folder: Path, *, model_id: str, dimension: int) -> None:
+        self._folder = folder
+        self._model_id = model_id
+        self._dimension = dimension
+        self._index: VectorIndex | None = None
+        self._stamp = 0
+        self._changing = asyncio.Lock()
+
+    async def snapshot(self, connection: AsyncConnection, *, until: int) -> Snapshot:
+        """The index with all changes up to a number."""
+        if self._index is None or self._stamp < until:
+            async with self._changing:
+                await self._catch_up(connection, until)
+        assert self._index is not None
+        return self._index.snapshot()
+
+    async def close(self) -> None:
+        """Save what would take long to read again."""
+        async with self._changing:
+            if self._index is not None and self._index.snapshot().loose() >= WORTH_SAVING:
+                await asyncio.to_thread(self._index.save, self._folder, stamp=self._stamp)
+            self._index = None
+
+    async def _catch_up(self, connection: AsyncConnection, until: int) -> None:
+        if self._index is None:
+            self._index = await asyncio.to_thread(self._load)
+            self._stamp = self._index.stamp or 0
+        index = self._index
+        async for start, stop in ranges(connection, since=self._stamp, until=until):
+            keys, vectors = await added_vectors(
+                connection, start, stop, model_id=self._model_id, dimension=self._dimension
+            )
+            index.remove(await removed(connection, start, stop))
+            await asyncio.to_thread(index.add, keys, vectors)
+            self._stamp = stop
+            if index.wants_compaction:
+                await asyncio.to_thread(index.save, self._folder, stamp=stop)
+
+    def _load(self) -> VectorIndex:
+        try:
+            saved = VectorIndex.load(
+                self._folder, model_id=self._model_id, dimension=self._dimension
+            )
+        except IndexDamagedError as exc:
+            log.warning("the vector index is made again from the database: %s", exc)
+            shutil.rmtree(self._folder, ignore_errors=True)
+            saved = None
+        if saved is None:
+            return VectorIndex(self._model_id, dimension=self._dimension)
+        return saved

@@ -1,0 +1,24 @@
+"""When to stop being exact."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """What `benchmarks/vectors.py` found best; tests make the numbers small.
+
+    Up to `exact_rows` rows every one is scored. Beyond, a sketch proposes `candidates` of them
+    and another `per_hit` for every hit that is asked for. A base is worth writing again when more
+    than `loose_rows` and more than a quarter of it are new or dead.
+    """
+
+    exact_rows: int = 20_000
+    candidates: int = 1_000
+    per_hit: int = 20
+    loose_rows: int = 2_000
+
+    def candidates_for(self, k: int) -> int:
+        """How many rows to score for the best `k`."""
+        return self.candidates + self.per_hit * k

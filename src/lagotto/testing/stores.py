@@ -1,0 +1,346 @@
+"""The contract of stores, as tests: inherit, say how to make yours, and run pytest.
+
+Whatever can be compared is compared with `MemoryStore`, which looks at everything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import numpy as np
+import pytest
+
+from lagotto.chunkers import CHUNKERS
+from lagotto.documents import Chunk, Document, in_context
+from lagotto.errors import LagottoError, ModelMismatchError
+from lagotto.filters import And, Contains, Eq, Exists, Filter, Gte, In, Not, matches
+from lagotto.stores.base import Entry, Passage, Store, Term, TextQuery, View, fingerprint
+from lagotto.stores.hits import Hits
+from lagotto.stores.memory import MemoryStore, outline
+from lagotto.terms import content_terms, query_terms
+from lagotto.testing.hash_embedder import HashEmbedder
+
+EMBEDDER = HashEmbedder(dimension=32)
+CHUNKER = CHUNKERS.create("recursive:24/4", tokenizer=EMBEDDER.tokenizer)
+
+DOCUMENTS = (
+    Document(
+        id="truffle",
+        title="Truffles",
+        language="en",
+        metadata={"year": 2021, "tags": ["food"]},
+        text="Truffles grow on the roots of oak and hazel. A trained dog finds them by smell.",
+    ),
+    Document(
+        id="dog",
+        title="Lagotto Romagnolo",
+        language="en",
+        metadata={"year": 2023},
+        text="The Lagotto is a water dog from Romagna that is trained to find truffles.",
+    ),
+    Document(
+        id="code",
+        title="Errors",
+        language="en",
+        metadata={"year": 2023, "draft": True},
+        text="SQLITE_BUSY means that another connection is writing. ECONNREFUSED is not.",
+    ),
+    Document(
+        id="ru",
+        title="Байкал",
+        language="ru",
+        metadata={"year": 2020},
+        text="Байкал самое глубокое озеро на Земле. В озере живут нерпы и омули.",
+    ),
+    Document(id="cjk", title="東京", text="東京都は日本の首都です。人口は約千四百万人。"),
+    Document(id="thai", text="กรุงเทพมหานครเป็นเมืองหลวงของประเทศไทย"),
+    Document(id="dog", collection="other", title="Elsewhere", text="A dog somewhere else."),
+)
+
+ANY_TEXT = (
+    "", " ", '"', "a AND (b OR", "NOT -x* ^2 ~", "col:val", "\0", "👩‍👩‍👧", "'; DROP TABLE chunk;",
+    "x " * 50_000, "שלום", "*", "\ud800",
+)  # fmt: skip
+
+
+async def entry(document: Document, *, chunker_id: str = CHUNKER.id) -> Entry:
+    """A document ready to be written."""
+    chunker = CHUNKERS.create(chunker_id, tokenizer=EMBEDDER.tokenizer)
+    chunks = chunker.chunk(document)
+    texts = [in_context(document.title, item.text) for item in chunks if item.level != "parent"]
+    vectors = await EMBEDDER.embed(texts, role="document")
+    return Entry(document, chunks, vectors, EMBEDDER.info.model_id)
+
+
+async def entries(documents: Sequence[Document] = DOCUMENTS) -> list[Entry]:
+    """Documents ready to be written."""
+    return [await entry(document) for document in documents]
+
+
+def text_query(text: str, languages: Sequence[str | None]) -> TextQuery:
+    """Any of the content words of `text`."""
+    words = content_terms(query_terms(text, languages))
+    return TextQuery(tuple(tuple(map(Term, word.variants)) for word in words))
+
+
+async def found(view: View, hits: Hits) -> list[Passage]:
+    """The passages of hits."""
+    return await view.passages(hits.keys)
+
+
+async def text_ids(store: Store, text: str, where: Filter | None = None) -> list[str]:
+    """Ids of the documents that a text search finds, best first."""
+    async with store.view(where or And()) as view:
+        return await _ids(view, await view.text(text_query(text, view.languages), k=10))
+
+
+async def semantic_ids(store: Store, text: str, where: Filter | None = None) -> list[str]:
+    """Ids of the documents whose chunks are nearest, best first."""
+    (vector,) = await EMBEDDER.embed([text], role="query")
+    async with store.view(where or And()) as view:
+        return await _ids(view, await view.semantic(vector, k=10))
+
+
+class StoreContract:
+    """What `lagotto.stores.base.Store` promises. A subclass makes empty, open stores."""
+
+    score_tolerance = 1e-4
+    """How far text scores may be from the oracle's, as a share of them."""
+
+    @asynccontextmanager
+    async def make(self) -> AsyncIterator[Store]:
+        """An empty store, open."""
+        raise NotImplementedError
+        yield
+
+    @pytest.fixture
+    async def store(self) -> AsyncIterator[Store]:
+        """A store with DOCUMENTS in it."""
+        async with self.make() as store:
+            await store.write(await entries())
+            yield store
+
+    async def test_an_empty_store_finds_nothing(self) -> None:
+        async with self.make() as store:
+            assert await text_ids(store, "dog") == []
+            assert await semantic_ids(store, "dog") == []
+            assert (await store.info()).documents == 0
+            assert await store.get("default", "dog") is None
+
+    async def test_documents_come_back_whole(self, store: Store) -> None:
+        for document in DOCUMENTS:
+            assert await store.get(document.collection, document.id) == document
+
+    async def test_documents_are_listed_in_order_without_their_texts(self, store: Store) -> None:
+        listed = [document async for document in store.documents(And())]
+        expected = sorted(DOCUMENTS, key=lambda item: (item.collection, item.id))
+        assert listed == [outline(document) for document in expected]
+
+    async def test_chunks_come_back(self, store: Store) -> None:
+        for document in DOCUMENTS:
+            assert await store.chunks(document.collection, document.id) == CHUNKER.chunk(document)
+
+    async def test_info_counts(self, store: Store) -> None:
+        info = await store.info()
+        assert info.documents == len(DOCUMENTS)
+        assert info.collections == {"default": 6, "other": 1}
+        assert info.chunks == sum(len(CHUNKER.chunk(document)) for document in DOCUMENTS)
+        assert info.languages == ("en", "ru")
+        assert (info.model_id, info.chunker_id) == (EMBEDDER.info.model_id, CHUNKER.id)
+
+    async def test_words_are_found_in_many_scripts(self, store: Store) -> None:
+        assert set(await text_ids(store, "trained to find truffles")) == {"dog", "truffle"}
+        assert await text_ids(store, "озёра") == ["ru"]
+        assert await text_ids(store, "首都") == ["cjk"]
+        assert await text_ids(store, "เมืองหลวง") == ["thai"]
+        assert await text_ids(store, "SQLITE_BUSY") == ["code"]
+        assert await text_ids(store, "econnrefused!") == ["code"]
+
+    @pytest.mark.parametrize("text", ANY_TEXT, ids=lambda text: ascii(text[:12]))
+    async def test_any_text_is_a_query(self, store: Store, text: str) -> None:
+        await text_ids(store, text)
+        async with store.view(And()) as view:
+            await view.corrections([word.text for word in _first_terms(text, view)])
+
+    async def test_a_document_is_replaced_whole(self, store: Store) -> None:
+        changed = DOCUMENTS[0].model_copy(update={"text": "Only figs here.", "content_hash": "2"})
+        await store.write([await entry(changed)])
+        assert await store.get("default", "truffle") == changed
+        assert "truffle" not in await text_ids(store, "oak hazel")
+        assert await text_ids(store, "figs") == ["truffle"]
+        assert (await store.info()).documents == len(DOCUMENTS)
+
+    async def test_metadata_can_change_alone(self, store: Store) -> None:
+        changed = DOCUMENTS[0].model_copy(update={"metadata": {"year": 1999}})
+        await store.update([changed])
+        assert await store.get("default", "truffle") == changed
+        assert await text_ids(store, "truffles", Eq("year", 1999)) == ["truffle"]
+        assert await text_ids(store, "truffles", Eq("year", 2021)) == []
+        version = (await store.versions("default", ["truffle"]))["truffle"]
+        assert version.fingerprint == fingerprint(changed)
+
+    async def test_versions_tell_what_is_stored(self, store: Store) -> None:
+        stored = await store.versions("default", ["dog", "nobody"])
+        assert list(stored) == ["dog"]
+        assert stored["dog"].content_hash == DOCUMENTS[1].content_hash
+        assert stored["dog"].made_by == (CHUNKER.id, EMBEDDER.info.model_id)
+
+    @pytest.mark.parametrize(
+        ("where", "gone"),
+        [
+            (Eq("document_id", "dog"), ["dog", "dog"]),
+            (Eq("collection", "other"), ["dog"]),
+            (And(Eq("collection", "default"), Gte("year", 2023)), ["code", "dog"]),
+            (Eq("title", "nothing like it"), []),
+        ],
+    )
+    async def test_what_is_deleted_is_gone(
+        self, store: Store, where: Filter, gone: list[str]
+    ) -> None:
+        assert sorted(await store.delete(where)) == gone
+        left = [document for document in DOCUMENTS if not matches(where, document)]
+        assert (await store.info()).documents == len(left)
+        remaining = {(item.collection, item.id) for item in left}
+        for text in ("dog truffles", "writing connection"):
+            async with store.view(And()) as view:
+                (vector,) = await EMBEDDER.embed([text], role="query")
+                for hits in (
+                    await view.text(text_query(text, view.languages), k=50),
+                    await view.semantic(vector, k=50),
+                ):
+                    passages = await found(view, hits)
+                    assert len(passages) == len(hits)
+                    names = {(item.document.collection, item.document.id) for item in passages}
+                    assert names <= remaining
+
+    async def test_vectors_of_another_model_are_refused(self, store: Store) -> None:
+        good = await entry(Document(id="new", text="New."))
+        alien = Entry(good.document, good.chunks, good.vectors, "another-model")
+        with pytest.raises(ModelMismatchError, match="another-model"):
+            await store.write([good, alien])
+        assert await store.get("default", "new") is None
+
+    async def test_legs_agree_with_the_oracle(self, store: Store) -> None:
+        oracle = MemoryStore()
+        await oracle.write(await entries())
+        filters: list[Filter] = [
+            And(),
+            Gte("year", 2021),
+            Contains("tags", "food"),
+            Not(Exists("year")),
+            In("collection", ["other"]),
+            Eq("draft", True) | Eq("language", "ru"),
+        ]
+        for where in filters:
+            for text in ("truffle dog", "озеро", "writing a connection", "首都 dog"):
+                await self._compare(store, oracle, where, text)
+
+    async def _compare(self, store: Store, oracle: Store, where: Filter, text: str) -> None:
+        (vector,) = await EMBEDDER.embed([text], role="query")
+        async with store.view(where) as ours, oracle.view(where) as theirs:
+            assert list(ours.languages) == list(theirs.languages)
+            query = text_query(text, ours.languages)
+            for k in (1, 3, 50):
+                pairs = (
+                    (await ours.semantic(vector, k=k), await theirs.semantic(vector, k=k)),
+                    (await ours.text(query, k=k), await theirs.text(query, k=k)),
+                )
+                for mine, right in pairs:
+                    assert len(mine) == len(right)
+                    np.testing.assert_allclose(
+                        mine.scores, right.scores, rtol=self.score_tolerance, atol=1e-5
+                    )
+            everything = await ours.semantic(vector, k=50)
+            await self._check_fill(ours, everything, vector, query)
+            assert await _scored(ours, everything) == await _scored(
+                theirs, await theirs.semantic(vector, k=50)
+            )
+
+    async def _check_fill(
+        self, view: View, everything: Hits, vector: np.ndarray[tuple[int], np.dtype[np.float32]],
+        query: TextQuery,
+    ) -> None:  # fmt: skip
+        """Scores that are filled in are those that a search gives."""
+        filled = await view.semantic_scores(vector, everything.keys)
+        np.testing.assert_allclose(filled, everything.scores, atol=1e-6)
+        texts = await view.text(query, k=50)
+        scores = await view.text_scores(query, everything.keys)
+        expected = dict(zip(texts.keys.tolist(), texts.scores.tolist(), strict=True))
+        for key, score in zip(everything.keys.tolist(), scores.tolist(), strict=True):
+            assert score == pytest.approx(expected.get(key, 0.0), rel=1e-5)
+
+    async def test_misspelt_words_are_mended(self, store: Store) -> None:
+        async with store.view(And()) as view:
+            known, misspelt = await view.corrections(["dog", "romagnollo"])
+            assert known == ()
+            assert "romagnolo" in [term.text for term in misspelt]
+
+    async def test_children_find_their_parents(self) -> None:
+        async with self.make() as store:
+            document = Document(
+                id="long", text=" ".join(f"Sentence number {n}." for n in range(60))
+            )
+            await store.write([await entry(document, chunker_id="parent-child:64/16/0")])
+            chunks = await store.chunks("default", "long")
+            children = [chunk for chunk in chunks if chunk.level == "child"]
+            async with store.view(And()) as view:
+                parents = await view.parents(children)
+                assert {child.parent_id for child in children} == set(parents)
+                assert set(parents.values()) <= set(chunks)
+                hits = await view.text(text_query("sentence", view.languages), k=100)
+                passages = await found(view, hits)
+                assert {passage.chunk.level for passage in passages} == {"child"}
+
+    async def test_searches_see_whole_documents_while_others_write(self, store: Store) -> None:
+        versions = [
+            Document(id="moving", text=f"Version {word}. " * 30, metadata={"word": word})
+            for word in ("alpha", "beta")
+        ]
+        ready = [await entry(document) for document in versions]
+
+        async def write() -> None:
+            for turn in range(20):
+                await store.write([ready[turn % 2]])
+
+        async def read() -> None:
+            for _ in range(20):
+                chunks = await store.chunks("default", "moving")
+                assert len(set(map(_words, chunks))) <= 1
+                await text_ids(store, "alpha beta")
+
+        await asyncio.gather(write(), read(), read())
+
+    async def test_closing_twice_is_fine(self) -> None:
+        async with self.make() as store:
+            await store.close()
+            await store.close()
+
+    async def test_a_failed_write_leaves_everything_as_it_was(self, store: Store) -> None:
+        good = await entry(Document(id="new", text="New."))
+        broken = Entry(good.document, good.chunks, good.vectors[:0], good.model_id)
+        with pytest.raises((LagottoError, ValueError)):
+            await store.write([broken])
+        assert await store.get("default", "new") is None
+        assert (await store.info()).documents == len(DOCUMENTS)
+        await store.write([good])
+        assert await store.get("default", "new") == good.document
+
+
+async def _ids(view: View, hits: Hits) -> list[str]:
+    return list(dict.fromkeys(item.document.id for item in await found(view, hits)))
+
+
+def _words(chunk: Chunk) -> str:
+    return "alpha" if "alpha" in chunk.text else "beta"
+
+
+def _first_terms(text: str, view: View) -> list[Term]:
+    return [word[0] for word in text_query(text, view.languages).words]
+
+
+async def _scored(view: View, hits: Hits) -> dict[str, float]:
+    passages = await found(view, hits)
+    pairs = zip(passages, hits.scores.tolist(), strict=True)
+    return {passage.chunk.id: round(score, 4) for passage, score in pairs}
