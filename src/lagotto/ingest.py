@@ -1,0 +1,255 @@
+"""Documents in: read, leave out what is unchanged, chunk, embed, write, all at the same time.
+
+Three stages hand batches to one another through short queues: while one batch is embedded the next
+is read and chunked, and the one before is written. Memory is bounded by a few batches, however
+large the corpus. A batch is durable once it is written, so an interrupted run has lost nothing that
+it reported, and the next one goes on where it ended: what is stored is unchanged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from lagotto.chunkers import Chunker
+from lagotto.documents import Chunk, Document, Record, in_context
+from lagotto.embedders import Embedder
+from lagotto.readers import ReadFailure
+from lagotto.stores.base import Entry, Store, Version, fingerprint
+
+BATCH_DOCUMENTS = 128
+BATCH_CHARACTERS = 250_000
+QUEUED_BATCHES = 2
+
+
+class Progress(Record):
+    """How far an ingest has got; everything counted is stored for good."""
+
+    added: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    failed: int = 0
+    chunks: int = 0
+    seconds: float = 0.0
+    source: str = ""
+
+    @property
+    def documents(self) -> int:
+        """Documents dealt with, whichever way."""
+        return self.added + self.updated + self.unchanged + self.failed
+
+
+class AddReport(Record):
+    """What an ingest did."""
+
+    added: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    chunks: int = 0
+    seconds: float = 0.0
+    failures: tuple[ReadFailure, ...] = ()
+
+    def __str__(self) -> str:
+        counts = f"{self.added} added, {self.updated} updated, {self.unchanged} unchanged"
+        if self.removed:
+            counts += f", {self.removed} removed"
+        text = f"{counts} ({self.chunks} chunks, {self.seconds:.1f} s)"
+        if self.failures:
+            text += f"\n{len(self.failures)} failed:"
+            text += "".join(f"\n  {failure}" for failure in self.failures)
+        return text
+
+
+OnProgress = Callable[[Progress], None]
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Documents that go through the stages together."""
+
+    new: list[tuple[Document, list[Chunk]]] = field(default_factory=list)
+    changed_metadata: list[Document] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
+    progress: Progress = field(default_factory=Progress)
+    failures: list[ReadFailure] = field(default_factory=list)
+
+
+class Ingest:
+    """One run over a stream of documents."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        chunker: Chunker,
+        embedder: Embedder,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        self._store = store
+        self._chunker = chunker
+        self._embedder = embedder
+        self._on_progress = on_progress
+        self._started = time.monotonic()
+        self._done = Progress()
+        self._failures: list[ReadFailure] = []
+        self.seen: set[tuple[str, str]] = set()
+        """Collection and id of every document met, stored or not."""
+
+    async def run(self, results: Iterable[Document | ReadFailure]) -> AddReport:
+        """Take in all documents of `results`; a cancellation lets the write at hand end first."""
+        prepared: asyncio.Queue[_Batch | None] = asyncio.Queue(QUEUED_BATCHES)
+        embedded: asyncio.Queue[_Batch | None] = asyncio.Queue(QUEUED_BATCHES)
+        async with asyncio.TaskGroup() as stages:
+            stages.create_task(self._prepare(results, prepared))
+            stages.create_task(self._embed(prepared, embedded))
+            stages.create_task(self._write(embedded))
+        return self.report()
+
+    def report(self) -> AddReport:
+        """What has been done so far."""
+        done = self._done
+        return AddReport(
+            added=done.added,
+            updated=done.updated,
+            unchanged=done.unchanged,
+            chunks=done.chunks,
+            seconds=time.monotonic() - self._started,
+            failures=tuple(self._failures),
+        )
+
+    async def _prepare(
+        self, results: Iterable[Document | ReadFailure], out: asyncio.Queue[_Batch | None]
+    ) -> None:
+        async for group in _in_thread(results):
+            batch = await self._sort_out(group)
+            await out.put(batch)
+        await out.put(None)
+
+    async def _sort_out(self, group: Sequence[Document | ReadFailure]) -> _Batch:
+        """Which documents of the group are new or changed, cut into chunks."""
+        failures = [item for item in group if isinstance(item, ReadFailure)]
+        documents = {
+            (item.collection, item.id): item for item in group if isinstance(item, Document)
+        }
+        self.seen |= documents.keys()
+        stored = await self._versions(documents.values())
+        counts: Counter[str] = Counter()
+        batch = _Batch(failures=failures)
+        todo = []
+        for name, document in documents.items():
+            change = self._change(document, stored.get(name))
+            counts["added" if name not in stored else change] += 1
+            if change == "metadata":
+                batch.changed_metadata.append(document)
+            elif change == "content":
+                todo.append(document)
+        batch.new = await asyncio.to_thread(self._chunk, todo)
+        batch.progress = Progress(
+            added=counts["added"],
+            updated=counts["metadata"] + counts["content"],
+            unchanged=counts["nothing"],
+            failed=len(failures),
+            source=group[-1].source,
+        )
+        return batch
+
+    def _change(
+        self, document: Document, stored: Version | None
+    ) -> Literal["nothing", "metadata", "content"]:
+        """What a document needs: nothing, its row written again, or everything."""
+        made_by = (self._chunker.id, self._embedder.info.model_id)
+        wanted = (document.content_hash, document.language, made_by)
+        if stored is None or (stored.content_hash, stored.language, stored.made_by) != wanted:
+            return "content"
+        return "nothing" if stored.fingerprint == fingerprint(document) else "metadata"
+
+    async def _versions(self, documents: Iterable[Document]) -> dict[tuple[str, str], Version]:
+        by_collection: dict[str, list[str]] = {}
+        for document in documents:
+            by_collection.setdefault(document.collection, []).append(document.id)
+        return {
+            (collection, name): version
+            for collection, ids in by_collection.items()
+            for name, version in (await self._store.versions(collection, ids)).items()
+        }
+
+    def _chunk(self, documents: Sequence[Document]) -> list[tuple[Document, list[Chunk]]]:
+        return [(document, self._chunker.chunk(document)) for document in documents]
+
+    async def _embed(
+        self, batches: asyncio.Queue[_Batch | None], out: asyncio.Queue[_Batch | None]
+    ) -> None:
+        """Vectors for all chunks of a batch at once, so that texts of like length meet."""
+        while (batch := await batches.get()) is not None:
+            texts = [
+                in_context(document.title, chunk.text)
+                for document, chunks in batch.new
+                for chunk in chunks
+                if chunk.level != "parent"
+            ]
+            vectors = await self._embedder.embed(texts, role="document")
+            start = 0
+            for document, chunks in batch.new:
+                end = start + sum(chunk.level != "parent" for chunk in chunks)
+                model_id = self._embedder.info.model_id
+                batch.entries.append(Entry(document, chunks, vectors[start:end], model_id))
+                start = end
+            await out.put(batch)
+        await out.put(None)
+
+    async def _write(self, batches: asyncio.Queue[_Batch | None]) -> None:
+        while (batch := await batches.get()) is not None:
+            writing = asyncio.ensure_future(self._commit(batch))
+            try:
+                await asyncio.shield(writing)
+            except asyncio.CancelledError:
+                await writing
+                raise
+
+    async def _commit(self, batch: _Batch) -> None:
+        if batch.entries:
+            await self._store.write(batch.entries)
+        if batch.changed_metadata:
+            await self._store.update(batch.changed_metadata)
+        self._failures += batch.failures
+        done, now = self._done, batch.progress
+        self._done = Progress(
+            added=done.added + now.added,
+            updated=done.updated + now.updated,
+            unchanged=done.unchanged + now.unchanged,
+            failed=done.failed + now.failed,
+            chunks=done.chunks + sum(len(entry.vectors) for entry in batch.entries),
+            seconds=time.monotonic() - self._started,
+            source=now.source,
+        )
+        if self._on_progress:
+            self._on_progress(self._done)
+
+
+async def _in_thread(
+    results: Iterable[Document | ReadFailure],
+) -> AsyncIterator[list[Document | ReadFailure]]:
+    """The results in groups of a batch's size, read in a thread."""
+    groups = _groups(iter(results))
+    while group := await asyncio.to_thread(next, groups, None):
+        yield group
+
+
+def _groups(
+    results: Iterator[Document | ReadFailure],
+) -> Iterator[list[Document | ReadFailure]]:
+    group: list[Document | ReadFailure] = []
+    characters = 0
+    for result in results:
+        group.append(result)
+        characters += len(result.text) if isinstance(result, Document) else 0
+        if len(group) == BATCH_DOCUMENTS or characters >= BATCH_CHARACTERS:
+            yield group
+            group, characters = [], 0
+    if group:
+        yield group

@@ -1,0 +1,27 @@
+"""From a question to what each leg is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lagotto.stores.base import Term, TextQuery
+from lagotto.terms import QueryTerm, content_terms, query_terms
+
+
+def content_words(query: str, languages: Sequence[str | None]) -> list[QueryTerm]:
+    """The words of `query` that say what it is about, with their stems in `languages`."""
+    return content_terms(query_terms(query, languages))
+
+
+def text_query(words: Sequence[QueryTerm]) -> TextQuery:
+    """Any of the words."""
+    return TextQuery(tuple(tuple(map(Term, word.variants)) for word in words))
+
+
+def corrected_query(query: TextQuery, corrections: Sequence[Sequence[Term]]) -> TextQuery | None:
+    """`query` with the terms that misspelt words may mean; None if there is nothing to mend."""
+    if not any(corrections):
+        return None
+    return TextQuery(
+        tuple(tuple(found) or word for word, found in zip(query.words, corrections, strict=True))
+    )

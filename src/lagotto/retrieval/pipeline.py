@@ -1,0 +1,187 @@
+"""The way of a query: analyse, recall, fuse, rank, resolve parents, trim."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from lagotto.embedders import Embedder
+from lagotto.filters import And, Filter
+from lagotto.results import Leg, LegScore, RetrievalResult, ScoreBreakdown
+from lagotto.retrieval.analyse import content_words, corrected_query, text_query
+from lagotto.retrieval.fusion import DEFAULT_WEIGHTS, FUSIONS, Candidates, FusionMethod, Scores
+from lagotto.retrieval.recall import LegQueries, recall
+from lagotto.stores.base import Passage, Store, View
+
+Mode = Literal["hybrid", "semantic", "keyword"]
+
+DEPTH = 100
+"""How many candidates each leg brings, or as many as are asked for, if that is more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A question and how it should be answered."""
+
+    query: str
+    top_k: int = 10
+    mode: Mode = "hybrid"
+    where: Filter = field(default_factory=And)
+    fusion: FusionMethod = "convex"
+    weights: Mapping[Leg, float] = field(default_factory=lambda: DEFAULT_WEIGHTS)
+    fuzzy: bool = True
+    parents: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was found, best first, and what did not work on the way."""
+
+    results: list[RetrievalResult]
+    degraded: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    passage: Passage
+    score: float
+    place: int
+    best_rank: int
+
+
+class Retriever:
+    """Answers requests from a store; knows nothing of what kind of store it is."""
+
+    def __init__(self, store: Store, embedder: Embedder) -> None:
+        self._store = store
+        self._embedder = embedder
+
+    async def retrieve(self, request: Request) -> Answer:
+        """The best `top_k` passages for the query."""
+        degraded: list[str] = []
+        async with self._store.view(request.where) as view:
+            queries = await self._analyse(view, request, degraded)
+            candidates = await recall(
+                view,
+                queries,
+                depth=max(DEPTH, request.top_k),
+                floor=self._embedder.info.cosine_floor,
+            )
+            scores = FUSIONS[request.fusion](candidates, request.weights)
+            ranked = await _rank(view, candidates, scores, request.top_k)
+            results = [
+                _result(rank, item, candidates, scores) for rank, item in enumerate(ranked, 1)
+            ]
+            if request.parents:
+                results = await _with_parents(view, ranked, results)
+        return Answer(results[: request.top_k], tuple(degraded))
+
+    async def _analyse(self, view: View, request: Request, degraded: list[str]) -> LegQueries:
+        can = self._store.capabilities
+        vector = text = fuzzy = None
+        if request.mode != "keyword":
+            vector = (await self._embedder.embed([request.query], role="query"))[0]
+        if request.mode != "semantic" and can.text:
+            words = content_words(request.query, view.languages)
+            text = text_query(words)
+            if request.fuzzy and can.fuzzy:
+                corrections = await view.corrections([word.variants[0] for word in words])
+                fuzzy = corrected_query(text, corrections)
+        if request.mode != "semantic" and not can.text:
+            degraded.append("text: this store has no full-text index, so only vectors were used")
+            if vector is None:
+                vector = (await self._embedder.embed([request.query], role="query"))[0]
+        return LegQueries(vector, text, fuzzy)
+
+
+async def _rank(view: View, candidates: Candidates, scores: Scores, count: int) -> list[_Ranked]:
+    """The best `count` in a total order: score, best rank in a leg, document, place in it.
+
+    Keys depend on the order in which documents came in, so ties are settled by the passages.
+    """
+    best_ranks = candidates.best_ranks() if candidates.legs else np.empty(0, np.int64)
+    order = np.lexsort((best_ranks, -scores))
+    if len(order) > count:
+        last = order[count - 1]
+        beyond = (scores[order] < scores[last]) | (
+            (scores[order] == scores[last]) & (best_ranks[order] > best_ranks[last])
+        )
+        order = order[~beyond]
+    passages = await view.passages(candidates.keys[order])
+    place_of = {int(candidates.keys[place]): int(place) for place in order}
+    ranked = []
+    for passage in passages:
+        place = place_of[passage.key]
+        ranked.append(_Ranked(passage, float(scores[place]), place, int(best_ranks[place])))
+    ranked.sort(key=_total_order)
+    return ranked[:count]
+
+
+def _total_order(item: _Ranked) -> tuple[float, int, str, str, int, str]:
+    chunk = item.passage.chunk
+    place = (chunk.collection, chunk.document_id, chunk.start, chunk.id)
+    return (-item.score, item.best_rank, *place)
+
+
+def _result(rank: int, item: _Ranked, candidates: Candidates, scores: Scores) -> RetrievalResult:
+    chunk, document = item.passage.chunk, item.passage.document
+    return RetrievalResult(
+        rank=rank,
+        score=item.score,
+        content=chunk.text,
+        chunk_id=chunk.id,
+        document_id=document.id,
+        document_title=document.title,
+        document_source=document.source,
+        collection=document.collection,
+        start=chunk.start,
+        end=chunk.end,
+        pages=chunk.pages,
+        heading_path=chunk.heading_path,
+        row_range=chunk.row_range,
+        item_range=chunk.item_range,
+        metadata=document.metadata,
+        breakdown=_breakdown(item.place, candidates, scores),
+    )
+
+
+def _breakdown(place: int, candidates: Candidates, scores: Scores) -> ScoreBreakdown:
+    legs = {
+        leg: LegScore(score=float(found.scores[place]), rank=int(found.ranks[place]) or None)
+        for leg, found in candidates.legs.items()
+    }
+    return ScoreBreakdown(fused=float(scores[place]), **legs)
+
+
+async def _with_parents(
+    view: View, ranked: Sequence[_Ranked], results: Sequence[RetrievalResult]
+) -> list[RetrievalResult]:
+    """Children become their parents, with the child's score; of several the best one stays."""
+    children = [item.passage.chunk for item in ranked if item.passage.chunk.parent_id]
+    if not children:
+        return list(results)
+    parents = await view.parents(children)
+    kept: dict[str, RetrievalResult] = {}
+    for item, result in zip(ranked, results, strict=True):
+        parent = parents.get(item.passage.chunk.parent_id or "")
+        if parent is None:
+            kept[result.chunk_id] = result
+        elif parent.id not in kept:
+            kept[parent.id] = result.model_copy(
+                update={
+                    "content": parent.text,
+                    "chunk_id": parent.id,
+                    "start": parent.start,
+                    "end": parent.end,
+                    "pages": parent.pages,
+                    "heading_path": parent.heading_path,
+                    "row_range": parent.row_range,
+                    "item_range": parent.item_range,
+                }
+            )
+    return [
+        result.model_copy(update={"rank": rank}) for rank, result in enumerate(kept.values(), 1)
+    ]

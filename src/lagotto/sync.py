@@ -1,0 +1,132 @@
+"""KnowledgeBase: the same verbs as AsyncKnowledgeBase, blocking.
+
+The work is done on an event loop in a thread of its own, so it also works in a notebook, or inside
+a program that runs a loop already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+from lagotto.chunkers import DEFAULT_CHUNKER
+from lagotto.embedders import Embedder
+from lagotto.errors import StoreError
+from lagotto.knowledge import DEFAULT_EMBEDDER, AsyncKnowledgeBase
+from lagotto.stores.base import Store
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class LoopThread:
+    """An event loop in a daemon thread."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="lagotto", daemon=True)
+        self._thread.start()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether `stop` was called."""
+        return self._loop.is_closed()
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """The coroutine's result. An interrupt cancels it, and waits until it has ended."""
+        ended = threading.Event()
+
+        async def marked() -> T:
+            try:
+                return await coroutine
+            finally:
+                ended.set()
+
+        future = asyncio.run_coroutine_threadsafe(marked(), self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            if future.cancel():
+                ended.wait()
+            raise
+
+    def stop(self) -> None:
+        """End the loop and its thread."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
+
+
+def blocking(
+    method: Callable[Concatenate[AsyncKnowledgeBase, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[KnowledgeBase, P], T]:
+    """`method` of the asynchronous base, run to its end."""
+
+    @wraps(method)
+    def call(self: KnowledgeBase, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.run(method(self.base, *args, **kwargs))
+
+    return call
+
+
+class KnowledgeBase:
+    """Documents that can be searched; see AsyncKnowledgeBase, of which this is the blocking form.
+
+    It is open when it is made. Any number of threads may use it.
+    """
+
+    def __init__(
+        self,
+        location: str | Path | Store = "lagotto.db",
+        *,
+        embedder: str | Embedder = DEFAULT_EMBEDDER,
+        chunker: str = DEFAULT_CHUNKER,
+        text_index: str | None = None,
+    ) -> None:
+        self.base = AsyncKnowledgeBase(
+            location, embedder=embedder, chunker=chunker, text_index=text_index
+        )
+        self._loop = LoopThread()
+        try:
+            self.run(self.base.open())
+        except BaseException:
+            self._loop.stop()
+            raise
+
+    add = blocking(AsyncKnowledgeBase.add)
+    sync = blocking(AsyncKnowledgeBase.sync)
+    remove = blocking(AsyncKnowledgeBase.remove)
+    documents = blocking(AsyncKnowledgeBase.documents)
+    get = blocking(AsyncKnowledgeBase.get)
+    retrieve = blocking(AsyncKnowledgeBase.retrieve)
+    info = blocking(AsyncKnowledgeBase.info)
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """The result of a coroutine on the base's own loop."""
+        if self._loop.stopped:
+            coroutine.close()
+            raise StoreError("this knowledge base is closed; make a new one")
+        return self._loop.run(coroutine)
+
+    def close(self) -> None:
+        """Let go of the base; may be called twice."""
+        if not self._loop.stopped:
+            self.run(self.base.close())
+            self._loop.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
