@@ -1,13 +1,12 @@
-"""Reading documents and chunks back."""
+"""Reading documents and chunks back; plain functions over a Connection, as in `writing`."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Select, func, select, tuple_
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import Connection, Select, func, select, tuple_
 
 from lagotto.documents import Chunk, Document
 from lagotto.filters import Filter, matches
@@ -20,12 +19,12 @@ from lagotto.stores.writing import AT_ONCE
 _TEXT = func.substr(DocumentRow.text, ChunkRow.start + 1, ChunkRow.end - ChunkRow.start)
 
 
-async def counter(connection: AsyncConnection, name: str) -> int:
+def counter(connection: Connection, name: str) -> int:
     """The last number given out."""
-    return int((await connection.execute(select(Counter.value).filter_by(name=name))).scalar_one())
+    return int((connection.execute(select(Counter.value).filter_by(name=name))).scalar_one())
 
 
-async def main_languages(connection: AsyncConnection) -> list[str | None]:
+def main_languages(connection: Connection) -> list[str | None]:
     """The languages of most documents, most frequent first."""
     count = func.count()
     statement = (
@@ -34,36 +33,32 @@ async def main_languages(connection: AsyncConnection) -> list[str | None]:
         .order_by(count.desc(), func.coalesce(DocumentRow.language, ""))
         .limit(MOST_LANGUAGES)
     )
-    return list((await connection.scalars(statement)).all())
+    return list((connection.scalars(statement)).all())
 
 
-async def read_document(
-    connection: AsyncConnection, collection: str, document_id: str
-) -> Document | None:
+def read_document(connection: Connection, collection: str, document_id: str) -> Document | None:
     """A document, whole."""
     statement = select(DocumentRow.__table__).where(
         DocumentRow.collection == collection, DocumentRow.id == document_id
     )
-    row = (await connection.execute(statement)).one_or_none()
+    row = (connection.execute(statement)).one_or_none()
     return document_of(row) if row else None
 
 
-async def matching_documents(
-    connection: AsyncConnection, where: Filter
-) -> AsyncIterator[tuple[int, Document]]:
+def matching_documents(connection: Connection, where: Filter) -> Iterator[tuple[int, Document]]:
     """Keys and outlines of the documents that match, in order of collection and id."""
     whole = concerns_chunks(where)  # the pages of a document stand in its structure
     columns = list(DocumentRow.__table__.columns) if whole else OUTLINE_COLUMNS
     statement = select(*columns).order_by(DocumentRow.collection, DocumentRow.id)
     if not whole:
         statement = statement.where(condition(where))
-    async for row in await connection.stream(statement):
+    for row in connection.execute(statement):
         document = document_of(row)
         if not whole or matches(where, document):
             yield row.key, document
 
 
-async def matching_chunks(connection: AsyncConnection, where: Filter) -> ChunkKeys:
+def matching_chunks(connection: Connection, where: Filter) -> ChunkKeys:
     """Keys of the chunks that can be found and match, ascending."""
     found = select(ChunkRow.key).where(ChunkRow.level != "parent").order_by(ChunkRow.key)
     if concerns_chunks(where):
@@ -72,12 +67,12 @@ async def matching_chunks(connection: AsyncConnection, where: Filter) -> ChunkKe
     else:
         documents = select(DocumentRow.key).where(condition(where))
         found = found.where(ChunkRow.document_key.in_(documents))
-    keys = (await connection.scalars(found)).all()
+    keys = (connection.scalars(found)).all()
     return np.fromiter(keys, np.int64, len(keys))
 
 
-async def read_versions(
-    connection: AsyncConnection, collection: str, ids: Sequence[str]
+def read_versions(
+    connection: Connection, collection: str, ids: Sequence[str]
 ) -> dict[str, Version]:
     """What is stored of each document, and what its chunks were made with."""
     found: dict[str, Version] = {}
@@ -95,24 +90,22 @@ async def read_versions(
             .where(DocumentRow.collection == collection)
             .where(DocumentRow.id.in_(ids[start : start + AT_ONCE]))
         )
-        for row in await connection.execute(statement):
+        for row in connection.execute(statement):
             made_by = (row.chunker_id, row.model_id)
             found[row.id] = Version(row.content_hash, row.language, row.fingerprint, made_by)
     return found
 
 
-async def read_chunks(
-    connection: AsyncConnection, collection: str, document_id: str
-) -> list[Chunk]:
+def read_chunks(connection: Connection, collection: str, document_id: str) -> list[Chunk]:
     """The chunks of a document, parents first."""
     statement = _chunks().where(DocumentRow.collection == collection, DocumentRow.id == document_id)
-    rows = await connection.execute(statement.order_by(ChunkRow.key))
+    rows = connection.execute(statement.order_by(ChunkRow.key))
     return [
         chunk_of(dict(row._mapping), collection=collection, document_id=document_id) for row in rows
     ]
 
 
-async def read_parents(connection: AsyncConnection, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
+def read_parents(connection: Connection, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
     """The parents of `chunks`, by id."""
     wanted = sorted({(item.collection, item.document_id, item.parent_id or "") for item in chunks})
     found: dict[str, Chunk] = {}
@@ -121,7 +114,7 @@ async def read_parents(connection: AsyncConnection, chunks: Sequence[Chunk]) -> 
             DocumentRow.collection, DocumentRow.id.label("document_id")
         )
         name = tuple_(DocumentRow.collection, DocumentRow.id, ChunkRow.id)
-        rows = await connection.execute(statement.where(name.in_(wanted[start : start + AT_ONCE])))
+        rows = connection.execute(statement.where(name.in_(wanted[start : start + AT_ONCE])))
         for row in rows:
             parent = chunk_of(
                 dict(row._mapping), collection=row.collection, document_id=row.document_id
@@ -130,13 +123,13 @@ async def read_parents(connection: AsyncConnection, chunks: Sequence[Chunk]) -> 
     return found
 
 
-async def read_passages(connection: AsyncConnection, keys: Sequence[int]) -> dict[int, Passage]:
+def read_passages(connection: Connection, keys: Sequence[int]) -> dict[int, Passage]:
     """The chunks of `keys` with their texts and the outlines of their documents."""
     found: dict[int, Passage] = {}
     for start in range(0, len(keys), AT_ONCE):
         some = [int(key) for key in keys[start : start + AT_ONCE]]
-        rows = (await connection.execute(_chunks().where(ChunkRow.key.in_(some)))).all()
-        documents = await _outlines(connection, sorted({row.document_key for row in rows}))
+        rows = (connection.execute(_chunks().where(ChunkRow.key.in_(some)))).all()
+        documents = _outlines(connection, sorted({row.document_key for row in rows}))
         for row in rows:
             document = documents[row.document_key]
             chunk = chunk_of(
@@ -146,9 +139,9 @@ async def read_passages(connection: AsyncConnection, keys: Sequence[int]) -> dic
     return found
 
 
-async def _outlines(connection: AsyncConnection, keys: Sequence[int]) -> dict[int, Document]:
+def _outlines(connection: Connection, keys: Sequence[int]) -> dict[int, Document]:
     statement = select(*OUTLINE_COLUMNS).where(DocumentRow.key.in_(keys))
-    return {row.key: document_of(row) for row in await connection.execute(statement)}
+    return {row.key: document_of(row) for row in connection.execute(statement)}
 
 
 def _chunks() -> Select[Any]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from sqlalchemy import func, select
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import Connection, func, select
 
 from lagotto.documents import Vectors, in_context
 from lagotto.stores.base import ChunkKeys
@@ -25,9 +24,7 @@ class ChunkText:
     language: str | None
 
 
-async def ranges(
-    connection: AsyncConnection, *, since: int, until: int
-) -> AsyncIterator[tuple[int, int]]:
+def ranges(connection: Connection, *, since: int, until: int) -> Iterator[tuple[int, int]]:
     """Ranges of change numbers, first exclusive, last inclusive, with some thousand chunks each."""
     start = since
     while start < until:
@@ -38,20 +35,20 @@ async def ranges(
             .offset(AT_ONCE - 1)
             .limit(1)
         )
-        stop = (await connection.execute(nth)).scalar_one_or_none() or until
+        stop = (connection.execute(nth)).scalar_one_or_none() or until
         yield start, stop
         start = stop
 
 
-async def removed(connection: AsyncConnection, start: int, stop: int) -> ChunkKeys:
+def removed(connection: Connection, start: int, stop: int) -> ChunkKeys:
     """Keys of the chunks whose removal lies in the range."""
     statement = select(RemovalRow.chunk_key).where(
         RemovalRow.sequence > start, RemovalRow.sequence <= stop
     )
-    return np.array((await connection.scalars(statement)).all(), np.int64)
+    return np.array((connection.scalars(statement)).all(), np.int64)
 
 
-async def added_texts(connection: AsyncConnection, start: int, stop: int) -> list[ChunkText]:
+def added_texts(connection: Connection, start: int, stop: int) -> list[ChunkText]:
     """Texts of the chunks in the range that can be found, under their titles."""
     text = func.substr(DocumentRow.text, ChunkRow.start + 1, ChunkRow.end - ChunkRow.start)
     statement = (
@@ -59,15 +56,15 @@ async def added_texts(connection: AsyncConnection, start: int, stop: int) -> lis
         .join(DocumentRow, DocumentRow.key == ChunkRow.document_key)
         .where(ChunkRow.key > start, ChunkRow.key <= stop, ChunkRow.level != "parent")
     )
-    rows = await connection.execute(statement)
+    rows = connection.execute(statement)
     return [
         ChunkText(key, in_context(title, content), language)
         for key, title, content, language in rows
     ]
 
 
-async def added_vectors(
-    connection: AsyncConnection, start: int, stop: int, *, model_id: str, dimension: int
+def added_vectors(
+    connection: Connection, start: int, stop: int, *, model_id: str, dimension: int
 ) -> tuple[ChunkKeys, Vectors]:
     """Keys and vectors of the chunks in the range."""
     statement = select(EmbeddingRow.chunk_key, EmbeddingRow.vector).where(
@@ -75,7 +72,7 @@ async def added_vectors(
         EmbeddingRow.chunk_key <= stop,
         EmbeddingRow.model_id == model_id,
     )
-    rows = (await connection.execute(statement)).all()
+    rows = (connection.execute(statement)).all()
     keys = np.fromiter((key for key, _ in rows), np.int64, len(rows))
     joined = b"".join(vector for _, vector in rows)
     return keys, np.frombuffer(joined, "<f4").reshape(-1, dimension).astype(np.float32)

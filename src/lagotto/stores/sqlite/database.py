@@ -8,9 +8,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, event, insert
+from sqlalchemy import Connection, Engine, event, insert
+from sqlalchemy import create_engine as create_sqlalchemy_engine
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from lagotto.errors import (
     NotABaseError,
@@ -37,13 +37,11 @@ _PRAGMAS = (
 )
 
 
-def create_engine(path: Path, *, busy_timeout: float = BUSY_TIMEOUT) -> AsyncEngine:
+def create_engine(path: Path, *, busy_timeout: float = BUSY_TIMEOUT) -> Engine:
     """Connections to the file, in WAL mode; transactions start where SQLAlchemy says so."""
-    engine = create_async_engine(
-        f"sqlite+aiosqlite:///{path}", connect_args={"timeout": busy_timeout}
-    )
+    engine = create_sqlalchemy_engine(f"sqlite:///{path}", connect_args={"timeout": busy_timeout})
 
-    @event.listens_for(engine.sync_engine, "connect")
+    @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: object) -> None:
         connection.isolation_level = None
         cursor = connection.cursor()
@@ -51,7 +49,7 @@ def create_engine(path: Path, *, busy_timeout: float = BUSY_TIMEOUT) -> AsyncEng
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
 
-    @event.listens_for(engine.sync_engine, "begin")
+    @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         immediate = connection.get_execution_options().get("writing", False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")

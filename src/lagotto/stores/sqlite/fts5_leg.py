@@ -7,14 +7,12 @@ nothing for a term that half of the chunks hold, is replaced by the usual one.
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from lagotto.stores.base import ChunkKeys, Term, TextQuery
 from lagotto.stores.hits import Hits
@@ -50,60 +48,58 @@ def create_fts5(connection: Connection) -> None:
 class Fts5Leg:
     """Always up to date, since it is written with the chunks."""
 
-    async def search(
+    def search(
         self,
-        connection: AsyncConnection,
+        connection: Connection,
         query: TextQuery,
         *,
         k: int,
         allowed: ChunkKeys | None,
     ) -> Hits:
-        keys, scores = await self._all(connection, query)
+        keys, scores = self._all(connection, query)
         if allowed is not None:
             inside = np.isin(keys, allowed, assume_unique=True)
             keys, scores = keys[inside], scores[inside]
         order = np.lexsort((keys, -scores))[:k]
         return Hits(keys[order], scores[order])
 
-    async def scores(
-        self, connection: AsyncConnection, query: TextQuery, keys: ChunkKeys
+    def scores(
+        self, connection: Connection, query: TextQuery, keys: ChunkKeys
     ) -> NDArray[np.float32]:
-        found, scores = await self._all(connection, query)
+        found, scores = self._all(connection, query)
         if not len(found):
             return np.zeros(len(keys), np.float32)
         places = np.minimum(np.searchsorted(found, keys), len(found) - 1)
         return np.where(found[places] == keys, scores[places], np.float32(0))
 
-    async def unknown(self, connection: AsyncConnection, terms: Sequence[str]) -> set[str]:
-        known = [await connection.scalar(_KNOWN, {"term": term}) for term in terms]
+    def unknown(self, connection: Connection, terms: Sequence[str]) -> set[str]:
+        known = [connection.scalar(_KNOWN, {"term": term}) for term in terms]
         return {term for term, found in zip(terms, known, strict=True) if not found}
 
-    async def vocabulary(self, connection: AsyncConnection) -> Sequence[str]:
-        return (await connection.scalars(_VOCABULARY)).all()
+    def vocabulary(self, connection: Connection) -> Sequence[str]:
+        return (connection.scalars(_VOCABULARY)).all()
 
-    async def index(self, connection: AsyncConnection, *, since: int) -> None:
-        until = await counter(connection, "change")
-        async for start, stop in ranges(connection, since=since, until=until):
-            texts = await added_texts(connection, start, stop)
-            rows = await asyncio.to_thread(_rows, texts)
+    def index(self, connection: Connection, *, since: int) -> None:
+        until = counter(connection, "change")
+        for start, stop in ranges(connection, since=since, until=until):
+            texts = added_texts(connection, start, stop)
+            rows = _rows(texts)
             if rows:
-                await connection.execute(_ADD, rows)
+                connection.execute(_ADD, rows)
 
-    async def forget(self, connection: AsyncConnection, document_keys: Sequence[int]) -> None:
+    def forget(self, connection: Connection, document_keys: Sequence[int]) -> None:
         for key in document_keys:
-            await connection.execute(_REMOVE, {"document": key})
+            connection.execute(_REMOVE, {"document": key})
 
-    async def catch_up(self, connection: AsyncConnection, *, until: int) -> None:
+    def catch_up(self, connection: Connection, *, until: int) -> None:
         """Nothing to do."""
 
-    async def _all(
-        self, connection: AsyncConnection, query: TextQuery
+    def _all(
+        self, connection: Connection, query: TextQuery
     ) -> tuple[ChunkKeys, NDArray[np.float32]]:
         """Every chunk that holds a term, ascending by key, with its score."""
-        count = int((await connection.execute(_COUNT)).scalar_one())
-        words = [
-            [await self._term(connection, term, count) for term in word] for word in query.words
-        ]
+        count = int((connection.execute(_COUNT)).scalar_one())
+        words = [[self._term(connection, term, count) for term in word] for word in query.words]
         lists = [keys for word in words for keys, _ in word]
         keys = np.unique(np.concatenate([np.empty(0, np.int64), *lists]))
         total = np.zeros(len(keys))
@@ -115,10 +111,10 @@ class Fts5Leg:
             total += best
         return keys, total.astype(np.float32)
 
-    async def _term(
-        self, connection: AsyncConnection, term: Term, count: int
+    def _term(
+        self, connection: Connection, term: Term, count: int
     ) -> tuple[ChunkKeys, NDArray[np.float64]]:
-        rows = (await connection.execute(_FIND, {"term": f'"{term.text}"'})).all()
+        rows = (connection.execute(_FIND, {"term": f'"{term.text}"'})).all()
         having = len(rows)
         theirs = max(math.log((count - having + 0.5) / (having + 0.5)), SMALLEST_IDF)
         ours = math.log(1 + (count - having + 0.5) / (having + 0.5))

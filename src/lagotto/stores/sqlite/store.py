@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
-from sqlalchemy import func, insert, select
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy import Connection, Engine, func, insert, select
 
 from lagotto.documents import Chunk, Document, digest
 from lagotto.errors import ConfigError, ModelMismatchError, StoreError
@@ -46,6 +45,7 @@ from lagotto.stores.writing import document_keys, remove_documents, update_docum
 from lagotto.terms import analyzer_id
 
 TextIndex = Literal["tantivy", "fts5"]
+T = TypeVar("T")
 
 FILTERS_REMEMBERED = 64
 
@@ -70,7 +70,7 @@ class SqliteStore:
         self.path = Path(path)
         self._wanted_text_index = text_index
         self._busy_timeout = busy_timeout
-        self._engine: AsyncEngine | None = None
+        self._engine: Engine | None = None
         self._text: TextLeg = Fts5Leg()
         self._vectors: VectorLeg | None = None
         self._vocabularies = Vocabularies()
@@ -84,147 +84,168 @@ class SqliteStore:
         return self.path.with_name(f"{self.path.name}.index")
 
     async def open(self) -> None:
+        await asyncio.to_thread(self._open)
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._close)
+
+    async def write(self, entries: Sequence[Entry]) -> None:
+        def write(connection: Connection) -> None:
+            for entry in entries:
+                self._check_model(connection, entry)
+            former = document_keys(connection, [entry.document for entry in entries])
+            self._text.forget(connection, list(former.values()))
+            before = counter(connection, "change")
+            write_entries(connection, entries)
+            self._text.index(connection, since=before)
+
+        await self._write(write)
+
+    async def update(self, documents: Sequence[Document]) -> None:
+        await self._write(lambda connection: update_documents(connection, documents))
+
+    async def delete(self, where: Filter) -> list[str]:
+        def delete(connection: Connection) -> list[str]:
+            found = list(matching_documents(connection, where))
+            keys = [key for key, _ in found]
+            self._text.forget(connection, keys)
+            remove_documents(connection, keys)
+            return [document.id for _, document in found]
+
+        return await self._write(delete)
+
+    async def versions(self, collection: str, ids: Sequence[str]) -> dict[str, Version]:
+        return await self._read(lambda connection: read_versions(connection, collection, ids))
+
+    async def get(self, collection: str, document_id: str) -> Document | None:
+        return await self._read(
+            lambda connection: read_document(connection, collection, document_id)
+        )
+
+    async def documents(self, where: Filter) -> AsyncIterator[Document]:
+        for document in await self._read(
+            lambda connection: [item for _, item in matching_documents(connection, where)]
+        ):
+            yield document
+
+    async def chunks(self, collection: str, document_id: str) -> list[Chunk]:
+        return await self._read(lambda connection: read_chunks(connection, collection, document_id))
+
+    @asynccontextmanager
+    async def view(self, where: Filter) -> AsyncIterator[SqliteView]:
+        with translated(self.path):
+            connection, view = await asyncio.to_thread(self._look, where)
+            try:
+                yield view
+            finally:
+                connection.close()
+
+    async def info(self) -> StoreInfo:
+        return await self._read(self._info)
+
+    def _open(self) -> None:
         recognise(self.path)
         self._engine = create_engine(self.path, busy_timeout=self._busy_timeout)
-        async with self._write() as connection:
-            await connection.run_sync(prepare_schema)
-            kind = await self._text_index(connection)
+        with self._transaction(writing=True) as connection:
+            prepare_schema(connection)
+            kind = self._text_index(connection)
         if kind == "tantivy":
             from lagotto.stores.sqlite.tantivy_leg import TantivyLeg
 
             # Other rules for terms need another index.
             self._text = TantivyLeg(self.indexes / f"text-{digest(analyzer_id())[:8]}")
 
-    async def close(self) -> None:
+    def _close(self) -> None:
         if self._vectors is not None:
-            await self._vectors.close()
+            self._vectors.close()
             self._vectors = None
         if self._engine is not None:
-            await self._engine.dispose()
+            self._engine.dispose()
             self._engine = None
 
-    async def write(self, entries: Sequence[Entry]) -> None:
-        async with self._write() as connection:
-            for entry in entries:
-                await self._check_model(connection, entry)
-            gone = await document_keys(connection, [entry.document for entry in entries])
-            await self._text.forget(connection, list(gone.values()))
-            before = await counter(connection, "change")
-            await write_entries(connection, entries)
-            await self._text.index(connection, since=before)
-
-    async def update(self, documents: Sequence[Document]) -> None:
-        async with self._write() as connection:
-            await update_documents(connection, documents)
-
-    async def delete(self, where: Filter) -> list[str]:
-        async with self._write() as connection:
-            found = [pair async for pair in matching_documents(connection, where)]
-            keys = [key for key, _ in found]
-            await self._text.forget(connection, keys)
-            await remove_documents(connection, keys)
-        return [document.id for _, document in found]
-
-    async def versions(self, collection: str, ids: Sequence[str]) -> dict[str, Version]:
-        async with self._read() as connection:
-            return await read_versions(connection, collection, ids)
-
-    async def get(self, collection: str, document_id: str) -> Document | None:
-        async with self._read() as connection:
-            return await read_document(connection, collection, document_id)
-
-    async def documents(self, where: Filter) -> AsyncIterator[Document]:
-        async with self._read() as connection:
-            async for _, document in matching_documents(connection, where):
-                yield document
-
-    async def chunks(self, collection: str, document_id: str) -> list[Chunk]:
-        async with self._read() as connection:
-            return await read_chunks(connection, collection, document_id)
-
-    @asynccontextmanager
-    async def view(self, where: Filter) -> AsyncIterator[SqliteView]:
-        async with self._read() as connection:
-            until = await counter(connection, "change")
-            state = await counter(connection, "state")
-            await self._text.catch_up(connection, until=until)
-            leg = await self._vector_leg(connection)
+    def _look(self, where: Filter) -> tuple[Connection, SqliteView]:
+        """A read transaction, and what the search needs to know, all of one state."""
+        connection = self._opened().connect()
+        try:
+            until, state = (counter(connection, name) for name in ("change", "state"))
+            self._text.catch_up(connection, until=until)
+            leg = self._vector_leg(connection)
             self._vocabularies.state = until
-            yield SqliteView(
+            view = SqliteView(
                 connection,
-                vectors=await leg.snapshot(connection, until=until) if leg else None,
+                vectors=leg.snapshot(connection, until=until) if leg else None,
                 text=self._text,
-                vocabulary=self._vocabularies,
-                allowed=await self._allowed(connection, where, state),
-                languages=await self._languages(connection, state),
+                vocabularies=self._vocabularies,
+                allowed=self._allowed(connection, where, state),
+                languages=self._languages(connection, state),
             )
+        except BaseException:
+            connection.close()
+            raise
+        return connection, view
 
-    async def info(self) -> StoreInfo:
-        async with self._read() as connection:
-            counted = select(DocumentRow.collection, func.count()).group_by(DocumentRow.collection)
-            collections = {row[0]: row[1] for row in await connection.execute(counted)}
-            languages = select(DocumentRow.language).where(DocumentRow.language.is_not(None))
-            chunks = select(func.count()).where(ChunkRow.level != "parent")
-            chunkers = select(ChunkSetRow.chunker_id).limit(1)
-            return StoreInfo(
-                location=str(self.path),
-                documents=sum(collections.values()),
-                chunks=await connection.scalar(chunks) or 0,
-                collections=dict(sorted(collections.items())),
-                languages=tuple(sorted(set((await connection.scalars(languages)).all()))),
-                model_id=await _setting(connection, "model_id"),
-                chunker_id=await connection.scalar(chunkers),
-                bytes_on_disk=await asyncio.to_thread(self._bytes_on_disk),
-            )
+    def _info(self, connection: Connection) -> StoreInfo:
+        counted = select(DocumentRow.collection, func.count()).group_by(DocumentRow.collection)
+        collections = {row[0]: row[1] for row in connection.execute(counted)}
+        languages = select(DocumentRow.language).where(DocumentRow.language.is_not(None)).distinct()
+        chunks = select(func.count()).where(ChunkRow.level != "parent")
+        return StoreInfo(
+            location=str(self.path),
+            documents=sum(collections.values()),
+            chunks=connection.scalar(chunks) or 0,
+            collections=dict(sorted(collections.items())),
+            languages=tuple(sorted(name for name in connection.scalars(languages) if name)),
+            model_id=_setting(connection, "model_id"),
+            chunker_id=connection.scalar(select(ChunkSetRow.chunker_id).limit(1)),
+            bytes_on_disk=self._bytes_on_disk(),
+        )
 
     def _bytes_on_disk(self) -> int:
         files = [self.path, *self.path.parent.glob(f"{self.path.name}-*")]
         files += [path for path in self.indexes.rglob("*") if path.is_file()]
         return sum(path.stat().st_size for path in files if path.exists())
 
-    async def _allowed(
-        self, connection: AsyncConnection, where: Filter, state: int
-    ) -> ChunkKeys | None:
+    def _allowed(self, connection: Connection, where: Filter, state: int) -> ChunkKeys | None:
         """The chunks that a filter lets through, None for all; remembered until a write."""
         if where == And():
             return None
         name = (repr(where), state)
         if name not in self._filters:
             while len(self._filters) >= FILTERS_REMEMBERED:
-                self._filters.pop(next(iter(self._filters)))
-            self._filters[name] = await matching_chunks(connection, where)
+                self._filters.pop(next(iter(self._filters)), None)
+            self._filters[name] = matching_chunks(connection, where)
         return self._filters[name]
 
-    async def _languages(self, connection: AsyncConnection, state: int) -> list[str | None]:
+    def _languages(self, connection: Connection, state: int) -> list[str | None]:
         if self._known_languages is None or self._known_languages[0] != state:
-            self._known_languages = (state, await main_languages(connection))
+            self._known_languages = (state, main_languages(connection))
         return self._known_languages[1]
 
-    async def _vector_leg(self, connection: AsyncConnection) -> VectorLeg | None:
+    def _vector_leg(self, connection: Connection) -> VectorLeg | None:
         """None as long as there is not a single vector."""
         if self._vectors is None:
-            model_id = await _setting(connection, "model_id")
-            dimension = await _setting(connection, "dimension")
+            model_id = _setting(connection, "model_id")
+            dimension = _setting(connection, "dimension")
             if model_id is None or dimension is None:
                 return None
             folder = self.indexes / f"vectors-{digest(model_id)[:8]}"
             self._vectors = VectorLeg(folder, model_id=model_id, dimension=int(dimension))
         return self._vectors
 
-    async def _check_model(self, connection: AsyncConnection, entry: Entry) -> None:
-        stored = await _setting(connection, "model_id")
+    def _check_model(self, connection: Connection, entry: Entry) -> None:
+        stored = _setting(connection, "model_id")
         if stored is None:
             settings = {"model_id": entry.model_id, "dimension": str(entry.vectors.shape[1])}
             rows = [{"name": name, "value": value} for name, value in settings.items()]
-            await connection.execute(insert(Setting), rows)
+            connection.execute(insert(Setting), rows)
         elif stored != entry.model_id:
             raise ModelMismatchError(
                 f"{self.path} holds vectors of {stored}, not of {entry.model_id}; use the "
                 f"embedder it was made with, or make another base"
             )
 
-    async def _text_index(self, connection: AsyncConnection) -> TextIndex:
-        stored = await _setting(connection, "text_index")
+    def _text_index(self, connection: Connection) -> TextIndex:
+        stored = _setting(connection, "text_index")
         kind = stored or self._wanted_text_index or "tantivy"
         if self._wanted_text_index not in (None, kind):
             raise ConfigError(
@@ -232,31 +253,42 @@ class SqliteStore:
                 f"{self._wanted_text_index!r}; leave it out, or make another base"
             )
         if stored is None:
-            await connection.execute(insert(Setting).values(name="text_index", value=kind))
+            connection.execute(insert(Setting).values(name="text_index", value=kind))
             if kind == "fts5":
-                await connection.run_sync(create_fts5)
+                create_fts5(connection)
         return "fts5" if kind == "fts5" else "tantivy"
 
-    @asynccontextmanager
-    async def _read(self) -> AsyncIterator[AsyncConnection]:
-        """A connection whose reads all see one state."""
+    async def _read(self, question: Callable[[Connection], T]) -> T:
+        """An answer from one state of the base."""
+
+        def read() -> T:
+            with self._transaction() as connection:
+                return question(connection)
+
+        return await asyncio.to_thread(read)
+
+    async def _write(self, change: Callable[[Connection], T]) -> T:
+        """A change that is durable when it ends; one after another."""
+
+        def write() -> T:
+            with self._transaction(writing=True) as connection:
+                return change(connection)
+
+        async with self._writing:
+            return await asyncio.to_thread(write)
+
+    @contextmanager
+    def _transaction(self, *, writing: bool = False) -> Iterator[Connection]:
         with translated(self.path):
-            async with self._opened().begin() as connection:
+            engine = self._opened().execution_options(writing=writing)
+            with engine.begin() as connection:
                 yield connection
 
-    @asynccontextmanager
-    async def _write(self) -> AsyncIterator[AsyncConnection]:
-        """A transaction that is the only one to write, and is durable when it ends."""
-        with translated(self.path):
-            engine = self._opened().execution_options(writing=True)
-            async with self._writing, engine.begin() as connection:
-                yield connection
-
-    def _opened(self) -> AsyncEngine:
+    def _opened(self) -> Engine:
         if self._engine is None:
             raise StoreError(f"{self.path} is closed; open it first")
         return self._engine
 
 
-async def _setting(connection: AsyncConnection, name: str) -> str | None:
-    return await connection.scalar(select(Setting.value).where(Setting.name == name))
+def _setting(connection: Connection, name: str) -> str | None:
+    return connection.scalar(select(Setting.value).where(Setting.name == name))

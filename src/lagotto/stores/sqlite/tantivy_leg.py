@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import shutil
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import Connection
 
 from lagotto.errors import IndexDamagedError
 from lagotto.stores.base import ChunkKeys, TextQuery
@@ -38,79 +38,79 @@ class TantivyLeg:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._index: TantivyText | None = None
-        self._changing = asyncio.Lock()
+        self._changing = threading.RLock()
 
-    async def search(
+    def search(
         self,
-        connection: AsyncConnection,
+        connection: Connection,
         query: TextQuery,
         *,
         k: int,
         allowed: ChunkKeys | None,
     ) -> Hits:
-        return await self._ask(connection, lambda index: index.search(query, k, allowed=allowed))
+        return self._ask(connection, lambda index: index.search(query, k, allowed=allowed))
 
-    async def scores(
-        self, connection: AsyncConnection, query: TextQuery, keys: ChunkKeys
+    def scores(
+        self, connection: Connection, query: TextQuery, keys: ChunkKeys
     ) -> NDArray[np.float32]:
-        return await self._ask(connection, lambda index: index.scores(query, keys))
+        return self._ask(connection, lambda index: index.scores(query, keys))
 
-    async def unknown(self, connection: AsyncConnection, terms: Sequence[str]) -> set[str]:
-        return await self._ask(
+    def unknown(self, connection: Connection, terms: Sequence[str]) -> set[str]:
+        return self._ask(
             connection,
             lambda index: {term for term in terms if not index.document_frequency(term)},
         )
 
-    async def vocabulary(self, connection: AsyncConnection) -> Sequence[str]:
-        return await self._ask(connection, lambda index: index.vocabulary())
+    def vocabulary(self, connection: Connection) -> Sequence[str]:
+        return self._ask(connection, lambda index: index.vocabulary())
 
-    async def index(self, connection: AsyncConnection, *, since: int) -> None:
+    def index(self, connection: Connection, *, since: int) -> None:
         """Nothing to do: the next search catches up."""
 
-    async def forget(self, connection: AsyncConnection, document_keys: Sequence[int]) -> None:
+    def forget(self, connection: Connection, document_keys: Sequence[int]) -> None:
         """Nothing to do: the next search catches up."""
 
-    async def catch_up(self, connection: AsyncConnection, *, until: int) -> None:
+    def catch_up(self, connection: Connection, *, until: int) -> None:
         index = self._index
         if index is not None and index.stamp >= until:
             return
-        async with self._changing:
+        with self._changing:
             try:
-                await self._catch_up(connection, until)
+                self._catch_up(connection, until)
             except IndexDamagedError as exc:
-                await self._emptied(exc)
-                await self._catch_up(connection, until)
+                self._emptied(exc)
+                self._catch_up(connection, until)
 
-    async def _ask(self, connection: AsyncConnection, question: Callable[[TantivyText], T]) -> T:
+    def _ask(self, connection: Connection, question: Callable[[TantivyText], T]) -> T:
         try:
-            return await asyncio.to_thread(question, await self._opened())
+            return question(self._opened())
         except IndexDamagedError as exc:
-            async with self._changing:
-                await self._emptied(exc)
-                await self._catch_up(connection, await counter(connection, "change"))
-        return await asyncio.to_thread(question, await self._opened())
+            with self._changing:
+                self._emptied(exc)
+                self._catch_up(connection, counter(connection, "change"))
+        return question(self._opened())
 
-    async def _opened(self) -> TantivyText:
+    def _opened(self) -> TantivyText:
         if self._index is None:
-            self._index = await asyncio.to_thread(_open, self._folder)
+            self._index = _open(self._folder)
         return self._index
 
-    async def _catch_up(self, connection: AsyncConnection, until: int) -> None:
-        index = await self._opened()
-        await asyncio.to_thread(index.reload_if_changed)
+    def _catch_up(self, connection: Connection, until: int) -> None:
+        index = self._opened()
+        index.reload_if_changed()
         if index.dead_share > MOST_DEAD:
-            index = await self._emptied(f"{index.dead_share:.0%} of its chunks are removed ones")
-        async for start, stop in ranges(connection, since=index.stamp, until=until):
-            texts = await added_texts(connection, start, stop)
-            gone = (await removed(connection, start, stop)).tolist()
-            await asyncio.to_thread(_apply, index, texts, gone, start, stop)
+            index = self._emptied(f"{index.dead_share:.0%} of its chunks are removed ones")
+        for start, stop in ranges(connection, since=index.stamp, until=until):
+            texts = added_texts(connection, start, stop)
+            gone = (removed(connection, start, stop)).tolist()
+            _apply(index, texts, gone, start, stop)
 
-    async def _emptied(self, reason: object) -> TantivyText:
+    def _emptied(self, reason: object) -> TantivyText:
         """A new index in place of the one there is."""
         log.warning("the text index is made again from the database: %s", reason)
         self._index = None
-        await asyncio.to_thread(_wipe, self._folder)
-        return await self._opened()
+        _wipe(self._folder)
+        return self._opened()
 
 
 def _open(folder: Path) -> TantivyText:

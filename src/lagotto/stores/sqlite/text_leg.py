@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import Connection
 
 from lagotto.stores.base import ChunkKeys, TextQuery
 from lagotto.stores.hits import Hits
@@ -20,9 +20,9 @@ class TextLeg(Protocol):
     index is written with the chunks (`index`, `forget`), one beside it follows (`catch_up`).
     """
 
-    async def search(
+    def search(
         self,
-        connection: AsyncConnection,
+        connection: Connection,
         query: TextQuery,
         *,
         k: int,
@@ -31,28 +31,28 @@ class TextLeg(Protocol):
         """The best `k` chunks that hold a term, of those allowed."""
         ...
 
-    async def scores(
-        self, connection: AsyncConnection, query: TextQuery, keys: ChunkKeys
+    def scores(
+        self, connection: Connection, query: TextQuery, keys: ChunkKeys
     ) -> NDArray[np.float32]:
         """The score of each of `keys`, 0 without any term."""
         ...
 
-    async def unknown(self, connection: AsyncConnection, terms: Sequence[str]) -> set[str]:
+    def unknown(self, connection: Connection, terms: Sequence[str]) -> set[str]:
         """Those of `terms` that no chunk holds."""
         ...
 
-    async def vocabulary(self, connection: AsyncConnection) -> Sequence[str]:
+    def vocabulary(self, connection: Connection) -> Sequence[str]:
         """All terms."""
         ...
 
-    async def index(self, connection: AsyncConnection, *, since: int) -> None:
+    def index(self, connection: Connection, *, since: int) -> None:
         """Take in the chunks behind a change number, in the transaction that writes them."""
         ...
 
-    async def forget(self, connection: AsyncConnection, document_keys: Sequence[int]) -> None:
+    def forget(self, connection: Connection, document_keys: Sequence[int]) -> None:
         """Let go of the chunks of documents, in the transaction that deletes them."""
         ...
 
-    async def catch_up(self, connection: AsyncConnection, *, until: int) -> None:
+    def catch_up(self, connection: Connection, *, until: int) -> None:
         """Bring an index beside the database to a change number."""
         ...

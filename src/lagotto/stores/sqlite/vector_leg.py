@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import shutil
+import threading
 from pathlib import Path
 
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import Connection
 
 from lagotto.errors import IndexDamagedError
 from lagotto.stores.sqlite.changes import added_vectors, ranges, removed
@@ -28,37 +28,37 @@ class VectorLeg:
         self._dimension = dimension
         self._index: VectorIndex | None = None
         self._stamp = 0
-        self._changing = asyncio.Lock()
+        self._changing = threading.Lock()
 
-    async def snapshot(self, connection: AsyncConnection, *, until: int) -> Snapshot:
+    def snapshot(self, connection: Connection, *, until: int) -> Snapshot:
         """The index with all changes up to a number."""
         if self._index is None or self._stamp < until:
-            async with self._changing:
-                await self._catch_up(connection, until)
+            with self._changing:
+                self._catch_up(connection, until)
         assert self._index is not None
         return self._index.snapshot()
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Save what would take long to read again."""
-        async with self._changing:
+        with self._changing:
             if self._index is not None and self._index.snapshot().loose() >= WORTH_SAVING:
-                await asyncio.to_thread(self._index.save, self._folder, stamp=self._stamp)
+                self._index.save(self._folder, stamp=self._stamp)
             self._index = None
 
-    async def _catch_up(self, connection: AsyncConnection, until: int) -> None:
+    def _catch_up(self, connection: Connection, until: int) -> None:
         if self._index is None:
-            self._index = await asyncio.to_thread(self._load)
+            self._index = self._load()
             self._stamp = self._index.stamp or 0
         index = self._index
-        async for start, stop in ranges(connection, since=self._stamp, until=until):
-            keys, vectors = await added_vectors(
+        for start, stop in ranges(connection, since=self._stamp, until=until):
+            keys, vectors = added_vectors(
                 connection, start, stop, model_id=self._model_id, dimension=self._dimension
             )
-            index.remove(await removed(connection, start, stop))
-            await asyncio.to_thread(index.add, keys, vectors)
+            index.remove(removed(connection, start, stop))
+            index.add(keys, vectors)
             self._stamp = stop
             if index.wants_compaction:
-                await asyncio.to_thread(index.save, self._folder, stamp=stop)
+                index.save(self._folder, stamp=stop)
 
     def _load(self) -> VectorIndex:
         try:

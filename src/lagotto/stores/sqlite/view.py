@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import Connection
 
 from lagotto.documents import Chunk, Vector
 from lagotto.stores.base import ChunkKeys, Passage, Term, TextQuery
@@ -17,27 +19,32 @@ from lagotto.stores.sqlite.text_leg import TextLeg
 from lagotto.stores.vectors import Snapshot
 from lagotto.terms.vocabulary import Vocabulary
 
+T = TypeVar("T")
+
 NO_HITS = Hits(np.empty(0, np.int64), np.empty(0, np.float32))
 
 
 class SqliteView:
-    """One read transaction, one state of the vectors, one set of allowed chunks."""
+    """One read transaction, one state of the vectors, one set of allowed chunks.
+
+    Work is done in threads, on the connection by one at a time.
+    """
 
     def __init__(
         self,
-        connection: AsyncConnection,
+        connection: Connection,
         *,
         vectors: Snapshot | None,
         text: TextLeg,
-        vocabulary: Vocabularies,
+        vocabularies: Vocabularies,
         allowed: ChunkKeys | None,
         languages: Sequence[str | None],
     ) -> None:
         self._connection = connection
-        self._one_at_a_time = asyncio.Lock()  # a connection answers one question after another
+        self._one_at_a_time = threading.Lock()
         self._vectors = vectors
         self._text = text
-        self._vocabulary = vocabulary
+        self._vocabularies = vocabularies
         self._allowed = allowed
         self.languages = languages
 
@@ -49,8 +56,9 @@ class SqliteView:
     async def text(self, query: TextQuery, *, k: int) -> Hits:
         if not query.words:
             return NO_HITS
-        async with self._one_at_a_time:
-            return await self._text.search(self._connection, query, k=k, allowed=self._allowed)
+        return await self._ask(
+            lambda connection: self._text.search(connection, query, k=k, allowed=self._allowed)
+        )
 
     async def semantic_scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
         if self._vectors is None:
@@ -62,54 +70,53 @@ class SqliteView:
     async def text_scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
         if not query.words:
             return np.zeros(len(keys), np.float32)
-        async with self._one_at_a_time:
-            return await self._text.scores(self._connection, query, keys)
+        return await self._ask(lambda connection: self._text.scores(connection, query, keys))
 
     async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
-        async with self._one_at_a_time:
-            unknown = await self._text.unknown(self._connection, words)
-            if not unknown:
-                return [()] * len(words)
-            vocabulary = await self._vocabulary.current(self._connection, self._text)
-        return await asyncio.to_thread(_corrections, vocabulary, words, unknown)
+        return await self._ask(lambda connection: self._corrections(connection, words))
 
     async def passages(self, keys: ChunkKeys) -> list[Passage]:
-        async with self._one_at_a_time:
-            found = await read_passages(self._connection, keys.tolist())
+        found = await self._ask(lambda connection: read_passages(connection, keys.tolist()))
         return [found[key] for key in keys.tolist() if key in found]
 
     async def parents(self, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
-        async with self._one_at_a_time:
-            return await read_parents(self._connection, chunks)
+        return await self._ask(lambda connection: read_parents(connection, chunks))
+
+    async def _ask(self, question: Callable[[Connection], T]) -> T:
+        def answer() -> T:
+            with self._one_at_a_time:
+                return question(self._connection)
+
+        return await asyncio.to_thread(answer)
+
+    def _corrections(self, connection: Connection, words: Sequence[str]) -> list[tuple[Term, ...]]:
+        unknown = self._text.unknown(connection, words)
+        if not unknown:
+            return [()] * len(words)
+        vocabulary = self._vocabularies.current(connection, self._text)
+        return [
+            tuple(Term(term, weight) for term, weight in vocabulary.corrections(word))
+            if word in unknown
+            else ()
+            for word in words
+        ]
 
 
 class Vocabularies:
     """The vocabulary of the text index, made again when the index has changed."""
 
     def __init__(self) -> None:
-        self._state = -1
+        self._made_of = -1
         self._vocabulary: Vocabulary | None = None
-        self._making = asyncio.Lock()
+        self._making = threading.Lock()
         self.state = 0
         """The number of the last change; set by the store."""
 
-    async def current(self, connection: AsyncConnection, text: TextLeg) -> Vocabulary:
+    def current(self, connection: Connection, text: TextLeg) -> Vocabulary:
         """The vocabulary as of the last change."""
-        async with self._making:
-            if self._vocabulary is None or self._state != self.state:
+        with self._making:
+            if self._vocabulary is None or self._made_of != self.state:
                 state = self.state
-                terms = await text.vocabulary(connection)
-                self._vocabulary = await asyncio.to_thread(Vocabulary, terms)
-                self._state = state
+                self._vocabulary = Vocabulary(text.vocabulary(connection))
+                self._made_of = state
             return self._vocabulary
-
-
-def _corrections(
-    vocabulary: Vocabulary, words: Sequence[str], unknown: set[str]
-) -> list[tuple[Term, ...]]:
-    return [
-        tuple(Term(term, weight) for term, weight in vocabulary.corrections(word))
-        if word in unknown
-        else ()
-        for word in words
-    ]
