@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Select, func, select, tuple_
+from sqlalchemy import Connection, Select, bindparam, func, select, tuple_
 
 from lagotto.documents import Chunk, Document
 from lagotto.filters import Filter, matches
@@ -21,7 +21,7 @@ _TEXT = func.substr(DocumentRow.text, ChunkRow.start + 1, ChunkRow.end - ChunkRo
 
 def counter(connection: Connection, name: str) -> int:
     """The last number given out."""
-    return int((connection.execute(select(Counter.value).filter_by(name=name))).scalar_one())
+    return int(connection.execute(_COUNTER, {"name": name}).scalar_one())
 
 
 def main_languages(connection: Connection) -> list[str | None]:
@@ -128,8 +128,10 @@ def read_passages(connection: Connection, keys: Sequence[int]) -> dict[int, Pass
     found: dict[int, Passage] = {}
     for start in range(0, len(keys), AT_ONCE):
         some = [int(key) for key in keys[start : start + AT_ONCE]]
-        rows = (connection.execute(_chunks().where(ChunkRow.key.in_(some)))).all()
-        documents = _outlines(connection, sorted({row.document_key for row in rows}))
+        rows = connection.execute(_PASSAGES, {"keys": some}).all()
+        owners = sorted({row.document_key for row in rows})
+        outlines = connection.execute(_OUTLINES, {"keys": owners})
+        documents = {row.key: document_of(row) for row in outlines}
         for row in rows:
             document = documents[row.document_key]
             chunk = chunk_of(
@@ -139,14 +141,16 @@ def read_passages(connection: Connection, keys: Sequence[int]) -> dict[int, Pass
     return found
 
 
-def _outlines(connection: Connection, keys: Sequence[int]) -> dict[int, Document]:
-    statement = select(*OUTLINE_COLUMNS).where(DocumentRow.key.in_(keys))
-    return {row.key: document_of(row) for row in connection.execute(statement)}
-
-
 def _chunks() -> Select[Any]:
     return (
         select(*CHUNK_COLUMNS, ChunkSetRow.chunker_id, _TEXT.label("text"))
         .join(DocumentRow, DocumentRow.key == ChunkRow.document_key)
         .join(ChunkSetRow, ChunkSetRow.key == ChunkRow.set_key)
     )
+
+
+# Made once: a search asks for these, and putting a statement together takes as long as running it.
+_KEYS = bindparam("keys", expanding=True)
+_PASSAGES = _chunks().where(ChunkRow.key.in_(_KEYS))
+_OUTLINES = select(*OUTLINE_COLUMNS).where(DocumentRow.key.in_(_KEYS))
+_COUNTER = select(Counter.value).where(Counter.name == bindparam("name"))

@@ -1,0 +1,300 @@
+"""Speed, recall and size of an embedded base as it grows, with synthetic texts and vectors.
+
+    python benchmarks/scale.py [--chunks 10000,100000,1000000] [--queries 100] [--json]
+
+Texts are Zipf-distributed words, vectors a mixture of topics; a query is near a chunk and has some
+of its words. Query embedding is left out: vectors are given. Filters let through 10 %, 1 %, and the
+query's own topic. Milliseconds of CPU and of wall time; recall against an exact scan.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import resource
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagotto.documents import Chunk, Document, Span, Vectors, chunk_id
+from lagotto.embedders.base import EmbedderInfo, Role
+from lagotto.filters import And, Eq, Filter, Lt
+from lagotto.knowledge import AsyncKnowledgeBase
+from lagotto.stores.base import Entry
+from lagotto.stores.sqlite.store import SqliteStore
+from lagotto.tokens import ApproximateTokenizer
+
+DIMENSION = 384
+CHUNKS_PER_DOCUMENT = 5
+WORDS_PER_CHUNK = 120
+VOCABULARY = 50_000
+TOPICS = 50
+MODEL = "synthetic"
+BATCH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    text: str
+    vector: NDArray[np.float32]
+    topic: int
+
+
+class GivenVectors:
+    """An embedder that has been told the vectors of its texts."""
+
+    info = EmbedderInfo(model_id=MODEL, dimension=DIMENSION)
+    tokenizer = ApproximateTokenizer()
+
+    def __init__(self) -> None:
+        self.vectors: dict[str, NDArray[np.float32]] = {}
+
+    async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
+        return np.stack([self.vectors[text] for text in texts])
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+class Corpus:
+    """Documents of five chunks: the same ones for the same size."""
+
+    def __init__(self, chunks: int) -> None:
+        self.chunks = chunks
+        self._chance = np.random.default_rng(0)
+        spectrum = (1 + np.arange(DIMENSION)) ** -0.35
+        self._centres = self._chance.normal(size=(TOPICS, DIMENSION)) * spectrum
+        self._spectrum = spectrum
+        self.words = np.array([f"w{number:05d}" for number in range(VOCABULARY)])
+        weights = 1 / (1 + np.arange(VOCABULARY)) ** 1.07
+        self._cumulative = np.cumsum(weights / weights.sum())
+        self.vectors = np.empty((chunks, DIMENSION), np.float32)
+        self.topics = np.empty(chunks, np.int64)
+        self.numbers = np.empty(chunks, np.int64)
+        self._sample: list[tuple[int, str]] = []
+
+    def entries(self) -> Iterator[Entry]:
+        for number in range(self.chunks // CHUNKS_PER_DOCUMENT):
+            yield self._entry(number)
+
+    def _entry(self, number: int) -> Entry:
+        topic = int(self._chance.integers(TOPICS))
+        drawn = self._chance.random((CHUNKS_PER_DOCUMENT, WORDS_PER_CHUNK))
+        texts = [" ".join(self.words[row]) for row in np.searchsorted(self._cumulative, drawn)]
+        noise = self._chance.normal(size=(CHUNKS_PER_DOCUMENT, DIMENSION)) * self._spectrum
+        vectors = _unit(self._centres[topic] + 0.9 * noise)
+        rows = slice(number * CHUNKS_PER_DOCUMENT, (number + 1) * CHUNKS_PER_DOCUMENT)
+        self.vectors[rows], self.topics[rows], self.numbers[rows] = vectors, topic, number % 100
+        if number % max(1, self.chunks // CHUNKS_PER_DOCUMENT // 400) == 0:
+            self._sample.append((number * CHUNKS_PER_DOCUMENT, texts[0]))
+        return _entry(f"d{number}", texts, vectors, {"topic": topic, "number": number % 100})
+
+    def queries(self, count: int) -> list[Query]:
+        """Near a chunk that is there, with five of its words."""
+        chance = np.random.default_rng(1)
+        queries = []
+        for index in range(count):
+            row, text = self._sample[index % len(self._sample)]
+            words = chance.choice(sorted(set(text.split())), 5, replace=False)
+            noise = chance.normal(size=DIMENSION) * self._spectrum
+            vector = _unit((self.vectors[row] + 0.02 * noise)[None])[0]
+            queries.append(Query(" ".join(words), vector, int(self.topics[row])))
+        return queries
+
+
+def _entry(name: str, texts: Sequence[str], vectors: Vectors, metadata: dict[str, Any]) -> Entry:
+    document = Document(id=name, language="en", text="\n".join(texts), metadata=metadata)
+    chunks, start = [], 0
+    for ordinal, text in enumerate(texts):
+        span = Span(start, start + len(text))
+        chunks.append(
+            Chunk(
+                id=chunk_id(document, "given", "flat", span),
+                collection=document.collection,
+                document_id=document.id,
+                chunker_id="given",
+                ordinal=ordinal,
+                start=span.start,
+                end=span.end,
+                text=text,
+                token_count=WORDS_PER_CHUNK,
+            )
+        )
+        start = span.end + 1
+    return Entry(document, chunks, vectors, MODEL)
+
+
+def _unit(rows: NDArray[np.float64]) -> Vectors:
+    unit: Vectors = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    return unit
+
+
+class Watch:
+    """Wall and CPU time of something done many times."""
+
+    def __init__(self) -> None:
+        self.wall: list[float] = []
+        self.cpu: list[float] = []
+
+    def __enter__(self) -> None:
+        self._start = time.perf_counter(), time.process_time()
+
+    def __exit__(self, *_: object) -> None:
+        wall, cpu = self._start
+        self.wall.append((time.perf_counter() - wall) * 1000)
+        self.cpu.append((time.process_time() - cpu) * 1000)
+
+    def summary(self) -> dict[str, float]:
+        """Medians and 95th percentiles."""
+        rows = {"cpu": self.cpu, "wall": self.wall}
+        return {
+            f"{name}_p{share}": round(float(np.percentile(values, share)), 2)
+            for name, values in rows.items()
+            for share in (50, 95)
+        }
+
+
+async def measure(chunks: int, count: int, text_index: str) -> dict[str, Any]:
+    """All figures for one size."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kb.db"
+        corpus = Corpus(chunks)
+        figures: dict[str, Any] = {"build": await _build(path, corpus, text_index)}
+        queries = corpus.queries(count)
+        embedder = GivenVectors()
+        embedder.vectors = {query.text: query.vector for query in queries}
+        start = time.perf_counter()
+        async with AsyncKnowledgeBase(path, embedder=embedder) as base:
+            await base.retrieve(queries[0].text)
+            figures["open_and_first_query_s"] = round(time.perf_counter() - start, 3)
+            figures["search"] = await _searches(base, queries)
+            figures["recall"] = await _recall(base, corpus, queries)
+            figures["add_one_and_see_it"] = await _add_one(base, embedder, corpus)
+            figures["disk_mb"] = round((await base.info()).bytes_on_disk / 1e6)
+        figures["peak_rss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        return figures
+
+
+async def _build(path: Path, corpus: Corpus, text_index: str) -> dict[str, float]:
+    store = SqliteStore(path, text_index="fts5" if text_index == "fts5" else "tantivy")
+    await store.open()
+    wall, cpu = time.perf_counter(), time.process_time()
+    batch: list[Entry] = []
+    for entry in corpus.entries():
+        batch.append(entry)
+        if len(batch) == BATCH:
+            await store.write(batch)
+            batch = []
+    await store.write(batch)
+    written = time.perf_counter() - wall
+    async with store.view(And()):
+        pass  # catches up the indexes
+    await store.close()
+    total = time.perf_counter() - wall
+    return {
+        "write_s": round(written, 1),
+        "index_s": round(total - written, 1),
+        "cpu_s": round(time.process_time() - cpu, 1),
+        "chunks_per_s": round(corpus.chunks / total),
+    }
+
+
+def _filters(query: Query) -> dict[str, Filter]:
+    return {
+        "all": And(),
+        "10 %": Lt("number", 10),
+        "1 %": Eq("number", 0),
+        "own topic": Eq("topic", query.topic),
+    }
+
+
+async def _searches(base: AsyncKnowledgeBase, queries: Sequence[Query]) -> dict[str, Any]:
+    watches: dict[str, Watch] = {}
+    for first in (True, False):  # once to warm up, and to see what a new filter costs
+        for query in queries:
+            for name, where in _filters(query).items():
+                for mode in ("semantic", "keyword", "hybrid"):
+                    key = f"{mode}, {name}" + (", first time" if first else "")
+                    with watches.setdefault(key, Watch()):
+                        await base.retrieve(query.text, where=where, mode=mode)
+    return {
+        key: watch.summary()
+        for key, watch in watches.items()
+        if "first" not in key or key.startswith("hybrid")
+    }
+
+
+async def _recall(
+    base: AsyncKnowledgeBase, corpus: Corpus, queries: Sequence[Query]
+) -> dict[str, float]:
+    """The share of the exact best 10 and 100 that the semantic leg finds."""
+    found: dict[str, list[float]] = {}
+    for query in queries[:50]:
+        exact = corpus.vectors @ query.vector
+        masks = {
+            "all": np.ones(len(exact), bool),
+            "10 %": corpus.numbers < 10,
+            "1 %": corpus.numbers == 0,
+            "own topic": corpus.topics == query.topic,
+        }
+        for name, where in _filters(query).items():
+            allowed = np.where(masks[name], exact, -np.inf)
+            async with base._store.view(where) as view:
+                for k in (10, 100):
+                    hits = await view.semantic(query.vector, k=k)
+                    best = np.sort(allowed)[::-1][:k]
+                    good = np.count_nonzero(hits.scores >= best[-1] - 1e-6)
+                    found.setdefault(f"@{k}, {name}", []).append(min(good / k, 1.0))
+    return {name: round(float(np.mean(values)), 4) for name, values in found.items()}
+
+
+async def _add_one(
+    base: AsyncKnowledgeBase, embedder: GivenVectors, corpus: Corpus
+) -> dict[str, float]:
+    watch = Watch()
+    for number in range(10):
+        word = f"newword{number}"
+        vector = corpus.vectors[number]
+        embedder.vectors[word] = vector
+        with watch:
+            await base._store.write([_entry(f"new{number}", [word], vector[None], {})])
+            hits = await base.retrieve(word, mode="keyword", fuzzy=False)
+        assert [hit.document_id for hit in hits] == [f"new{number}"]
+    return watch.summary()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--chunks", default="10000,100000")
+    parser.add_argument("--queries", type=int, default=100)
+    parser.add_argument("--text-index", default="tantivy")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    figures = {}
+    for chunks in map(int, options.chunks.split(",")):
+        figures[chunks] = asyncio.run(measure(chunks, options.queries, options.text_index))
+        if not options.json:
+            print(f"\n{chunks} chunks")
+            _print(figures[chunks], indent=1)
+    if options.json:
+        print(json.dumps(figures, indent=2))
+
+
+def _print(value: dict[str, Any], *, indent: int) -> None:
+    for name, item in value.items():
+        plain = not isinstance(item, dict) or not any(isinstance(x, dict) for x in item.values())
+        shown = " ".join(f"{k}={v}" for k, v in item.items()) if isinstance(item, dict) else item
+        print("  " * indent + f"{name:28}", shown if plain else "", flush=True)
+        if not plain:
+            _print(item, indent=indent + 1)
+
+
+if __name__ == "__main__":
+    main()
