@@ -22,13 +22,15 @@ class EmbedderInfo(Record):
 
     `model_id` names the vectors: those of one id may be compared, others never. `max_tokens`
     counts special tokens; text beyond it is cut off. `cosine_floor` is where the cosines of
-    unrelated texts start, a constant of the model.
+    unrelated texts start, a constant of the model. `alphabets` are the ones it has learned to
+    read, as Unicode names letters (LATIN, CYRILLIC, CJK); none given means all.
     """
 
     model_id: str = Field(min_length=1)
     dimension: int = Field(ge=1)
     max_tokens: int | None = Field(default=None, ge=1)
     cosine_floor: float = Field(default=0.0, ge=-1.0, lt=1.0)
+    alphabets: tuple[str, ...] = ()
 
 
 @runtime_checkable

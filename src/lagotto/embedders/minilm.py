@@ -43,7 +43,12 @@ PUBLISHED = Published(
 )
 
 CONFIG = OnnxConfig(
-    model_id="all-MiniLM-L6-v2", dimension=384, max_tokens=256, pooling="mean", cosine_floor=0.0
+    model_id="all-MiniLM-L6-v2",
+    dimension=384,
+    max_tokens=256,
+    pooling="mean",
+    cosine_floor=0.0,
+    alphabets=("LATIN",),
 )
 INT8_CONFIG = CONFIG.model_copy(update={"model_id": "all-MiniLM-L6-v2-int8", "batch_tokens": 1})
 

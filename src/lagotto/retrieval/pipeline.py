@@ -11,7 +11,7 @@ import numpy as np
 from lagotto.embedders import Embedder
 from lagotto.filters import And, Filter
 from lagotto.results import Leg, LegScore, RetrievalResult, ScoreBreakdown
-from lagotto.retrieval.analyse import content_words, corrected_query, text_query
+from lagotto.retrieval.analyse import content_words, corrected_query, familiarity, text_query
 from lagotto.retrieval.fusion import DEFAULT_WEIGHTS, FUSIONS, Candidates, FusionMethod, Scores
 from lagotto.retrieval.recall import LegQueries, recall
 from lagotto.stores.base import Passage, Store, View
@@ -20,6 +20,10 @@ Mode = Literal["hybrid", "semantic", "keyword"]
 
 DEPTH = 100
 """How many candidates each leg brings, or as many as are asked for, if that is more."""
+
+
+UNFAMILIAR = 0.1
+"""What is left of the semantic leg's weight where the embedder can't read the query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,7 @@ class Retriever:
                 depth=max(DEPTH, request.top_k),
                 floor=self._embedder.info.cosine_floor,
             )
-            scores = FUSIONS[request.fusion](candidates, request.weights)
+            scores = FUSIONS[request.fusion](candidates, self._weights(request))
             ranked = await _rank(view, candidates, scores, request.top_k)
             results = [
                 _result(rank, item, candidates, scores) for rank, item in enumerate(ranked, 1)
@@ -78,6 +82,12 @@ class Retriever:
             if request.parents:
                 results = await _with_parents(view, ranked, results)
         return Answer(results[: request.top_k], tuple(degraded))
+
+    def _weights(self, request: Request) -> Mapping[Leg, float]:
+        """As asked for, but for an alphabet that the embedder doesn't know."""
+        known = familiarity(request.query, self._embedder.info.alphabets)
+        semantic = request.weights["semantic"] * max(known, UNFAMILIAR)
+        return {**request.weights, "semantic": semantic}
 
     async def _analyse(self, view: View, request: Request, degraded: list[str]) -> LegQueries:
         can = self._store.capabilities
