@@ -74,7 +74,7 @@ class Retriever:
                 depth=max(DEPTH, request.top_k),
                 floor=self._embedder.info.cosine_floor,
             )
-            scores = FUSIONS[request.fusion](candidates, self._weights(request))
+            scores = FUSIONS[request.fusion](candidates, self._weights(request, queries))
             ranked = await _rank(view, candidates, scores, request.top_k)
             results = [
                 _result(rank, item, candidates, scores) for rank, item in enumerate(ranked, 1)
@@ -83,15 +83,24 @@ class Retriever:
                 results = await _with_parents(view, ranked, results)
         return Answer(results[: request.top_k], tuple(degraded))
 
-    def _weights(self, request: Request) -> Mapping[Leg, float]:
-        """As asked for, but for an alphabet that the embedder doesn't know."""
+    def _weights(self, request: Request, queries: LegQueries) -> Mapping[Leg, float]:
+        """As asked for, but less for a leg that can't make much of this query.
+
+        Vectors say little of an alphabet that the embedder never learned. The more words are
+        misspelt, the more the fuzzy leg counts instead of the text leg.
+        """
         known = familiarity(request.query, self._embedder.info.alphabets)
-        semantic = request.weights["semantic"] * max(known, UNFAMILIAR)
-        return {**request.weights, "semantic": semantic}
+        given = request.weights
+        return {
+            "semantic": given["semantic"] * max(known, UNFAMILIAR),
+            "text": given["text"] * (1 - queries.misspelt),
+            "fuzzy": given["fuzzy"] * (1 + queries.misspelt),
+        }
 
     async def _analyse(self, view: View, request: Request, degraded: list[str]) -> LegQueries:
         can = self._store.capabilities
         vector = text = fuzzy = None
+        misspelt = 0.0
         if request.mode != "keyword":
             vector = (await self._embedder.embed([request.query], role="query"))[0]
         if request.mode != "semantic" and can.text:
@@ -100,11 +109,12 @@ class Retriever:
             if request.fuzzy and can.fuzzy:
                 corrections = await view.corrections([word.variants[0] for word in words])
                 fuzzy = corrected_query(text, corrections)
+                misspelt = sum(map(bool, corrections)) / max(1, len(corrections))
         if request.mode != "semantic" and not can.text:
             degraded.append("text: this store has no full-text index, so only vectors were used")
             if vector is None:
                 vector = (await self._embedder.embed([request.query], role="query"))[0]
-        return LegQueries(vector, text, fuzzy)
+        return LegQueries(vector, text, fuzzy, misspelt)
 
 
 async def _rank(view: View, candidates: Candidates, scores: Scores, count: int) -> list[_Ranked]:

@@ -19,12 +19,14 @@ from lagotto.stores.hits import Hits
 class LegQueries:
     """What each leg is asked; a leg that is None does not run.
 
-    `fuzzy` is the full-text query with misspelt words replaced by what they may mean.
+    `fuzzy` is the full-text query with misspelt words replaced by what they may mean; `misspelt`
+    is the share of words that were.
     """
 
     semantic: Vector | None = None
     text: TextQuery | None = None
     fuzzy: TextQuery | None = None
+    misspelt: float = 0.0
 
     def active(self) -> list[Leg]:
         """The legs that run."""
@@ -65,7 +67,8 @@ async def _fill(
     ranks = np.zeros(len(keys), np.int64)
     places = np.searchsorted(keys, found.keys)
     scores[places] = found.scores
-    ranks[places] = np.arange(1, len(found) + 1)
+    # Equal scores have equal ranks: their order in the list is that in which they came in.
+    ranks[places] = 1 + np.searchsorted(-found.scores, -found.scores)
     missing = np.flatnonzero(ranks == 0)
     if len(missing):
         scores[missing] = await _scores(view, queries, leg, keys[missing])
