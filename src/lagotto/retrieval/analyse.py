@@ -5,8 +5,9 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 
-from lagotto.stores.base import Term, TextQuery
+from lagotto.stores.base import Term, TextQuery, View
 from lagotto.terms import QueryTerm, content_terms, query_terms
+from lagotto.tokens import Tokenizer
 
 SEEN = 1_000
 """Characters of a query that are looked at for its alphabet."""
@@ -19,16 +20,30 @@ def content_words(query: str, languages: Sequence[str | None]) -> list[QueryTerm
 
 def text_query(words: Sequence[QueryTerm]) -> TextQuery:
     """Any of the words."""
-    return TextQuery(tuple(tuple(map(Term, word.variants)) for word in words))
+    return TextQuery(tuple(map(_terms, words)))
 
 
-def corrected_query(query: TextQuery, corrections: Sequence[Sequence[Term]]) -> TextQuery | None:
-    """`query` with the terms that misspelt words may mean; None if there is nothing to mend."""
-    if not any(corrections):
-        return None
-    return TextQuery(
-        tuple(tuple(found) or word for word, found in zip(query.words, corrections, strict=True))
-    )
+async def mend(
+    view: View, words: Sequence[QueryTerm], tokenizer: Tokenizer
+) -> tuple[TextQuery | None, float]:
+    """The query with the terms that misspelt words may mean, and how much of it was misspelt.
+
+    None if there is nothing to mend. A word that the embedder's tokenizer has whole is a word, even
+    if no document holds it, and is left alone.
+    """
+    counts = tokenizer.count([word.word for word in words])
+    doubtful = [word for word, count in zip(words, counts, strict=True) if count > 1]
+    found = await view.corrections([word.variants[0] for word in doubtful])
+    mended = {word: terms for word, terms in zip(doubtful, found, strict=True) if terms}
+    if not mended:
+        return None, 0.0
+    query = TextQuery(tuple(mended.get(word) or _terms(word) for word in words))
+    certainty = sum(max(term.weight for term in terms) for terms in mended.values())
+    return query, certainty / len(words)
+
+
+def _terms(word: QueryTerm) -> tuple[Term, ...]:
+    return tuple(map(Term, word.variants))
 
 
 def familiarity(query: str, alphabets: Sequence[str]) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 from lagotto.embedders import Embedder
 from lagotto.filters import And, Filter
 from lagotto.results import Leg, LegScore, RetrievalResult, ScoreBreakdown
-from lagotto.retrieval.analyse import content_words, corrected_query, familiarity, text_query
+from lagotto.retrieval.analyse import content_words, familiarity, mend, text_query
 from lagotto.retrieval.fusion import DEFAULT_WEIGHTS, FUSIONS, Candidates, FusionMethod, Scores
 from lagotto.retrieval.recall import LegQueries, recall
 from lagotto.stores.base import Passage, Store, View
@@ -86,14 +86,15 @@ class Retriever:
     def _weights(self, request: Request, queries: LegQueries) -> Mapping[Leg, float]:
         """As asked for, but less for a leg that can't make much of this query.
 
-        Vectors say little of an alphabet that the embedder never learned. The more words are
-        misspelt, the more the fuzzy leg counts instead of the text leg.
+        Vectors say little of an alphabet that the embedder never learned. Where words are
+        misspelt, the fuzzy leg stands in for the text leg, whose words it has too, and counts for
+        more the more of them there are: a vector of misspelt words says little as well.
         """
         known = familiarity(request.query, self._embedder.info.alphabets)
         given = request.weights
         return {
             "semantic": given["semantic"] * max(known, UNFAMILIAR),
-            "text": given["text"] * (1 - queries.misspelt),
+            "text": 0.0 if queries.fuzzy and given["fuzzy"] else given["text"],
             "fuzzy": given["fuzzy"] * (1 + queries.misspelt),
         }
 
@@ -107,9 +108,7 @@ class Retriever:
             words = content_words(request.query, view.languages)
             text = text_query(words)
             if request.fuzzy and can.fuzzy:
-                corrections = await view.corrections([word.variants[0] for word in words])
-                fuzzy = corrected_query(text, corrections)
-                misspelt = sum(map(bool, corrections)) / max(1, len(corrections))
+                fuzzy, misspelt = await mend(view, words, self._embedder.tokenizer)
         if request.mode != "semantic" and not can.text:
             degraded.append("text: this store has no full-text index, so only vectors were used")
             if vector is None:

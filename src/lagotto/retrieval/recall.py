@@ -20,7 +20,7 @@ class LegQueries:
     """What each leg is asked; a leg that is None does not run.
 
     `fuzzy` is the full-text query with misspelt words replaced by what they may mean; `misspelt`
-    is the share of words that were.
+    is how much of it was replaced, from 0 to 1.
     """
 
     semantic: Vector | None = None
