@@ -10,8 +10,8 @@ BIN := .venv/bin
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-demo: .venv/ready  ## read, chunk and embed this project's own documents, and ask them a question
-	$(BIN)/python examples/documents_in.py
+demo: .venv/ready  ## add the documents that come with Lagotto, and ask them questions
+	$(BIN)/lagotto demo
 
 check: .venv/ready  ## style and types
 	$(BIN)/ruff check .

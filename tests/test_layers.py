@@ -19,8 +19,9 @@ LAYERS = [
     {"ingest", "retrieval"},
     {"knowledge"},
     {"sync"},
-    {"cli", "demo"},
-    {"testing"},
+    {"demo"},
+    {"cli"},
+    {"__main__", "testing"},
 ]
 """From the ground up. A module imports from its own part and from the layers below."""
 

@@ -10,18 +10,33 @@ if TYPE_CHECKING:
     from lagotto.documents import Chunk, Document, Embedding
     from lagotto.errors import LagottoError
     from lagotto.filters import parse_filter
+    from lagotto.knowledge import AsyncKnowledgeBase
+    from lagotto.results import RetrievalResult
+    from lagotto.sync import KnowledgeBase
 
 __version__ = "0.1.0.dev0"
 
 _HOMES = {
+    "AsyncKnowledgeBase": "knowledge",
     "Chunk": "documents",
     "Document": "documents",
     "Embedding": "documents",
+    "KnowledgeBase": "sync",
     "LagottoError": "errors",
+    "RetrievalResult": "results",
     "parse_filter": "filters",
 }
 
-__all__ = ["Chunk", "Document", "Embedding", "LagottoError", "parse_filter"]
+__all__ = [
+    "AsyncKnowledgeBase",
+    "Chunk",
+    "Document",
+    "Embedding",
+    "KnowledgeBase",
+    "LagottoError",
+    "RetrievalResult",
+    "parse_filter",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,13 +1,31 @@
-"""Running many small jobs a few at a time."""
+"""Running many small jobs a few at a time, and in threads."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from typing import TypeVar
+from functools import partial
+from typing import ParamSpec, TypeVar
 
 Job = TypeVar("Job")
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """What `function` returns, run in a thread.
+
+    A thread can't be stopped. A cancellation waits for it to end, so that nothing which the
+    function uses is taken away or used by others meanwhile.
+    """
+    call = partial(function, *args, **kwargs)
+    running = asyncio.get_running_loop().run_in_executor(None, call)
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
+        raise
 
 
 async def run_all(

@@ -21,8 +21,8 @@ from lagotto.embedders import Embedder
 from lagotto.readers import ReadFailure
 from lagotto.stores.base import Entry, Store, Version, fingerprint
 
-BATCH_DOCUMENTS = 128
-BATCH_CHARACTERS = 250_000
+BATCH_DOCUMENTS = 64
+BATCH_CHARACTERS = 60_000
 QUEUED_BATCHES = 2
 
 
@@ -104,10 +104,19 @@ class Ingest:
         """Take in all documents of `results`; a cancellation lets the write at hand end first."""
         prepared: asyncio.Queue[_Batch | None] = asyncio.Queue(QUEUED_BATCHES)
         embedded: asyncio.Queue[_Batch | None] = asyncio.Queue(QUEUED_BATCHES)
-        async with asyncio.TaskGroup() as stages:
-            stages.create_task(self._prepare(results, prepared))
-            stages.create_task(self._embed(prepared, embedded))
-            stages.create_task(self._write(embedded))
+        stages = (
+            self._prepare(results, prepared),
+            self._embed(prepared, embedded),
+            self._write(embedded),
+        )
+        tasks = [asyncio.create_task(stage) for stage in stages]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                if not task.cancelling():  # a second time would also stop the write at hand
+                    task.cancel()
+            await asyncio.wait(tasks)
         return self.report()
 
     def report(self) -> AddReport:
@@ -136,6 +145,7 @@ class Ingest:
         documents = {
             (item.collection, item.id): item for item in group if isinstance(item, Document)
         }
+        under_way = self.seen & documents.keys()
         self.seen |= documents.keys()
         stored = await self._versions(documents.values())
         counts: Counter[str] = Counter()
@@ -143,7 +153,8 @@ class Ingest:
         todo = []
         for name, document in documents.items():
             change = self._change(document, stored.get(name))
-            counts["added" if name not in stored else change] += 1
+            known = name in stored or name in under_way
+            counts[change if known else "added"] += 1
             if change == "metadata":
                 batch.changed_metadata.append(document)
             elif change == "content":

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from lagotto.chunkers import CHUNKERS, DEFAULT_CHUNKER
-from lagotto.documents import DEFAULT_COLLECTION, Document
+from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document
 from lagotto.embedders import Embedder, create_embedder
 from lagotto.errors import ConfigError, ModelMismatchError
 from lagotto.filters import And, Eq, Filter, In, parse_filter
@@ -111,18 +111,19 @@ class AsyncKnowledgeBase:
     ) -> AddReport:
         """Add folders, and remove what came from them and is there no more.
 
-        A document whose file can't be read just now stays.
+        A document stays if its file, or a folder above it, can't be read just now. So nothing is
+        removed if one of `folders` is missing or empty: it may be a disk that is not there.
         """
         options = _options(collection, language, metadata, columns)
         ingest = self._ingest(progress)
         report = await ingest.run(_results(folders, include, exclude, options))
-        failed = {failure.source for failure in report.failures}
+        roots, failed = _resolved(folders), _resolved(item.source for item in report.failures)
         gone = [
             document.id
             for document in await self.documents(where=Eq("collection", collection))
-            if _lies_in(document.source, folders)
+            if _lies_in(document.source, roots)
             and (collection, document.id) not in ingest.seen
-            and document.source not in failed
+            and not _lies_in(document.source, failed)
         ]
         removed = await self.remove(*gone, collection=collection) if gone else []
         return report.model_copy(update={"removed": len(removed)})
@@ -164,6 +165,12 @@ class AsyncKnowledgeBase:
         """A document with its text, None if there is none of that id."""
         return await self._store.get(collection, document_id)
 
+    async def chunks(
+        self, document_id: str, *, collection: str = DEFAULT_COLLECTION
+    ) -> list[Chunk]:
+        """The chunks of a document in order, parents first; none if there is no such document."""
+        return await self._store.chunks(collection, document_id)
+
     async def retrieve(
         self,
         query: str,
@@ -176,14 +183,21 @@ class AsyncKnowledgeBase:
         weights: Mapping[Leg, float] | None = None,
         fuzzy: bool = True,
     ) -> Results:
-        """The passages that answer `query` best."""
+        """The passages that answer `query` best; none for a query without any text.
+
+        `degraded` of the result says what could not be used to find them.
+        """
+        if top_k < 1:
+            raise ConfigError(f"top_k is {top_k}; ask for at least 1 passage")
+        if not query.strip():
+            return Results(())
         request = Request(
             query=query,
             top_k=top_k,
             mode=mode,
             where=_within(collection, where),
             fusion=fusion,
-            weights={**DEFAULT_WEIGHTS, **(weights or {})},
+            weights=_weights(weights),
             fuzzy=fuzzy,
         )
         answer = await self._retriever.retrieve(request)
@@ -211,12 +225,23 @@ class AsyncKnowledgeBase:
             )
 
 
+def _weights(given: Mapping[Leg, float] | None) -> Mapping[Leg, float]:
+    weights = {**DEFAULT_WEIGHTS, **(given or {})}
+    if set(weights) != set(DEFAULT_WEIGHTS):
+        raise ConfigError(f"weights are for {', '.join(DEFAULT_WEIGHTS)}; got {sorted(weights)}")
+    if min(weights.values()) < 0 or not any(weights.values()):
+        raise ConfigError(f"weights must not be negative, nor all of them 0; got {weights}")
+    return weights
+
+
 def _options(
     collection: str,
     language: str | None,
     metadata: Mapping[str, Any] | None,
     columns: Columns | None,
 ) -> ReadOptions:
+    if not collection:
+        raise ConfigError("a collection needs a name; leave it out for the default one")
     return ReadOptions(
         collection=collection,
         language=language,
@@ -244,7 +269,10 @@ def _within(collection: str | None, where: FilterLike) -> Filter:
     return inside if wanted == And() else And(inside, wanted)
 
 
-def _lies_in(source: str, folders: Sequence[str | Path]) -> bool:
-    roots = [Path(folder).expanduser().resolve() for folder in folders]
+def _resolved(paths: Iterable[str | Path]) -> set[Path]:
+    return {Path(path).expanduser().resolve() for path in paths}
+
+
+def _lies_in(source: str, roots: set[Path]) -> bool:
     path = Path(source)
-    return bool(source) and any(root == path or root in path.parents for root in roots)
+    return bool(source) and not roots.isdisjoint((path, *path.parents))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, wait
 from functools import wraps
 from pathlib import Path
 from types import TracebackType
@@ -32,35 +33,50 @@ class LoopThread:
         self._thread = threading.Thread(target=self._loop.run_forever, name="lagotto", daemon=True)
         self._thread.start()
 
-    @property
-    def stopped(self) -> bool:
-        """Whether `stop` was called."""
-        return self._loop.is_closed()
-
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """The coroutine's result. An interrupt cancels it, and waits until it has ended."""
-        ended = threading.Event()
+        outcome: Future[T] = Future()
+        tasks: list[asyncio.Task[T]] = []
 
-        async def marked() -> T:
-            try:
-                return await coroutine
-            finally:
-                ended.set()
+        def start() -> None:
+            tasks.append(self._loop.create_task(coroutine))
+            tasks[0].add_done_callback(lambda task: _settle(outcome, task))
 
-        future = asyncio.run_coroutine_threadsafe(marked(), self._loop)
+        self._loop.call_soon_threadsafe(start)
         try:
-            return future.result()
+            return outcome.result()
         except BaseException:
-            if future.cancel():
-                ended.wait()
+            if not outcome.done():
+                self._loop.call_soon_threadsafe(lambda: tasks[0].cancel())
+                wait([outcome])
             raise
+
+    def cancel_all(self) -> None:
+        """Cancel what other threads have running, and wait until it has ended."""
+        self.run(_cancel_others())
 
     def stop(self) -> None:
         """End the loop and its thread."""
+        self.run(self._loop.shutdown_default_executor())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
+
+
+def _settle(outcome: Future[T], task: asyncio.Task[T]) -> None:
+    if task.cancelled():
+        outcome.set_exception(StoreError("this knowledge base was closed before the call ended"))
+    elif error := task.exception():
+        outcome.set_exception(error)
+    else:
+        outcome.set_result(task.result())
+
+
+async def _cancel_others() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
 
 
 def blocking(
@@ -93,6 +109,7 @@ class KnowledgeBase:
             location, embedder=embedder, chunker=chunker, text_index=text_index
         )
         self._loop = LoopThread()
+        self._closed = False
         try:
             self.run(self.base.open())
         except BaseException:
@@ -104,20 +121,26 @@ class KnowledgeBase:
     remove = blocking(AsyncKnowledgeBase.remove)
     documents = blocking(AsyncKnowledgeBase.documents)
     get = blocking(AsyncKnowledgeBase.get)
+    chunks = blocking(AsyncKnowledgeBase.chunks)
     retrieve = blocking(AsyncKnowledgeBase.retrieve)
     info = blocking(AsyncKnowledgeBase.info)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """The result of a coroutine on the base's own loop."""
-        if self._loop.stopped:
+        if self._closed:
             coroutine.close()
             raise StoreError("this knowledge base is closed; make a new one")
         return self._loop.run(coroutine)
 
     def close(self) -> None:
-        """Let go of the base; may be called twice."""
-        if not self._loop.stopped:
-            self.run(self.base.close())
+        """Let go of the base; may be called twice. What other threads have running is cancelled."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._loop.cancel_all()
+            self._loop.run(self.base.close())
+        finally:
             self._loop.stop()
 
     def __enter__(self) -> Self:

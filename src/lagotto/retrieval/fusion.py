@@ -81,9 +81,10 @@ def _absolute(leg: Leg, scores: Scores) -> Scores:
 
 
 def _weighted_mean(parts: Mapping[Leg, Scores], weights: Mapping[Leg, float], count: int) -> Scores:
-    total = sum(weights[leg] for leg in parts)
+    legs = sorted(parts)  # one order of addition, so that sums come out alike
+    total = sum(weights[leg] for leg in legs)
     mean = np.zeros(count)
-    for leg in sorted(parts):  # one order of addition, so that sums come out alike
+    for leg in legs:
         if weights[leg]:
             mean += weights[leg] / total * parts[leg]
     return np.minimum(mean, 1.0)

@@ -38,14 +38,19 @@ def write_entries(connection: Connection, entries: Sequence[Entry]) -> None:
 
 
 def update_documents(connection: Connection, documents: Sequence[Document]) -> None:
-    """Store other metadata for documents whose chunks stay as they are."""
+    """Store other metadata for documents whose chunks stay as they are.
+
+    One that another process has removed or given other content is left alone, as if that had
+    happened a moment later.
+    """
     keys = document_keys(connection, documents)
     for document in documents:
-        key = keys[document.collection, document.id]
+        key = keys.get((document.collection, document.id), 0)
+        same = (DocumentRow.key == key, DocumentRow.content_hash == document.content_hash)
         row = document_row(key, document)
-        connection.execute(update(DocumentRow).where(DocumentRow.key == key).values(row))
-        connection.execute(delete(AttributeRow).where(AttributeRow.document_key == key))
-        _insert_all(connection, AttributeRow, attribute_rows(key, document))
+        if connection.execute(update(DocumentRow).where(*same).values(row)).rowcount:
+            connection.execute(delete(AttributeRow).where(AttributeRow.document_key == key))
+            _insert_all(connection, AttributeRow, attribute_rows(key, document))
     take_numbers(connection, "state", 1)
 
 

@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
-from sqlalchemy import Connection, Engine, event, insert
+from sqlalchemy import URL, Connection, Engine, event, insert
 from sqlalchemy import create_engine as create_sqlalchemy_engine
 from sqlalchemy.exc import DBAPIError
 
 from lagotto.errors import (
+    ConfigError,
+    EmbeddingError,
     NotABaseError,
     StoreBusyError,
     StoreDamagedError,
@@ -21,12 +24,15 @@ from lagotto.errors import (
     StoreReadOnlyError,
 )
 from lagotto.stores.migrations import migrate
-from lagotto.stores.tables import SCHEMA_VERSION, Counter, Tables
+from lagotto.stores.tables import SCHEMA_VERSION, Counter, Setting, Tables
 
 APPLICATION_ID = 0x4C41474F
 """`LAGO` in the header of the file tells a base from other SQLite files."""
 
+SQLITE_HEADER = b"SQLite format 3\0"
 BUSY_TIMEOUT = 30.0
+SHOWN = 100
+"""Characters of a problem with the file that an error shows."""
 COUNTERS = ("document", "chunk_set", "change", "state")
 
 _PRAGMAS = (
@@ -39,7 +45,11 @@ _PRAGMAS = (
 
 def create_engine(path: Path, *, busy_timeout: float = BUSY_TIMEOUT) -> Engine:
     """Connections to the file, in WAL mode; transactions start where SQLAlchemy says so."""
-    engine = create_sqlalchemy_engine(f"sqlite:///{path}", connect_args={"timeout": busy_timeout})
+    engine = create_sqlalchemy_engine(
+        URL.create("sqlite", database=str(path)),
+        connect_args={"timeout": busy_timeout},
+        max_overflow=-1,  # a search that waits for a connection may keep others from ending
+    )
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: object) -> None:
@@ -65,8 +75,10 @@ def recognise(path: Path) -> None:
         raise StoreError(f"there is no folder {path.parent}; create it first")
     if not path.exists() or path.stat().st_size == 0:
         return
+    _check_header(path)
     with (
         translated(path),
+        understood(path),
         closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as file,
     ):
         application = file.execute("PRAGMA application_id").fetchone()[0]
@@ -83,13 +95,30 @@ def recognise(path: Path) -> None:
         )
 
 
+def _check_header(path: Path) -> None:
+    """SQLite itself takes a file of a few bytes for an empty one, and writes over it."""
+    try:
+        with path.open("rb") as file:
+            header = file.read(len(SQLITE_HEADER))
+    except OSError as exc:
+        raise StoreReadOnlyError(f"{path} can't be read ({exc}); check its rights") from exc
+    if header != SQLITE_HEADER:
+        raise NotABaseError(f"{path} is not a Lagotto base; choose another name")
+
+
+def schema_version(connection: Connection) -> int:
+    """The version of the tables, 0 if there are none."""
+    return int(connection.exec_driver_sql("PRAGMA user_version").scalar_one())
+
+
 def prepare_schema(connection: Connection) -> None:
     """Create the tables of a new base, or bring those of an older one up to date."""
-    version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
+    version = schema_version(connection)
     if version == SCHEMA_VERSION:
         return
     if version == 0:
         Tables.metadata.create_all(connection)
+        connection.execute(insert(Setting).values(name="base_id", value=uuid4().hex))
         connection.execute(insert(Counter), [{"name": name, "value": 0} for name in COUNTERS])
     else:
         migrate(connection, version)
@@ -110,13 +139,24 @@ def translated(path: Path) -> Iterator[None]:
         raise _explained(path, exc) from exc
 
 
+@contextmanager
+def understood(path: Path) -> Iterator[None]:
+    """Around what reads rows: JSON that is none, or a vector of no length, means damage."""
+    try:
+        yield
+    except ConfigError:
+        raise
+    except (ValueError, EmbeddingError) as exc:
+        raise damaged(path, exc) from exc
+
+
 def _explained(path: Path, error: sqlite3.Error) -> StoreError:
     name = getattr(error, "sqlite_errorname", "") or ""
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return StoreBusyError(f"{path}: another process is writing; try again when it has ended")
-    if name.startswith("SQLITE_FULL"):
+    if name.startswith(("SQLITE_FULL", "SQLITE_IOERR_WRITE")):  # the latter also for a quota
         return StoreFullError(
-            f"{path}: the disk is full; free some space and add the documents again "
+            f"{path}: the disk is full ({error}); free some space and add the documents again "
             "(what was stored before is safe)"
         )
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
@@ -124,15 +164,16 @@ def _explained(path: Path, error: sqlite3.Error) -> StoreError:
             f"{path} can't be opened for writing ({error}); a base needs the right to write to its "
             "file and its folder"
         )
-    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
-        return _damaged(path, name, error)
+    if name.startswith("SQLITE_NOTADB"):
+        return NotABaseError(f"{path} is not a Lagotto base: {error}; choose another name")
+    if name.startswith("SQLITE_CORRUPT") or "decode to UTF-8" in str(error):
+        return damaged(path, error)
     return StoreError(f"{path}: {error}")
 
 
-def _damaged(path: Path, name: str, error: sqlite3.Error) -> StoreError:
-    if name.startswith("SQLITE_NOTADB"):
-        return NotABaseError(f"{path} is not a Lagotto base: {error}; choose another name")
+def damaged(path: Path, problem: Exception) -> StoreDamagedError:
+    """The error for a file whose contents make no sense."""
     return StoreDamagedError(
-        f"{path} is damaged ({error}); restore it from a backup, or save what can be saved with "
-        f"`sqlite3 {path.name} .recover`, or delete it and add the documents again"
+        f"{path} is damaged ({str(problem)[:SHOWN]}); restore it from a backup, or save what can "
+        f"be saved with `sqlite3 {path.name} .recover`, or delete it and add the documents again"
     )

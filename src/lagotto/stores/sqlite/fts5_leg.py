@@ -91,8 +91,9 @@ class Fts5Leg:
         for key in document_keys:
             connection.execute(_REMOVE, {"document": key})
 
-    def catch_up(self, connection: Connection, *, until: int) -> None:
+    def catch_up(self, connection: Connection, *, until: int) -> bool:
         """Nothing to do."""
+        return True
 
     def _all(
         self, connection: Connection, query: TextQuery

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Literal, TypeVar
 
 from sqlalchemy import Connection, Engine, func, insert, select
 
+from lagotto.concurrency import in_thread
 from lagotto.documents import Chunk, Document, digest
-from lagotto.errors import ConfigError, ModelMismatchError, StoreError
+from lagotto.errors import ConfigError, ModelMismatchError, StoreBusyError, StoreError
 from lagotto.filters import And, Filter
 from lagotto.stores.base import (
     Capabilities,
@@ -34,20 +36,28 @@ from lagotto.stores.sqlite.database import (
     create_engine,
     prepare_schema,
     recognise,
+    schema_version,
     translated,
+    understood,
 )
 from lagotto.stores.sqlite.fts5_leg import Fts5Leg, create_fts5
+from lagotto.stores.sqlite.index_folder import newest_stamp, size_of, wipe
 from lagotto.stores.sqlite.text_leg import TextLeg
 from lagotto.stores.sqlite.vector_leg import VectorLeg
 from lagotto.stores.sqlite.view import SqliteView, Vocabularies
-from lagotto.stores.tables import ChunkRow, ChunkSetRow, DocumentRow, Setting
+from lagotto.stores.tables import SCHEMA_VERSION, ChunkRow, ChunkSetRow, DocumentRow, Setting
+from lagotto.stores.vectors.snapshot import check_vectors
 from lagotto.stores.writing import document_keys, remove_documents, update_documents, write_entries
 from lagotto.terms import analyzer_id
+
+log = logging.getLogger(__name__)
 
 TextIndex = Literal["tantivy", "fts5"]
 T = TypeVar("T")
 
 FILTERS_REMEMBERED = 64
+MOST_LOOKS = 1_000
+"""How often a search starts anew because others have taken an index further in the meantime."""
 
 
 class SqliteStore:
@@ -68,6 +78,8 @@ class SqliteStore:
         busy_timeout: float = BUSY_TIMEOUT,
     ) -> None:
         self.path = Path(path)
+        self._file = self.path.absolute()  # connections are made later, maybe in another folder
+        self._base_id = ""
         self._wanted_text_index = text_index
         self._busy_timeout = busy_timeout
         self._engine: Engine | None = None
@@ -81,13 +93,13 @@ class SqliteStore:
     @property
     def indexes(self) -> Path:
         """The folder of the indexes."""
-        return self.path.with_name(f"{self.path.name}.index")
+        return self._file.with_name(f"{self._file.name}.index")
 
     async def open(self) -> None:
-        await asyncio.to_thread(self._open)
+        await in_thread(self._open)
 
     async def close(self) -> None:
-        await asyncio.to_thread(self._close)
+        await in_thread(self._close)
 
     async def write(self, entries: Sequence[Entry]) -> None:
         def write(connection: Connection) -> None:
@@ -133,27 +145,50 @@ class SqliteStore:
 
     @asynccontextmanager
     async def view(self, where: Filter) -> AsyncIterator[SqliteView]:
-        with translated(self.path):
-            connection, view = await asyncio.to_thread(self._look, where)
-            try:
-                yield view
-            finally:
-                connection.close()
+        with translated(self.path), ExitStack() as stack:
+            yield await in_thread(self._look, where, stack)
 
     async def info(self) -> StoreInfo:
         return await self._read(self._info)
 
     def _open(self) -> None:
         recognise(self.path)
-        self._engine = create_engine(self.path, busy_timeout=self._busy_timeout)
-        with self._transaction(writing=True) as connection:
-            prepare_schema(connection)
-            kind = self._text_index(connection)
+        self._engine = create_engine(self._file, busy_timeout=self._busy_timeout)
+        try:
+            kind = self._prepared()
+            self._check_indexes()
+        except BaseException:
+            self._close()
+            raise
         if kind == "tantivy":
             from lagotto.stores.sqlite.tantivy_leg import TantivyLeg
 
             # Other rules for terms need another index.
-            self._text = TantivyLeg(self.indexes / f"text-{digest(analyzer_id())[:8]}")
+            self._text = TantivyLeg(self._index_folder("text", analyzer_id()))
+
+    def _prepared(self) -> TextIndex:
+        """The kind of text index; waits for other writers only if there is something to make."""
+        with self._transaction() as connection:
+            if schema_version(connection) == SCHEMA_VERSION:
+                return self._text_index(connection)
+        with self._transaction(writing=True) as connection:
+            if not schema_version(connection):
+                wipe(self.indexes)  # those of a base that had the same name
+            prepare_schema(connection)
+            return self._text_index(connection)
+
+    def _check_indexes(self) -> None:
+        """A base that was put back to an older state has indexes that know too much."""
+        known = newest_stamp(self.indexes)
+        with self._transaction() as connection:
+            self._base_id = _setting(connection, "base_id") or ""
+            last = counter(connection, "change")
+        if known > last:
+            log.warning("%s is older than its indexes; they are made again", self.path)
+            wipe(self.indexes)
+
+    def _index_folder(self, kind: str, made_with: str) -> Path:
+        return self.indexes / f"{kind}-{digest(self._base_id, made_with)[:8]}"
 
     def _close(self) -> None:
         if self._vectors is not None:
@@ -163,26 +198,36 @@ class SqliteStore:
             self._engine.dispose()
             self._engine = None
 
-    def _look(self, where: Filter) -> tuple[Connection, SqliteView]:
+    def _look(self, where: Filter, stack: ExitStack) -> SqliteView:
         """A read transaction, and what the search needs to know, all of one state."""
-        connection = self._opened().connect()
-        try:
-            until, state = (counter(connection, name) for name in ("change", "state"))
-            self._text.catch_up(connection, until=until)
-            leg = self._vector_leg(connection)
-            self._vocabularies.state = until
-            view = SqliteView(
-                connection,
-                vectors=leg.snapshot(connection, until=until) if leg else None,
-                text=self._text,
-                vocabularies=self._vocabularies,
-                allowed=self._allowed(connection, where, state),
-                languages=self._languages(connection, state),
-            )
-        except BaseException:
-            connection.close()
-            raise
-        return connection, view
+        connection = stack.enter_context(self._opened().connect())
+        for _ in range(MOST_LOOKS):
+            with understood(self.path):
+                view = self._one_state(connection, where)
+            if view is not None:
+                return view
+            connection.rollback()  # the next transaction sees what the index has seen
+        raise StoreBusyError(f"{self.path} is written to all the time; search when that has ended")
+
+    def _one_state(self, connection: Connection, where: Filter) -> SqliteView | None:
+        """None if an index is ahead of what the connection sees."""
+        until, state = (counter(connection, name) for name in ("change", "state"))
+        if not self._text.catch_up(connection, until=until):
+            return None
+        leg = self._vector_leg(connection)
+        vectors = leg.snapshot(connection, until=until) if leg else None
+        if leg and vectors is None:
+            return None
+        self._vocabularies.state = until
+        return SqliteView(
+            connection,
+            path=self.path,
+            vectors=vectors,
+            text=self._text,
+            vocabularies=self._vocabularies,
+            allowed=self._allowed(connection, where, state),
+            languages=self._languages(connection, state),
+        )
 
     def _info(self, connection: Connection) -> StoreInfo:
         counted = select(DocumentRow.collection, func.count()).group_by(DocumentRow.collection)
@@ -201,9 +246,11 @@ class SqliteStore:
         )
 
     def _bytes_on_disk(self) -> int:
-        files = [self.path, *self.path.parent.glob(f"{self.path.name}-*")]
-        files += [path for path in self.indexes.rglob("*") if path.is_file()]
-        return sum(path.stat().st_size for path in files if path.exists())
+        total = size_of(self.indexes)
+        for ending in ("", "-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                total += self._file.with_name(f"{self._file.name}{ending}").stat().st_size
+        return total
 
     def _allowed(self, connection: Connection, where: Filter, state: int) -> ChunkKeys | None:
         """The chunks that a filter lets through, None for all; remembered until a write."""
@@ -228,21 +275,24 @@ class SqliteStore:
             dimension = _setting(connection, "dimension")
             if model_id is None or dimension is None:
                 return None
-            folder = self.indexes / f"vectors-{digest(model_id)[:8]}"
+            folder = self._index_folder("vectors", model_id)
             self._vectors = VectorLeg(folder, model_id=model_id, dimension=int(dimension))
         return self._vectors
 
     def _check_model(self, connection: Connection, entry: Entry) -> None:
+        dimension = entry.vectors.shape[1]
         stored = _setting(connection, "model_id")
         if stored is None:
-            settings = {"model_id": entry.model_id, "dimension": str(entry.vectors.shape[1])}
+            settings = {"model_id": entry.model_id, "dimension": str(dimension)}
             rows = [{"name": name, "value": value} for name, value in settings.items()]
             connection.execute(insert(Setting), rows)
-        elif stored != entry.model_id:
+        elif (stored, _setting(connection, "dimension")) != (entry.model_id, str(dimension)):
             raise ModelMismatchError(
-                f"{self.path} holds vectors of {stored}, not of {entry.model_id}; use the "
-                f"embedder it was made with, or make another base"
+                f"{self.path} holds vectors of {stored} with "
+                f"{_setting(connection, 'dimension')} numbers, not of {entry.model_id} with "
+                f"{dimension}; use the embedder it was made with, or make another base"
             )
+        check_vectors(entry.vectors, dimension=dimension)
 
     def _text_index(self, connection: Connection) -> TextIndex:
         stored = _setting(connection, "text_index")
@@ -262,10 +312,10 @@ class SqliteStore:
         """An answer from one state of the base."""
 
         def read() -> T:
-            with self._transaction() as connection:
+            with self._transaction() as connection, understood(self.path):
                 return question(connection)
 
-        return await asyncio.to_thread(read)
+        return await in_thread(read)
 
     async def _write(self, change: Callable[[Connection], T]) -> T:
         """A change that is durable when it ends; one after another."""
@@ -275,7 +325,7 @@ class SqliteStore:
                 return change(connection)
 
         async with self._writing:
-            return await asyncio.to_thread(write)
+            return await in_thread(write)
 
     @contextmanager
     def _transaction(self, *, writing: bool = False) -> Iterator[Connection]:

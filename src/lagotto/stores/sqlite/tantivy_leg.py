@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-import shutil
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
-from uuid import uuid4
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +18,8 @@ from lagotto.stores.base import ChunkKeys, TextQuery
 from lagotto.stores.hits import Hits
 from lagotto.stores.reading import counter
 from lagotto.stores.sqlite.changes import ChunkText, added_texts, ranges, removed
+from lagotto.stores.sqlite.index_folder import wipe
+from lagotto.stores.sqlite.tantivy_search import TextSnapshot
 from lagotto.stores.sqlite.tantivy_text import TantivyText
 from lagotto.terms import analyze
 
@@ -33,11 +33,15 @@ T = TypeVar("T")
 
 
 class TantivyLeg:
-    """Keeps a TantivyText in a folder in step with the database."""
+    """Keeps a TantivyText in a folder in step with the database.
+
+    Each search, known by its connection, keeps the state of the index that it has caught up to.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._index: TantivyText | None = None
+        self._seen: WeakKeyDictionary[Connection, TextSnapshot] = WeakKeyDictionary()
         self._changing = threading.RLock()
 
     def search(
@@ -70,61 +74,62 @@ class TantivyLeg:
     def forget(self, connection: Connection, document_keys: Sequence[int]) -> None:
         """Nothing to do: the next search catches up."""
 
-    def catch_up(self, connection: Connection, *, until: int) -> None:
+    def catch_up(self, connection: Connection, *, until: int) -> bool:
         index = self._index
-        if index is not None and index.stamp >= until:
-            return
-        with self._changing:
-            try:
-                self._catch_up(connection, until)
-            except IndexDamagedError as exc:
-                self._emptied(exc)
-                self._catch_up(connection, until)
+        snapshot = index.snapshot if index else None
+        if snapshot is None or snapshot.stamp < until:
+            with self._changing:
+                snapshot = self._caught_up(connection, until)
+        self._seen[connection] = snapshot
+        return snapshot.stamp == until
 
-    def _ask(self, connection: Connection, question: Callable[[TantivyText], T]) -> T:
+    def _ask(self, connection: Connection, question: Callable[[TextSnapshot], T]) -> T:
         try:
-            return question(self._opened())
+            return question(self._seen[connection])
         except IndexDamagedError as exc:
             with self._changing:
-                self._emptied(exc)
-                self._catch_up(connection, counter(connection, "change"))
-        return question(self._opened())
+                self._damaged(exc)
+        self.catch_up(connection, until=counter(connection, "change"))
+        return question(self._seen[connection])
+
+    def _caught_up(self, connection: Connection, until: int) -> TextSnapshot:
+        try:
+            return self._catch_up(connection, until)
+        except IndexDamagedError as exc:
+            self._damaged(exc)
+            return self._catch_up(connection, until)
 
     def _opened(self) -> TantivyText:
         if self._index is None:
             self._index = _open(self._folder)
         return self._index
 
-    def _catch_up(self, connection: Connection, until: int) -> None:
+    def _catch_up(self, connection: Connection, until: int) -> TextSnapshot:
         index = self._opened()
         index.reload_if_changed()
-        if index.dead_share > MOST_DEAD:
-            index = self._emptied(f"{index.dead_share:.0%} of its chunks are removed ones")
-        for start, stop in ranges(connection, since=index.stamp, until=until):
-            texts = added_texts(connection, start, stop)
-            gone = (removed(connection, start, stop)).tolist()
-            _apply(index, texts, gone, start, stop)
+        if index.dead_share > MOST_DEAD and index.stamp < until:
+            self._empty()
+            index = self._opened()
+        while index.stamp < until:  # another process may empty it meanwhile
+            for start, stop in ranges(connection, since=index.stamp, until=until):
+                texts = added_texts(connection, start, stop)
+                gone = removed(connection, start, stop).tolist()
+                _apply(index, texts, gone, start, stop)
+        return index.snapshot
 
-    def _emptied(self, reason: object) -> TantivyText:
-        """A new index in place of the one there is."""
-        log.warning("the text index is made again from the database: %s", reason)
+    def _damaged(self, problem: IndexDamagedError) -> None:
+        log.warning("the text index is made again from the database: %s", problem)
+        self._empty()
+
+    def _empty(self) -> None:
         self._index = None
-        _wipe(self._folder)
-        return self._opened()
+        wipe(self._folder)
 
 
 def _open(folder: Path) -> TantivyText:
     index = TantivyText.open(folder)
     index.verify()
     return index
-
-
-def _wipe(folder: Path) -> None:
-    """Out of the way first: other processes may have files in it open."""
-    aside = folder.with_name(f"{folder.name}.{uuid4().hex[:8]}.old")
-    with suppress(FileNotFoundError):
-        folder.rename(aside)
-    shutil.rmtree(aside, ignore_errors=True)
 
 
 def _apply(

@@ -146,6 +146,13 @@ class TantivyText:
             check_files(self._folder, ALL_FILES)
 
     def _load(self) -> tuple[TextSnapshot, tuple[int, ...]]:
+        """The newest state with its number, read again if a commit came in between."""
+        while True:
+            snapshot, seen = self._load_once()
+            if seen == fingerprint(self._folder):
+                return snapshot, seen
+
+    def _load_once(self) -> tuple[TextSnapshot, tuple[int, ...]]:
         with translated(self._folder):
             seen = fingerprint(self._folder)
             stamp, meta = read_state(self._folder)

@@ -53,6 +53,9 @@ class TextLeg(Protocol):
         """Let go of the chunks of documents, in the transaction that deletes them."""
         ...
 
-    def catch_up(self, connection: Connection, *, until: int) -> None:
-        """Bring an index beside the database to a change number."""
+    def catch_up(self, connection: Connection, *, until: int) -> bool:
+        """Bring an index beside the database to a change number, for all questions that follow.
+
+        False if the index is ahead of it: another search saw a later state of the database.
+        """
         ...

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
-from lagotto.errors import IndexDamagedError
+from lagotto.errors import IndexDamagedError, StoreError
 from lagotto.stores.sqlite.changes import added_vectors, ranges, removed
 from lagotto.stores.vectors import Snapshot, VectorIndex
 
@@ -30,22 +30,20 @@ class VectorLeg:
         self._stamp = 0
         self._changing = threading.Lock()
 
-    def snapshot(self, connection: Connection, *, until: int) -> Snapshot:
-        """The index with all changes up to a number."""
-        if self._index is None or self._stamp < until:
-            with self._changing:
-                self._catch_up(connection, until)
-        assert self._index is not None
-        return self._index.snapshot()
+    def snapshot(self, connection: Connection, *, until: int) -> Snapshot | None:
+        """The index with all changes up to a number; None if it has come further already."""
+        with self._changing:
+            index = self._caught_up(connection, until)
+            return index.snapshot() if self._stamp == until else None
 
     def close(self) -> None:
         """Save what would take long to read again."""
         with self._changing:
             if self._index is not None and self._index.snapshot().loose() >= WORTH_SAVING:
-                self._index.save(self._folder, stamp=self._stamp)
+                self._save(self._index)
             self._index = None
 
-    def _catch_up(self, connection: Connection, until: int) -> None:
+    def _caught_up(self, connection: Connection, until: int) -> VectorIndex:
         if self._index is None:
             self._index = self._load()
             self._stamp = self._index.stamp or 0
@@ -58,7 +56,15 @@ class VectorLeg:
             index.add(keys, vectors)
             self._stamp = stop
             if index.wants_compaction:
-                index.save(self._folder, stamp=stop)
+                self._save(index)
+        return index
+
+    def _save(self, index: VectorIndex) -> None:
+        """The index in memory serves as well, so a full disk is no reason not to answer."""
+        try:
+            index.save(self._folder, stamp=self._stamp)
+        except StoreError as exc:
+            log.warning("the vector index is not saved, the next start reads it again: %s", exc)
 
     def _load(self) -> VectorIndex:
         try:

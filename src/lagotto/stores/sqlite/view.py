@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
+from lagotto.concurrency import in_thread
 from lagotto.documents import Chunk, Vector
 from lagotto.stores.base import ChunkKeys, Passage, Term, TextQuery
 from lagotto.stores.hits import Hits
 from lagotto.stores.reading import read_parents, read_passages
+from lagotto.stores.sqlite.database import understood
 from lagotto.stores.sqlite.text_leg import TextLeg
 from lagotto.stores.vectors import Snapshot
 from lagotto.terms.vocabulary import Vocabulary
@@ -34,6 +36,7 @@ class SqliteView:
         self,
         connection: Connection,
         *,
+        path: Path,
         vectors: Snapshot | None,
         text: TextLeg,
         vocabularies: Vocabularies,
@@ -41,6 +44,7 @@ class SqliteView:
         languages: Sequence[str | None],
     ) -> None:
         self._connection = connection
+        self._path = path
         self._one_at_a_time = threading.Lock()
         self._vectors = vectors
         self._text = text
@@ -51,7 +55,7 @@ class SqliteView:
     async def semantic(self, query: Vector, *, k: int) -> Hits:
         if self._vectors is None:
             return NO_HITS
-        return await asyncio.to_thread(self._vectors.search, query, k, allowed=self._allowed)
+        return await in_thread(self._vectors.search, query, k, allowed=self._allowed)
 
     async def text(self, query: TextQuery, *, k: int) -> Hits:
         if not query.words:
@@ -63,7 +67,7 @@ class SqliteView:
     async def semantic_scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
         if self._vectors is None:
             return np.zeros(len(keys), np.float32)
-        scores = await asyncio.to_thread(self._vectors.scores, query, keys)
+        scores = self._vectors.scores(query, keys)  # takes less time than changing threads
         scores[np.isnan(scores)] = 0.0
         return scores
 
@@ -73,7 +77,11 @@ class SqliteView:
         return await self._ask(lambda connection: self._text.scores(connection, query, keys))
 
     async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
-        return await self._ask(lambda connection: self._corrections(connection, words))
+        with self._one_at_a_time:
+            unknown = self._text.unknown(self._connection, words)
+        if not unknown:
+            return [()] * len(words)
+        return await self._ask(lambda connection: self._corrections(connection, words, unknown))
 
     async def passages(self, keys: ChunkKeys) -> list[Passage]:
         found = await self._ask(lambda connection: read_passages(connection, keys.tolist()))
@@ -84,15 +92,14 @@ class SqliteView:
 
     async def _ask(self, question: Callable[[Connection], T]) -> T:
         def answer() -> T:
-            with self._one_at_a_time:
+            with self._one_at_a_time, understood(self._path):
                 return question(self._connection)
 
-        return await asyncio.to_thread(answer)
+        return await in_thread(answer)
 
-    def _corrections(self, connection: Connection, words: Sequence[str]) -> list[tuple[Term, ...]]:
-        unknown = self._text.unknown(connection, words)
-        if not unknown:
-            return [()] * len(words)
+    def _corrections(
+        self, connection: Connection, words: Sequence[str], unknown: set[str]
+    ) -> list[tuple[Term, ...]]:
         vocabulary = self._vocabularies.current(connection, self._text)
         return [
             tuple(Term(term, weight) for term, weight in vocabulary.corrections(word))

@@ -1,0 +1,63 @@
+"""The command line. Whatever goes wrong in a command ends here, as one line and an exit code."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+from lagotto.errors import LagottoError
+
+UNEXPECTED = 70
+BROKEN_PIPE = 1
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the command that `args` (or the process's own arguments) name; its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal may know fewer letters than a text
+    try:
+        code = _run(args)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read the output has seen enough. Python would complain about it once more when
+        # it flushes at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    return code
+
+
+def _run(args: Sequence[str] | None) -> int:
+    from lagotto.cli.app import app
+
+    try:
+        app(args=args, prog_name="lagotto")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except LagottoError as exc:
+        print(f"lagotto: {_in_one_line(exc)}", file=sys.stderr)
+        return exc.exit_code
+    except BrokenPipeError:
+        raise
+    except Exception as exc:  # noqa: BLE001  (the edge: a traceback helps nobody but us)
+        _report_unexpected(exc)
+        return UNEXPECTED
+    return 0
+
+
+def _report_unexpected(error: Exception) -> None:
+    if os.environ.get("LAGOTTO_DEBUG") == "1":
+        traceback.print_exception(error)
+    kind = type(error).__name__
+    print(
+        f"lagotto: something unexpected went wrong: {kind}: {_in_one_line(error)} "
+        "(LAGOTTO_DEBUG=1 shows where)",
+        file=sys.stderr,
+    )
+
+
+def _in_one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

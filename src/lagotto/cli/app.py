@@ -1,0 +1,81 @@
+"""The commands, put together. Only names and options here: commands import what they need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from lagotto import __version__
+from lagotto.cli.adding import add, sync
+from lagotto.cli.demo import demo
+from lagotto.cli.grouped import grouped
+from lagotto.cli.listing import info, list_documents, show
+from lagotto.cli.options import DEFAULT_EMBEDDER, DEFAULT_KB
+from lagotto.cli.removing import remove
+from lagotto.cli.searching import search
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Hybrid retrieval: add documents to a base, search them, cite what was found.",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"lagotto {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    context: typer.Context,
+    kb: Annotated[
+        str,
+        typer.Option(
+            "--kb",
+            metavar="PATH",
+            envvar="LAGOTTO_KB",
+            help="The base: a file, or sqlite:///FILE.",
+        ),
+    ] = DEFAULT_KB,
+    embedder: Annotated[
+        str,
+        typer.Option(
+            "--embedder",
+            metavar="NAME",
+            envvar="LAGOTTO_EMBEDDER",
+            help="What makes vectors: minilm, minilm-int8, onnx:FOLDER, openai:MODEL.",
+        ),
+    ] = DEFAULT_EMBEDDER,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Hand on what stands before the command, as defaults of the same options behind it."""
+    defaults = {name: {"kb": kb, "embedder": embedder} for name in COMMANDS}
+    source = context.get_parameter_source("kb")
+    if source is None or source.name != "COMMANDLINE":
+        del defaults["demo"]["kb"]  # its documents belong into your own base only if you say so
+    context.default_map = defaults
+
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    "add": add,
+    "sync": sync,
+    "search": search,
+    "list": list_documents,
+    "show": show,
+    "remove": remove,
+    "info": info,
+    "demo": demo,
+}
+
+for name, command in COMMANDS.items():
+    app.command(name)(grouped(command))

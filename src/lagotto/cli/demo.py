@@ -1,0 +1,105 @@
+"""`demo`: what hybrid search does, on documents that come with the package."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lagotto.cli.options import DEFAULT_EMBEDDER, EmbedderName
+from lagotto.cli.output import one_line, say, stdout
+
+if TYPE_CHECKING:
+    from lagotto.demo import Outcome
+    from lagotto.sync import KnowledgeBase
+
+
+def demo(
+    kb: Annotated[
+        str | None, typer.Option("--kb", metavar="PATH", help="Make it here, and keep it.")
+    ] = None,
+    embedder: EmbedderName = DEFAULT_EMBEDDER,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the temporary base.")] = False,
+) -> None:
+    """Search bundled documents. By meaning, by words, and by both; works offline."""
+    from lagotto.demo import ask, examples, questions
+    from lagotto.sync import KnowledgeBase
+
+    with demo_place(kb, keep=keep) as place, KnowledgeBase(place, embedder=embedder) as base:
+        _fill(base)
+        outcomes = [ask(base, question) for question in questions()]
+    _print_ranks(outcomes)
+    chosen = examples(outcomes)
+    for outcome in chosen:
+        _print_answer(outcome)
+    _print_next(place if kb or keep else None, chosen or outcomes)
+
+
+@contextmanager
+def demo_place(kb: str | None, *, keep: bool) -> Iterator[str]:
+    """Where the base goes; a folder that is removed afterwards if nobody wants it."""
+    if kb is not None:
+        yield kb
+        return
+    folder = Path(tempfile.mkdtemp(prefix="lagotto-demo-"))
+    try:
+        yield str(folder / "demo.db")
+    finally:
+        if not keep:
+            shutil.rmtree(folder)
+
+
+def _fill(base: KnowledgeBase) -> None:
+    from lagotto.cli.progress import Meter
+    from lagotto.demo import add_corpus, corpus
+
+    say("Adding the documents of the demo ...")
+    with corpus() as folder, Meter([folder]) as meter:
+        report = add_corpus(base, progress=meter)
+    say(str(report))
+
+
+def _print_ranks(outcomes: list[Outcome]) -> None:
+    from lagotto.cli.render import print_table
+    from lagotto.demo import MODES, TOP_K
+
+    console = stdout()
+    console.print(
+        "The rank of the document that holds the answer, by mode of search "
+        f"(- is not among the first {TOP_K}):\n"
+    )
+    rows = [
+        (
+            one_line(outcome.question.question),
+            *(str(outcome.ranks[mode] or "-") for mode in MODES),
+        )
+        for outcome in outcomes
+    ]
+    print_table(console, ("question", *MODES), rows)
+
+
+def _print_answer(outcome: Outcome) -> None:
+    from rich.text import Text
+
+    from lagotto.cli.render import highlighted, print_indented
+
+    if outcome.hit is None:
+        return
+    console, question = stdout(), outcome.question.question
+    console.print()
+    console.print(Text(one_line(question), style="bold"))
+    print_indented(console, Text(one_line(outcome.hit.citation), style="cyan"))
+    print_indented(console, highlighted(outcome.hit.content, question, language="en"))
+
+
+def _print_next(kept: str | None, outcomes: list[Outcome]) -> None:
+    question = outcomes[0].question.question
+    if kept is None:
+        kept = "demo.db"
+        typer.echo(f"\nKeep these documents:  lagotto demo --kb {kept}")
+    typer.echo(f'\nTry next:  lagotto --kb {kept} search "{question}"')

@@ -1,0 +1,85 @@
+"""The demo: documents that come with the package, and questions that need hybrid search.
+
+Some questions share no word with their answers, some ask for a code that vectors know nothing of,
+some are misspelt.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from importlib.resources import as_file, files
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+from lagotto.documents import Record
+from lagotto.ingest import AddReport, OnProgress
+from lagotto.results import RetrievalResult
+from lagotto.sync import KnowledgeBase
+
+COLLECTION = "demo"
+TOP_K = 10
+DemoMode = Literal["semantic", "keyword", "hybrid"]
+MODES: tuple[DemoMode, ...] = ("semantic", "keyword", "hybrid")
+
+
+class Question(Record):
+    """A question, its answer, the file that holds it, and why it is not easy to find."""
+
+    question: str
+    answer: str
+    document: str
+    why: str
+
+
+class Outcome(Record):
+    """Where the document with the answer stood in each mode (None: nowhere), and the best hit."""
+
+    question: Question
+    ranks: Mapping[DemoMode, int | None]
+    hit: RetrievalResult | None
+
+
+def questions() -> list[Question]:
+    """The questions that come with the package."""
+    text = (files(__name__) / "questions.json").read_text(encoding="utf-8")
+    return [Question(**entry) for entry in json.loads(text)]
+
+
+def corpus() -> AbstractContextManager[Path]:
+    """The folder of documents that comes with the package."""
+    return as_file(files(__name__) / "corpus")
+
+
+def add_corpus(kb: KnowledgeBase, *, progress: OnProgress | None = None) -> AddReport:
+    """Add the documents, as a collection of their own."""
+    with corpus() as folder:
+        return kb.add(folder, collection=COLLECTION, progress=progress)
+
+
+def ask(kb: KnowledgeBase, question: Question) -> Outcome:
+    """What each mode makes of a question; the hit is the best one of hybrid search."""
+    found = {
+        mode: kb.retrieve(question.question, mode=mode, collection=COLLECTION, top_k=TOP_K)
+        for mode in MODES
+    }
+    ranks = {mode: document_rank(hits, question.document) for mode, hits in found.items()}
+    return Outcome(question=question, ranks=ranks, hit=next(iter(found["hybrid"]), None))
+
+
+def document_rank(hits: Sequence[RetrievalResult], name: str) -> int | None:
+    """The place of the file `name` among the documents of `hits`, each counted once."""
+    sources = dict.fromkeys(PurePosixPath(hit.document_source).name for hit in hits)
+    return next((rank for rank, source in enumerate(sources, 1) if source == name), None)
+
+
+def examples(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """A question that only vectors answer well, one that only words do, and the last one."""
+    right = [outcome for outcome in outcomes if outcome.ranks["hybrid"] == 1]
+    chosen = [
+        next((outcome for outcome in right if outcome.ranks[mode] != 1), None)
+        for mode in ("keyword", "semantic")
+    ]
+    found = [outcome for outcome in (*chosen, *right[-1:]) if outcome]
+    return list({outcome.question.question: outcome for outcome in found}.values())

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import json
+import re
+import signal
+import sqlite3
+import subprocess
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from lagotto.cli.metadata import parse_metadata
+from lagotto.errors import ConfigError
+from lagotto.testing.server import ScriptedServer
+from tests.cli.running import command, run
+
+
+def listed(base: Path, *arguments: str) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = run("--kb", base, "list", "--json", *arguments).json
+    return found
+
+
+def test_adding_twice_changes_nothing(notes: Path) -> None:
+    first = run("add", notes)
+    assert first.code == 0
+    assert first.out.startswith("4 added, 0 updated, 0 unchanged (4 chunks")
+    assert first.err == ""
+    assert run("add", notes).out.startswith("0 added, 0 updated, 4 unchanged")
+    assert Path("lagotto.db").exists()
+
+
+def test_the_json_report(base: Path, tmp_path: Path) -> None:
+    (tmp_path / "more.md").write_text("# More\n\nStill more.")
+    report = run("--kb", base, "add", tmp_path / "more.md", "--json").json
+    assert report.pop("seconds") > 0
+    assert report == {
+        "added": 1, "updated": 0, "unchanged": 0, "removed": 0, "chunks": 1, "failures": []
+    }  # fmt: skip
+
+
+def test_failures_are_listed_and_the_rest_is_added(base: Path, tmp_path: Path) -> None:
+    (tmp_path / "good.md").write_text("# Good")
+    (tmp_path / "bad.pdf").write_bytes(b"%PDF-1.4 nothing else")
+    done = run("--kb", base, "add", tmp_path / "good.md", tmp_path / "bad.pdf", "absent.md")
+    assert done.code == 3
+    assert done.out.startswith("1 added")
+    failed = done.err.splitlines()
+    assert len(failed) == 2
+    assert failed[0].startswith(f"failed: {tmp_path / 'bad.pdf'}: ")
+    assert failed[1] == "failed: absent.md: there is no such file or folder (ReadError)"
+
+
+def test_options_reach_the_documents(notes: Path) -> None:
+    done = run(
+        "add", notes, "--include", "*.md", "--exclude", "dogs.md", "--collection", "wiki",
+        "--language", "en", "--metadata", "year=2024", "--metadata", "team=a b", "--chunker",
+        "sentence", "--text-index", "fts5",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    found = listed(Path("lagotto.db"))
+    assert {Path(str(item["source"])).name for item in found} == {"truffles.md", "bergwandern.md"}
+    for item in found:
+        assert (item["collection"], item["language"]) == ("wiki", "en")
+        assert item["metadata"] == {"year": 2024, "team": "a b"}
+    assert run("info", "--json").json["chunker_id"].startswith("sentence")
+    refused = run("add", notes, "--text-index", "tantivy")
+    assert refused.code == 2
+    assert "text_index='fts5'" in refused.err
+
+
+def test_columns_of_rows(tmp_path: Path, base: Path) -> None:
+    rows = [{"key": "a1", "head": "Oak", "body": "A tree.", "more": "With acorns."}]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    done = run(
+        "--kb", base, "add", tmp_path / "rows.jsonl", "--text-column", "body", "--text-column",
+        "more", "--title-column", "head", "--id-column", "key",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    shown = run("--kb", base, "show", "a1", "--json").json
+    assert (shown["title"], shown["text"]) == ("Oak", "A tree.\n\nWith acorns.")
+
+
+def test_sync_removes_what_is_gone(notes: Path) -> None:
+    run("sync", notes)
+    (notes / "dogs.md").unlink()
+    assert run("sync", notes).out.startswith("0 added, 0 updated, 3 unchanged, 1 removed")
+
+
+def test_sync_wants_folders_that_exist(base: Path) -> None:
+    assert run("--kb", base, "sync", "absent").code == 2
+    assert run("--kb", base, "sync", base).code == 2
+    assert len(listed(base)) == 4
+
+
+def test_a_failing_embedder_is_one_line(notes: Path) -> None:
+    with ScriptedServer({}) as server:
+        done = run("--embedder", f"openai:x?dimension=8&base_url={server.url}", "add", notes)
+    assert done.code == 4
+    assert done.err.startswith(f"lagotto: {server.url}/embeddings ")
+    assert len(done.err.splitlines()) == 1
+
+
+def test_progress_is_shown_on_a_terminal_and_json_stays_json(
+    notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("COLUMNS", "200")
+    done = run("add", notes, "--json")
+    assert done.json["added"] == 4
+    assert "4 documents, 4 chunks" in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", done.err)
+
+
+def test_an_interrupt_leaves_all_that_was_reported(tmp_path: Path) -> None:
+    folder, base = tmp_path / "many", tmp_path / "kb.db"
+    folder.mkdir()
+    for number in range(4000):
+        (folder / f"{number:04}.md").write_text(f"# Note {number}\n\nOak and hazel, {number}.")
+    process = subprocess.Popen(
+        command(["--kb", base, "add", folder]), stderr=subprocess.PIPE, text=True
+    )
+    while process.poll() is None and not stored(base):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate()
+    assert process.returncode == 130, err
+    said = re.fullmatch(
+        r"stopped: (\d+) documents are stored; run the same command again to go on\n", err
+    )
+    assert said, err
+    assert 0 < int(said[1]) == stored(base) < 4000
+    assert run("--kb", base, "search", "hazel", "--json").json["results"]
+
+
+def stored(base: Path) -> int:
+    """How many documents another process has stored so far."""
+    if not base.exists():
+        return 0
+    with closing(sqlite3.connect(base)) as file:
+        try:
+            return int(file.execute("SELECT count(*) FROM document").fetchone()[0])
+        except sqlite3.OperationalError:  # not made yet, or just being made
+            return 0
+
+
+@pytest.mark.parametrize(
+    ("pair", "value"),
+    [
+        ("k=2024", 2024),
+        ("k=true", True),
+        ('k=["a", 1]', ["a", 1]),
+        ('k="1.10"', "1.10"),
+        ("k=a=b", "a=b"),
+        ("k=", ""),
+        ("k=NaN", "NaN"),
+        ("k=99999999999999999999", "99999999999999999999"),
+        ("k=" + "[" * 100_000, "[" * 100_000),
+    ],
+    ids=range(9),
+)
+def test_metadata_values(pair: str, value: object) -> None:
+    assert parse_metadata([pair]) == {"k": value}
+
+
+@pytest.mark.parametrize("pairs", [["year"], ["=1"], ["a=1", "a=2"]])
+def test_metadata_that_makes_no_sense(pairs: list[str]) -> None:
+    with pytest.raises(ConfigError, match="--metadata"):
+        parse_metadata(pairs)

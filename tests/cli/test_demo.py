@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lagotto.demo import MODES, Outcome, Question, corpus, document_rank, examples, questions
+from lagotto.results import RetrievalResult
+from tests.cli.running import Run, run
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("demo") / "demo.db"
+
+
+@pytest.fixture(scope="module")
+def shown(place: Path) -> Run:
+    """What the demo prints; made once, because it embeds a whole corpus."""
+    return run("demo", "--kb", place)
+
+
+def test_it_shows_a_rank_per_mode_and_some_answers(shown: Run, place: Path) -> None:
+    assert shown.code == 0, shown.err
+    assert "40 added" in shown.err
+    for question in questions():
+        row = next(line for line in shown.out.splitlines() if line.startswith(question.question))
+        ranks = row.removeprefix(question.question).split()
+        assert len(ranks) == len(MODES)
+        assert all(rank == "-" or 1 <= int(rank) <= 10 for rank in ranks)
+    assert shown.out.count("    Doc: ") >= 2
+    assert f"Try next:  lagotto --kb {place} search " in shown.out
+
+
+def test_each_way_of_searching_alone_misses_what_hybrid_search_finds(shown: Run) -> None:
+    rows = {
+        question.document: line.removeprefix(question.question).split()
+        for question in questions()
+        for line in shown.out.splitlines()
+        if line.startswith(question.question) and line != question.question
+    }
+    semantic, keyword, hybrid = rows["sqlite-result-codes.md"]
+    assert (keyword, hybrid) == ("1", "1")
+    assert semantic != "1"
+    assert rows["music-intervals.md"][0] == "1"
+    assert rows["music-intervals.md"][1] != "1"
+
+
+def test_the_base_can_be_searched_afterwards(shown: Run, place: Path) -> None:
+    answer = run("--kb", place, "search", "What is TP-4471-B?", "--collection", "demo", "--json")
+    assert answer.json["results"][0]["document_source"].endswith("tartufo-t200-manual.pdf")
+
+
+def test_every_question_has_its_document() -> None:
+    with corpus() as folder:
+        names = {path.name for path in folder.iterdir()}
+    assert {question.document for question in questions()} <= names
+
+
+def hit(source: str) -> RetrievalResult:
+    return RetrievalResult(
+        rank=1, score=1, content="", chunk_id="", document_id=source, document_title=None,
+        document_source=f"/corpus/{source}", collection="demo", start=0, end=0,
+    )  # fmt: skip
+
+
+def test_a_document_counts_once_whatever_its_passages() -> None:
+    hits = [hit("a.md"), hit("a.md"), hit("b.md")]
+    assert [document_rank(hits, name) for name in ("a.md", "b.md", "c.md")] == [1, 2, None]
+
+
+def outcome(name: str, *ranks: int | None) -> Outcome:
+    question = Question(question=name, answer="", document="", why="")
+    return Outcome(question=question, ranks=dict(zip(MODES, ranks, strict=True)), hit=None)
+
+
+def test_examples_are_answered_by_hybrid_search() -> None:
+    outcomes = [
+        outcome("nobody", None, None, None),
+        outcome("all", 1, 1, 1),
+        outcome("meaning", 1, None, 1),
+        outcome("words", None, 1, 1),
+        outcome("last", 1, 1, 1),
+    ]
+    chosen = [found.question.question for found in examples(outcomes)]
+    assert chosen == ["meaning", "words", "last"]
+    assert examples(outcomes[:1]) == []

@@ -1,0 +1,58 @@
+"""docs/cli.md and the commands say the same."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from lagotto.cli.app import COMMANDS, app
+
+PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+SECTIONS: dict[str, str] = dict(
+    re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
+)
+OPTION = re.compile(r"(?<![\w-])--?[a-z][a-z-]*")
+GROUP = typer.main.get_command(app)
+
+
+def options_of(parameters: list[object]) -> set[str]:
+    return {
+        name
+        for parameter in parameters
+        for name in getattr(parameter, "opts", [])
+        if name.startswith("-")
+    }
+
+
+def section_of(command: str) -> str:
+    (title,) = [title for title in SECTIONS if title.split()[:2] == ["lagotto", command]]
+    return SECTIONS[title]
+
+
+def test_every_command_has_a_section_and_the_other_way_round() -> None:
+    documented = {title.split()[1] for title in SECTIONS if title.startswith("lagotto ")}
+    assert documented == set(COMMANDS) == set(getattr(GROUP, "commands"))  # noqa: B009
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_is_in_its_table_and_the_other_way_round(name: str) -> None:
+    rows = [line.split("|")[1] for line in section_of(name).splitlines() if line.startswith("|")]
+    documented = {option for row in rows for option in OPTION.findall(row)} - {"---"}
+    command = getattr(GROUP, "commands")[name]  # noqa: B009
+    assert documented == options_of(command.params) - {"--help"}
+
+
+def test_options_before_the_command() -> None:
+    section = SECTIONS["Options before the command"]
+    assert options_of(list(GROUP.params)) - {"--help"} <= set(OPTION.findall(section))
+
+
+def test_examples_of_json_are_json() -> None:
+    examples = re.findall(r"^```json\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    assert len(examples) == 4
+    for example in examples:
+        json.loads(example)

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from lagotto.documents import Chunk, Document
+from lagotto.stores.base import StoreInfo
+from tests.cli.running import run
+
+
+def id_of(base: Path, title: str) -> str:
+    documents = run("--kb", base, "list", "--json", "--filter", f'{{"title": "{title}"}}').json
+    return str(documents[0]["id"])
+
+
+def test_the_list_for_people(base: Path) -> None:
+    done = run("--kb", base, "list")
+    heading, *rows = done.out.splitlines()
+    assert heading.split() == ["id", "title", "kind", "language", "source", "updated"]
+    assert len(rows) == 4
+    assert any("  Truffles     markdown  en        " in row for row in rows)
+
+
+def test_sources_in_the_current_folder_are_short(notes: Path) -> None:
+    run("add", notes / "dogs.md")
+    assert "  notes/dogs.md  " in run("list").out
+
+
+def test_the_list_for_programs(base: Path) -> None:
+    found = run("--kb", base, "list", "--json", "--collection", "default").json
+    fields = {*Document.model_fields} - {"text", "pages", "headings", "blocks"}
+    assert all(set(item) == fields for item in found)
+    assert [item["id"] for item in found] == sorted(item["id"] for item in found)
+    assert run("--kb", base, "list", "--json", "--collection", "none").json == []
+
+
+def test_show_prints_fields_and_text(base: Path) -> None:
+    name = id_of(base, "Truffles")
+    done = run("--kb", base, "show", name)
+    assert done.code == 0
+    fields, _, text = done.out.partition("\n\n")
+    assert fields.splitlines()[0] == f"id:           {name}"
+    assert 'metadata:     {"year": 2024}' in fields.splitlines()
+    assert text == "# Truffles\n\n## Seasons\n\nThe white truffle ripens from October on.\n\n"
+
+
+def test_show_prints_chunks(base: Path) -> None:
+    done = run("--kb", base, "show", id_of(base, "Truffles"), "--chunks")
+    place = next(line for line in done.out.splitlines() if line.startswith("flat"))
+    assert place.startswith("flat 0, characters 0-")
+    assert place.endswith(" tokens | Section: Truffles")
+
+
+def test_show_as_json(base: Path) -> None:
+    name = id_of(base, "Truffles")
+    assert set(run("--kb", base, "show", name, "--json").json) == {*Document.model_fields}
+    shown = run("--kb", base, "show", name, "--json", "--chunks").json
+    (chunk,) = [Chunk.model_validate(item) for item in shown["chunks"]]
+    assert shown["text"][chunk.start : chunk.end] == chunk.text
+
+
+def test_an_unknown_id_is_explained(base: Path) -> None:
+    done = run("--kb", base, "show", "x")
+    assert (done.code, done.err) == (
+        2,
+        "lagotto: no document has the id 'x'; `lagotto list` shows the ids\n",
+    )
+
+
+def test_an_id_in_two_collections_needs_one(base: Path, notes: Path) -> None:
+    run("--kb", base, "add", notes / "dogs.md", "--collection", "one")
+    run("--kb", base, "add", notes / "dogs.md", "--collection", "two")
+    name = run("--kb", base, "list", "--collection", "one", "--json").json[0]["id"]
+    refused = run("--kb", base, "show", name)
+    assert refused.code == 2
+    assert "in several collections: one, two" in refused.err
+    chosen = run("--kb", base, "show", name, "--collection", "two", "--json").json
+    assert chosen["collection"] == "two"
+
+
+def test_info(base: Path) -> None:
+    found = StoreInfo.model_validate(run("--kb", base, "info", "--json").json)
+    assert (found.documents, found.collections) == (4, {"default": 4})
+    lines = run("--kb", base, "info").out.splitlines()
+    assert "documents:   4" in lines
+    assert "collections: default (4)" in lines
+    assert "embedder:    all-MiniLM-L6-v2" in lines

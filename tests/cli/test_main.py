@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import lagotto
+from lagotto.cli.options import DEFAULT_EMBEDDER, BaseOptions, MakingOptions, ReadingOptions
+from lagotto.sync import KnowledgeBase
+from tests.cli.running import command, run, run_apart
+
+HEAVY = {"numpy", "onnxruntime", "tokenizers", "sqlalchemy", "tantivy", "lxml", "httpx"}
+
+
+def test_version_is_printed_by_a_process_of_its_own() -> None:
+    done = run_apart("--version")
+    assert (done.code, done.out, done.err) == (0, f"lagotto {lagotto.__version__}\n", "")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["add", "--help"], ["--version"]])
+def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
+    code = f"import sys; from lagotto.cli import main; main({arguments}); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not HEAVY & set(done.stdout.splitlines()[-1].split())
+
+
+def test_defaults_are_those_of_the_library() -> None:
+    from lagotto.chunkers import DEFAULT_CHUNKER
+    from lagotto.documents import DEFAULT_COLLECTION
+    from lagotto.knowledge import DEFAULT_EMBEDDER as LIBRARY_EMBEDDER
+
+    assert DEFAULT_EMBEDDER == LIBRARY_EMBEDDER == BaseOptions().embedder
+    assert MakingOptions().chunker == DEFAULT_CHUNKER
+    assert ReadingOptions().collection == DEFAULT_COLLECTION
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["search", "x"], ["list"], ["show", "x"], ["remove", "x", "--yes"], ["info"]],
+    ids=lambda arguments: arguments[0],
+)
+def test_reading_a_base_that_is_not_there_makes_none(arguments: list[str], tmp_path: Path) -> None:
+    done = run("--kb", "none.db", *arguments)
+    assert done.code == 5
+    assert done.out == ""
+    assert done.err.startswith("lagotto: there is no base at none.db; make one with `lagotto")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_environment_names_the_base(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAGOTTO_KB", str(base))
+    assert run("info", "--json").json["documents"] == 4
+    assert run("info", "--json", "--kb", "other.db").code == 5
+    assert run("--kb", "other.db", "info", "--json").code == 5
+
+
+def test_the_embedder_may_stand_on_either_side(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = run("--kb", base, "--embedder", "nonsense", "search", "x")
+    behind = run("--kb", base, "search", "x", "--embedder", "nonsense")
+    monkeypatch.setenv("LAGOTTO_EMBEDDER", "nonsense")
+    around = run("--kb", base, "search", "x")
+    assert before == behind == around
+    assert before.code == 2
+    assert before.err.startswith("lagotto: no embedder is called 'nonsense'")
+
+
+def test_a_wrong_option_is_a_usage_error(base: Path) -> None:
+    done = run("--kb", base, "search", "x", "--mode", "psychic")
+    assert done.code == 2
+    assert "'hybrid', 'semantic', 'keyword'" in done.err
+
+
+def test_the_unexpected_is_one_line(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: KnowledgeBase) -> None:
+        raise RuntimeError("the moon\nis full")
+
+    monkeypatch.setattr(KnowledgeBase, "info", broken)
+    done = run("--kb", base, "info")
+    assert done.code == 70
+    assert done.err.splitlines() == [
+        "lagotto: something unexpected went wrong: RuntimeError: the moon is full "
+        "(LAGOTTO_DEBUG=1 shows where)"
+    ]
+    monkeypatch.setenv("LAGOTTO_DEBUG", "1")
+    assert run("--kb", base, "info").err.startswith("Traceback")
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_closed_pipe_is_silent(base: Path, form: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as pipe:
+        done = subprocess.run(
+            command(["--kb", base, "list", *form]), stdout=pipe, stderr=subprocess.PIPE, text=True
+        )
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_a_narrow_encoding_loses_letters_but_not_the_command(base: Path) -> None:
+    done = subprocess.run(
+        command(["--kb", base, "search", "Gewitter", "--mode", "keyword"]),
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0
+    assert "fr?h" in done.stdout

@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from lagotto.documents import Document
+from lagotto.filters import And, Contains, Eq, Exists, Filter, Gte, Not, matches
+from lagotto.results import RetrievalResult
+from lagotto.retrieval.fusion import FusionMethod
+from lagotto.retrieval.pipeline import Answer, Mode, Request, Retriever
+from lagotto.stores.base import Capabilities, Store
+from lagotto.stores.memory import MemoryStore
+from lagotto.stores.sqlite.store import SqliteStore
+from lagotto.testing.stores import DOCUMENTS, EMBEDDER, entry
+
+MODES: tuple[Mode, ...] = ("hybrid", "semantic", "keyword")
+METHODS: tuple[FusionMethod, ...] = ("convex", "rrf")
+QUERIES = ("truffle dog", "which lake is the deepest", "озеро нерпы", "SQLITE_BUSY", "romagnollo")
+WORDS = ["oak", "hazel", "truffle", "dog", "water", "lake", "root", "smell", "marsh"]
+
+
+def corpus(count: int = 60) -> list[Document]:
+    """Documents with many ties: few words, some texts twice."""
+    chance = random.Random(5)
+    return [
+        Document(
+            id=f"d{number:03}",
+            text=" ".join(chance.choices(WORDS, k=chance.randint(3, 30))) + ".",
+            metadata={"number": number, "even": number % 2 == 0},
+        )
+        for number in range(count)
+    ] + [Document(id=f"twin{name}", text="A truffle and an oak.") for name in "cab"]
+
+
+async def fill(store: Store, documents: Sequence[Document], *, chunker: str = "") -> Store:
+    for start in range(0, len(documents), 7):
+        some = documents[start : start + 7]
+        if chunker:
+            await store.write([await entry(item, chunker_id=chunker) for item in some])
+        else:
+            await store.write([await entry(item) for item in some])
+    return store
+
+
+@asynccontextmanager
+async def sqlite(path: Path, documents: Sequence[Document]) -> AsyncIterator[Store]:
+    store = SqliteStore(path)
+    await store.open()
+    try:
+        yield await fill(store, documents)
+    finally:
+        await store.close()
+
+
+async def ask(store: Store, query: str, **settings: object) -> Answer:
+    request = Request(query=query, **settings)  # type: ignore[arg-type]
+    return await Retriever(store, EMBEDDER).retrieve(request)
+
+
+def places(results: Sequence[RetrievalResult]) -> list[tuple[str, int, float]]:
+    return [(hit.document_id, hit.start, round(hit.score, 5)) for hit in results]
+
+
+class TestOrder:
+    @pytest.mark.parametrize("mode", MODES)
+    @pytest.mark.parametrize("fusion", METHODS)
+    async def test_the_first_n_do_not_depend_on_the_limit(
+        self, mode: Mode, fusion: FusionMethod
+    ) -> None:
+        store = await fill(MemoryStore(), corpus())
+        for query in ("truffle oak", "lake", "smell of water"):
+            most = (await ask(store, query, top_k=50, mode=mode, fusion=fusion)).results
+            for count in (1, 2, 3, 7, 20):
+                some = (await ask(store, query, top_k=count, mode=mode, fusion=fusion)).results
+                assert some == most[:count]
+
+    @pytest.mark.parametrize("fusion", METHODS)
+    async def test_it_does_not_matter_in_which_order_documents_came(
+        self, tmp_path: Path, fusion: FusionMethod
+    ) -> None:
+        documents = corpus()
+        shuffled = documents.copy()
+        random.Random(1).shuffle(shuffled)
+        one = await fill(MemoryStore(), documents)
+        two = await fill(MemoryStore(), shuffled)
+        async with (
+            sqlite(tmp_path / "one.db", documents) as three,
+            sqlite(tmp_path / "two.db", shuffled) as four,
+        ):
+            for query in ("truffle oak", "lake", "hazle marsh"):
+                rankings = [
+                    places((await ask(store, query, top_k=30, fusion=fusion)).results)
+                    for store in (one, two, three, four)
+                ]
+                assert rankings[1] == rankings[0]
+                assert rankings[3] == rankings[2]
+                names = [[name for name, _, _ in ranking] for ranking in rankings]
+                assert names[2] == names[0]
+
+    async def test_equal_hits_come_in_order_of_their_ids(self) -> None:
+        store = await fill(MemoryStore(), corpus())
+        results = (await ask(store, "a truffle and an oak", top_k=3)).results
+        assert [hit.document_id for hit in results] == ["twina", "twinb", "twinc"]
+        assert len({hit.score for hit in results}) == 1
+        assert [hit.rank for hit in results] == [1, 2, 3]
+
+    async def test_scores_fall_from_hit_to_hit(self) -> None:
+        store = await fill(MemoryStore(), corpus())
+        for mode in MODES:
+            scores = [hit.score for hit in (await ask(store, "oak lake", mode=mode)).results]
+            assert scores == sorted(scores, reverse=True)
+            assert all(0 <= score <= 1 for score in scores)
+
+
+class TestModes:
+    async def test_which_legs_run(self) -> None:
+        store = await fill(MemoryStore(), DOCUMENTS)
+        for mode, legs in (
+            ("hybrid", (True, True)),
+            ("semantic", (True, False)),
+            ("keyword", (False, True)),
+        ):
+            for hit in (await ask(store, "truffle dog", mode=mode)).results:
+                ran = (hit.breakdown.semantic is not None, hit.breakdown.text is not None)
+                assert ran == legs
+
+    async def test_keywords_only_find_what_holds_them(self) -> None:
+        store = await fill(MemoryStore(), DOCUMENTS)
+        results = (await ask(store, "ECONNREFUSED", mode="keyword")).results
+        assert {hit.document_id for hit in results} == {"code"}
+        assert (await ask(store, "", mode="keyword")).results == []
+
+    async def test_misspelt_words_are_found(self) -> None:
+        store = await fill(MemoryStore(), DOCUMENTS)
+        found = (await ask(store, "romagnollo", mode="keyword")).results
+        assert found[0].document_id == "dog"
+        assert found[0].breakdown.fuzzy is not None
+        assert (await ask(store, "romagnollo", mode="keyword", fuzzy=False)).results == []
+
+    async def test_a_store_without_full_text_says_so(self) -> None:
+        class Vectors(MemoryStore):
+            capabilities = Capabilities(text=False, fuzzy=False)
+
+        store = await fill(Vectors(), DOCUMENTS)
+        whole = await fill(MemoryStore(), DOCUMENTS)
+        right = await ask(whole, "truffle dog", mode="semantic")
+        assert right.degraded == ()
+        for mode in ("hybrid", "keyword"):
+            answer = await ask(store, "truffle dog", mode=mode)
+            assert places(answer.results) == places(right.results)
+            assert len(answer.degraded) == 1
+            assert answer.degraded[0].startswith("text: ")
+
+
+FILTERS: tuple[Filter, ...] = (
+    Gte("year", 2021),
+    Contains("tags", "food"),
+    Not(Exists("year")),
+    Eq("collection", "other"),
+    Eq("language", "ru") | Eq("draft", True),
+    Eq("title", "nothing like it"),
+)
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_filters_leave_exactly_what_they_allow(tmp_path: Path, mode: Mode) -> None:
+    """As if everything had been found and the rest left out; the scores stay the same."""
+    async with sqlite(tmp_path / "kb.db", DOCUMENTS) as store:
+        by_name = {(item.collection, item.id): item for item in DOCUMENTS}
+        for query in QUERIES:
+            whole = (await ask(store, query, top_k=50, mode=mode)).results
+            for where in FILTERS:
+                allowed = [
+                    hit for hit in whole if matches(where, by_name[hit.collection, hit.document_id])
+                ]
+                found = (await ask(store, query, top_k=50, mode=mode, where=where)).results
+                assert {hit.chunk_id for hit in found} == {hit.chunk_id for hit in allowed}
+                raw = {hit.chunk_id: hit.breakdown for hit in whole}
+                for hit in found:
+                    before = raw[hit.chunk_id]
+                    if mode != "keyword":
+                        assert hit.breakdown.semantic is not None
+                        assert before.semantic is not None
+                        assert hit.breakdown.semantic.score == pytest.approx(before.semantic.score)
+                    if mode != "semantic":
+                        assert hit.breakdown.text is not None
+                        assert before.text is not None
+                        assert hit.breakdown.text.score == pytest.approx(before.text.score)
+
+
+async def test_if_k_match_k_come_back(tmp_path: Path) -> None:
+    """However rare the matches are among what scores best."""
+    async with sqlite(tmp_path / "kb.db", corpus(400)) as store:
+        where = And(Gte("number", 390), Eq("even", True))
+        found = (await ask(store, "truffle oak", top_k=5, where=where, mode="semantic")).results
+        assert len(found) == 5
+        assert all(hit.metadata["number"] >= 390 for hit in found)
+
+
+class TestContent:
+    @pytest.mark.parametrize("chunker", ["", "parent-child:64/16/0"])
+    async def test_a_hit_is_a_span_of_its_document(self, chunker: str) -> None:
+        store = await fill(MemoryStore(), [*DOCUMENTS, *corpus()], chunker=chunker)
+        for query in QUERIES:
+            for hit in (await ask(store, query, top_k=20)).results:
+                document = await store.get(hit.collection, hit.document_id)
+                assert document is not None
+                assert hit.content == document.text[hit.start : hit.end]
+
+    async def test_children_become_their_parents(self) -> None:
+        text = " ".join(f"Sentence {number} on the {WORDS[number % 9]}." for number in range(60))
+        store = await fill(
+            MemoryStore(), [Document(id="long", text=text)], chunker="parent-child:64/16/0"
+        )
+        children = (await ask(store, "the marsh", top_k=50, parents=False)).results
+        parents = (await ask(store, "the marsh", top_k=50)).results
+        chunks = await store.chunks("default", "long")
+        assert {hit.chunk_id for hit in parents} <= {c.id for c in chunks if c.level == "parent"}
+        assert len({hit.chunk_id for hit in parents}) == len(parents) < len(children)
+        assert [hit.rank for hit in parents] == list(range(1, len(parents) + 1))
+        parent_of = {chunk.id: chunk.parent_id for chunk in chunks}
+        best: dict[str | None, float] = {}
+        for child in children:
+            best.setdefault(parent_of[child.chunk_id], child.score)
+        assert [(hit.chunk_id, hit.score) for hit in parents] == list(best.items())
+
+    async def test_the_breakdown_explains_the_score(self) -> None:
+        store = await fill(MemoryStore(), DOCUMENTS)
+        for hit in (await ask(store, "truffle dog")).results:
+            assert hit.breakdown.fused == hit.score
+            assert hit.breakdown.semantic is not None
+            assert hit.breakdown.text is not None
+            assert hit.breakdown.rerank is None

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lagotto.documents import Document
+from lagotto.filters import And
+from lagotto.retrieval.analyse import content_words, text_query
+from lagotto.retrieval.recall import LegQueries, recall
+from lagotto.stores.base import TextQuery
+from lagotto.stores.memory import MemoryStore
+from lagotto.testing.stores import EMBEDDER, entries, entry
+
+
+async def store_of(*documents: Document) -> MemoryStore:
+    store = MemoryStore()
+    await store.write([await entry(document) for document in documents])
+    return store
+
+
+async def queries(text: str, *, language: str | None = "en") -> LegQueries:
+    (vector,) = await EMBEDDER.embed([text], role="query")
+    return LegQueries(semantic=vector, text=text_query(content_words(text, [language])))
+
+
+async def test_every_leg_scores_every_candidate_exactly() -> None:
+    """With a depth of 1 each leg finds one chunk; the other's score is filled in."""
+    store = MemoryStore()
+    await store.write(await entries())
+    asked = await queries("truffle dog of Romagna")
+    assert asked.semantic is not None
+    assert asked.text is not None
+    async with store.view(And()) as view:
+        found = await recall(view, asked, depth=1)
+        exact = await view.semantic_scores(asked.semantic, found.keys)
+        assert found.legs["semantic"].scores == pytest.approx(exact)
+        exact = await view.text_scores(asked.text, found.keys)
+        assert found.legs["text"].scores == pytest.approx(exact)
+    for leg in found.legs.values():
+        assert leg.ranks.tolist().count(1) == 1
+
+
+async def test_only_candidates_of_some_leg_come_back() -> None:
+    store = MemoryStore()
+    await store.write(await entries())
+    async with store.view(And()) as view:
+        found = await recall(view, await queries("dog"), depth=2)
+    assert 2 <= len(found.keys) <= 4
+    assert found.keys.tolist() == sorted(set(found.keys.tolist()))
+    listed = np.max([leg.ranks for leg in found.legs.values()], axis=0)
+    assert (listed > 0).all()
+
+
+async def test_legs_that_are_not_asked_do_not_run() -> None:
+    store = MemoryStore()
+    await store.write(await entries())
+    asked = await queries("dog")
+    async with store.view(And()) as view:
+        assert set((await recall(view, LegQueries(text=asked.text), depth=5)).legs) == {"text"}
+        nothing = await recall(view, LegQueries(text=TextQuery(())), depth=5)
+        assert len(nothing.keys) == 0
+        assert len((await recall(view, LegQueries(), depth=5)).keys) == 0
+
+
+async def test_cosines_count_from_the_floor() -> None:
+    store = MemoryStore()
+    await store.write(await entries())
+    asked = await queries("dog")
+    async with store.view(And()) as view:
+        plain = await recall(view, asked, depth=9)
+        raised = await recall(view, asked, depth=9, floor=0.2)
+    expected = (plain.legs["semantic"].scores - 0.2) / 0.8
+    assert raised.legs["semantic"].scores == pytest.approx(expected)
+    assert raised.legs["semantic"].ranks.tolist() == plain.legs["semantic"].ranks.tolist()
+    assert raised.legs["text"].scores.tolist() == plain.legs["text"].scores.tolist()
+
+
+async def test_equal_scores_have_equal_ranks() -> None:
+    twins = [Document(id=name, text="The same words.") for name in "abc"]
+    store = await store_of(*twins, Document(id="d", text="Quite different things."))
+    async with store.view(And()) as view:
+        found = await recall(view, await queries("same words", language=None), depth=9)
+    assert sorted(found.legs["text"].ranks.tolist()) == [0, 1, 1, 1]
+    assert sorted(found.legs["semantic"].ranks.tolist()) == [1, 1, 1, 4]

@@ -1,0 +1,74 @@
+"""Small bases to break, and what they answer."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from lagotto.documents import Document
+from lagotto.stores.registry import create_store
+from lagotto.sync import KnowledgeBase
+from lagotto.testing.hash_embedder import HashEmbedder
+
+WORDS = ("water", "dog", "truffle", "oak", "root", "smell", "marsh", "lake")
+
+Answers = list[tuple[str, int, float]]
+
+
+def document(number: int, *, version: int = 1) -> Document:
+    """A document with a word of its own."""
+    name = WORDS[number % len(WORDS)]
+    text = f"Only unique{number}x stands here, version{version}. " + f"The {name} again. " * 30
+    return Document(id=f"d{number:03}", title=name, text=text, metadata={"version": version})
+
+
+def documents(count: int = 20) -> list[Document]:
+    return [document(number) for number in range(count)]
+
+
+def opened(path: Path, *, text_index: str | None = None) -> KnowledgeBase:
+    """A base with an embedder that needs no model."""
+    return KnowledgeBase(
+        create_store(path, text_index=text_index),
+        embedder=HashEmbedder(),
+        chunker="recursive:24/4",
+    )
+
+
+def made(path: Path, *, text_index: str = "tantivy", count: int = 20) -> Answers:
+    """Make a base with documents in it; what it answers."""
+    with opened(path, text_index=text_index) as base:
+        base.add(*documents(count))
+        return answers(base)
+
+
+def answers(base: KnowledgeBase) -> Answers:
+    """What a few searches find, with scores."""
+    found: Answers = []
+    for query in ("unique3x", "the marsh and the truffle", "unique11x lake", "version1"):
+        for mode in ("hybrid", "keyword", "semantic"):
+            hits = base.retrieve(query, mode=mode, top_k=15)
+            found += [(hit.document_id, hit.start, round(hit.score, 4)) for hit in hits]
+    return found
+
+
+@contextmanager
+def child(program: str, *args: object) -> Iterator[subprocess.Popen[str]]:
+    """A Python process that talks and listens by lines; killed at the end."""
+    command = [sys.executable, "-c", program, *map(str, args)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    """The next line that a child prints."""
+    assert process.stdout is not None
+    return process.stdout.readline().strip()

@@ -1,0 +1,22 @@
+"""Nothing that was acknowledged is lost when the writing process is killed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+CAMPAIGN = Path(__file__).parents[3] / "benchmarks" / "crash.py"
+
+
+def test_a_killed_writer_loses_nothing() -> None:
+    command = [sys.executable, str(CAMPAIGN), "--kills", "5", "--seed", "7", "--json"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    outcomes = json.loads(said)
+    assert outcomes["tantivy"]["kills"] == 3
+    assert outcomes["fts5"]["kills"] == 2
+    for outcome in outcomes.values():
+        assert outcome["acknowledged"] > 0
+        assert outcome["lost"] == []
+        assert outcome["inconsistent"] == []

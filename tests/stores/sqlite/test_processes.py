@@ -1,0 +1,214 @@
+"""Several processes and threads on one base."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from lagotto.filters import And
+from lagotto.knowledge import AsyncKnowledgeBase
+from lagotto.stores.sqlite.store import SqliteStore
+from lagotto.sync import KnowledgeBase
+from lagotto.testing.hash_embedder import HashEmbedder
+from tests.stores.sqlite.bases import child, document, documents, opened, said
+
+WRITER = """
+import sys
+from pathlib import Path
+from tests.stores.sqlite.bases import document, opened
+
+first, count = int(sys.argv[2]), int(sys.argv[3])
+with opened(Path(sys.argv[1]), text_index=sys.argv[4]) as base:
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for turn in range(count):
+        base.add(document(first + turn), document(first, version=turn))
+        if turn % 3 == 0:
+            base.retrieve("anything")
+        print(first + turn, flush=True)
+"""
+
+READER = """
+import sys
+from pathlib import Path
+from tests.stores.sqlite.bases import opened
+
+with opened(Path(sys.argv[1])) as base:
+    print("ready", flush=True)
+    while line := sys.stdin.readline().strip():
+        new = base.retrieve(f"unique{line}x", mode="keyword", fuzzy=False)
+        again = base.retrieve("unique0x", mode="keyword", fuzzy=False)
+        near = base.retrieve("unique0x", mode="semantic", top_k=200)
+        versions = {hit.metadata["version"] for hit in near if hit.document_id == "d000"}
+        good = (
+            {hit.document_id for hit in new} == {f"d{int(line):03}"}
+            and {hit.document_id for hit in again} == {"d000"}
+            and len(versions) == 1
+        )
+        print("good" if good else f"bad: {new} {again} {versions}", flush=True)
+"""
+
+
+@pytest.mark.parametrize("text_index", ["tantivy", "fts5"])
+def test_one_writes_and_two_read(tmp_path: Path, text_index: str) -> None:
+    path = tmp_path / "kb.db"
+    with opened(path, text_index=text_index) as base:
+        base.add(*documents(5))
+    with (
+        child(WRITER, path, 0, 15, text_index) as writer,
+        child(READER, path) as one,
+        child(READER, path) as two,
+    ):
+        for process in (writer, one, two):
+            assert said(process) == "ready"
+        _tell(writer, "go")
+        for _ in range(15):
+            stored = said(writer)
+            for reader in (one, two):
+                _tell(reader, stored)
+            assert [said(one), said(two)] == ["good", "good"]
+
+
+@pytest.mark.parametrize("text_index", ["tantivy", "fts5"])
+def test_two_write_at_once(tmp_path: Path, text_index: str) -> None:
+    path = tmp_path / "kb.db"
+    with (
+        child(WRITER, path, 0, 12, text_index) as one,
+        child(WRITER, path, 100, 12, text_index) as two,
+    ):
+        assert [said(one), said(two)] == ["ready", "ready"]  # both made the base, or neither
+        for process in (one, two):
+            _tell(process, "go")
+        for turn in range(12):
+            assert [said(one), said(two)] == [str(turn), str(100 + turn)]
+        assert [one.wait(), two.wait()] == [0, 0]
+    with opened(path) as base:
+        numbers = [*range(12), *range(100, 112)]
+        assert [item.id for item in base.documents()] == [f"d{number:03}" for number in numbers]
+        for number in numbers:
+            hits = base.retrieve(f"unique{number}x", mode="keyword", fuzzy=False)
+            assert {hit.document_id for hit in hits} == {f"d{number:03}"}
+
+
+def test_threads_share_a_base(tmp_path: Path) -> None:
+    with opened(tmp_path / "kb.db") as base:
+        base.add(*documents(10))
+
+        def write(first: int) -> None:
+            for number in range(first, first + 8):
+                base.add(document(number))
+                base.add(document(3, version=number))
+            base.remove(f"d{first:03}")
+
+        def read() -> None:
+            for number in range(20):
+                hits = base.retrieve(f"unique{number % 10}x", mode="keyword", fuzzy=False)
+                assert [hit.document_id for hit in hits] == [f"d{number % 10:03}"]
+
+        _together([lambda: write(100), lambda: write(200), read, read, read])
+        expected = {*range(10), *range(101, 108), *range(201, 208)}
+        assert {item.id for item in base.documents()} == {f"d{n:03}" for n in expected}
+
+
+async def test_many_searches_at_once(tmp_path: Path) -> None:
+    """More than there are connections in a pool, or threads."""
+    base = AsyncKnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder())
+    async with base:
+        await base.add(*documents(10))
+        found = await asyncio.gather(
+            *(base.retrieve(f"unique{number % 10}x", top_k=1) for number in range(60))
+        )
+    assert [hits[0].document_id for hits in found] == [f"d{n % 10:03}" for n in range(60)]
+
+
+async def test_a_search_keeps_its_state(tmp_path: Path) -> None:
+    """What others write and search meanwhile does not show."""
+    store = SqliteStore(tmp_path / "kb.db")
+    base = AsyncKnowledgeBase(store, embedder=HashEmbedder())
+    (vector,) = await HashEmbedder().embed(["unique3x"], role="query")
+    async with base:
+        await base.add(*documents(10))
+        async with store.view(And()) as view:
+            before = await view.semantic(vector, k=100)
+            await base.add(*(document(number, version=2) for number in range(10)))
+            assert {hit.metadata["version"] for hit in await base.retrieve("unique3x")} == {2}
+            after = await view.semantic(vector, k=100)
+            assert after.keys.tolist() == before.keys.tolist()
+            terms = await view.corrections(["unique3x", "version2", "version1"])
+            assert (terms[0], terms[2]) == ((), ())
+            assert terms[1] != ()
+            passages = await view.passages(after.keys)
+            assert {item.document.metadata["version"] for item in passages} == {1}
+
+
+async def test_cancelled_searches_leave_the_base_usable(tmp_path: Path) -> None:
+    base = AsyncKnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder())
+    async with base:
+        for turn in range(15):
+            await base.add(*(document(number, version=turn) for number in range(5)))
+            task = asyncio.create_task(base.retrieve("unique3x"))
+            await asyncio.sleep(0.002 * turn)
+            task.cancel()
+            await asyncio.wait([task])
+        assert (await base.retrieve("unique3x"))[0].metadata["version"] == 14
+
+
+def test_a_base_closed_by_another_thread(tmp_path: Path) -> None:
+    base = opened(tmp_path / "kb.db")
+    base.add(*documents(5))
+    problems: list[str] = []
+
+    def search() -> None:
+        try:
+            while True:
+                base.retrieve("unique3x")
+        except Exception as exc:  # noqa: BLE001
+            problems.append(f"{type(exc).__name__}: {exc}")
+
+    threads = [threading.Thread(target=search) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    base.retrieve("unique1x")
+    base.close()
+    for thread in threads:
+        thread.join(timeout=30)
+    assert len(problems) == 3
+    assert all("StoreError: " in item and "closed" in item for item in problems)
+
+
+def _together(jobs: Sequence[Callable[[], None]]) -> None:
+    """Run each in a thread, and raise what any of them raises."""
+    problems: list[BaseException] = []
+
+    def guarded(job: Callable[[], None]) -> None:
+        try:
+            job()
+        except BaseException as exc:  # noqa: BLE001
+            problems.append(exc)
+
+    threads = [threading.Thread(target=guarded, args=(job,)) for job in jobs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if problems:
+        raise problems[0]
+
+
+def _tell(process: object, line: str) -> None:
+    stdin = getattr(process, "stdin", None)
+    assert stdin is not None
+    stdin.write(f"{line}\n")
+
+
+def test_the_facade_works_inside_a_running_loop(tmp_path: Path) -> None:
+    async def inside() -> int:
+        with KnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder()) as base:
+            base.add(*documents(3))
+            return len(base.retrieve("unique1x"))
+
+    assert asyncio.run(inside()) > 0
