@@ -3,6 +3,7 @@
 The modules are imported one by one, since the contracts need pytest and Hypothesis.
 
     chunkers       ChunkerContract
+    stores         StoreContract
     embedders      EmbedderContract
     readers        ReaderContract, check_structure
     tokenizers     TokenizerContract
@@ -10,4 +11,5 @@ The modules are imported one by one, since the contracts need pytest and Hypothe
     server         ScriptedServer, an HTTP server that fails on command
     openai_server  embeddings_route, what OpenAI answers
     strategies     Hypothesis strategies for texts and documents
+    filters        Hypothesis strategies for filters
 """

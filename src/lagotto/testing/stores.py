@@ -11,6 +11,8 @@ from contextlib import asynccontextmanager
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from lagotto.chunkers import CHUNKERS
 from lagotto.documents import Chunk, Document, in_context
@@ -20,6 +22,8 @@ from lagotto.stores.base import Entry, Passage, Store, Term, TextQuery, View, fi
 from lagotto.stores.hits import Hits
 from lagotto.stores.memory import MemoryStore, outline
 from lagotto.terms import content_terms, query_terms
+from lagotto.testing.filters import FILTERS
+from lagotto.testing.filters import documents as filterable_documents
 from lagotto.testing.hash_embedder import HashEmbedder
 
 EMBEDDER = HashEmbedder(dimension=32)
@@ -270,6 +274,37 @@ class StoreContract:
         expected = dict(zip(texts.keys.tolist(), texts.scores.tolist(), strict=True))
         for key, score in zip(everything.keys.tolist(), scores.tolist(), strict=True):
             assert score == pytest.approx(expected.get(key, 0.0), rel=1e-5)
+
+    @settings(
+        max_examples=30,
+        deadline=None,
+        suppress_health_check=[HealthCheck.differing_executors, HealthCheck.too_slow],
+    )
+    @given(st.lists(filterable_documents(), min_size=1, max_size=4), st.lists(FILTERS, max_size=4))
+    def test_filters_mean_the_same_everywhere(
+        self, documents: list[Document], filters: list[Filter]
+    ) -> None:
+        asyncio.run(self._check_filters(documents, filters))
+
+    async def _check_filters(self, documents: list[Document], filters: list[Filter]) -> None:
+        """Each filter lets through what the evaluator says, in both legs and in lists."""
+        named = [
+            document.model_copy(update={"id": str(number)})
+            for number, document in enumerate(documents)
+        ]
+        (vector,) = await EMBEDDER.embed(["some text"], role="query")
+        query = TextQuery(((Term("text"),),))
+        async with self.make() as store:
+            await store.write(await entries(named))
+            for where in filters:
+                listed = [document.id async for document in store.documents(where)]
+                assert listed == [item.id for item in named if matches(where, item)]
+                allowed = {
+                    item.id for item in named if matches(where, item, CHUNKER.chunk(item)[0])
+                }
+                async with store.view(where) as view:
+                    assert set(await _ids(view, await view.semantic(vector, k=10))) == allowed
+                    assert set(await _ids(view, await view.text(query, k=10))) == allowed
 
     async def test_misspelt_words_are_mended(self, store: Store) -> None:
         async with store.view(And()) as view:
