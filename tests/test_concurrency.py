@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
-from lagotto.concurrency import available_cpus, run_all
+from lagotto.concurrency import available_cpus, in_thread, run_all
 
 
 async def test_every_job_runs_once_and_no_more_than_allowed_at_once() -> None:
@@ -64,3 +65,28 @@ async def test_a_cancellation_stops_the_rest() -> None:
 
 def test_there_is_a_cpu() -> None:
     assert available_cpus() >= 1
+
+
+async def test_a_thread_gives_what_its_function_gives() -> None:
+    assert await in_thread(max, 3, 7) == 7
+    assert await in_thread(sorted, [1, 2], reverse=True) == [2, 1]
+    with pytest.raises(ZeroDivisionError):
+        await in_thread(divmod, 1, 0)
+
+
+async def test_a_cancellation_waits_for_the_thread() -> None:
+    may_end, ended = threading.Event(), threading.Event()
+
+    def work() -> None:
+        may_end.wait(timeout=10)
+        ended.set()
+
+    task = asyncio.create_task(in_thread(work))
+    await asyncio.sleep(0)
+    task.cancel()
+    done, _ = await asyncio.wait([task], timeout=0.05)
+    assert not done
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended.is_set()

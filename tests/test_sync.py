@@ -105,7 +105,7 @@ from lagotto.testing.hash_embedder import HashEmbedder
 def told(step):
     print(step.added, flush=True)
 
-documents = [Document(id=f"d{number}", text=f"Text {number}.") for number in range(100_000)]
+documents = [Document(id=f"d{number}", text=f"Text {number}.") for number in range(20_000)]
 with KnowledgeBase(sys.argv[1], embedder=HashEmbedder()) as base:
     try:
         base.add(*documents, progress=told)
@@ -120,14 +120,13 @@ def test_ctrl_c_keeps_what_was_counted(tmp_path: Path) -> None:
     command = [sys.executable, "-c", INTERRUPTED, str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        process.stdout.readline()
-        process.stdout.readline()
+        first = [process.stdout.readline() for _ in range(2)]
         process.send_signal(signal.SIGINT)
         *counted, last = process.stdout.read().splitlines()
         assert process.wait() == 0
     word, stored = last.split()
     assert word == "interrupted"
-    assert int(stored) == max([256, *map(int, counted)])
+    assert int(stored) == max(map(int, first + counted))
     embedder = CountingEmbedder()
     with KnowledgeBase(path, embedder=embedder) as base:
         assert base.info().documents == int(stored)

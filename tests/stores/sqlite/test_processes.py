@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from lagotto.errors import StoreBusyError
 from lagotto.filters import And
 from lagotto.knowledge import AsyncKnowledgeBase
+from lagotto.stores.sqlite.index_folder import turn
 from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.sync import KnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
@@ -92,6 +94,51 @@ def test_two_write_at_once(tmp_path: Path, text_index: str) -> None:
         for number in numbers:
             hits = base.retrieve(f"unique{number}x", mode="keyword", fuzzy=False)
             assert {hit.document_id for hit in hits} == {f"d{number:03}"}
+
+
+SAVER = """
+import logging, sys
+from pathlib import Path
+from lagotto.documents import Document
+from tests.stores.sqlite.bases import opened
+
+logging.basicConfig(stream=sys.stdout)
+name, text = sys.argv[2], "some words here. " * 300
+print("ready", flush=True)
+sys.stdin.readline()
+with opened(Path(sys.argv[1])) as base:
+    for turn in range(3):
+        numbers = [f"{name}{turn}x{number}" for number in range(12)]
+        base.add(*(Document(id=number, text=f"{number} {text}") for number in numbers))
+        hits = base.retrieve(numbers[3], mode="keyword", fuzzy=False)
+        assert {hit.document_id for hit in hits} == {numbers[3]}, hits
+        assert len(base.retrieve("some words", mode="semantic", top_k=90)) == 90
+        base.remove(*numbers[6:])
+print("done", flush=True)
+"""
+
+
+def test_two_make_the_base_and_its_indexes_at_once(tmp_path: Path) -> None:
+    """So many chunks that both save vectors, and so many removed that both make the text again."""
+    path = tmp_path / "kb.db"
+    with child(SAVER, path, "one") as one, child(SAVER, path, "two") as two:
+        assert [said(one), said(two)] == ["ready", "ready"]
+        for process in (one, two):
+            _tell(process, "go")
+        assert [said(one), said(two)] == ["done", "done"]
+    with opened(path) as base:
+        assert base.info().documents == 2 * 3 * 6
+        found = base.retrieve("some words", mode="semantic", top_k=5_000)
+        assert len(found) == base.info().chunks
+
+
+async def test_a_process_that_keeps_the_indexes_to_itself(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "kb.db", busy_timeout=0.2)
+    async with AsyncKnowledgeBase(store, embedder=HashEmbedder()) as base:
+        await base.add(*documents(3))
+        with turn(store.indexes, timeout=1), pytest.raises(StoreBusyError, match="try again"):
+            await base.retrieve("unique1x")
+        assert (await base.retrieve("unique1x"))[0].document_id == "d001"
 
 
 def test_threads_share_a_base(tmp_path: Path) -> None:

@@ -1,15 +1,33 @@
-"""The folder of the indexes beside the file: whose they are, and getting rid of them."""
+"""The folder of the indexes beside the file: whose they are, and who may change them."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from contextlib import suppress
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
 from lagotto.stores.sqlite.tantivy_disk import read_state
 from lagotto.stores.vectors.generations import SealedMeta
+
+LOCK = ".lock"
+
+
+@contextmanager
+def turn(folder: Path, *, timeout: float) -> Iterator[None]:
+    """The right to change the indexes in the folder; one process at a time has it.
+
+    It is a lock on an empty SQLite file, which works everywhere and ends with the process. One
+    that is not to be had in `timeout` seconds is a `sqlite3.OperationalError`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    connection = sqlite3.connect(folder / LOCK, timeout=timeout, isolation_level=None)
+    with closing(connection):
+        connection.execute("BEGIN EXCLUSIVE")
+        yield
 
 
 def newest_stamp(folder: Path) -> int:

@@ -164,7 +164,8 @@ class SqliteStore:
             from lagotto.stores.sqlite.tantivy_leg import TantivyLeg
 
             # Other rules for terms need another index.
-            self._text = TantivyLeg(self._index_folder("text", analyzer_id()))
+            folder = self._index_folder("text", analyzer_id())
+            self._text = TantivyLeg(folder, timeout=self._busy_timeout)
 
     def _prepared(self) -> TextIndex:
         """The kind of text index; waits for other writers only if there is something to make."""

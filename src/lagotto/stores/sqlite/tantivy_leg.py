@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 from weakref import WeakKeyDictionary
@@ -18,7 +19,8 @@ from lagotto.stores.base import ChunkKeys, TextQuery
 from lagotto.stores.hits import Hits
 from lagotto.stores.reading import counter
 from lagotto.stores.sqlite.changes import ChunkText, added_texts, ranges, removed
-from lagotto.stores.sqlite.index_folder import wipe
+from lagotto.stores.sqlite.index_folder import turn, wipe
+from lagotto.stores.sqlite.tantivy_errors import translated
 from lagotto.stores.sqlite.tantivy_search import TextSnapshot
 from lagotto.stores.sqlite.tantivy_text import TantivyText
 from lagotto.terms import analyze
@@ -38,8 +40,9 @@ class TantivyLeg:
     Each search, known by its connection, keeps the state of the index that it has caught up to.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, timeout: float) -> None:
         self._folder = folder
+        self._timeout = timeout
         self._index: TantivyText | None = None
         self._seen: WeakKeyDictionary[Connection, TextSnapshot] = WeakKeyDictionary()
         self._changing = threading.RLock()
@@ -93,28 +96,35 @@ class TantivyLeg:
         return question(self._seen[connection])
 
     def _caught_up(self, connection: Connection, until: int) -> TextSnapshot:
+        """Step by step, so that other processes get their turns; mostly the first one does all."""
+        while True:
+            with translated(self._folder), turn(self._folder.parent, timeout=self._timeout):
+                snapshot = self._mended_step(connection, until)
+            if snapshot.stamp >= until:
+                return snapshot
+
+    def _mended_step(self, connection: Connection, until: int) -> TextSnapshot:
         try:
-            return self._catch_up(connection, until)
+            return self._step(connection, until)
         except IndexDamagedError as exc:
             self._damaged(exc)
-            return self._catch_up(connection, until)
+            return self._step(connection, until)
 
     def _opened(self) -> TantivyText:
         if self._index is None:
             self._index = _open(self._folder)
         return self._index
 
-    def _catch_up(self, connection: Connection, until: int) -> TextSnapshot:
+    def _step(self, connection: Connection, until: int) -> TextSnapshot:
         index = self._opened()
         index.reload_if_changed()
         if index.dead_share > MOST_DEAD and index.stamp < until:
             self._empty()
             index = self._opened()
-        while index.stamp < until:  # another process may empty it meanwhile
-            for start, stop in ranges(connection, since=index.stamp, until=until):
-                texts = added_texts(connection, start, stop)
-                gone = removed(connection, start, stop).tolist()
-                _apply(index, texts, gone, start, stop)
+        for start, stop in islice(ranges(connection, since=index.stamp, until=until), 1):
+            texts = added_texts(connection, start, stop)
+            gone = removed(connection, start, stop).tolist()
+            _apply(index, texts, gone, start, stop)
         return index.snapshot
 
     def _damaged(self, problem: IndexDamagedError) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import shutil
+import sqlite3
 import threading
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 
 from lagotto.errors import IndexDamagedError, StoreError
 from lagotto.stores.sqlite.changes import added_vectors, ranges, removed
+from lagotto.stores.sqlite.index_folder import turn, wipe
 from lagotto.stores.vectors import Snapshot, VectorIndex
 
 log = logging.getLogger(__name__)
@@ -60,11 +61,17 @@ class VectorLeg:
         return index
 
     def _save(self, index: VectorIndex) -> None:
-        """The index in memory serves as well, so a full disk is no reason not to answer."""
+        """The index in memory serves as well, so a full disk is no reason not to answer.
+
+        A process that finds another one saving leaves it to that one.
+        """
         try:
-            index.save(self._folder, stamp=self._stamp)
-        except StoreError as exc:
+            with turn(self._folder.parent, timeout=0):
+                index.save(self._folder, stamp=self._stamp)
+        except (StoreError, OSError) as exc:
             log.warning("the vector index is not saved, the next start reads it again: %s", exc)
+        except sqlite3.OperationalError as exc:
+            log.debug("the vector index is not saved: %s", exc)
 
     def _load(self) -> VectorIndex:
         try:
@@ -73,7 +80,7 @@ class VectorLeg:
             )
         except IndexDamagedError as exc:
             log.warning("the vector index is made again from the database: %s", exc)
-            shutil.rmtree(self._folder, ignore_errors=True)
+            wipe(self._folder)
             saved = None
         if saved is None:
             return VectorIndex(self._model_id, dimension=self._dimension)

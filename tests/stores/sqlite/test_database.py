@@ -1,0 +1,137 @@
+"""What is a base and what is not, and how an older one becomes a newer one."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection
+
+from lagotto.errors import (
+    NotABaseError,
+    StoreError,
+)
+from lagotto.stores.migrations import migrate
+from lagotto.stores.sqlite import database
+from lagotto.stores.sqlite.database import create_engine
+from lagotto.stores.tables import SCHEMA_VERSION
+from tests.stores.sqlite.bases import answers, documents, made, opened
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "kb.db"
+
+
+class TestWhatIsNoBase:
+    def refused(self, path: Path, error: type[StoreError], match: str) -> None:
+        before = path.read_bytes() if path.is_file() else None
+        with pytest.raises(error, match=match):
+            opened(path)
+        if before is not None:
+            assert path.read_bytes() == before
+
+    @pytest.mark.parametrize("content", [b"a", b"Dear diary\n" * 500, bytes(range(256)) * 40])
+    def test_another_file(self, path: Path, content: bytes) -> None:
+        path.write_bytes(content)
+        self.refused(path, NotABaseError, "not a Lagotto base")
+
+    def test_another_database(self, path: Path) -> None:
+        with closing(sqlite3.connect(path)) as other:
+            other.execute("CREATE TABLE bookmarks (url)")
+        self.refused(path, NotABaseError, "SQLite file, but not a Lagotto base")
+
+    def test_a_folder(self, tmp_path: Path) -> None:
+        self.refused(tmp_path, NotABaseError, "is a folder")
+
+    def test_no_folder(self, tmp_path: Path) -> None:
+        self.refused(tmp_path / "nowhere" / "kb.db", StoreError, "no folder .*nowhere; create it")
+
+    def test_a_newer_version(self, path: Path) -> None:
+        made(path, count=1)
+        with closing(sqlite3.connect(path)) as file:
+            file.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+        self.refused(path, NotABaseError, "newer Lagotto.*upgrade")
+
+    def test_an_empty_file_becomes_a_base(self, path: Path) -> None:
+        path.touch()
+        assert made(path, count=2)
+
+    @pytest.mark.parametrize("name", ["what? #1 100%.db", "[x]*.db", "späße.db", "a'b\"c.db"])
+    def test_any_name(self, tmp_path: Path, name: str) -> None:
+        before = made(tmp_path / name, count=3)
+        assert (tmp_path / name).is_file()
+        with opened(tmp_path / name) as base:
+            assert answers(base) == before
+            assert base.info().bytes_on_disk > (tmp_path / name).stat().st_size
+
+    def test_another_working_folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.mkdir()
+        with opened(Path("kb.db")) as base:
+            monkeypatch.chdir(elsewhere)
+            base.add(*documents(3))
+            assert base.retrieve("unique1x")[0].document_id == "d001"
+        assert list(elsewhere.iterdir()) == []
+
+
+class TestMigrations:
+    def test_steps_are_taken_in_order(self, path: Path) -> None:
+        made(path, count=1)
+        engine = create_engine(path)
+        taken: list[int] = []
+
+        def step(number: int) -> Callable[[Connection], None]:
+            def upgrade(connection: Connection) -> None:
+                connection.exec_driver_sql(f"ALTER TABLE document ADD COLUMN extra{number} TEXT")
+                taken.append(number)
+
+            return upgrade
+
+        with engine.begin() as connection:
+            migrate(connection, 1, steps={1: step(1), 2: step(2), 3: step(3)}, target=3)
+        engine.dispose()
+        assert taken == [1, 2]
+
+    def test_an_older_base_is_brought_up_to_date(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        before = made(path, count=5)
+
+        def upgrade(connection: Connection, version: int) -> None:
+            migrate(connection, version, steps={1: _add_column}, target=2)
+
+        monkeypatch.setattr(database, "migrate", upgrade)
+        monkeypatch.setattr(database, "SCHEMA_VERSION", 2)
+        monkeypatch.setattr("lagotto.stores.sqlite.store.SCHEMA_VERSION", 2)
+        with opened(path) as base:
+            assert answers(base) == before
+        with closing(sqlite3.connect(path)) as file:
+            assert file.execute("PRAGMA user_version").fetchone() == (2,)
+            assert file.execute("SELECT count(extra) FROM document").fetchone() == (5,)
+
+    def test_a_step_that_fails_changes_nothing(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        made(path, count=5)
+
+        def upgrade(connection: Connection, version: int) -> None:
+            _add_column(connection)
+            connection.exec_driver_sql("SELECT * FROM nowhere")
+
+        with monkeypatch.context() as newer:
+            newer.setattr(database, "migrate", upgrade)
+            newer.setattr(database, "SCHEMA_VERSION", 2)
+            newer.setattr("lagotto.stores.sqlite.store.SCHEMA_VERSION", 2)
+            with pytest.raises(StoreError, match="no such table"):
+                opened(path)
+        with opened(path) as base:
+            assert base.info().documents == 5
+
+
+def _add_column(connection: Connection) -> None:
+    connection.exec_driver_sql("ALTER TABLE document ADD COLUMN extra TEXT DEFAULT 'new'")
