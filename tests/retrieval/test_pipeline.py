@@ -9,12 +9,14 @@ import pytest
 
 from lagotto.documents import Document
 from lagotto.filters import And, Contains, Eq, Exists, Filter, Gte, Not, matches
+from lagotto.knowledge import AsyncKnowledgeBase
 from lagotto.results import RetrievalResult
 from lagotto.retrieval.fusion import FusionMethod
 from lagotto.retrieval.pipeline import Answer, Mode, Request, Retriever
 from lagotto.stores.base import Capabilities, Store
 from lagotto.stores.memory import MemoryStore
 from lagotto.stores.sqlite.store import SqliteStore
+from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.stores import DOCUMENTS, EMBEDDER, entry
 
 MODES: tuple[Mode, ...] = ("hybrid", "semantic", "keyword")
@@ -235,3 +237,17 @@ class TestContent:
             assert hit.breakdown.semantic is not None
             assert hit.breakdown.text is not None
             assert hit.breakdown.rerank is None
+
+
+async def test_parents_do_not_depend_on_top_k() -> None:
+    """Several children of one parent must not take the places of other parents."""
+    embedder = HashEmbedder(dimension=32)
+    text = " ".join(f"Truffle number {number} is round." for number in range(200))
+    base = AsyncKnowledgeBase(":memory:", embedder=embedder, chunker="parent-child:64/16/0")
+    async with base:
+        await base.add(Document(id="d", text=text))
+        many = await base.retrieve("truffle", top_k=10)
+        few = await base.retrieve("truffle", top_k=3)
+    assert len(many) == 10
+    assert len({hit.chunk_id for hit in many}) == 10
+    assert [hit.chunk_id for hit in few] == [hit.chunk_id for hit in many[:3]]

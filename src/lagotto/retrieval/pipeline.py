@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
-
-import numpy as np
 
 from lagotto.embedders import Embedder
 from lagotto.filters import And, Filter
 from lagotto.results import Leg, LegScore, RetrievalResult, ScoreBreakdown
 from lagotto.retrieval.analyse import content_words, familiarity, mend, text_query
 from lagotto.retrieval.fusion import DEFAULT_WEIGHTS, FUSIONS, Candidates, FusionMethod, Scores
+from lagotto.retrieval.parents import any_children, replace_by_parents
+from lagotto.retrieval.ranking import Ranked, rank
 from lagotto.retrieval.recall import LegQueries, recall
-from lagotto.stores.base import Passage, Store, View
+from lagotto.stores.base import Store, View
 
 Mode = Literal["hybrid", "semantic", "keyword"]
 
@@ -48,14 +48,6 @@ class Answer:
     degraded: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Ranked:
-    passage: Passage
-    score: float
-    place: int
-    best_rank: int
-
-
 class Retriever:
     """Answers requests from a store; knows nothing of what kind of store it is."""
 
@@ -75,13 +67,14 @@ class Retriever:
                 floor=self._embedder.info.cosine_floor,
             )
             scores = FUSIONS[request.fusion](candidates, self._weights(request, queries))
-            ranked = await _rank(view, candidates, scores, request.top_k)
-            results = [
-                _result(rank, item, candidates, scores) for rank, item in enumerate(ranked, 1)
-            ]
-            if request.parents:
-                results = await _with_parents(view, ranked, results)
-        return Answer(results[: request.top_k], tuple(degraded))
+            ranked = await rank(view, candidates, scores, count=request.top_k)
+            if request.parents and any_children(ranked):
+                # Several children may become one parent, so all of them have a say.
+                everything = await rank(view, candidates, scores, count=len(candidates.keys))
+                ranked = await replace_by_parents(view, everything)
+        best = enumerate(ranked[: request.top_k], 1)
+        results = [_result(place, item, candidates, scores) for place, item in best]
+        return Answer(results, tuple(degraded))
 
     def _weights(self, request: Request, queries: LegQueries) -> Mapping[Leg, float]:
         """As asked for, but less for a leg that can't make much of this query.
@@ -116,39 +109,10 @@ class Retriever:
         return LegQueries(vector, text, fuzzy, misspelt)
 
 
-async def _rank(view: View, candidates: Candidates, scores: Scores, count: int) -> list[_Ranked]:
-    """The best `count` in a total order: score, best rank in a leg, document, place in it.
-
-    Keys depend on the order in which documents came in, so ties are settled by the passages.
-    """
-    best_ranks = candidates.best_ranks() if candidates.legs else np.empty(0, np.int64)
-    order = np.lexsort((best_ranks, -scores))
-    if len(order) > count:
-        last = order[count - 1]
-        beyond = (scores[order] < scores[last]) | (
-            (scores[order] == scores[last]) & (best_ranks[order] > best_ranks[last])
-        )
-        order = order[~beyond]
-    passages = await view.passages(candidates.keys[order])
-    place_of = {int(candidates.keys[place]): int(place) for place in order}
-    ranked = []
-    for passage in passages:
-        place = place_of[passage.key]
-        ranked.append(_Ranked(passage, float(scores[place]), place, int(best_ranks[place])))
-    ranked.sort(key=_total_order)
-    return ranked[:count]
-
-
-def _total_order(item: _Ranked) -> tuple[float, int, str, str, int, str]:
-    chunk = item.passage.chunk
-    place = (chunk.collection, chunk.document_id, chunk.start, chunk.id)
-    return (-item.score, item.best_rank, *place)
-
-
-def _result(rank: int, item: _Ranked, candidates: Candidates, scores: Scores) -> RetrievalResult:
+def _result(place: int, item: Ranked, candidates: Candidates, scores: Scores) -> RetrievalResult:
     chunk, document = item.passage.chunk, item.passage.document
     return RetrievalResult(
-        rank=rank,
+        rank=place,
         score=item.score,
         content=chunk.text,
         chunk_id=chunk.id,
@@ -173,34 +137,3 @@ def _breakdown(place: int, candidates: Candidates, scores: Scores) -> ScoreBreak
         for leg, found in candidates.legs.items()
     }
     return ScoreBreakdown(fused=float(scores[place]), **legs)
-
-
-async def _with_parents(
-    view: View, ranked: Sequence[_Ranked], results: Sequence[RetrievalResult]
-) -> list[RetrievalResult]:
-    """Children become their parents, with the child's score; of several the best one stays."""
-    children = [item.passage.chunk for item in ranked if item.passage.chunk.parent_id]
-    if not children:
-        return list(results)
-    parents = await view.parents(children)
-    kept: dict[str, RetrievalResult] = {}
-    for item, result in zip(ranked, results, strict=True):
-        parent = parents.get(item.passage.chunk.parent_id or "")
-        if parent is None:
-            kept[result.chunk_id] = result
-        elif parent.id not in kept:
-            kept[parent.id] = result.model_copy(
-                update={
-                    "content": parent.text,
-                    "chunk_id": parent.id,
-                    "start": parent.start,
-                    "end": parent.end,
-                    "pages": parent.pages,
-                    "heading_path": parent.heading_path,
-                    "row_range": parent.row_range,
-                    "item_range": parent.item_range,
-                }
-            )
-    return [
-        result.model_copy(update={"rank": rank}) for rank, result in enumerate(kept.values(), 1)
-    ]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Select, bindparam, func, select, tuple_
+from sqlalchemy import BindParameter, Connection, Select, bindparam, func, select, tuple_
 
 from lagotto.documents import Chunk, Document
 from lagotto.filters import Filter, matches
@@ -16,7 +16,7 @@ from lagotto.stores.rows import CHUNK_COLUMNS, OUTLINE_COLUMNS, chunk_of, docume
 from lagotto.stores.tables import ChunkRow, ChunkSetRow, Counter, DocumentRow
 from lagotto.stores.writing import AT_ONCE
 
-_TEXT = func.substr(DocumentRow.text, ChunkRow.start + 1, ChunkRow.end - ChunkRow.start)
+CHUNK_TEXT = func.substr(DocumentRow.text, ChunkRow.start + 1, ChunkRow.end - ChunkRow.start)
 
 
 def counter(connection: Connection, name: str) -> int:
@@ -143,14 +143,14 @@ def read_passages(connection: Connection, keys: Sequence[int]) -> dict[int, Pass
 
 def _chunks() -> Select[Any]:
     return (
-        select(*CHUNK_COLUMNS, ChunkSetRow.chunker_id, _TEXT.label("text"))
+        select(*CHUNK_COLUMNS, ChunkSetRow.chunker_id, CHUNK_TEXT.label("text"))
         .join(DocumentRow, DocumentRow.key == ChunkRow.document_key)
         .join(ChunkSetRow, ChunkSetRow.key == ChunkRow.set_key)
     )
 
 
 # Made once: a search asks for these, and putting a statement together takes as long as running it.
-_KEYS = bindparam("keys", expanding=True)
+_KEYS: BindParameter[int] = bindparam("keys", expanding=True)
 _PASSAGES = _chunks().where(ChunkRow.key.in_(_KEYS))
 _OUTLINES = select(*OUTLINE_COLUMNS).where(DocumentRow.key.in_(_KEYS))
 _COUNTER = select(Counter.value).where(Counter.name == bindparam("name"))

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 
 from lagotto.documents import Vectors, in_context
 from lagotto.stores.base import ChunkKeys
+from lagotto.stores.reading import CHUNK_TEXT
 from lagotto.stores.tables import ChunkRow, DocumentRow, EmbeddingRow, RemovalRow
 
 AT_ONCE = 5_000
@@ -50,9 +51,8 @@ def removed(connection: Connection, start: int, stop: int) -> ChunkKeys:
 
 def added_texts(connection: Connection, start: int, stop: int) -> list[ChunkText]:
     """Texts of the chunks in the range that can be found, under their titles."""
-    text = func.substr(DocumentRow.text, ChunkRow.start + 1, ChunkRow.end - ChunkRow.start)
     statement = (
-        select(ChunkRow.key, DocumentRow.title, text, DocumentRow.language)
+        select(ChunkRow.key, DocumentRow.title, CHUNK_TEXT, DocumentRow.language)
         .join(DocumentRow, DocumentRow.key == ChunkRow.document_key)
         .where(ChunkRow.key > start, ChunkRow.key <= stop, ChunkRow.level != "parent")
     )
