@@ -86,8 +86,11 @@ class Corpus:
 
     def _entry(self, number: int) -> Entry:
         topic = int(self._chance.integers(TOPICS))
-        drawn = self._chance.random((CHUNKS_PER_DOCUMENT, WORDS_PER_CHUNK))
-        texts = [" ".join(self.words[row]) for row in np.searchsorted(self._cumulative, drawn)]
+        lengths = self._chance.integers(
+            WORDS_PER_CHUNK // 2, WORDS_PER_CHUNK * 3 // 2, CHUNKS_PER_DOCUMENT
+        )
+        drawn = [np.searchsorted(self._cumulative, self._chance.random(n)) for n in lengths]
+        texts = [" ".join(self.words[row]) for row in drawn]
         noise = self._chance.normal(size=(CHUNKS_PER_DOCUMENT, DIMENSION)) * self._spectrum
         vectors = _unit(self._centres[topic] + 0.9 * noise)
         rows = slice(number * CHUNKS_PER_DOCUMENT, (number + 1) * CHUNKS_PER_DOCUMENT)

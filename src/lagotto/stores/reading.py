@@ -42,7 +42,7 @@ def read_document(connection: Connection, collection: str, document_id: str) -> 
         DocumentRow.collection == collection, DocumentRow.id == document_id
     )
     row = (connection.execute(statement)).one_or_none()
-    return document_of(row) if row else None
+    return document_of(row._mapping) if row else None
 
 
 def matching_documents(connection: Connection, where: Filter) -> Iterator[tuple[int, Document]]:
@@ -53,7 +53,7 @@ def matching_documents(connection: Connection, where: Filter) -> Iterator[tuple[
     if not whole:
         statement = statement.where(condition(where))
     for row in connection.execute(statement):
-        document = document_of(row)
+        document = document_of(row._mapping)
         if not whole or matches(where, document):
             yield row.key, document
 
@@ -126,18 +126,18 @@ def read_parents(connection: Connection, chunks: Sequence[Chunk]) -> dict[str, C
 def read_passages(connection: Connection, keys: Sequence[int]) -> dict[int, Passage]:
     """The chunks of `keys` with their texts and the outlines of their documents."""
     found: dict[int, Passage] = {}
+    documents: dict[int, Document] = {}
     for start in range(0, len(keys), AT_ONCE):
         some = [int(key) for key in keys[start : start + AT_ONCE]]
-        rows = connection.execute(_PASSAGES, {"keys": some}).all()
-        owners = sorted({row.document_key for row in rows})
-        outlines = connection.execute(_OUTLINES, {"keys": owners})
-        documents = {row.key: document_of(row) for row in outlines}
-        for row in rows:
-            document = documents[row.document_key]
-            chunk = chunk_of(
-                dict(row._mapping), collection=document.collection, document_id=document.id
-            )
-            found[row.key] = Passage(row.key, chunk, document)
+        for row in connection.execute(_PASSAGES, {"keys": some}):
+            fields = dict(row._mapping)
+            owner = fields["document_key"]
+            if owner not in documents:
+                names = OUTLINE_LABELS.items()
+                documents[owner] = document_of({name: fields[label] for name, label in names})
+            document = documents[owner]
+            chunk = chunk_of(fields, collection=document.collection, document_id=document.id)
+            found[fields["key"]] = Passage(fields["key"], chunk, document)
     return found
 
 
@@ -149,8 +149,14 @@ def _chunks() -> Select[Any]:
     )
 
 
+OUTLINE_LABELS = {column.name: f"document_{column.name}" for column in OUTLINE_COLUMNS}
+OUTLINE_LABELS["key"] = "owner_key"
+
 # Made once: a search asks for these, and putting a statement together takes as long as running it.
 _KEYS: BindParameter[int] = bindparam("keys", expanding=True)
-_PASSAGES = _chunks().where(ChunkRow.key.in_(_KEYS))
-_OUTLINES = select(*OUTLINE_COLUMNS).where(DocumentRow.key.in_(_KEYS))
+_PASSAGES = (
+    _chunks()
+    .add_columns(*(column.label(OUTLINE_LABELS[column.name]) for column in OUTLINE_COLUMNS))
+    .where(ChunkRow.key.in_(_KEYS))
+)
 _COUNTER = select(Counter.value).where(Counter.name == bindparam("name"))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sqlalchemy import Row
-
 from lagotto.documents import Chunk, Document, iso
 from lagotto.filters.fields import field_name
 from lagotto.filters.operands import kind_of
@@ -39,9 +37,9 @@ def document_row(key: int, document: Document) -> dict[str, Any]:
     }
 
 
-def document_of(row: Row[Any]) -> Document:
+def document_of(row: Mapping[Any, Any]) -> Document:
     """The document of a row; one read without its text has an empty one, and no structure."""
-    fields = dict(row._mapping)
+    fields = dict(row)
     structure = fields.pop("structure", {})
     fields.pop("key")
     fields.pop("fingerprint")

@@ -16,7 +16,7 @@ class Tuning:
 
     exact_rows: int = 20_000
     candidates: int = 1_000
-    per_hit: int = 10
+    per_hit: int = 2
     loose_rows: int = 2_000
 
     def candidates_for(self, k: int) -> int:
