@@ -48,6 +48,8 @@ def create_fts5(connection: Connection) -> None:
 class Fts5Leg:
     """Always up to date, since it is written with the chunks."""
 
+    quick = False
+
     def search(
         self,
         connection: Connection,

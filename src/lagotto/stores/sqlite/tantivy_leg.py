@@ -40,6 +40,8 @@ class TantivyLeg:
     Each search, known by its connection, keeps the state of the index that it has caught up to.
     """
 
+    quick = True
+
     def __init__(self, folder: Path, *, timeout: float) -> None:
         self._folder = folder
         self._timeout = timeout

@@ -20,6 +20,9 @@ class TextLeg(Protocol):
     index is written with the chunks (`index`, `forget`), one beside it follows (`catch_up`).
     """
 
+    quick: bool
+    """Whether a search takes about a millisecond as long as the base is small."""
+
     def search(
         self,
         connection: Connection,
