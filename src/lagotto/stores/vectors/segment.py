@@ -82,7 +82,7 @@ class Segment:
 
     def search(self, query: Vector, *, k: int, among: Positions | None, tuning: Tuning) -> Hits:
         """The best `k` of the rows at `among`."""
-        count = tuning.candidates_for(k)
+        count = tuning.candidates_for(k, rows=len(self.keys))
         if self.sketch and self._many(among, count):
             among = self.sketch.nearest(query, count=count, among=among)
         keys = self.keys if among is None else self.keys.take(among)
@@ -92,7 +92,7 @@ class Segment:
         self, queries: Vectors, *, k: int, among: Positions | None, tuning: Tuning
     ) -> Iterable[Hits]:
         """What `search` gives for each of `queries`."""
-        if self.sketch and self._many(among, tuning.candidates_for(k)):
+        if self.sketch and self._many(among, tuning.candidates_for(k, rows=len(self.keys))):
             return (self.search(query, k=k, among=among, tuning=tuning) for query in queries)
         if among is None:
             return best_of_each(self.keys, self.rows, queries, k=k)
