@@ -39,7 +39,7 @@ _PRAGMAS = (
     "foreign_keys = ON",
     "journal_mode = WAL",
     "synchronous = FULL",
-    "mmap_size = 268435456",
+    "mmap_size = 67108864",
 )
 
 
