@@ -16,7 +16,7 @@ class Tuning:
     """
 
     exact_rows: int = 20_000
-    candidates: int = 1_000
+    candidates: int = 600
     per_hit: int = 2
     rows_per_candidate: int = 400
     loose_rows: int = 2_000
