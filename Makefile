@@ -24,6 +24,10 @@ test: check  ## everything that must hold
 bench: .venv/ready  ## speed; figures in docs/benchmarks.md come from here
 	$(BIN)/python benchmarks/chunk.py
 	$(BIN)/python benchmarks/embed.py
+	$(BIN)/python benchmarks/ingest.py
+	$(BIN)/python benchmarks/vectors.py
+	$(BIN)/python benchmarks/scale.py
+	$(BIN)/python benchmarks/crash.py
 
 clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
