@@ -14,8 +14,16 @@
     │   ├── WeightsError            model files are missing, or not the files they should be
     │   ├── ModelMismatchError      vectors of another model or dimension
     │   └── EmbeddingServiceError   the remote service failed or answered nonsense
+    ├── QueryError                  a query breaks the rules of the syntax that was asked for
+    ├── CitationError               a citation can't be read, or what it cites is not there
+    ├── RetrievalError              a search that can't be carried out as asked
+    │   ├── DegradedError           a part of it failed, and `strict` forbids to go on without
+    │   ├── RerankError             a reranker failed or answered nonsense
+    │   ├── SearchCancelled         the request's token was fired
+    │   └── DeadlineExceeded        the request's time is up
     └── StoreError                  a base can't be opened, read or written
         ├── NotABaseError           the file is something else, or made by a newer Lagotto
+        ├── StoreUnavailableError   the server can't be reached, or went away
         ├── StoreBusyError          another process is writing, and went on for too long
         ├── StoreFullError          the disk is full
         ├── StoreReadOnlyError      there is no right to write
@@ -104,6 +112,56 @@ class EmbeddingServiceError(EmbeddingError):
         self.status = status
 
 
+class QueryError(LagottoError, ValueError):
+    """A query breaks the rules of its syntax; `position` is the character where it does."""
+
+    exit_code = 2
+
+    def __init__(self, query: str, position: int, problem: str) -> None:
+        start = max(0, position - 60)
+        shown = "".join(char if char.isprintable() else " " for char in query[start : start + 100])
+        pointer = " " * (position - start) + "^"
+        super().__init__(f"{problem}, at character {position + 1}:\n  {shown}\n  {pointer}")
+        self.query = query
+        self.position = position
+        self.problem = problem
+
+    def __reduce__(self) -> tuple[type[QueryError], tuple[str, int, str]]:
+        return type(self), (self.query, self.position, self.problem)
+
+
+class CitationError(LagottoError, ValueError):
+    """A citation can't be read, or what it cites is not there any more."""
+
+    exit_code = 2
+
+
+class RetrievalError(LagottoError):
+    """A search that can't be carried out as asked."""
+
+    exit_code = 6
+
+
+class DegradedError(RetrievalError):
+    """A part of a search failed, and `strict` forbids to go on without it."""
+
+
+class RerankError(RetrievalError):
+    """A reranker failed or answered nonsense; `status` is its HTTP status, if any."""
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class SearchCancelled(RetrievalError):  # noqa: N818
+    """The request's cancellation token was fired."""
+
+
+class DeadlineExceeded(RetrievalError):  # noqa: N818
+    """The request's time is up."""
+
+
 class StoreError(LagottoError):
     """A base can't be opened, read or written."""
 
@@ -112,6 +170,10 @@ class StoreError(LagottoError):
 
 class NotABaseError(StoreError):
     """The file is something else than a base, or was made by a newer Lagotto."""
+
+
+class StoreUnavailableError(StoreError):
+    """The server can't be reached, or went away; what it has acknowledged is stored."""
 
 
 class StoreBusyError(StoreError):

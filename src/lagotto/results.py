@@ -10,36 +10,63 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from lagotto.documents import Record
+from lagotto.documents import Record, Span
 
 Score = float
-Leg = Literal["semantic", "text", "fuzzy"]
-"""The ways in which candidates are found: vectors, full text, misspelt words."""
+Leg = Literal["semantic", "text", "fuzzy", "exact"]
+"""The ways in which candidates are found: vectors, full text, misspelt words, exact wording."""
+
+LEGS: tuple[Leg, ...] = ("semantic", "text", "fuzzy", "exact")
+
+
+SnippetFrom = Literal["doc", "chunk", "unknown"]
 
 
 class LegScore(Record):
-    """What one leg said of a hit.
+    """What one leg said of a hit, and what that made of its score.
 
     `rank` is the hit's place in the leg's own list; it is None for a hit that another leg found
-    and that this leg only scored afterwards.
+    and that this leg only scored afterwards. `weight` times `normalised` is `contribution`: the
+    contributions of all legs add up to the fused score.
     """
 
     score: Score
     rank: int | None = Field(default=None, ge=1)
+    normalised: Score = 0.0
+    weight: float = 0.0
+    contribution: Score = 0.0
 
 
 class ScoreBreakdown(Record):
-    """The raw score of every stage that touched a hit; None where a stage did not."""
+    """What every stage that touched a hit made of it; None where a stage did not.
+
+    `fused` is on the scale of the formula that was asked for (reciprocal ranks stay below 0.1),
+    `fused_score` the same in [0, 1]; `rerank` is on the reranker's own scale, `rerank_score` in
+    [0, 1].
+    """
 
     semantic: LegScore | None = None
     text: LegScore | None = None
     fuzzy: LegScore | None = None
+    exact: LegScore | None = None
     fused: Score | None = None
+    fused_score: Score | None = None
     rerank: Score | None = None
+    rerank_score: Score | None = None
+
+    def legs(self) -> dict[Leg, LegScore]:
+        """What each leg said, of those that ran."""
+        found = {leg: getattr(self, leg) for leg in LEGS}
+        return {leg: said for leg, said in found.items() if said is not None}
 
 
 class RetrievalResult(Record):
-    """A hit: a passage of a document, with its score and where it stands."""
+    """A hit: a passage of a document, with its score and where it stands.
+
+    A child may come with its parent (`parent_content`), with the beginning of it (`section`), or
+    have been replaced by it: then `child_id` is the chunk that was found. `evidence` is where in
+    `content` a reranker saw the answer, and `answerable` whether it saw one.
+    """
 
     rank: int = Field(ge=1)
     score: Score = Field(ge=0, le=1)
@@ -56,6 +83,12 @@ class RetrievalResult(Record):
     row_range: tuple[int, int] | None = None
     item_range: tuple[int, int] | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
+    parent_id: str | None = None
+    parent_content: str | None = None
+    section: str | None = None
+    child_id: str | None = None
+    answerable: bool | None = None
+    evidence: tuple[int, int] | None = None
     breakdown: ScoreBreakdown = ScoreBreakdown()
 
     @property
@@ -68,6 +101,27 @@ class RetrievalResult(Record):
             row_range=self.row_range,
             item_range=self.item_range,
         )
+
+    def explain(self) -> str:
+        """How the score came about, in numbers that add up."""
+        lines = [f"{self.rank}. {self.score:.4f}  {self.citation}"]
+        lines += [_explained(leg, said) for leg, said in self.breakdown.legs().items()]
+        made = self.breakdown
+        if made.fused_score is not None:
+            lines.append(f"   fused {made.fused_score:.4f} (formula {made.fused:.4f})")
+        if made.rerank_score is not None:
+            lines.append(f"   reranked {made.rerank_score:.4f} (own scale {made.rerank:.4f})")
+        if self.child_id:
+            lines.append(f"   parent of {self.child_id}, with its score")
+        return "\n".join(lines)
+
+
+def _explained(leg: Leg, said: LegScore) -> str:
+    place = f"place {said.rank}" if said.rank else "scored, not in its list"
+    return (
+        f"   {leg:<8} {said.score:8.4f} ({place}) -> {said.normalised:.4f} x {said.weight:.4f}"
+        f" = {said.contribution:.4f}"
+    )
 
 
 def format_citation(
@@ -105,7 +159,8 @@ class CandidateItem(Record):
     rank_text: int | None = None
     rank_vec: int | None = None
     snippet: str | None = None
-    snippet_from: Literal["doc", "chunk", "unknown"] = "unknown"
+    snippet_highlights: tuple[Span, ...] = ()
+    snippet_from: SnippetFrom = "unknown"
 
 
 class EvidenceChunk(Record):

@@ -1,0 +1,409 @@
+"""How a search should be carried out: one frozen, typed object, from Python, TOML or environment.
+
+Groups and names follow what a search goes through: legs (`fts`, `vector`, `fuzzy`), `expansion`,
+`scoring`, `rerank`, `parents`, `diversity`; `chunking`, `cache` and `snippet` for bundles,
+`context` for packs. Unknown names and impossible settings are ConfigErrors that say why.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import (
+    BeforeValidator,
+    Field,
+    InstanceOf,
+    PlainSerializer,
+    ValidationError,
+    model_validator,
+)
+
+from lagotto.documents import Record
+from lagotto.errors import ConfigError, UnknownNameError
+from lagotto.filters import And, Filter, parse_filter
+from lagotto.results import Leg
+
+Mode = Literal["hybrid", "semantic", "keyword"]
+QueryType = Literal["question", "keywords", "exact", "description"]
+FtsMode = Literal["any", "web", "plain", "phrase", "strict"]
+RankFunction = Literal["bm25", "ts_rank", "ts_rank_cd"]
+Distance = Literal["cosine", "l2", "ip"]
+Blend = Literal["linear", "rrf"]
+Normalisation = Literal["absolute", "theoretical", "minmax", "zscore", "sigmoid", "none"]
+ParentMode = Literal["replace", "attach", "section", "none"]
+ChunkStrategy = Literal["late", "precomputed", "mixed"]
+
+FilterPref = Annotated[
+    InstanceOf[Filter],
+    BeforeValidator(parse_filter),
+    PlainSerializer(lambda where: where.to_json()),
+]
+Share = Annotated[float, Field(ge=0, le=1)]
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Preferences(Record):
+    """Settings that belong together; what is wrong with them is a ConfigError."""
+
+    if not TYPE_CHECKING:  # the real signature is better for whoever types it
+
+        def __init__(self, **fields: Any) -> None:
+            try:
+                super().__init__(**fields)
+            except ValidationError as exc:
+                raise ConfigError("; ".join(_told(exc))) from exc
+
+
+class FtsPrefs(Preferences):
+    """The full-text leg. `any` takes a question as it is; the other modes have a syntax.
+
+    `config` names the language whose rules the query follows, where the base has several.
+    """
+
+    mode: FtsMode = "any"
+    config: str | None = None
+    rank_func: RankFunction = "bm25"
+    min_rank: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+
+
+class VectorPrefs(Preferences):
+    """The semantic leg. Without `embed_query` the caller brings the vector."""
+
+    embed_query: bool = True
+    distance: Distance = "cosine"
+    min_score: float | None = Field(default=None, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _within_reach(self) -> Self:
+        if self.min_score is not None and self.distance != "ip" and self.min_score > 1:
+            raise ValueError(
+                f"min_score is {self.min_score}, but no {self.distance} score is above 1"
+            )
+        return self
+
+
+class FuzzyPrefs(Preferences):
+    """The fuzzy leg: `mend` runs it for words that the base doesn't know, `always` for all words.
+
+    `threshold` is how alike two words must be, by their trigrams.
+    """
+
+    mode: Literal["mend", "always", "off"] = "mend"
+    threshold: Share = 0.3
+
+
+class ExpansionPrefs(Preferences):
+    """What is added to the query. `feedback` takes words from the best passages of a first look."""
+
+    answers: bool = False
+    feedback: bool = False
+    feedback_passages: Count = 5
+    feedback_terms: Count = 10
+
+
+class ScoringPrefs(Preferences):
+    """How the legs' scores become one.
+
+    `w_exact` is the weight of quoted phrases and identifiers; None means as much as all others
+    together, so that a passage which holds them stands before one that does not. `fill` gives
+    every candidate its exact score in every leg. `adapt` lowers the weight of a leg that can't
+    make much of a query: vectors of an alphabet that the model never learned, words that are
+    misspelt. `by_type` overrides weights for a type of query.
+    """
+
+    blend: Blend = "linear"
+    normalize: Normalisation = "absolute"
+    w_vec: Weight = 1.0
+    w_text: Weight = 0.5
+    w_fuzzy: Weight = 0.5
+    w_exact: Weight | None = None
+    rrf_k: Count = 60
+    fill: bool = True
+    adapt: bool = True
+    min_score: Share | None = None
+    by_type: dict[QueryType, dict[Literal["w_vec", "w_text", "w_fuzzy", "w_exact"], Weight]] = (
+        Field(default_factory=dict)
+    )
+
+    @model_validator(mode="after")
+    def _some_weight(self) -> Self:
+        for weights in ({}, *self.by_type.values()):
+            merged = {
+                "w_vec": self.w_vec,
+                "w_text": self.w_text,
+                "w_fuzzy": self.w_fuzzy,
+                **weights,
+            }
+            if not any(merged.values()):
+                raise ValueError("all weights are 0, so no passage could have a score; raise one")
+        return self
+
+    def weights(self, query_type: QueryType | None = None) -> dict[Leg, float]:
+        """The weight of each leg for a type of query."""
+        special = self.by_type.get(query_type, {}) if query_type else {}
+        semantic = special.get("w_vec", self.w_vec)
+        text = special.get("w_text", self.w_text)
+        fuzzy = special.get("w_fuzzy", self.w_fuzzy)
+        exact = special.get("w_exact", self.w_exact)
+        if exact is None:
+            exact = semantic + text + fuzzy
+        return {"semantic": semantic, "text": text, "fuzzy": fuzzy, "exact": exact}
+
+
+class RerankPrefs(Preferences):
+    """The reranker by name, none by default: how many passages it sees, and how many it keeps."""
+
+    reranker: str | None = None
+    enabled: bool = True
+    candidates: Count = 50
+    keep: Count | None = None
+    max_text_chars: Count | None = None
+    min_score: Share | None = None
+
+    @model_validator(mode="after")
+    def _keeps_what_it_sees(self) -> Self:
+        if self.keep is not None and self.keep > self.candidates:
+            raise ValueError(f"keep is {self.keep}, but only {self.candidates} candidates go in")
+        return self
+
+
+class ParentsPrefs(Preferences):
+    """What becomes of a child: its parent instead, beside it, its first characters, or nothing."""
+
+    mode: ParentMode = "replace"
+    stage: Literal["before_rerank", "after_rerank"] = "after_rerank"
+    section_chars: Count = 200
+
+
+class DiversityPrefs(Preferences):
+    """At most `per_document` passages of one document; `mmr` trades likeness for variety.
+
+    `mmr` is the share that the score has: 1 changes nothing, 0 looks at variety only.
+    """
+
+    per_document: Count | None = None
+    mmr: Share | None = None
+
+
+class ChunkingPrefs(Preferences):
+    """Where a bundle's evidence comes from: stored chunks, chunks made at query time, or both.
+
+    `chunker_id` is a registered chunker, by default the base's own; the sizes override its.
+    """
+
+    strategy: ChunkStrategy = "precomputed"
+    chunker_id: str | None = None
+    include_headers: bool = True
+    max_chunk_tokens: Count | None = None
+    overlap_tokens: int | None = Field(default=None, ge=0)
+
+    @model_validator(mode="after")
+    def _overlap_leaves_something_new(self) -> Self:
+        size, overlap = self.max_chunk_tokens, self.overlap_tokens
+        if size is not None and overlap is not None and overlap > size // 2:
+            raise ValueError(
+                f"overlap_tokens is {overlap}; give at most half of max_chunk_tokens, {size}"
+            )
+        return self
+
+
+class CachePrefs(Preferences):
+    """Whether chunks made at query time are kept, and for how long."""
+
+    use_chunk_cache: bool = True
+    write_chunk_cache: bool = True
+    ttl_seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+
+
+class SnippetPrefs(Preferences):
+    """The piece of text that a candidate document is shown with."""
+
+    max_chars: int = Field(default=360, ge=3)
+    prefer_chunk_snippet: bool = True
+
+
+class ContextPrefs(Preferences):
+    """What goes into a context pack around the passages that were found."""
+
+    max_tokens: Count = 12_000
+    neighbor_same_page: int = Field(default=1, ge=0)
+    neighbor_cross_page: int = Field(default=2, ge=0)
+    include_parents: bool = True
+    min_primary_hits_to_keep: Count = 3
+
+
+class RetrievalPrefs(Preferences):
+    """Everything that can be said about a search.
+
+    `top_k` is for lists of passages; `top_k_items`, `top_k_chunks` and `per_item_chunk_cap` are
+    for bundles. Each leg brings `candidates` of them, or `overfetch` times as many as are asked
+    for. `min_score` is the last word on what is good enough. `strict` turns whatever had to be
+    left out into an error.
+    """
+
+    query_text: str = ""
+    filters: FilterPref = Field(default_factory=And)
+    collection: str | None = Field(default=None, min_length=1)
+    mode: Mode = "hybrid"
+    strict: bool = False
+    top_k: Count = 10
+    top_k_items: Count = 20
+    top_k_chunks: Count = 12
+    per_item_chunk_cap: Count = 3
+    candidates: Count = 100
+    overfetch: float | None = Field(default=None, ge=1, le=1000)
+    min_score: Share = 0.0
+    fts: FtsPrefs = FtsPrefs()
+    vector: VectorPrefs = VectorPrefs()
+    fuzzy: FuzzyPrefs = FuzzyPrefs()
+    expansion: ExpansionPrefs = ExpansionPrefs()
+    scoring: ScoringPrefs = ScoringPrefs()
+    rerank: RerankPrefs = RerankPrefs()
+    parents: ParentsPrefs = ParentsPrefs()
+    diversity: DiversityPrefs = DiversityPrefs()
+    chunking: ChunkingPrefs = ChunkingPrefs()
+    cache: CachePrefs = CachePrefs()
+    snippet: SnippetPrefs = SnippetPrefs()
+    context: ContextPrefs = ContextPrefs()
+    debug: bool = False
+
+    @model_validator(mode="after")
+    def _some_leg_has_weight(self) -> Self:
+        keywords = self.mode != "semantic"
+        runs: dict[Leg, bool] = {
+            "semantic": self.mode != "keyword",
+            "text": keywords,
+            "fuzzy": keywords and self.fuzzy.mode != "off",
+        }
+        for query_type in (None, *self.scoring.by_type):
+            weights = self.scoring.weights(query_type)
+            if not any(weights[leg] for leg, can_run in runs.items() if can_run):
+                legs = ", ".join(leg for leg, can_run in runs.items() if can_run)
+                kind = f" for queries of the type {query_type}" if query_type else ""
+                raise ValueError(
+                    f"mode is {self.mode} and fuzzy.mode is {self.fuzzy.mode}, but what is left "
+                    f"({legs}) has a weight of 0{kind}; raise it in scoring, or change the mode"
+                )
+        return self
+
+    def depth(self, count: int) -> int:
+        """How many candidates each leg brings if `count` passages are asked for."""
+        if self.overfetch is not None:
+            return max(1, round(count * self.overfetch))
+        return max(self.candidates, count)
+
+    def but(self, **changes: Any) -> RetrievalPrefs:
+        """These preferences with changes.
+
+        Of a group, given as a dict or as an object, only what is set in it changes.
+        """
+        return RetrievalPrefs(**_merged(self._given(), changes))
+
+    def _given(self) -> dict[str, Any]:
+        """What differs from the defaults, as it could be given to the constructor."""
+        given = self.model_dump(exclude_unset=True, exclude={"filters"})
+        return given if self.filters == And() else {**given, "filters": self.filters}
+
+    @classmethod
+    def preset(cls, name: str, **changes: Any) -> RetrievalPrefs:
+        """The preferences of a known design, with changes."""
+        return cls(**_merged(_preset(name), changes))
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any]) -> RetrievalPrefs:
+        """Preferences as plain data; `preset` names what they start from."""
+        fields = dict(given)
+        name = fields.pop("preset", None)
+        return cls(**fields) if name is None else cls.preset(name, **fields)
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> RetrievalPrefs:
+        """Preferences from a TOML file, from its `[retrieval]` table if it has one."""
+        try:
+            given = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
+            raise ConfigError(f"{path} can't be read as TOML: {exc}") from exc
+        table = given.get("retrieval", given)
+        if not isinstance(table, dict):
+            raise ConfigError(f"{path}: retrieval is {table!r}; make it a table, [retrieval]")
+        return cls.from_dict(table)
+
+    @classmethod
+    def from_env(
+        cls, environment: Mapping[str, str] | None = None, *, prefix: str = "LAGOTTO_RETRIEVAL_"
+    ) -> RetrievalPrefs:
+        """Preferences from variables such as LAGOTTO_RETRIEVAL_SCORING__BLEND=rrf.
+
+        Two underscores lead into a group; LAGOTTO_RETRIEVAL_PRESET names what to start from.
+        """
+        variables = os.environ if environment is None else environment
+        given: dict[str, Any] = {}
+        for name in sorted(variables):  # a group comes before what is in it
+            if name.startswith(prefix):
+                *groups, field = name.removeprefix(prefix).lower().split("__")
+                inner = given
+                for group in groups:
+                    inner = inner.setdefault(group, {})
+                    if not isinstance(inner, dict):
+                        raise ConfigError(f"{name}: {group} is set to {inner!r}; unset one of both")
+                inner[field] = variables[name]
+        return cls.from_dict(given)
+
+
+def preset_names() -> list[str]:
+    """The presets that come with Lagotto."""
+    folder = resources.files("lagotto.presets")
+    return sorted(
+        item.name.removesuffix(".toml") for item in folder.iterdir() if item.name.endswith(".toml")
+    )
+
+
+@cache
+def _preset_text(name: str) -> str:
+    return (resources.files("lagotto.presets") / f"{name}.toml").read_text(encoding="utf-8")
+
+
+def _preset(name: str) -> dict[str, Any]:
+    if name not in preset_names():
+        raise UnknownNameError(
+            f"no preset is called {name!r}; there are: {', '.join(preset_names())}"
+        )
+    return tomllib.loads(_preset_text(name))
+
+
+def _merged(given: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """`given` with `changes`, group by group."""
+    merged = dict(given)
+    for name, value in changes.items():
+        if isinstance(value, Record):
+            value = value.model_dump(exclude_unset=True)
+        former = merged.get(name)
+        if isinstance(former, Mapping) and isinstance(value, Mapping) and name != "filters":
+            value = _merged(former, value)
+        merged[name] = value
+    return merged
+
+
+def _told(problem: ValidationError, *, group: tuple[int | str, ...] = ()) -> list[str]:
+    """What is wrong with which settings."""
+    lines = []
+    for error in problem.errors():
+        place = (*group, *error["loc"])
+        where = ".".join(map(str, place)) or "preferences"
+        cause = error.get("ctx", {}).get("error")
+        if isinstance(cause, ConfigError) and isinstance(cause.__cause__, ValidationError):
+            lines += _told(cause.__cause__, group=place)
+        elif error["type"] == "extra_forbidden":
+            lines.append(f"{where}: there is no such setting")
+        elif isinstance(cause, ValueError):
+            lines.append(f"{where}: {cause}")
+        else:
+            lines.append(f"{where}: {error['msg']} (it is {error['input']!r})")
+    return lines

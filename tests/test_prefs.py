@@ -1,0 +1,561 @@
+from __future__ import annotations
+
+import math
+import tomllib
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ValidationError
+
+from lagotto.errors import ConfigError, UnknownNameError
+from lagotto.filters import And, Eq, Gte
+from lagotto.prefs import (
+    ChunkingPrefs,
+    FuzzyPrefs,
+    RerankPrefs,
+    RetrievalPrefs,
+    ScoringPrefs,
+    VectorPrefs,
+    preset_names,
+)
+from lagotto.testing.filters import FILTERS
+
+PRESETS = ("aiblox", "contextpack", "kotlin-rag", "local-rag", "oasis")
+
+
+def settings_of(prefs: BaseModel, names: str) -> dict[str, Any]:
+    """Some settings by their dotted names."""
+    found = {}
+    for name in names.split():
+        value: Any = prefs
+        for part in name.split("."):
+            value = getattr(value, part)
+        found[name] = value
+    return found
+
+
+class TestDefaults:
+    def test_what_a_plain_search_does(self) -> None:
+        assert settings_of(
+            RetrievalPrefs(),
+            "mode top_k candidates min_score strict scoring.blend scoring.normalize scoring.fill "
+            "fts.mode vector.distance fuzzy.mode parents.mode rerank.reranker diversity.mmr "
+            "diversity.per_document expansion.answers expansion.feedback",
+        ) == {
+            "mode": "hybrid",
+            "top_k": 10,
+            "candidates": 100,
+            "min_score": 0.0,
+            "strict": False,
+            "scoring.blend": "linear",
+            "scoring.normalize": "absolute",
+            "scoring.fill": True,
+            "fts.mode": "any",
+            "vector.distance": "cosine",
+            "fuzzy.mode": "mend",
+            "parents.mode": "replace",
+            "rerank.reranker": None,
+            "diversity.mmr": None,
+            "diversity.per_document": None,
+            "expansion.answers": False,
+            "expansion.feedback": False,
+        }
+
+    def test_weights(self) -> None:
+        expected = {"semantic": 1.0, "text": 0.5, "fuzzy": 0.5, "exact": 2.0}
+        assert RetrievalPrefs().scoring.weights() == expected
+
+    def test_everything_passes(self) -> None:
+        assert RetrievalPrefs().filters == And()
+
+    def test_settings_stay_as_they_are(self) -> None:
+        with pytest.raises(ValidationError):
+            RetrievalPrefs().top_k = 3  # type: ignore[misc]
+
+
+class TestWeights:
+    SCORING = ScoringPrefs(
+        w_vec=0.7, w_text=0.3, w_fuzzy=0.0, by_type={"keywords": {"w_text": 2.0, "w_exact": 0.5}}
+    )
+
+    def test_exact_wording_weighs_as_much_as_all_others(self) -> None:
+        assert self.SCORING.weights()["exact"] == pytest.approx(1.0)
+
+    def test_a_type_overrides_what_it_names(self) -> None:
+        expected = {"semantic": 0.7, "text": 2.0, "fuzzy": 0.0, "exact": 0.5}
+        assert self.SCORING.weights("keywords") == expected
+
+    def test_a_type_without_weights_of_its_own(self) -> None:
+        assert self.SCORING.weights("question") == self.SCORING.weights()
+
+    def test_exact_wording_may_weigh_nothing(self) -> None:
+        assert ScoringPrefs(w_exact=0.0).weights()["exact"] == 0.0
+
+
+class TestDepth:
+    @pytest.mark.parametrize(
+        ("changes", "count", "depth"),
+        [
+            ({}, 10, 100),
+            ({}, 500, 500),
+            ({"candidates": 20}, 10, 20),
+            ({"overfetch": 3}, 10, 30),
+            ({"overfetch": 3, "candidates": 1}, 40, 120),
+            ({"overfetch": 1}, 1, 1),
+        ],
+    )
+    def test_how_many_candidates(self, changes: dict[str, Any], count: int, depth: int) -> None:
+        assert RetrievalPrefs(**changes).depth(count) == depth
+
+
+class TestPresets:
+    def test_these_there_are(self) -> None:
+        assert preset_names() == list(PRESETS)
+
+    @pytest.mark.parametrize("name", PRESETS)
+    def test_every_setting_of_the_file_is_there(self, name: str) -> None:
+        text = (resources.files("lagotto.presets") / f"{name}.toml").read_text(encoding="utf-8")
+        stated = RetrievalPrefs.preset(name).model_dump(exclude_unset=True)
+        assert stated == tomllib.loads(text)
+
+    def test_oasis(self) -> None:
+        prefs = RetrievalPrefs.preset("oasis")
+        assert prefs.depth(10) == 30
+        assert prefs.scoring.weights() == {"semantic": 0.7, "text": 0.3, "fuzzy": 0.0, "exact": 0.0}
+        assert settings_of(prefs, "min_score scoring.blend scoring.rrf_k parents.stage") == {
+            "min_score": 0.0,
+            "scoring.blend": "rrf",
+            "scoring.rrf_k": 60,
+            "parents.stage": "before_rerank",
+        }
+
+    def test_contextpack(self) -> None:
+        prefs = RetrievalPrefs.preset("contextpack")
+        assert prefs.context.model_dump() == {
+            "max_tokens": 12_000,
+            "neighbor_same_page": 1,
+            "neighbor_cross_page": 2,
+            "include_parents": True,
+            "min_primary_hits_to_keep": 3,
+        }
+        assert settings_of(
+            prefs, "mode rerank.reranker rerank.candidates rerank.keep rerank.max_text_chars"
+        ) == {
+            "mode": "semantic",
+            "rerank.reranker": "llm:gpt-4o",
+            "rerank.candidates": 50,
+            "rerank.keep": 15,
+            "rerank.max_text_chars": 1200,
+        }
+
+    def test_kotlin_rag(self) -> None:
+        prefs = RetrievalPrefs.preset("kotlin-rag")
+        assert prefs.scoring.weights() == {"semantic": 0.7, "text": 0.3, "fuzzy": 0.0, "exact": 0.0}
+        assert settings_of(
+            prefs,
+            "top_k mode scoring.blend scoring.rrf_k rerank.reranker rerank.enabled "
+            "rerank.candidates parents.mode parents.section_chars",
+        ) == {
+            "top_k": 10,
+            "mode": "hybrid",
+            "scoring.blend": "rrf",
+            "scoring.rrf_k": 60,
+            "rerank.reranker": None,
+            "rerank.enabled": True,
+            "rerank.candidates": 20,
+            "parents.mode": "section",
+            "parents.section_chars": 200,
+        }
+
+    def test_local_rag(self) -> None:
+        prefs = RetrievalPrefs.preset("local-rag")
+        assert prefs.depth(10) == 10
+        assert prefs.scoring.weights() == {"semantic": 1.0, "text": 0.0, "fuzzy": 1.5, "exact": 0.0}
+        assert settings_of(
+            prefs, "min_score scoring.blend scoring.rrf_k fuzzy.mode fuzzy.threshold"
+        ) == {
+            "min_score": 0.3,
+            "scoring.blend": "rrf",
+            "scoring.rrf_k": 60,
+            "fuzzy.mode": "always",
+            "fuzzy.threshold": 0.3,
+        }
+
+    def test_aiblox(self) -> None:
+        prefs = RetrievalPrefs.preset("aiblox")
+        assert prefs.scoring.weights() == {
+            "semantic": 0.65,
+            "text": 0.35,
+            "fuzzy": 0.0,
+            "exact": 0.0,
+        }
+        assert settings_of(prefs, "top_k_items top_k_chunks per_item_chunk_cap debug") == {
+            "top_k_items": 20,
+            "top_k_chunks": 12,
+            "per_item_chunk_cap": 3,
+            "debug": False,
+        }
+        assert settings_of(prefs.scoring, "blend normalize") == {
+            "blend": "rrf",
+            "normalize": "sigmoid",
+        }
+        groups = {name: getattr(prefs, name).model_dump() for name in ("fts", "vector", "chunking")}
+        assert groups == {
+            "fts": {"mode": "web", "config": None, "rank_func": "ts_rank_cd", "min_rank": None},
+            "vector": {"embed_query": True, "distance": "cosine", "min_score": None},
+            "chunking": {
+                "strategy": "late",
+                "chunker_id": None,
+                "include_headers": True,
+                "max_chunk_tokens": None,
+                "overlap_tokens": None,
+            },
+        }
+        assert prefs.cache.model_dump() == {
+            "use_chunk_cache": True,
+            "write_chunk_cache": True,
+            "ttl_seconds": None,
+        }
+        assert prefs.snippet.model_dump() == {"max_chars": 360, "prefer_chunk_snippet": True}
+
+    def test_with_changes(self) -> None:
+        prefs = RetrievalPrefs.preset("oasis", top_k=3, scoring={"rrf_k": 10})
+        assert (prefs.top_k, prefs.scoring.rrf_k, prefs.scoring.w_vec) == (3, 10, 0.7)
+
+    @pytest.mark.parametrize("name", ["nope", "", "../presets/oasis", "oasis.toml"])
+    def test_unknown(self, name: str) -> None:
+        with pytest.raises(
+            UnknownNameError, match=r"no preset is called '.*'; there are: aiblox, "
+        ):
+            RetrievalPrefs.preset(name)
+
+
+class TestBut:
+    def test_of_a_group_only_what_is_named_changes(self) -> None:
+        prefs = RetrievalPrefs.preset("local-rag")
+        changed = prefs.but(top_k=5, scoring={"rrf_k": 20}, fuzzy=FuzzyPrefs(threshold=0.5))
+        assert changed.scoring == prefs.scoring.model_copy(update={"rrf_k": 20})
+        assert (changed.fuzzy.mode, changed.fuzzy.threshold) == ("always", 0.5)
+        assert changed.top_k == 5
+        assert changed.min_score == prefs.min_score
+
+    def test_nothing(self) -> None:
+        prefs = RetrievalPrefs(filters=Eq("year", 2020), scoring=ScoringPrefs(w_vec=0.2), top_k=3)
+        assert prefs.but() == prefs
+
+    def test_back_to_the_default(self) -> None:
+        prefs = RetrievalPrefs(top_k=3, rerank=RerankPrefs(reranker="overlap"))
+        assert prefs.but(top_k=10, rerank={"reranker": None}) == RetrievalPrefs()
+
+    def test_filters_are_replaced(self) -> None:
+        prefs = RetrievalPrefs(filters={"year": 2020})
+        assert prefs.but(filters={"kind": "pdf"}).filters == Eq("kind", "pdf")
+        assert prefs.but(filters=None).filters == And()
+        assert prefs.but(top_k=3).filters == Eq("year", 2020)
+
+    def test_types_are_added(self) -> None:
+        prefs = RetrievalPrefs(scoring={"by_type": {"question": {"w_text": 1}}})
+        changed = prefs.but(scoring={"by_type": {"keywords": {"w_vec": 0}}})
+        assert set(changed.scoring.by_type) == {"question", "keywords"}
+
+    def test_what_comes_out_is_checked_as_well(self) -> None:
+        prefs = RetrievalPrefs(mode="semantic")
+        with pytest.raises(ConfigError, match="has a weight of 0"):
+            prefs.but(scoring={"w_vec": 0})
+
+
+class TestPlainData:
+    DATA: dict[str, Any] = {  # noqa: RUF012
+        "top_k": 3,
+        "filters": {"year": {"$gte": 2020}},
+        "scoring": {"blend": "rrf", "by_type": {"exact": {"w_text": 1.0}}},
+        "rerank": {"min_score": 0.5},
+    }
+
+    def test_from_a_dict(self) -> None:
+        prefs = RetrievalPrefs.from_dict(self.DATA)
+        assert prefs.filters == Gte("year", 2020)
+        assert prefs.scoring == ScoringPrefs(blend="rrf", by_type={"exact": {"w_text": 1.0}})
+
+    def test_from_a_dict_that_names_a_preset(self) -> None:
+        prefs = RetrievalPrefs.from_dict({"preset": "oasis", "top_k": 3, "scoring": {"w_vec": 1}})
+        assert prefs == RetrievalPrefs.preset("oasis", top_k=3, scoring={"w_vec": 1})
+
+    def test_a_dict_is_left_alone(self) -> None:
+        given = {"preset": "oasis", "scoring": {"w_vec": 1}}
+        RetrievalPrefs.from_dict(given)
+        assert given == {"preset": "oasis", "scoring": {"w_vec": 1}}
+
+    @pytest.mark.parametrize("name", [None, *PRESETS])
+    def test_there_and_back(self, name: str | None) -> None:
+        prefs = RetrievalPrefs.from_dict(self.DATA | ({"preset": name} if name else {}))
+        assert RetrievalPrefs.model_validate_json(prefs.model_dump_json()) == prefs
+        assert RetrievalPrefs.from_dict(prefs.model_dump(mode="json")) == prefs
+        assert RetrievalPrefs.from_dict(prefs.model_dump()) == prefs
+
+    @given(
+        prefs=st.builds(
+            RetrievalPrefs,
+            top_k=st.integers(1, 1000),
+            overfetch=st.none() | st.floats(1, 1000),
+            filters=FILTERS,
+            scoring=st.builds(
+                ScoringPrefs,
+                w_vec=st.floats(0.1, 5),
+                w_text=st.floats(0, 5),
+                w_exact=st.none() | st.floats(0, 5),
+                min_score=st.none() | st.floats(0, 1),
+            ),
+        )
+    )
+    def test_any_there_and_back(self, prefs: RetrievalPrefs) -> None:
+        assert RetrievalPrefs.model_validate_json(prefs.model_dump_json()) == prefs
+        assert prefs.but() == prefs
+
+
+class TestToml:
+    def write(self, folder: Path, text: str) -> Path:
+        path = folder / "prefs.toml"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def test_a_file_of_its_own(self, tmp_path: Path) -> None:
+        path = self.write(tmp_path, 'top_k = 3\n[scoring]\nblend = "rrf"\n')
+        expected = RetrievalPrefs(top_k=3, scoring=ScoringPrefs(blend="rrf"))
+        assert RetrievalPrefs.from_toml(path) == expected
+        assert RetrievalPrefs.from_toml(str(path)) == expected
+
+    def test_a_table_of_another_file(self, tmp_path: Path) -> None:
+        path = self.write(
+            tmp_path,
+            '[server]\nport = 1\n[retrieval]\npreset = "oasis"\n[retrieval.scoring]\nrrf_k = 5\n'
+            "[retrieval.filters]\nyear = {'$gte' = 2020}\n",
+        )
+        expected = RetrievalPrefs.preset("oasis", scoring={"rrf_k": 5}, filters=Gte("year", 2020))
+        assert RetrievalPrefs.from_toml(path) == expected
+
+    def test_not_toml(self, tmp_path: Path) -> None:
+        path = self.write(tmp_path, "top_k: 3")
+        with pytest.raises(ConfigError, match=r"prefs.toml can't be read as TOML: .*line 1"):
+            RetrievalPrefs.from_toml(path)
+
+    def test_not_text(self, tmp_path: Path) -> None:
+        path = tmp_path / "prefs.toml"
+        path.write_bytes(b"\xff\xfe")
+        with pytest.raises(ConfigError, match="can't be read as TOML"):
+            RetrievalPrefs.from_toml(path)
+
+    def test_not_there(self, tmp_path: Path) -> None:
+        with pytest.raises(ConfigError, match="No such file"):
+            RetrievalPrefs.from_toml(tmp_path / "prefs.toml")
+        with pytest.raises(ConfigError, match="directory"):
+            RetrievalPrefs.from_toml(tmp_path)
+
+    def test_retrieval_is_not_a_table(self, tmp_path: Path) -> None:
+        path = self.write(tmp_path, 'retrieval = "oasis"')
+        with pytest.raises(ConfigError, match=r"retrieval is 'oasis'; make it a table, \[retr"):
+            RetrievalPrefs.from_toml(path)
+
+    def test_an_unknown_table(self, tmp_path: Path) -> None:
+        path = self.write(tmp_path, "[server]\nport = 1\n")
+        with pytest.raises(ConfigError, match="server: there is no such setting"):
+            RetrievalPrefs.from_toml(path)
+
+
+class TestEnvironment:
+    def test_values_are_read_as_their_types(self) -> None:
+        prefs = RetrievalPrefs.from_env(
+            {
+                "LAGOTTO_RETRIEVAL_TOP_K": "3",
+                "LAGOTTO_RETRIEVAL_STRICT": "true",
+                "LAGOTTO_RETRIEVAL_SCORING__BLEND": "rrf",
+                "LAGOTTO_RETRIEVAL_SCORING__W_VEC": "0.7",
+                "LAGOTTO_RETRIEVAL_SCORING__BY_TYPE__KEYWORDS__W_TEXT": "2",
+                "LAGOTTO_RETRIEVAL_FILTERS": '{"year": 2020}',
+                "LAGOTTO_MODELS": "elsewhere",
+            }
+        )
+        assert prefs == RetrievalPrefs(
+            top_k=3,
+            strict=True,
+            scoring=ScoringPrefs(blend="rrf", w_vec=0.7, by_type={"keywords": {"w_text": 2.0}}),
+            filters=Eq("year", 2020),
+        )
+
+    def test_a_preset_to_start_from(self) -> None:
+        variables = {"LAGOTTO_RETRIEVAL_PRESET": "oasis", "LAGOTTO_RETRIEVAL_TOP_K": "3"}
+        assert RetrievalPrefs.from_env(variables) == RetrievalPrefs.preset("oasis", top_k=3)
+
+    def test_another_prefix(self) -> None:
+        assert RetrievalPrefs.from_env({"MY_TOP_K": "3"}, prefix="MY_").top_k == 3
+
+    def test_the_process_s_own(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("LAGOTTO_RETRIEVAL_TOP_K", "4")
+        assert RetrievalPrefs.from_env().top_k == 4
+
+    def test_none_of_them(self) -> None:
+        assert RetrievalPrefs.from_env({"PATH": "/bin"}) == RetrievalPrefs()
+
+    @pytest.mark.parametrize(
+        ("name", "value", "message"),
+        [
+            ("TOPK", "3", "topk: there is no such setting"),
+            ("TOP_K", "many", r"top_k: .*integer.* \(it is 'many'\)"),
+            ("SCORING__BLENDER", "rrf", "scoring.blender: there is no such setting"),
+            ("SCORING", "rrf", r"scoring: .*dictionary.*\(it is 'rrf'\)"),
+            ("PRESET", "nope", "no preset is called 'nope'"),
+            ("FILTERS", "year", "filters: the filter 'year' is not JSON"),
+        ],
+    )
+    def test_what_is_wrong(self, name: str, value: str, message: str) -> None:
+        with pytest.raises(ConfigError, match=message):
+            RetrievalPrefs.from_env({f"LAGOTTO_RETRIEVAL_{name}": value})
+
+    @pytest.mark.parametrize("turn", [1, -1])
+    def test_a_group_that_is_set_itself(self, turn: int) -> None:
+        names = ["LAGOTTO_RETRIEVAL_SCORING", "LAGOTTO_RETRIEVAL_SCORING__BLEND"][::turn]
+        with pytest.raises(
+            ConfigError, match="RETRIEVAL_SCORING__BLEND: scoring is set to 'x'; unset one of both"
+        ):
+            RetrievalPrefs.from_env(dict.fromkeys(names, "x"))
+
+
+NO_WEIGHT = "all weights are 0, so no passage could have a score; raise one"
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"nope": 1}, "nope: there is no such setting"),
+    ({"scoring": {"w_fts": 1}}, "scoring.w_fts: there is no such setting"),
+    (
+        {"mode": "vector"},
+        "mode: Input should be 'hybrid', 'semantic' or 'keyword' (it is 'vector')",
+    ),
+    ({"top_k": 0}, "top_k: Input should be greater than or equal to 1 (it is 0)"),
+    ({"top_k_items": 0}, "top_k_items: Input should be greater than or equal to 1 (it is 0)"),
+    ({"candidates": -1}, "candidates: Input should be greater than or equal to 1 (it is -1)"),
+    ({"overfetch": 0.5}, "overfetch: Input should be greater than or equal to 1 (it is 0.5)"),
+    ({"overfetch": math.inf}, "overfetch: Input should be less than or equal to 1000 (it is inf)"),
+    ({"collection": ""}, "collection: String should have at least 1 character (it is '')"),
+    ({"min_score": 1.5}, "min_score: Input should be less than or equal to 1 (it is 1.5)"),
+    ({"min_score": math.nan}, "min_score: Input should be less than or equal to 1 (it is nan)"),
+    (
+        {"fts": {"min_rank": -1}},
+        "fts.min_rank: Input should be greater than or equal to 0 (it is -1)",
+    ),
+    ({"fts": {"min_rank": math.inf}}, "fts.min_rank: Input should be a finite number (it is inf)"),
+    ({"vector": {"min_score": 1.2}}, "vector: min_score is 1.2, but no cosine score is above 1"),
+    (
+        {"vector": {"min_score": 2, "distance": "l2"}},
+        "vector: min_score is 2.0, but no l2 score is above 1",
+    ),
+    (
+        {"fuzzy": {"threshold": 2}},
+        "fuzzy.threshold: Input should be less than or equal to 1 (it is 2)",
+    ),
+    (
+        {"scoring": {"rrf_k": 0}},
+        "scoring.rrf_k: Input should be greater than or equal to 1 (it is 0)",
+    ),
+    (
+        {"scoring": {"w_vec": -0.1}},
+        "scoring.w_vec: Input should be greater than or equal to 0 (it is -0.1)",
+    ),
+    (
+        {"scoring": {"w_text": math.inf}},
+        "scoring.w_text: Input should be a finite number (it is inf)",
+    ),
+    ({"scoring": {"w_vec": 0, "w_text": 0, "w_fuzzy": 0}}, f"scoring: {NO_WEIGHT}"),
+    (
+        {"scoring": {"by_type": {"exact": {"w_vec": 0, "w_text": 0, "w_fuzzy": 0}}}},
+        f"scoring: {NO_WEIGHT}",
+    ),
+    (
+        {"scoring": {"by_type": {"odd": {}}}},
+        "scoring.by_type.odd.[key]: Input should be 'question', 'keywords', 'exact' or "
+        "'description' (it is 'odd')",
+    ),
+    (
+        {"rerank": {"keep": 30, "candidates": 20}},
+        "rerank: keep is 30, but only 20 candidates go in",
+    ),
+    ({"cache": {"ttl_seconds": 0}}, "cache.ttl_seconds: Input should be greater than 0 (it is 0)"),
+    (
+        {"cache": {"ttl_seconds": math.inf}},
+        "cache.ttl_seconds: Input should be a finite number (it is inf)",
+    ),
+    (
+        {"chunking": {"max_chunk_tokens": 10, "overlap_tokens": 6}},
+        "chunking: overlap_tokens is 6; give at most half of max_chunk_tokens, 10",
+    ),
+    (
+        {"snippet": {"max_chars": 2}},
+        "snippet.max_chars: Input should be greater than or equal to 3 (it is 2)",
+    ),
+    (
+        {"diversity": {"mmr": 1.1}},
+        "diversity.mmr: Input should be less than or equal to 1 (it is 1.1)",
+    ),
+    ({"filters": {"$x": 1}}, "filters: there is no operator $x here, only $and, $or, $not"),
+    (
+        {"mode": "semantic", "scoring": {"w_vec": 0}},
+        "preferences: mode is semantic and fuzzy.mode is mend, but what is left (semantic) has a "
+        "weight of 0; raise it in scoring, or change the mode",
+    ),
+    (
+        {"mode": "keyword", "scoring": {"w_text": 0}, "fuzzy": {"mode": "off"}},
+        "preferences: mode is keyword and fuzzy.mode is off, but what is left (text) has a weight "
+        "of 0; raise it in scoring, or change the mode",
+    ),
+    (
+        {"scoring": {"w_vec": 0, "w_text": 0}, "fuzzy": {"mode": "off"}},
+        "preferences: mode is hybrid and fuzzy.mode is off, but what is left (semantic, text) has "
+        "a weight of 0; raise it in scoring, or change the mode",
+    ),
+    (
+        {"mode": "semantic", "scoring": {"by_type": {"keywords": {"w_vec": 0}}}},
+        "preferences: mode is semantic and fuzzy.mode is mend, but what is left (semantic) has a "
+        "weight of 0 for queries of the type keywords; raise it in scoring, or change the mode",
+    ),
+]
+
+
+class TestRejected:
+    @pytest.mark.parametrize(("fields", "message"), WRONG, ids=[str(case[0]) for case in WRONG])
+    def test_says_what_is_wrong_where(self, fields: dict[str, Any], message: str) -> None:
+        with pytest.raises(ConfigError) as caught:
+            RetrievalPrefs(**fields)
+        assert str(caught.value) == message
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"mode": "keyword", "scoring": {"w_vec": 0}},
+            {"mode": "keyword", "scoring": {"w_vec": 0, "w_text": 0}},
+            {"mode": "semantic", "scoring": {"w_text": 0, "w_fuzzy": 0}, "fuzzy": {"mode": "off"}},
+            {"vector": {"min_score": 3, "distance": "ip"}},
+            {"chunking": {"max_chunk_tokens": 10, "overlap_tokens": 5}},
+        ],
+    )
+    def test_unusual_but_possible(self, fields: dict[str, Any]) -> None:
+        RetrievalPrefs(**fields)
+
+    def test_several_things_at_once(self) -> None:
+        with pytest.raises(ConfigError) as caught:
+            RetrievalPrefs.from_dict({"top_k": 0, "scoring": {"rrf_k": 0, "x": 1}, "nope": 1})
+        assert str(caught.value).split("; ") == [
+            "top_k: Input should be greater than or equal to 1 (it is 0)",
+            "scoring.rrf_k: Input should be greater than or equal to 1 (it is 0)",
+            "scoring.x: there is no such setting",
+            "nope: there is no such setting",
+        ]
+
+    def test_groups_say_it_themselves(self) -> None:
+        with pytest.raises(ConfigError, match=r"^rrf_k: Input should be .* \(it is 0\)$"):
+            ScoringPrefs(rrf_k=0)
+        with pytest.raises(ConfigError, match="no cosine score is above 1"):
+            VectorPrefs(min_score=7)
+        with pytest.raises(ConfigError, match="overlap_tokens is 90"):
+            ChunkingPrefs(max_chunk_tokens=100, overlap_tokens=90)
