@@ -8,8 +8,8 @@ import pytest
 
 from lagotto.embedders import create_embedder
 from lagotto.embedders.openai import OpenAIConfig, OpenAIEmbedder
-from lagotto.embedders.service import Patience
 from lagotto.errors import ConfigError, EmbeddingServiceError
+from lagotto.service import Patience
 from lagotto.testing.embedders import TEXTS, EmbedderContract
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.openai_server import embeddings_route

@@ -1,6 +1,6 @@
 """Embedders: texts to vectors. `base` holds the contract, each implementation its own file."""
 
-from lagotto.embedders.base import Embedder, EmbedderInfo, Role, checked
+from lagotto.embedders.base import Embedder, EmbedderInfo, Role, TokenEmbedder, checked
 from lagotto.embedders.cached import CachedEmbedder
 from lagotto.embedders.registry import EMBEDDERS, EmbedderFactory, create_embedder
 
@@ -11,6 +11,7 @@ __all__ = [
     "EmbedderFactory",
     "EmbedderInfo",
     "Role",
+    "TokenEmbedder",
     "checked",
     "create_embedder",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -62,6 +63,32 @@ class Embedder(Protocol):
 
     async def close(self) -> None:
         """Free memory, threads and connections."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TokenVectors:
+    """A text's tokens in context: where each one lies in the text, and its vector.
+
+    Special tokens and the model's prefix have empty spans.
+    """
+
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    vectors: Vectors
+
+
+@runtime_checkable
+class TokenEmbedder(Embedder, Protocol):
+    """An embedder that also tells the vector of each token, before they become one.
+
+    Contract: the mean of a text's token vectors, scaled to length 1, is its embedding.
+    """
+
+    async def token_vectors(
+        self, texts: Sequence[str], *, role: Role = "document"
+    ) -> list[TokenVectors]:
+        """For each text, the vector of each of its tokens; text beyond `max_tokens` has none."""
         ...
 
 

@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lagotto.concurrency import available_cpus, run_all
 from lagotto.documents import Vectors
-from lagotto.embedders.base import EmbedderInfo, Role, checked, normalised
+from lagotto.embedders.base import EmbedderInfo, Role, TokenVectors, checked, normalised
 from lagotto.embedders.onnx_config import OnnxConfig, read_config
 from lagotto.embedders.onnx_graph import OnnxGraph
 from lagotto.embedders.tokenizer import HfTokenizer
@@ -32,18 +31,6 @@ if TYPE_CHECKING:
 MOST_THREADS = 8
 WINDOW = 1024
 """Texts tokenised and sorted by length at a time, so that memory stays bounded."""
-
-
-@dataclass(frozen=True, slots=True)
-class TokenVectors:
-    """A text's tokens in context: where each one lies in the text, and its vector.
-
-    Special tokens and the model's prefix have empty spans.
-    """
-
-    starts: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    vectors: Vectors
 
 
 class OnnxFiles(Protocol):

@@ -13,8 +13,8 @@ from lagotto.concurrency import run_all
 from lagotto.documents import Record, Vectors, storable
 from lagotto.embedders.base import EmbedderInfo, Role, checked, normalised
 from lagotto.embedders.openai_answer import read_answer
-from lagotto.embedders.service import JsonService, Patience
-from lagotto.errors import ConfigError
+from lagotto.errors import ConfigError, EmbeddingServiceError
+from lagotto.service import JsonService, Patience
 from lagotto.tokens import ApproximateTokenizer
 
 PUBLIC_URL = "https://api.openai.com/v1"
@@ -85,6 +85,7 @@ class OpenAIEmbedder:
             api_key=api_key or os.environ.get("OPENAI_API_KEY"),
             patience=patience or Patience(),
             connections=config.connections,
+            failure=EmbeddingServiceError,
         )
 
     @property

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pydantic import Field
 
 from lagotto.documents import Record
-from lagotto.errors import EmbeddingServiceError
+from lagotto.errors import LagottoError
 
 if TYPE_CHECKING:
     import httpx
@@ -39,25 +40,44 @@ class Patience(Record):
         return longest * random.uniform(0.5, 1.0)
 
 
+class Failure(Protocol):
+    """An error class of whoever uses a service; `status` is the HTTP status, if there was one."""
+
+    def __call__(self, message: str, *, status: int | None = None) -> LagottoError: ...
+
+
 class JsonService:
     """A JSON service at `base_url`. It connects on first use, at most `connections` at once.
 
-    `api_key` is sent as a bearer token and never shown in an error.
+    `api_key` is sent as a bearer token; neither it nor a password in the address is shown in an
+    error. What fails for good is raised as `failure`.
     """
 
     def __init__(
-        self, base_url: str, *, api_key: str | None, patience: Patience, connections: int
+        self,
+        base_url: str,
+        *,
+        api_key: str | None,
+        patience: Patience,
+        connections: int,
+        failure: Failure,
     ) -> None:
         self._base_url = base_url.rstrip("/")
         self._api_key = api_key
+        self._failure = failure
         self._patience = patience
         self._connections = connections
         self._client: httpx.AsyncClient | None = None
 
+    @property
+    def address(self) -> str:
+        """The address as it may be shown: without name and password."""
+        return re.sub(r"//[^/]*@", "//", self._base_url)
+
     async def post(self, path: str, payload: object) -> object:
         """The JSON that the service answers with, after as many tries as it takes.
 
-        EmbeddingServiceError says what the service said, once there is no use in trying on.
+        The error says what the service said, once there is no use in trying on.
         """
         for failures in range(1, self._patience.tries + 1):
             try:
@@ -68,7 +88,7 @@ class JsonService:
                     wait = self._patience.wait(failures)
                 if failures == self._patience.tries or wait > self._patience.longest_pause:
                     asked = f"; it asks to wait {wait:.0f} s" if problem.retry_after else ""
-                    raise EmbeddingServiceError(
+                    raise self._failure(
                         f"{problem} (try {failures} of {self._patience.tries}{asked})",
                         status=problem.status,
                     ) from problem.__cause__
@@ -84,11 +104,11 @@ class JsonService:
     async def _post_once(self, path: str, payload: object) -> object:
         import httpx
 
-        url = self._base_url + path
+        url = self.address + path
         try:
-            response = await self._connected().post(url, json=payload)
+            response = await self._connected().post(self._base_url + path, json=payload)
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as exc:
-            raise EmbeddingServiceError(f"{url} is no address to connect to: {exc}") from exc
+            raise self._failure(f"{url} is no address to connect to: {exc}") from exc
         except httpx.TransportError as exc:
             reason = str(exc) or type(exc).__name__
             raise _PassingError(f"{url} can't be reached: {self._without_key(reason)}") from exc
@@ -98,14 +118,14 @@ class JsonService:
         problem = f"{url} answered {response.status_code}: {said}"
         if response.status_code in PASSING:
             raise _PassingError(problem, response=response)
-        raise EmbeddingServiceError(problem, status=response.status_code)
+        raise self._failure(problem, status=response.status_code)
 
     def _parsed(self, url: str, response: httpx.Response) -> object:
         try:
             return response.json()
         except ValueError as exc:
             said = self._without_key(response.text[:200])
-            raise EmbeddingServiceError(
+            raise self._failure(
                 f"{url} answered with something else than JSON: {said!r}; is the address right?",
                 status=response.status_code,
             ) from exc
