@@ -7,7 +7,7 @@ like this word), and it can score any chunk for any leg afterwards.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -18,31 +18,13 @@ from numpy.typing import NDArray
 from lagotto.documents import Chunk, Document, Record, Vector, Vectors, digest
 from lagotto.filters import Filter
 from lagotto.stores.hits import Hits
+from lagotto.stores.text_query import Match, Term, TextQuery
 
 MOST_LANGUAGES = 8
 """A query is stemmed in this many of a base's languages."""
 
 ChunkKeys = NDArray[np.int64]
 """A store's own numbers for its chunks; a number is never used again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Term:
-    """An index term to look for; its BM25 score is multiplied by `weight`."""
-
-    text: str
-    weight: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class TextQuery:
-    """What the full-text leg looks for: any of the words; more and rarer ones score higher.
-
-    A word is given by its alternatives (its stems in several languages, or the words that it may
-    be a misspelling of), of which the best one counts.
-    """
-
-    words: tuple[tuple[Term, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +44,13 @@ class Version(NamedTuple):
     """Tells whether a document must be written again: other content, or only other metadata.
 
     Terms depend on the language, so another one counts as other content.
-    `made_by` are the chunker and the model that its chunks were made with.
+    `made_by` are the chunker and the model that its chunks were made with, None without chunks.
     """
 
     content_hash: str
     language: str | None
     fingerprint: str
-    made_by: tuple[str, str]
+    made_by: tuple[str, str] | None
 
 
 def fingerprint(document: Document) -> str:
@@ -113,6 +95,14 @@ class Passage:
     document: Document
 
 
+class StoredChunks(NamedTuple):
+    """The chunks of a document in their order, and the chunker and the model that made them."""
+
+    keys: ChunkKeys
+    chunker_id: str
+    model_id: str
+
+
 class View(Protocol):
     """The store as one search sees it: one state, one filter, resolved once for all legs.
 
@@ -141,8 +131,24 @@ class View(Protocol):
         """The BM25 score of each of `keys`, 0 for those without any term."""
         ...
 
+    async def rarities(self, terms: Sequence[str]) -> NDArray[np.float64]:
+        """How much each term tells: BM25's inverse document frequency over all chunks."""
+        ...
+
+    async def without(self, match: Match) -> View:
+        """The same view of the chunks for which `match` does not hold."""
+        ...
+
     async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
         """For each word, the index terms it may be a misspelling of; none if it is a term."""
+        ...
+
+    async def similar(self, words: Sequence[str], *, threshold: float) -> list[tuple[Term, ...]]:
+        """For each word, the index terms that are like it by their trigrams, itself included."""
+        ...
+
+    async def vectors(self, keys: ChunkKeys) -> Vectors:
+        """The vector of each of `keys`, all of which are in the store; a row each."""
         ...
 
     async def passages(self, keys: ChunkKeys) -> list[Passage]:
@@ -151,6 +157,56 @@ class View(Protocol):
 
     async def parents(self, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
         """The parents of `chunks`, by id."""
+        ...
+
+    async def sources(self, names: Sequence[tuple[str, str]]) -> list[Document]:
+        """The documents of these collections and ids, whole, without those that are gone."""
+        ...
+
+    async def stored(self, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], StoredChunks]:
+        """All chunks of each of these documents that the filter allows, parents left out."""
+        ...
+
+
+class CacheKey(NamedTuple):
+    """What a set of derived chunks depends on; another content or model is another key."""
+
+    collection: str
+    document_id: str
+    content_hash: str
+    chunker_id: str
+    model_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class CachedChunks:
+    """Chunks that were made at query time, and a vector for each one that is not a parent."""
+
+    chunks: Sequence[Chunk]
+    vectors: Vectors
+
+
+class ChunkCache(Protocol):
+    """Keeps chunks that were made at query time. Derived data: it may forget, but never lie.
+
+    What can't be read back exactly as it was written (damage, another content, an unknown
+    version) is not there. Entries go with their document and with its content.
+    """
+
+    async def load(self, keys: Sequence[CacheKey]) -> dict[CacheKey, CachedChunks]:
+        """What is kept and has not expired, of `keys`."""
+        ...
+
+    async def save(self, entries: Mapping[CacheKey, CachedChunks], *, ttl: float | None) -> None:
+        """Keep sets, for `ttl` seconds or until their content changes.
+
+        One whose document is gone or has another content by now is left out, and a base that
+        can't be written to keeps nothing.
+        """
+        ...
+
+    async def clear(self) -> int:
+        """Forget everything; how many sets there were."""
         ...
 
 
@@ -167,6 +223,11 @@ class Store(Protocol):
     @property
     def capabilities(self) -> Capabilities:
         """The legs that this store can run."""
+        ...
+
+    @property
+    def chunk_cache(self) -> ChunkCache | None:
+        """Where chunks made at query time are kept, None if this store keeps none."""
         ...
 
     async def open(self) -> None:

@@ -6,8 +6,11 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, false, func, not_, or_, select, true
+from sqlalchemy import ColumnElement, Integer, and_, false, func, not_, or_, select, true
+from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import InstrumentedAttribute
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
 
 from lagotto.documents import JsonScalar
 from lagotto.filters import (
@@ -41,6 +44,23 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "$lt": operator.lt,
     "$lte": operator.le,
 }
+
+
+class Place(FunctionElement[int]):
+    """Where the second text begins inside the first, from 1; 0 if it does not."""
+
+    type = Integer()
+    inherit_cache = True
+
+
+@compiles(Place, "sqlite")
+def _instr(element: Place, compiler: SQLCompiler, **options: Any) -> str:
+    return f"instr({compiler.process(element.clauses, **options)})"
+
+
+@compiles(Place, "postgresql")
+def _strpos(element: Place, compiler: SQLCompiler, **options: Any) -> str:
+    return f"strpos({compiler.process(element.clauses, **options)})"
 
 
 def condition(root: Filter) -> Bool:
@@ -112,10 +132,10 @@ def _contains(field: FieldRef, value: JsonScalar) -> Bool:
     if field.name == "page":
         return _page("$eq", value)
     if field.path is None:
-        return func.coalesce(func.instr(_column(field), value) > 0, false())
+        return func.coalesce(Place(_column(field), value) > 0, false())
     element = and_(AttributeRow.in_list, AttributeRow.kind == kind_of(value))
     if isinstance(value, str):
-        inside = and_(not_(AttributeRow.in_list), func.instr(AttributeRow.text_value, value) > 0)
+        inside = and_(not_(AttributeRow.in_list), Place(AttributeRow.text_value, value) > 0)
         equal = and_(element, AttributeRow.text_value == value)
         return _attribute(field, or_(inside, equal))
     return _attribute(field, and_(element, _operate(AttributeRow.number_value, "$eq", value)))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lagotto.documents import Chunk, Document, Vector, in_context
+from lagotto.documents import Chunk, Document, Vector, Vectors, in_context
 from lagotto.errors import ModelMismatchError
 from lagotto.filters import Filter, matches
 from lagotto.stores.base import (
@@ -20,27 +20,28 @@ from lagotto.stores.base import (
     ChunkKeys,
     Entry,
     Passage,
+    StoredChunks,
     StoreInfo,
-    Term,
-    TextQuery,
     Version,
     fingerprint,
 )
+from lagotto.stores.bm25 import K1, B, rarity
 from lagotto.stores.hits import Hits
+from lagotto.stores.memory_cache import MemoryChunkCache
+from lagotto.stores.text_query import Match, Term, TextQuery, as_terms, holds
 from lagotto.terms import analyze
 from lagotto.terms.vocabulary import Vocabulary
-
-K1, B = 1.2, 0.75
 
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """A chunk that can be found."""
+    """A chunk that can be found; its terms in order, and how often each of them occurs."""
 
     chunk: Chunk
     document: Document
     vector: Vector
-    terms: Counter[str]
+    terms: list[str]
+    counts: Counter[str]
 
 
 class MemoryStore:
@@ -53,6 +54,7 @@ class MemoryStore:
         self._items: dict[int, _Item] = {}
         self._last_key = 0
         self._model_id: str | None = None
+        self.chunk_cache = MemoryChunkCache(self._entries)
 
     async def open(self) -> None:
         """Nothing to do."""
@@ -84,8 +86,9 @@ class MemoryStore:
         found = {}
         for name in ids:
             entry = self._entries.get((collection, name))
-            if entry and entry.chunks:
-                made_by = (entry.chunks[0].chunker_id, entry.model_id)
+            if entry:
+                first = entry.chunks[0] if entry.chunks else None
+                made_by = (first.chunker_id, entry.model_id) if first else None
                 document = entry.document
                 found[name] = Version(
                     document.content_hash, document.language, fingerprint(document), made_by
@@ -135,6 +138,7 @@ class MemoryStore:
 
     def _remove(self, document: Document) -> None:
         self._entries.pop((document.collection, document.id), None)
+        self.chunk_cache.forget(document.collection, document.id)
         self._items = {
             key: item
             for key, item in self._items.items()
@@ -145,9 +149,10 @@ class MemoryStore:
         findable = [chunk for chunk in entry.chunks if chunk.level != "parent"]
         for chunk, vector in zip(findable, entry.vectors, strict=True):
             self._last_key += 1
-            text = in_context(entry.document.title, chunk.text)
-            terms = Counter(analyze(text, entry.document.language))
-            self._items[self._last_key] = _Item(chunk, entry.document, vector, terms)
+            text = in_context(entry.document.title, chunk.text, headings=chunk.heading_path)
+            terms = analyze(text, entry.document.language)
+            item = _Item(chunk, entry.document, vector, terms, Counter(terms))
+            self._items[self._last_key] = item
 
 
 class MemoryView:
@@ -161,7 +166,6 @@ class MemoryView:
         self._allowed = {
             key: item for key, item in items.items() if matches(where, item.document, item.chunk)
         }
-        self._lengths = {key: item.terms.total() for key, item in items.items()}
         counted = Counter(entry.document.language for entry in entries.values())
         ordered = sorted(counted, key=lambda name: (-counted[name], name or ""))
         self.languages = ordered[:MOST_LANGUAGES]
@@ -170,10 +174,9 @@ class MemoryView:
         return self._best(lambda item: float(item.vector @ query), k=k)
 
     async def text(self, query: TextQuery, *, k: int) -> Hits:
-        score = self._bm25(query)
-        found = self._best(score, k=len(self._allowed))
-        positive = int(np.count_nonzero(found.scores > 0))
-        return Hits(found.keys[: min(k, positive)], found.scores[: min(k, positive)])
+        asked = copy(self)
+        asked._allowed = {key: item for key, item in self._allowed.items() if _asked(query, item)}
+        return asked._best(self._bm25(query), k=k)
 
     async def semantic_scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
         return np.array([self._all[int(key)].vector @ query for key in keys], np.float32)
@@ -182,14 +185,29 @@ class MemoryView:
         score = self._bm25(query)
         return np.array([score(self._all[int(key)]) for key in keys], np.float32)
 
+    async def rarities(self, terms: Sequence[str]) -> NDArray[np.float64]:
+        return np.array([self._rarity(term) for term in terms], np.float64)
+
+    async def without(self, match: Match) -> MemoryView:
+        rest = copy(self)
+        rest._allowed = {
+            key: item for key, item in self._allowed.items() if not holds(match, item.terms)
+        }
+        return rest
+
     async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
-        vocabulary = Vocabulary(sorted(set().union(*(item.terms for item in self._all.values()))))
+        vocabulary = self._vocabulary()
         return [
-            ()
-            if word in vocabulary
-            else tuple(Term(term, weight) for term, weight in vocabulary.corrections(word))
-            for word in words
+            () if word in vocabulary else as_terms(vocabulary.corrections(word)) for word in words
         ]
+
+    async def similar(self, words: Sequence[str], *, threshold: float) -> list[tuple[Term, ...]]:
+        vocabulary = self._vocabulary()
+        return [as_terms(vocabulary.similar(word, threshold=threshold)) for word in words]
+
+    async def vectors(self, keys: ChunkKeys) -> Vectors:
+        rows = [self._all[int(key)].vector for key in keys]
+        return np.array(rows, np.float32).reshape(len(rows), -1)
 
     async def passages(self, keys: ChunkKeys) -> list[Passage]:
         items = [(int(key), self._all[int(key)]) for key in keys if int(key) in self._all]
@@ -204,6 +222,24 @@ class MemoryView:
             if parent.id in wanted
         }
 
+    def _vocabulary(self) -> Vocabulary:
+        return Vocabulary(sorted(set().union(*(item.counts for item in self._all.values()))))
+
+    async def sources(self, names: Sequence[tuple[str, str]]) -> list[Document]:
+        return [self._entries[name].document for name in names if name in self._entries]
+
+    async def stored(self, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], StoredChunks]:
+        keys: dict[tuple[str, str], list[int]] = {}
+        for key, item in self._allowed.items():
+            keys.setdefault((item.document.collection, item.document.id), []).append(key)
+        return {
+            name: StoredChunks(
+                np.array(keys.get(name, ()), np.int64), entry.chunks[0].chunker_id, entry.model_id
+            )
+            for name in names
+            if (entry := self._entries.get(name)) and entry.chunks
+        }
+
     def _best(self, score: Callable[[_Item], float], *, k: int) -> Hits:
         scored = [(np.float32(score(item)), key) for key, item in self._allowed.items()]
         best = sorted(scored, key=lambda pair: (-pair[0], pair[1]))[:k]
@@ -212,22 +248,38 @@ class MemoryView:
 
     def _bm25(self, query: TextQuery) -> Callable[[_Item], float]:
         """BM25 over all items, whatever the filter: the same chunk always has the same score."""
-        count = len(self._all)
-        mean = sum(self._lengths.values()) / count if count else 0.0
-        rarity: dict[str, float] = {}
-        for term in {term.text for word in query.words for term in word}:
-            having = sum(term in item.terms for item in self._all.values())
-            rarity[term] = math.log(1 + (count - having + 0.5) / (having + 0.5))
+        mean = sum(len(item.terms) for item in self._all.values()) / max(1, len(self._all))
+        rarities = {term: self._rarity(term.text) for word in query.words for term in word}
 
         def of_term(item: _Item, term: Term) -> float:
-            frequency = item.terms[term.text]
-            length = 1 - B + B * item.terms.total() / mean
+            frequency = item.counts[term.text]
+            if not frequency:
+                return 0.0
+            length = 1 - B + B * len(item.terms) / mean
             saturated = frequency * (K1 + 1) / (frequency + K1 * length)
-            return term.weight * rarity[term.text] * saturated
+            return term.weight * rarities[term] * saturated
 
-        return lambda item: sum(
-            max((of_term(item, term) for term in word), default=0.0) for word in query.words
-        )
+        def of_item(item: _Item) -> float:
+            if not _asked(query, item):
+                return 0.0
+            return sum(
+                max((of_term(item, term) for term in word), default=0.0) for word in query.words
+            )
+
+        return of_item
+
+    def _rarity(self, term: str) -> float:
+        having = sum(term in item.counts for item in self._all.values())
+        return rarity(having, count=len(self._all))
+
+
+def _asked(query: TextQuery, item: _Item) -> bool:
+    """Whether a query finds a chunk at all."""
+    if query.where is not None and not holds(query.where, item.terms):
+        return False
+    if not any(query.words):
+        return query.where is not None
+    return any(term.text in item.counts for word in query.words for term in word)
 
 
 def outline(document: Document) -> Document:

@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
-from sqlalchemy import BindParameter, Connection, Select, bindparam, func, select, tuple_
+from sqlalchemy import (
+    BindParameter,
+    Connection,
+    Integer,
+    Select,
+    bindparam,
+    cast,
+    func,
+    select,
+    tuple_,
+)
 
-from lagotto.documents import Chunk, Document
+from lagotto.documents import Chunk, Document, Vectors
 from lagotto.filters import Filter, matches
-from lagotto.stores.base import MOST_LANGUAGES, ChunkKeys, Passage, Version
+from lagotto.stores.base import MOST_LANGUAGES, ChunkKeys, Passage, StoredChunks, Version
 from lagotto.stores.filter_sql import concerns_chunks, condition
 from lagotto.stores.rows import CHUNK_COLUMNS, OUTLINE_COLUMNS, chunk_of, document_of
-from lagotto.stores.tables import ChunkRow, ChunkSetRow, Counter, DocumentRow
+from lagotto.stores.tables import ChunkRow, ChunkSetRow, Counter, DocumentRow, EmbeddingRow
 from lagotto.stores.writing import AT_ONCE
 
-CHUNK_TEXT = func.substr(DocumentRow.text, ChunkRow.start + 1, ChunkRow.end - ChunkRow.start)
+CHUNK_TEXT = func.substr(
+    DocumentRow.text,
+    cast(ChunkRow.start + 1, Integer),
+    cast(ChunkRow.end - ChunkRow.start, Integer),
+)
 
 
 def counter(connection: Connection, name: str) -> int:
@@ -45,6 +60,17 @@ def read_document(connection: Connection, collection: str, document_id: str) -> 
     return document_of(row._mapping) if row else None
 
 
+def read_sources(connection: Connection, names: Sequence[tuple[str, str]]) -> list[Document]:
+    """The documents of these collections and ids, whole, in that order."""
+    found: dict[tuple[str, str], Document] = {}
+    for start in range(0, len(names), AT_ONCE):
+        some = tuple_(DocumentRow.collection, DocumentRow.id).in_(names[start : start + AT_ONCE])
+        for row in connection.execute(select(DocumentRow.__table__).where(some)):
+            document = document_of(row._mapping)
+            found[document.collection, document.id] = document
+    return [found[name] for name in names if name in found]
+
+
 def matching_documents(connection: Connection, where: Filter) -> Iterator[tuple[int, Document]]:
     """Keys and outlines of the documents that match, in order of collection and id."""
     whole = concerns_chunks(where)  # the pages of a document stand in its structure
@@ -60,15 +86,18 @@ def matching_documents(connection: Connection, where: Filter) -> Iterator[tuple[
 
 def matching_chunks(connection: Connection, where: Filter) -> ChunkKeys:
     """Keys of the chunks that can be found and match, ascending."""
-    found = select(ChunkRow.key).where(ChunkRow.level != "parent").order_by(ChunkRow.key)
+    keys = connection.scalars(chunks_that_match(where).order_by(ChunkRow.key)).all()
+    return np.fromiter(keys, np.int64, len(keys))
+
+
+def chunks_that_match(where: Filter) -> Select[int]:
+    """Asks for the keys of the chunks that can be found and match."""
+    found = select(ChunkRow.key).where(ChunkRow.level != "parent")
     if concerns_chunks(where):
         found = found.join(DocumentRow, DocumentRow.key == ChunkRow.document_key)
-        found = found.where(condition(where))
-    else:
-        documents = select(DocumentRow.key).where(condition(where))
-        found = found.where(ChunkRow.document_key.in_(documents))
-    keys = (connection.scalars(found)).all()
-    return np.fromiter(keys, np.int64, len(keys))
+        return found.where(condition(where))
+    documents = select(DocumentRow.key).where(condition(where))
+    return found.where(ChunkRow.document_key.in_(documents))
 
 
 def read_versions(
@@ -86,12 +115,12 @@ def read_versions(
                 ChunkSetRow.chunker_id,
                 ChunkSetRow.model_id,
             )
-            .join(ChunkSetRow, ChunkSetRow.document_key == DocumentRow.key)
+            .outerjoin(ChunkSetRow, ChunkSetRow.document_key == DocumentRow.key)
             .where(DocumentRow.collection == collection)
             .where(DocumentRow.id.in_(ids[start : start + AT_ONCE]))
         )
         for row in connection.execute(statement):
-            made_by = (row.chunker_id, row.model_id)
+            made_by = (row.chunker_id, row.model_id) if row.chunker_id else None
             found[row.id] = Version(row.content_hash, row.language, row.fingerprint, made_by)
     return found
 
@@ -121,6 +150,39 @@ def read_parents(connection: Connection, chunks: Sequence[Chunk]) -> dict[str, C
             )
             found[parent.id] = parent
     return found
+
+
+def read_stored(
+    connection: Connection, names: Sequence[tuple[str, str]]
+) -> dict[tuple[str, str], StoredChunks]:
+    """The chunks of documents that can be found, by collection and id."""
+    named = tuple_(DocumentRow.collection, DocumentRow.id)
+    found: dict[tuple[str, str], StoredChunks] = {}
+    for start in range(0, len(names), AT_ONCE):
+        statement = (
+            select(*named.clauses, ChunkSetRow.chunker_id, ChunkSetRow.model_id, ChunkRow.key)
+            .select_from(ChunkRow)
+            .join(DocumentRow, DocumentRow.key == ChunkRow.document_key)
+            .join(ChunkSetRow, ChunkSetRow.key == ChunkRow.set_key)
+            .where(named.in_(names[start : start + AT_ONCE]), ChunkRow.level != "parent")
+            .order_by(ChunkRow.document_key, ChunkRow.key)
+        )
+        groups = groupby(connection.execute(statement), key=lambda row: tuple(row[:4]))
+        for (collection, name, *made_by), rows in groups:
+            keys = np.fromiter((row.key for row in rows), np.int64)
+            found[collection, name] = StoredChunks(keys, *made_by)
+    return found
+
+
+def read_vectors(connection: Connection, keys: Sequence[int]) -> Vectors:
+    """The vectors of `keys`, in that order; a base has those of one model."""
+    found: dict[int, bytes] = {}
+    for start in range(0, len(keys), AT_ONCE):
+        some = EmbeddingRow.chunk_key.in_(keys[start : start + AT_ONCE])
+        rows = connection.execute(select(EmbeddingRow.chunk_key, EmbeddingRow.vector).where(some))
+        found |= {row.chunk_key: row.vector for row in rows}
+    joined = b"".join(found[key] for key in keys)
+    return np.frombuffer(joined, "<f4").astype(np.float32).reshape(len(keys), -1)
 
 
 def read_passages(connection: Connection, keys: Sequence[int]) -> dict[int, Passage]:

@@ -1,20 +1,33 @@
 """The tables, described once for every SQL store.
 
 Documents are what the user gave. Everything below them is derived and goes with its document:
-attributes (metadata, one row per value, for filters), chunk sets, chunks, embeddings. Chunks and
-removals are numbered by one counter, `change`, so an index beside the database that has seen all
-changes up to a number knows what it has missed: chunks and removals with a greater one.
+attributes (metadata, one row per value, for filters), chunk sets, chunks, embeddings, and a cache
+of chunks made at query time, which no index knows of. Chunks and removals are numbered by one
+counter, `change`, so an index beside the database that has seen all changes up to a number knows
+what it has missed: chunks and removals with a greater one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import JSON, ForeignKey, Index, LargeBinary, Text, UniqueConstraint
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Dialect,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    Text,
+    UniqueConstraint,
+)
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import UserDefinedType
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 class Number(UserDefinedType[int | float]):
@@ -25,12 +38,35 @@ class Number(UserDefinedType[int | float]):
     def get_col_spec(self, **_: Any) -> str:
         return "NUMERIC"
 
+    def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any] | None:
+        """PostgreSQL would round a numeric to compare it with a float."""
+        return _exactly if dialect.name == "postgresql" else None
+
+
+def _exactly(number: float | None) -> Decimal | None:
+    return None if number is None else Decimal(number)
+
+
+class PgVector(UserDefinedType[bytes]):
+    """A vector as pgvector keeps it, on our side little-endian float32 as on any store."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: Any) -> str:
+        return "vector"
+
+    def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any]:
+        from lagotto.stores.postgres.parameters import VectorParameter
+
+        return VectorParameter.of_bytes
+
 
 class Tables(DeclarativeBase):
     """All tables of a base."""
 
     type_annotation_map = {  # noqa: RUF012
-        str: Text(),
+        int: BigInteger().with_variant(Integer(), "sqlite"),
+        str: Text().with_variant(Text(collation="C"), "postgresql"),
         dict[str, Any]: JSON(),
         list[str]: JSON(),
         bytes: LargeBinary(),
@@ -144,7 +180,7 @@ class ChunkRow(Tables):
 
 
 class EmbeddingRow(Tables):
-    """A chunk's vector under one model, as little-endian float32."""
+    """A chunk's vector under one model, as float32."""
 
     __tablename__ = "embedding"
 
@@ -152,7 +188,31 @@ class EmbeddingRow(Tables):
         ForeignKey("chunk.key", ondelete="CASCADE"), primary_key=True
     )
     model_id: Mapped[str] = mapped_column(primary_key=True)
-    vector: Mapped[bytes]
+    vector: Mapped[bytes] = mapped_column(
+        LargeBinary().with_variant(PgVector(), "postgresql")
+    )
+
+
+class ChunkCacheRow(Tables):
+    """Chunks that were made at query time, all those of one chunker and one model; see chunk_cache.
+
+    `chunks` and `vectors` are opaque here, and `checksum` covers the whole row.
+    """
+
+    __tablename__ = "chunk_cache"
+    __table_args__ = (Index("chunk_cache_by_expiry", "expires_at"),)
+
+    document_key: Mapped[int] = mapped_column(
+        ForeignKey("document.key", ondelete="CASCADE"), primary_key=True
+    )
+    content_hash: Mapped[str] = mapped_column(primary_key=True)
+    chunker_id: Mapped[str] = mapped_column(primary_key=True)
+    model_id: Mapped[str] = mapped_column(primary_key=True)
+    chunks: Mapped[bytes]
+    vectors: Mapped[bytes]
+    checksum: Mapped[str]
+    created_at: Mapped[str]
+    expires_at: Mapped[str | None]
 
 
 class RemovalRow(Tables):

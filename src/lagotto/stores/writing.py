@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import islice
+from typing import Any, Protocol
 
 from sqlalchemy import Connection, delete, insert, select, tuple_, update
 
@@ -22,18 +24,37 @@ from lagotto.stores.tables import (
     DocumentRow,
     EmbeddingRow,
     RemovalRow,
+    Tables,
 )
 
 AT_ONCE = 500
 """How many values go into one IN list."""
 
 
-def write_entries(connection: Connection, entries: Sequence[Entry]) -> None:
+class Insert(Protocol):
+    """Puts rows into a table; a store may have a quicker way than the usual one."""
+
+    def __call__(
+        self, connection: Connection, table: type[Tables], rows: Sequence[dict[str, Any]], /
+    ) -> None: ...
+
+
+def insert_rows(
+    connection: Connection, table: type[Tables], rows: Sequence[dict[str, Any]]
+) -> None:
+    """Put rows into a table the usual way."""
+    if rows:
+        connection.execute(insert(table), rows)
+
+
+def write_entries(
+    connection: Connection, entries: Sequence[Entry], *, put: Insert = insert_rows
+) -> None:
     """Store each entry in place of the document of the same collection and id."""
     former = document_keys(connection, [entry.document for entry in entries])
     remove_documents(connection, list(former.values()))
-    for entry in entries:
-        _insert(connection, entry)
+    for table, rows in _rows(connection, entries).items():
+        put(connection, table, rows)
     take_numbers(connection, "state", 1)
 
 
@@ -50,7 +71,7 @@ def update_documents(connection: Connection, documents: Sequence[Document]) -> N
         row = document_row(key, document)
         if connection.execute(update(DocumentRow).where(*same).values(row)).rowcount:
             connection.execute(delete(AttributeRow).where(AttributeRow.document_key == key))
-            _insert_all(connection, AttributeRow, attribute_rows(key, document))
+            insert_rows(connection, AttributeRow, attribute_rows(key, document))
     take_numbers(connection, "state", 1)
 
 
@@ -60,12 +81,12 @@ def remove_documents(connection: Connection, keys: Sequence[int]) -> None:
         some = keys[start : start + AT_ONCE]
         of_these = select(ChunkRow.key).where(ChunkRow.document_key.in_(some))
         gone = list((connection.scalars(of_these)).all())
-        last = take_numbers(connection, "change", len(gone))
-        removals: list[dict[str, object]] = [
-            {"sequence": last - len(gone) + number, "chunk_key": key}
-            for number, key in enumerate(gone, 1)
+        numbers = take_range(connection, "change", len(gone))
+        removals = [
+            {"sequence": number, "chunk_key": key}
+            for number, key in zip(numbers, gone, strict=True)
         ]
-        _insert_all(connection, RemovalRow, removals)
+        insert_rows(connection, RemovalRow, removals)
         connection.execute(delete(DocumentRow).where(DocumentRow.key.in_(some)))
     if keys:
         take_numbers(connection, "state", 1)
@@ -98,43 +119,54 @@ def take_numbers(connection: Connection, counter: str, count: int) -> int:
     return int((connection.execute(statement)).scalar_one())
 
 
-def _insert(connection: Connection, entry: Entry) -> None:
-    document = entry.document
-    key = take_numbers(connection, "document", 1)
-    connection.execute(insert(DocumentRow).values(document_row(key, document)))
-    _insert_all(connection, AttributeRow, attribute_rows(key, document))
-    if not entry.chunks:
-        return
-    set_key = take_numbers(connection, "chunk_set", 1)
-    connection.execute(
-        insert(ChunkSetRow).values(
-            key=set_key,
-            document_key=key,
-            content_hash=document.content_hash,
-            chunker_id=entry.chunks[0].chunker_id,
-            model_id=entry.model_id,
-            created_at=iso(datetime.now(UTC)),
-        )
+def take_range(connection: Connection, counter: str, count: int) -> range:
+    """The next `count` numbers of a counter."""
+    last = take_numbers(connection, counter, count)
+    return range(last - count + 1, last + 1)
+
+
+def _rows(
+    connection: Connection, entries: Sequence[Entry]
+) -> dict[type[Tables], list[dict[str, Any]]]:
+    """All rows of entries, in the order in which the tables need each other."""
+    document_numbers = take_range(connection, "document", len(entries))
+    set_numbers = take_range(connection, "chunk_set", len(entries))
+    chunk_numbers = iter(
+        take_range(connection, "change", sum(len(entry.chunks) for entry in entries))
     )
-    _insert_chunks(connection, entry, key, set_key)
+    rows: dict[type[Tables], list[dict[str, Any]]] = {
+        table: [] for table in (DocumentRow, AttributeRow, ChunkSetRow, ChunkRow, EmbeddingRow)
+    }
+    for entry, key, set_key in zip(entries, document_numbers, set_numbers, strict=True):
+        rows[DocumentRow].append(document_row(key, entry.document))
+        rows[AttributeRow] += attribute_rows(key, entry.document)
+        if entry.chunks:
+            rows[ChunkSetRow].append(_set_row(set_key, key, entry))
+        numbers = islice(chunk_numbers, len(entry.chunks))
+        chunks = [
+            chunk_row(number, key, set_key, chunk)
+            for number, chunk in zip(numbers, entry.chunks, strict=True)
+        ]
+        rows[ChunkRow] += chunks
+        rows[EmbeddingRow] += _embedding_rows(chunks, entry)
+    return rows
 
 
-def _insert_chunks(connection: Connection, entry: Entry, document_key: int, set_key: int) -> None:
-    last = take_numbers(connection, "change", len(entry.chunks))
-    keys = range(last - len(entry.chunks) + 1, last + 1)
-    rows = [
-        chunk_row(key, document_key, set_key, chunk)
-        for key, chunk in zip(keys, entry.chunks, strict=True)
-    ]
-    _insert_all(connection, ChunkRow, rows)
-    findable = [row["key"] for row in rows if row["level"] != "parent"]
-    vectors = [
+def _set_row(key: int, document_key: int, entry: Entry) -> dict[str, Any]:
+    return {
+        "key": key,
+        "document_key": document_key,
+        "content_hash": entry.document.content_hash,
+        "chunker_id": entry.chunks[0].chunker_id,
+        "model_id": entry.model_id,
+        "created_at": iso(datetime.now(UTC)),
+        "expires_at": None,
+    }
+
+
+def _embedding_rows(chunks: Sequence[dict[str, Any]], entry: Entry) -> list[dict[str, Any]]:
+    findable = [row["key"] for row in chunks if row["level"] != "parent"]
+    return [
         {"chunk_key": key, "model_id": entry.model_id, "vector": vector.astype("<f4").tobytes()}
         for key, vector in zip(findable, entry.vectors, strict=True)
     ]
-    _insert_all(connection, EmbeddingRow, vectors)
-
-
-def _insert_all(connection: Connection, table: type[object], rows: list[dict[str, object]]) -> None:
-    if rows:
-        connection.execute(insert(table), rows)

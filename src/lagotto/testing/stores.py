@@ -7,80 +7,41 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lagotto.chunkers import CHUNKERS
-from lagotto.documents import Chunk, Document, in_context
+from lagotto.documents import Chunk, Document
 from lagotto.errors import LagottoError, ModelMismatchError
 from lagotto.filters import And, Contains, Eq, Exists, Filter, Gte, In, Not, matches
-from lagotto.stores.base import Entry, Passage, Store, Term, TextQuery, View, fingerprint
+from lagotto.stores.base import Entry, Passage, Store, View, fingerprint
 from lagotto.stores.hits import Hits
 from lagotto.stores.memory import MemoryStore, outline
+from lagotto.stores.text_query import Term, TextQuery
 from lagotto.terms import content_terms, query_terms
 from lagotto.testing.filters import FILTERS
 from lagotto.testing.filters import documents as filterable_documents
-from lagotto.testing.hash_embedder import HashEmbedder
+from lagotto.testing.store_samples import CHUNKER, DOCUMENTS, EMBEDDER, entries, entry
+from lagotto.testing.text_queries import TextQueryContract
 
-EMBEDDER = HashEmbedder(dimension=32)
-CHUNKER = CHUNKERS.create("recursive:24/4", tokenizer=EMBEDDER.tokenizer)
-
-DOCUMENTS = (
-    Document(
-        id="truffle",
-        title="Truffles",
-        language="en",
-        metadata={"year": 2021, "tags": ["food"]},
-        text="Truffles grow on the roots of oak and hazel. A trained dog finds them by smell.",
-    ),
-    Document(
-        id="dog",
-        title="Lagotto Romagnolo",
-        language="en",
-        metadata={"year": 2023},
-        text="The Lagotto is a water dog from Romagna that is trained to find truffles.",
-    ),
-    Document(
-        id="code",
-        title="Errors",
-        language="en",
-        metadata={"year": 2023, "draft": True},
-        text="SQLITE_BUSY means that another connection is writing. ECONNREFUSED is not.",
-    ),
-    Document(
-        id="ru",
-        title="Байкал",
-        language="ru",
-        metadata={"year": 2020},
-        text="Байкал самое глубокое озеро на Земле. В озере живут нерпы и омули.",
-    ),
-    Document(id="cjk", title="東京", text="東京都は日本の首都です。人口は約千四百万人。"),
-    Document(id="thai", text="กรุงเทพมหานครเป็นเมืองหลวงของประเทศไทย"),
-    Document(id="dog", collection="other", title="Elsewhere", text="A dog somewhere else."),
-)
+__all__ = [
+    "CHUNKER",
+    "DOCUMENTS",
+    "EMBEDDER",
+    "StoreContract",
+    "entries",
+    "entry",
+    "semantic_ids",
+    "text_ids",
+    "text_query",
+]
 
 ANY_TEXT = (
     "", " ", '"', "a AND (b OR", "NOT -x* ^2 ~", "col:val", "\0", "👩‍👩‍👧", "'; DROP TABLE chunk;",
     "x " * 50_000, "שלום", "*", "\ud800",
 )  # fmt: skip
-
-
-async def entry(document: Document, *, chunker_id: str = CHUNKER.id) -> Entry:
-    """A document ready to be written."""
-    chunker = CHUNKERS.create(chunker_id, tokenizer=EMBEDDER.tokenizer)
-    chunks = chunker.chunk(document)
-    texts = [in_context(document.title, item.text) for item in chunks if item.level != "parent"]
-    vectors = await EMBEDDER.embed(texts, role="document")
-    return Entry(document, chunks, vectors, EMBEDDER.info.model_id)
-
-
-async def entries(documents: Sequence[Document] = DOCUMENTS) -> list[Entry]:
-    """Documents ready to be written."""
-    return [await entry(document) for document in documents]
 
 
 def text_query(text: str, languages: Sequence[str | None]) -> TextQuery:
@@ -107,17 +68,8 @@ async def semantic_ids(store: Store, text: str, where: Filter | None = None) -> 
         return await _ids(view, await view.semantic(vector, k=10))
 
 
-class StoreContract:
+class StoreContract(TextQueryContract):
     """What `lagotto.stores.base.Store` promises. A subclass makes empty, open stores."""
-
-    score_tolerance = 1e-4
-    """How far text scores may be from the oracle's, as a share of them."""
-
-    @asynccontextmanager
-    async def make(self) -> AsyncIterator[Store]:
-        """An empty store, open."""
-        raise NotImplementedError
-        yield
 
     @pytest.fixture
     async def store(self) -> AsyncIterator[Store]:
@@ -190,6 +142,12 @@ class StoreContract:
         assert list(stored) == ["dog"]
         assert stored["dog"].content_hash == DOCUMENTS[1].content_hash
         assert stored["dog"].made_by == (CHUNKER.id, EMBEDDER.info.model_id)
+
+    async def test_a_document_without_chunks_has_a_version(self, store: Store) -> None:
+        empty = Document(id="empty", text="", title="Nothing")
+        await store.write([await entry(empty)])
+        version = (await store.versions("default", ["empty"]))["empty"]
+        assert version == (empty.content_hash, None, fingerprint(empty), None)
 
     @pytest.mark.parametrize(
         ("where", "gone"),

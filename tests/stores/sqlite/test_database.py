@@ -20,6 +20,8 @@ from lagotto.stores.sqlite.database import create_engine
 from lagotto.stores.tables import SCHEMA_VERSION
 from tests.stores.sqlite.bases import answers, documents, made, opened
 
+NEXT = SCHEMA_VERSION + 1
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
@@ -103,15 +105,15 @@ class TestMigrations:
         before = made(path, count=5)
 
         def upgrade(connection: Connection, version: int) -> None:
-            migrate(connection, version, steps={1: _add_column}, target=2)
+            migrate(connection, version, steps={SCHEMA_VERSION: _add_column}, target=NEXT)
 
         monkeypatch.setattr(database, "migrate", upgrade)
-        monkeypatch.setattr(database, "SCHEMA_VERSION", 2)
-        monkeypatch.setattr("lagotto.stores.sqlite.store.SCHEMA_VERSION", 2)
+        monkeypatch.setattr(database, "SCHEMA_VERSION", NEXT)
+        monkeypatch.setattr("lagotto.stores.sqlite.store.SCHEMA_VERSION", NEXT)
         with opened(path) as base:
             assert answers(base) == before
         with closing(sqlite3.connect(path)) as file:
-            assert file.execute("PRAGMA user_version").fetchone() == (2,)
+            assert file.execute("PRAGMA user_version").fetchone() == (NEXT,)
             assert file.execute("SELECT count(extra) FROM document").fetchone() == (5,)
 
     def test_a_step_that_fails_changes_nothing(
@@ -125,8 +127,8 @@ class TestMigrations:
 
         with monkeypatch.context() as newer:
             newer.setattr(database, "migrate", upgrade)
-            newer.setattr(database, "SCHEMA_VERSION", 2)
-            newer.setattr("lagotto.stores.sqlite.store.SCHEMA_VERSION", 2)
+            newer.setattr(database, "SCHEMA_VERSION", NEXT)
+            newer.setattr("lagotto.stores.sqlite.store.SCHEMA_VERSION", NEXT)
             with pytest.raises(StoreError, match="no such table"):
                 opened(path)
         with opened(path) as base:

@@ -42,8 +42,8 @@ from tests.stores.sqlite.bases import opened
 with opened(Path(sys.argv[1])) as base:
     print("ready", flush=True)
     while line := sys.stdin.readline().strip():
-        new = base.retrieve(f"unique{line}x", mode="keyword", fuzzy=False)
-        again = base.retrieve("unique0x", mode="keyword", fuzzy=False)
+        new = base.retrieve(f"unique{line}x", mode="keyword", fuzzy={"mode": "off"})
+        again = base.retrieve("unique0x", mode="keyword", fuzzy={"mode": "off"})
         near = base.retrieve("unique0x", mode="semantic", top_k=200)
         versions = {hit.metadata["version"] for hit in near if hit.document_id == "d000"}
         good = (
@@ -92,7 +92,7 @@ def test_two_write_at_once(tmp_path: Path, text_index: str) -> None:
         numbers = [*range(12), *range(100, 112)]
         assert [item.id for item in base.documents()] == [f"d{number:03}" for number in numbers]
         for number in numbers:
-            hits = base.retrieve(f"unique{number}x", mode="keyword", fuzzy=False)
+            hits = base.retrieve(f"unique{number}x", mode="keyword", fuzzy={"mode": "off"})
             assert {hit.document_id for hit in hits} == {f"d{number:03}"}
 
 
@@ -110,7 +110,7 @@ with opened(Path(sys.argv[1])) as base:
     for turn in range(3):
         numbers = [f"{name}{turn}x{number}" for number in range(12)]
         base.add(*(Document(id=number, text=f"{number} {text}") for number in numbers))
-        hits = base.retrieve(numbers[3], mode="keyword", fuzzy=False)
+        hits = base.retrieve(numbers[3], mode="keyword", fuzzy={"mode": "off"})
         assert {hit.document_id for hit in hits} == {numbers[3]}, hits
         assert len(base.retrieve("some words", mode="semantic", top_k=90)) == 90
         base.remove(*numbers[6:])
@@ -153,7 +153,7 @@ def test_threads_share_a_base(tmp_path: Path) -> None:
 
         def read() -> None:
             for number in range(20):
-                hits = base.retrieve(f"unique{number % 10}x", mode="keyword", fuzzy=False)
+                hits = base.retrieve(f"unique{number % 10}x", mode="keyword", fuzzy={"mode": "off"})
                 assert [hit.document_id for hit in hits] == [f"d{number % 10:03}"]
 
         _together([lambda: write(100), lambda: write(200), read, read, read])

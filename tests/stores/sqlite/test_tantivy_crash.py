@@ -19,11 +19,11 @@ from lagotto.errors import (
     StoreFullError,
     StoreReadOnlyError,
 )
-from lagotto.stores.base import Term, TextQuery
 from lagotto.stores.sqlite.tantivy_disk import ALL_FILES, Announcement, Meta
 from lagotto.stores.sqlite.tantivy_errors import translated
-from lagotto.stores.sqlite.tantivy_search import index_schema, text_query
+from lagotto.stores.sqlite.tantivy_query import index_schema, scoring_query
 from lagotto.stores.sqlite.tantivy_text import TantivyText
+from lagotto.stores.text_query import Term, TextQuery
 
 ALL = TextQuery(((Term("all"),),))
 
@@ -256,7 +256,7 @@ def test_another_format_is_damage(tmp_path: Path) -> None:
 def test_a_panic_is_damage(tmp_path: Path) -> None:
     searcher = sample(tmp_path).snapshot.searcher
     with pytest.raises(IndexDamagedError, match="Limit"), translated(tmp_path):
-        searcher.search(text_query(index_schema(), ALL), 0)
+        searcher.search(scoring_query(index_schema(), ALL), 0)
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from lagotto.stores.base import Term, TextQuery
 from lagotto.stores.hits import Hits
+from lagotto.stores.sqlite.allowed import Allowed
 from lagotto.stores.sqlite.tantivy_text import TantivyText
+from lagotto.stores.text_query import Every, Prefix, Term, TextQuery, Without, Word
 
 Corpus = Mapping[int, Sequence[str]]
 
@@ -98,7 +99,7 @@ def test_nothing_is_asked_for(tmp_path: Path) -> None:
     assert len(index.search(TextQuery(()), 5)) == 0
     assert len(index.search(TextQuery(((),)), 5)) == 0
     assert len(index.search(words("cat"), 0)) == 0
-    assert len(index.search(words("cat"), 5, allowed=keys())) == 0
+    assert len(index.search(words("cat"), 5, allowed=Allowed(keys()))) == 0
     assert index.scores(TextQuery(()), keys(1, 2)).tolist() == [0, 0]
     assert index.scores(words("cat"), keys()).tolist() == []
     assert len(TantivyText.open(tmp_path / "empty").search(words("cat"), 5)) == 0
@@ -121,7 +122,9 @@ def test_ties_go_by_key_also_at_the_cut(tmp_path: Path) -> None:
     for k in (1, 7, 250, 600, 10_000_000):
         assert index.search(words("same"), k).keys.tolist() == list(range(1, min(k, 600) + 1))
     even = np.arange(0, 600, 2)
-    assert index.search(words("same"), 9, allowed=even).keys.tolist() == list(range(2, 20, 2))
+    assert index.search(words("same"), 9, allowed=Allowed(even)).keys.tolist() == list(
+        range(2, 20, 2)
+    )
 
 
 corpora = st.dictionaries(
@@ -150,7 +153,7 @@ def test_any_search_is_the_full_search_cut_and_filtered(
             assert everything == sorted(everything, key=lambda pair: (-pair[1], pair[0]))
             some = data.draw(st.sets(st.sampled_from(sorted(corpus)) | st.integers(0, 99)))
             k = data.draw(st.integers(1, 70))
-            found = index.search(query, k, allowed=keys(*sorted(some)))
+            found = index.search(query, k, allowed=Allowed(keys(*sorted(some))))
             assert pairs(found) == [pair for pair in everything if pair[0] in some][:k]
             filled = index.scores(query, keys(*corpus))
             assert filled.tolist() == [dict(everything).get(key, 0.0) for key in corpus]
@@ -162,11 +165,43 @@ def test_a_filter_against_the_ranking_loses_nothing(tmp_path: Path, size: int) -
     index = made(tmp_path, {key: ["x"] + ["y"] * (key // 200) for key in range(6000)})
     allowed = np.arange(6000 - size, 6000)
     everything = pairs(index.search(words("x"), 6000))
-    found = index.search(words("x"), 15, allowed=allowed)
+    found = index.search(words("x"), 15, allowed=Allowed(allowed))
     assert pairs(found) == [pair for pair in everything if pair[0] in allowed][:15]
     assert index.scores(words("x"), allowed).tolist() == [
         dict(everything)[key] for key in allowed.tolist()
     ]
+
+
+@pytest.mark.parametrize("size", [1, 400, 600, 1100])
+def test_whole_documents_are_looked_for_instead_of_their_chunks(tmp_path: Path, size: int) -> None:
+    index = TantivyText.open(tmp_path)
+    corpus = {key: ["x"] + ["y"] * (key // 200) for key in range(6000)}
+    owners = {key: 10_000 + key // 5 for key in corpus}
+    index.apply(added=corpus.items(), removed=(), since=0, stamp=1, owners=owners)
+    documents = np.arange(11_200 - size, 11_200)
+    allowed = np.arange(6000 - 5 * size, 6000)
+    everything = pairs(index.search(words("x"), 6000))
+    for k in (1, 15, 700):
+        found = index.search(words("x"), k, allowed=Allowed(allowed, documents))
+        assert pairs(found) == [pair for pair in everything if pair[0] in allowed][:k]
+
+
+def test_a_condition_adds_nothing_to_the_score(tmp_path: Path) -> None:
+    index = made(tmp_path, PETS)
+    plain = dict(pairs(index.search(words("cat"), 5)))
+    some = TextQuery(words("cat").words, Every((Word(("sat",)), Without(Word(("dog",))))))
+    assert pairs(index.search(some, 5)) == [(1, plain[1])]
+    assert index.scores(some, keys(2, 1)).tolist() == [0, plain[1]]
+
+
+def test_a_condition_alone_finds_by_key(tmp_path: Path) -> None:
+    index = made(tmp_path, {key: ["same"] for key in range(1200, 0, -1)})
+    query = TextQuery((), Prefix("s"))
+    assert pairs(index.search(query, 2)) == [(1, 0), (2, 0)]
+    for size in (3, 700):
+        allowed = Allowed(np.arange(1000 - size, 1000))
+        found = index.search(query, 2, allowed=allowed)
+        assert found.keys.tolist() == [1000 - size, 1001 - size]
 
 
 def test_scores_do_not_depend_on_the_segments(tmp_path: Path) -> None:

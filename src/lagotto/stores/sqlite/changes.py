@@ -21,6 +21,7 @@ class ChunkText:
     """What the text index needs of a chunk."""
 
     key: int
+    document: int
     text: str
     language: str | None
 
@@ -50,16 +51,23 @@ def removed(connection: Connection, start: int, stop: int) -> ChunkKeys:
 
 
 def added_texts(connection: Connection, start: int, stop: int) -> list[ChunkText]:
-    """Texts of the chunks in the range that can be found, under their titles."""
+    """Texts of the chunks in the range that can be found, under their titles and headings."""
     statement = (
-        select(ChunkRow.key, DocumentRow.title, CHUNK_TEXT, DocumentRow.language)
+        select(
+            ChunkRow.key,
+            ChunkRow.document_key,
+            DocumentRow.title,
+            ChunkRow.heading_path,
+            CHUNK_TEXT,
+            DocumentRow.language,
+        )
         .join(DocumentRow, DocumentRow.key == ChunkRow.document_key)
         .where(ChunkRow.key > start, ChunkRow.key <= stop, ChunkRow.level != "parent")
     )
     rows = connection.execute(statement)
     return [
-        ChunkText(key, in_context(title, content), language)
-        for key, title, content, language in rows
+        ChunkText(key, document, in_context(title, content, headings=headings), language)
+        for key, document, title, headings, content, language in rows
     ]
 
 

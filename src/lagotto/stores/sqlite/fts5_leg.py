@@ -9,15 +9,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, TextClause, text
 
-from lagotto.stores.base import ChunkKeys, Term, TextQuery
+from lagotto.documents import storable
+from lagotto.stores.base import ChunkKeys
+from lagotto.stores.bm25 import rarity
 from lagotto.stores.hits import Hits
 from lagotto.stores.reading import counter
+from lagotto.stores.sqlite.allowed import Allowed
 from lagotto.stores.sqlite.changes import ChunkText, added_texts, ranges
+from lagotto.stores.sqlite.fts5_match import expression
+from lagotto.stores.text_query import (
+    Either,
+    Every,
+    Match,
+    Phrase,
+    Prefix,
+    Term,
+    TextQuery,
+    Without,
+    Word,
+)
 from lagotto.terms import analyze
 
 _CREATE = """
@@ -28,7 +44,10 @@ CREATE VIRTUAL TABLE IF NOT EXISTS chunk_vocabulary USING fts5vocab(chunk_terms,
 """
 _FIND = text("SELECT rowid, -bm25(chunk_terms) FROM chunk_terms WHERE chunk_terms MATCH :term")
 _COUNT = text("SELECT count(*) FROM chunk_terms_docsize")
-_KNOWN = text("SELECT 1 FROM chunk_vocabulary WHERE term = :term")
+_FREQUENCY = text("SELECT doc FROM chunk_vocabulary WHERE term = :term")
+_KEYS = text("SELECT id FROM chunk_terms_docsize ORDER BY id")
+_MATCHING = text("SELECT rowid FROM chunk_terms WHERE chunk_terms MATCH :wanted ORDER BY rowid")
+_WITH_TERMS = text("SELECT rowid FROM chunk_terms WHERE terms <> '' ORDER BY rowid")
 _VOCABULARY = text("SELECT term FROM chunk_vocabulary")
 _ADD = text("INSERT INTO chunk_terms(rowid, terms) VALUES (:key, :terms)")
 _REMOVE = text(
@@ -45,6 +64,12 @@ def create_fts5(connection: Connection) -> None:
     connection.exec_driver_sql(_CREATE_VOCABULARY)
 
 
+def renew_fts5(connection: Connection) -> None:
+    """Index all chunks again."""
+    connection.exec_driver_sql("DELETE FROM chunk_terms")
+    Fts5Leg().index(connection, since=0)
+
+
 class Fts5Leg:
     """Always up to date, since it is written with the chunks."""
 
@@ -56,27 +81,37 @@ class Fts5Leg:
         query: TextQuery,
         *,
         k: int,
-        allowed: ChunkKeys | None,
+        allowed: Allowed | None,
     ) -> Hits:
-        keys, scores = self._all(connection, query)
-        if allowed is not None:
-            inside = np.isin(keys, allowed, assume_unique=True)
-            keys, scores = keys[inside], scores[inside]
+        keys, scores = self._found(connection, query, among=allowed.keys if allowed else None)
         order = np.lexsort((keys, -scores))[:k]
         return Hits(keys[order], scores[order])
 
     def scores(
         self, connection: Connection, query: TextQuery, keys: ChunkKeys
     ) -> NDArray[np.float32]:
-        found, scores = self._all(connection, query)
+        found, scores = self._found(connection, query, among=np.unique(keys))
         if not len(found):
             return np.zeros(len(keys), np.float32)
         places = np.minimum(np.searchsorted(found, keys), len(found) - 1)
         return np.where(found[places] == keys, scores[places], np.float32(0))
 
-    def unknown(self, connection: Connection, terms: Sequence[str]) -> set[str]:
-        known = [connection.scalar(_KNOWN, {"term": term}) for term in terms]
-        return {term for term, found in zip(terms, known, strict=True) if not found}
+    def matching(self, connection: Connection, match: Match, among: ChunkKeys) -> ChunkKeys:
+        """FTS5 looks for words and phrases; its AND and OR only go so deep, and it has no NOT."""
+        if isinstance(match, Every):
+            return reduce(
+                lambda left, part: self.matching(connection, part, left), match.parts, among
+            )
+        if isinstance(match, Either):
+            lists = [self.matching(connection, part, among) for part in match.parts]
+            return np.unique(np.concatenate([np.empty(0, np.int64), *lists]))
+        if isinstance(match, Without):
+            wrong = self.matching(connection, match.part, among)
+            return np.setdiff1d(among, wrong, assume_unique=True)
+        return np.intersect1d(among, _holding(connection, match), assume_unique=True)
+
+    def frequencies(self, connection: Connection, terms: Sequence[str]) -> list[int]:
+        return [connection.scalar(_FREQUENCY, {"term": storable(term)}) or 0 for term in terms]
 
     def vocabulary(self, connection: Connection) -> Sequence[str]:
         return (connection.scalars(_VOCABULARY)).all()
@@ -97,7 +132,21 @@ class Fts5Leg:
         """Nothing to do."""
         return True
 
-    def _all(
+    def _found(
+        self, connection: Connection, query: TextQuery, *, among: ChunkKeys | None
+    ) -> tuple[ChunkKeys, NDArray[np.float32]]:
+        """Every chunk that the query asks for, ascending by key, with its score."""
+        if any(query.words):
+            found, scores = self._scored(connection, query)
+        else:
+            found = _keys(connection, _KEYS) if query.where else np.empty(0, np.int64)
+            scores = np.zeros(len(found), np.float32)
+        kept = found if among is None else np.intersect1d(found, among, assume_unique=True)
+        if query.where:
+            kept = self.matching(connection, query.where, kept)
+        return kept, scores[np.searchsorted(found, kept)]
+
+    def _scored(
         self, connection: Connection, query: TextQuery
     ) -> tuple[ChunkKeys, NDArray[np.float32]]:
         """Every chunk that holds a term, ascending by key, with its score."""
@@ -117,13 +166,26 @@ class Fts5Leg:
     def _term(
         self, connection: Connection, term: Term, count: int
     ) -> tuple[ChunkKeys, NDArray[np.float64]]:
-        rows = (connection.execute(_FIND, {"term": f'"{term.text}"'})).all()
+        wanted = expression(Word((term.text,)))
+        rows = connection.execute(_FIND, {"term": wanted}).all() if wanted else []
         having = len(rows)
         theirs = max(math.log((count - having + 0.5) / (having + 0.5)), SMALLEST_IDF)
-        ours = math.log(1 + (count - having + 0.5) / (having + 0.5))
         keys = np.fromiter((key for key, _ in rows), np.int64, having)
         scores = np.fromiter((score for _, score in rows), np.float64, having)
-        return keys, scores * (term.weight * ours / theirs)
+        return keys, scores * (term.weight * rarity(having, count=count) / theirs)
+
+
+def _holding(connection: Connection, match: Word | Prefix | Phrase) -> ChunkKeys:
+    """The chunks for which `match` holds, ascending."""
+    if match == Prefix(""):
+        return _keys(connection, _WITH_TERMS)
+    wanted = expression(match)
+    return _keys(connection, _MATCHING, wanted=wanted) if wanted else np.empty(0, np.int64)
+
+
+def _keys(connection: Connection, statement: TextClause, **values: str) -> ChunkKeys:
+    keys = connection.scalars(statement, values).all()
+    return np.fromiter(keys, np.int64, len(keys))
 
 
 def _rows(texts: Sequence[ChunkText]) -> list[dict[str, object]]:

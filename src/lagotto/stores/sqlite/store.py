@@ -12,25 +12,25 @@ from typing import Literal, TypeVar
 from sqlalchemy import Connection, Engine, func, insert, select
 
 from lagotto.concurrency import in_thread
-from lagotto.documents import Chunk, Document, digest
+from lagotto.documents import CONTEXT_RULES, Chunk, Document, digest
 from lagotto.errors import ConfigError, ModelMismatchError, StoreBusyError, StoreError
 from lagotto.filters import And, Filter
 from lagotto.stores.base import (
     Capabilities,
-    ChunkKeys,
     Entry,
     StoreInfo,
     Version,
 )
+from lagotto.stores.chunk_cache import SqlChunkCache
 from lagotto.stores.reading import (
     counter,
     main_languages,
-    matching_chunks,
     matching_documents,
     read_chunks,
     read_document,
     read_versions,
 )
+from lagotto.stores.sqlite.allowed import Allowed, allowed_by
 from lagotto.stores.sqlite.database import (
     BUSY_TIMEOUT,
     create_engine,
@@ -40,7 +40,7 @@ from lagotto.stores.sqlite.database import (
     translated,
     understood,
 )
-from lagotto.stores.sqlite.fts5_leg import Fts5Leg, create_fts5
+from lagotto.stores.sqlite.fts5_leg import Fts5Leg, create_fts5, renew_fts5
 from lagotto.stores.sqlite.index_folder import newest_stamp, size_of, wipe
 from lagotto.stores.sqlite.text_leg import TextLeg
 from lagotto.stores.sqlite.vector_leg import VectorLeg
@@ -56,6 +56,8 @@ TextIndex = Literal["tantivy", "fts5"]
 T = TypeVar("T")
 
 FILTERS_REMEMBERED = 64
+CACHE_PATIENCE = 0.05
+"""Seconds that a search waits for other writers before it does without keeping its chunks."""
 MOST_LOOKS = 1_000
 """How often a search starts anew because others have taken an index further in the meantime."""
 
@@ -83,12 +85,14 @@ class SqliteStore:
         self._wanted_text_index = text_index
         self._busy_timeout = busy_timeout
         self._engine: Engine | None = None
+        self._impatient: Engine | None = None
         self._text: TextLeg = Fts5Leg()
         self._vectors: VectorLeg | None = None
         self._vocabularies = Vocabularies()
-        self._filters: dict[tuple[str, int], ChunkKeys] = {}
+        self._filters: dict[tuple[str, int], Allowed] = {}
         self._known_languages: tuple[int, list[str | None]] | None = None
         self._writing = asyncio.Lock()
+        self.chunk_cache = SqlChunkCache(read=self._read, write=self._write_cache)
 
     @property
     def indexes(self) -> Path:
@@ -154,6 +158,7 @@ class SqliteStore:
     def _open(self) -> None:
         recognise(self.path)
         self._engine = create_engine(self._file, busy_timeout=self._busy_timeout)
+        self._impatient = create_engine(self._file, busy_timeout=CACHE_PATIENCE)
         try:
             kind = self._prepared()
             self._check_indexes()
@@ -164,7 +169,7 @@ class SqliteStore:
             from lagotto.stores.sqlite.tantivy_leg import TantivyLeg
 
             # Other rules for terms need another index.
-            folder = self._index_folder("text", analyzer_id())
+            folder = self._index_folder("text", f"{analyzer_id()}/context-{CONTEXT_RULES}")
             self._text = TantivyLeg(folder, timeout=self._busy_timeout)
 
     def _prepared(self) -> TextIndex:
@@ -173,10 +178,14 @@ class SqliteStore:
             if schema_version(connection) == SCHEMA_VERSION:
                 return self._text_index(connection)
         with self._transaction(writing=True) as connection:
-            if not schema_version(connection):
+            former = schema_version(connection)
+            if not former:
                 wipe(self.indexes)  # those of a base that had the same name
             prepare_schema(connection)
-            return self._text_index(connection)
+            kind = self._text_index(connection)
+            if former and kind == "fts5":
+                renew_fts5(connection)  # what is indexed changes with the schema
+            return kind
 
     def _check_indexes(self) -> None:
         """A base that was put back to an older state has indexes that know too much."""
@@ -198,6 +207,9 @@ class SqliteStore:
         if self._engine is not None:
             self._engine.dispose()
             self._engine = None
+        if self._impatient is not None:
+            self._impatient.dispose()
+            self._impatient = None
 
     def _look(self, where: Filter, stack: ExitStack) -> SqliteView:
         """A read transaction, and what the search needs to know, all of one state."""
@@ -219,13 +231,13 @@ class SqliteStore:
         vectors = leg.snapshot(connection, until=until) if leg else None
         if leg and vectors is None:
             return None
-        self._vocabularies.state = until
         return SqliteView(
             connection,
             path=self.path,
             vectors=vectors,
             text=self._text,
             vocabularies=self._vocabularies,
+            changes=until,
             allowed=self._allowed(connection, where, state),
             languages=self._languages(connection, state),
         )
@@ -253,7 +265,7 @@ class SqliteStore:
                 total += self._file.with_name(f"{self._file.name}{ending}").stat().st_size
         return total
 
-    def _allowed(self, connection: Connection, where: Filter, state: int) -> ChunkKeys | None:
+    def _allowed(self, connection: Connection, where: Filter, state: int) -> Allowed | None:
         """The chunks that a filter lets through, None for all; remembered until a write."""
         if where == And():
             return None
@@ -261,7 +273,7 @@ class SqliteStore:
         if name not in self._filters:
             while len(self._filters) >= FILTERS_REMEMBERED:
                 self._filters.pop(next(iter(self._filters)), None)
-            self._filters[name] = matching_chunks(connection, where)
+            self._filters[name] = allowed_by(connection, where)
         return self._filters[name]
 
     def _languages(self, connection: Connection, state: int) -> list[str | None]:
@@ -328,17 +340,28 @@ class SqliteStore:
         async with self._writing:
             return await in_thread(write)
 
+    async def _write_cache(self, change: Callable[[Connection], T]) -> T:
+        """A change that can as well be left out: other processes that write are not waited for."""
+
+        def write() -> T:
+            with self._transaction(writing=True, patient=False) as connection:
+                return change(connection)
+
+        async with self._writing:
+            return await in_thread(write)
+
     @contextmanager
-    def _transaction(self, *, writing: bool = False) -> Iterator[Connection]:
+    def _transaction(self, *, writing: bool = False, patient: bool = True) -> Iterator[Connection]:
         with translated(self.path):
-            engine = self._opened().execution_options(writing=writing)
+            engine = self._opened(patient=patient).execution_options(writing=writing)
             with engine.begin() as connection:
                 yield connection
 
-    def _opened(self) -> Engine:
-        if self._engine is None:
+    def _opened(self, *, patient: bool = True) -> Engine:
+        engine = self._engine if patient else self._impatient
+        if engine is None:
             raise StoreError(f"{self.path} is closed; open it first")
-        return self._engine
+        return engine
 
 
 def _setting(connection: Connection, name: str) -> str | None:

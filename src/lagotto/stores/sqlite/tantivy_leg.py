@@ -15,14 +15,16 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from lagotto.errors import IndexDamagedError
-from lagotto.stores.base import ChunkKeys, TextQuery
+from lagotto.stores.base import ChunkKeys
 from lagotto.stores.hits import Hits
 from lagotto.stores.reading import counter
+from lagotto.stores.sqlite.allowed import Allowed
 from lagotto.stores.sqlite.changes import ChunkText, added_texts, ranges, removed
 from lagotto.stores.sqlite.index_folder import turn, wipe
 from lagotto.stores.sqlite.tantivy_errors import translated
 from lagotto.stores.sqlite.tantivy_search import TextSnapshot
 from lagotto.stores.sqlite.tantivy_text import TantivyText
+from lagotto.stores.text_query import Match, TextQuery
 from lagotto.terms import analyze
 
 log = logging.getLogger(__name__)
@@ -55,7 +57,7 @@ class TantivyLeg:
         query: TextQuery,
         *,
         k: int,
-        allowed: ChunkKeys | None,
+        allowed: Allowed | None,
     ) -> Hits:
         return self._ask(connection, lambda index: index.search(query, k, allowed=allowed))
 
@@ -64,10 +66,12 @@ class TantivyLeg:
     ) -> NDArray[np.float32]:
         return self._ask(connection, lambda index: index.scores(query, keys))
 
-    def unknown(self, connection: Connection, terms: Sequence[str]) -> set[str]:
+    def matching(self, connection: Connection, match: Match, among: ChunkKeys) -> ChunkKeys:
+        return self._ask(connection, lambda index: index.matching(match, among=among))
+
+    def frequencies(self, connection: Connection, terms: Sequence[str]) -> list[int]:
         return self._ask(
-            connection,
-            lambda index: {term for term in terms if not index.document_frequency(term)},
+            connection, lambda index: [index.document_frequency(term) for term in terms]
         )
 
     def vocabulary(self, connection: Connection) -> Sequence[str]:
@@ -148,4 +152,5 @@ def _apply(
     index: TantivyText, texts: list[ChunkText], gone: list[int], since: int, stamp: int
 ) -> None:
     terms = ((chunk.key, analyze(chunk.text, chunk.language)) for chunk in texts)
-    index.apply(added=terms, removed=gone, since=since, stamp=stamp)
+    owners = {chunk.key: chunk.document for chunk in texts}
+    index.apply(added=terms, removed=gone, since=since, stamp=stamp, owners=owners)

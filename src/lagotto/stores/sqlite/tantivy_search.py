@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,29 +10,29 @@ from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
-from tantivy import Occur, Query, Schema, SchemaBuilder, Searcher
+from tantivy import Order, Query, Schema, Searcher
 
 from lagotto.documents import storable
-from lagotto.stores.base import ChunkKeys, Term, TextQuery
+from lagotto.stores.base import ChunkKeys
 from lagotto.stores.hits import Hits
+from lagotto.stores.sqlite.allowed import Allowed
 from lagotto.stores.sqlite.tantivy_errors import translated
-
-KEY = "key"
-TERMS = "terms"
+from lagotto.stores.sqlite.tantivy_query import (
+    DOCUMENT,
+    KEY,
+    TERMS,
+    any_of,
+    match_query,
+    only_where,
+    scoring_query,
+)
+from lagotto.stores.text_query import Match, TextQuery
 
 TIED = 20_000
 """Of more chunks than this with the same score at the cut, tantivy picks the ones it likes."""
 
 FEW_KEYS = 500
 """Up to here looking up one key after the other beats walking through the dictionary of keys."""
-
-
-def index_schema() -> Schema:
-    """A chunk's key, and its terms with their positions."""
-    builder = SchemaBuilder()
-    builder.add_integer_field(KEY, indexed=True, fast=True)
-    builder.add_text_field(TERMS, tokenizer_name="whitespace", index_option="position")
-    return builder.build()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,33 +50,48 @@ class TextSnapshot:
     total: int
     dead: int
 
-    def search(self, query: TextQuery, k: int, *, allowed: ChunkKeys | None = None) -> Hits:
+    def search(self, query: TextQuery, k: int, *, allowed: Allowed | None = None) -> Hits:
         """The k chunks with the greatest BM25 score, best first, equal ones by key.
 
-        A word counts with the best of its alternatives. `allowed` are sorted keys; if k of them
-        match, k come back.
+        A word counts with the best of its alternatives. If k of the allowed chunks match, k come
+        back. A query without words finds what its condition holds for, by key.
         """
-        if not _has_terms(query) or k < 1 or (allowed is not None and not allowed.size):
+        if k < 1 or (allowed and not allowed.keys.size):
             return _hits([], [])
-        wanted = text_query(self.schema, query)
+        if not any(query.words):
+            return self._first(query.where, k, allowed) if query.where else _hits([], [])
+        wanted = scoring_query(self.schema, query)
         with translated(self.folder):
             if allowed is None:
                 return self._top(wanted, k)
             found = self._top_among(wanted, k, allowed)
-            return self._top(self._only(allowed, wanted), k) if found is None else found
+            return self._top(self._inside(allowed, wanted), k) if found is None else found
 
     def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
         """The BM25 score of each of `keys`, the same as in `search`; 0 without a match."""
         scores = np.zeros(len(keys), dtype=np.float32)
-        if not _has_terms(query) or not keys.size:
+        if not any(query.words) or not keys.size:
             return scores
         different, places = np.unique(keys, return_inverse=True)
         with translated(self.folder):
-            wanted = self._only(different, text_query(self.schema, query))
+            wanted = self._only(different, scoring_query(self.schema, query))
             hits = self._best(wanted, len(different))
         of_different = np.zeros(len(different), dtype=np.float32)
         of_different[np.searchsorted(different, hits.keys)] = hits.scores
         return of_different[places]
+
+    def matching(self, match: Match, *, among: ChunkKeys | None = None) -> ChunkKeys:
+        """The keys for which a condition holds, ascending; only those `among` sorted ones."""
+        wanted = match_query(self.schema, match)
+        if among is not None and len(among) <= FEW_KEYS:
+            wanted = self._only(among, wanted)
+        count = max(1, self.searcher.num_docs)
+        with translated(self.folder):
+            found = self.searcher.search(
+                wanted, count, count=False, order_by_field=KEY, order=Order.Asc
+            )
+        keys = np.array([key for key, _ in found.hits], np.int64)
+        return keys if among is None else np.intersect1d(among, keys, assume_unique=True)
 
     def vocabulary(self) -> list[str]:
         """All terms that some chunk has, the most frequent ones first."""
@@ -93,6 +109,10 @@ class TextSnapshot:
             found = self.searcher.aggregate(wanted, {"n": {"value_count": {"field": KEY}}})
         return int(found["n"]["value"])
 
+    def _first(self, match: Match, k: int, allowed: Allowed | None) -> Hits:
+        keys = self.matching(match, among=allowed.keys if allowed else None)[:k]
+        return Hits(keys, np.zeros(len(keys), np.float32))
+
     def _top(self, wanted: Query, k: int) -> Hits:
         """The best k; deeper than k as long as the last ones tie with something unseen."""
         best = _hits([], [])
@@ -102,14 +122,15 @@ class TextSnapshot:
                 break
         return best
 
-    def _top_among(self, wanted: Query, k: int, allowed: ChunkKeys) -> Hits | None:
+    def _top_among(self, wanted: Query, k: int, allowed: Allowed) -> Hits | None:
         """The best k of `allowed`, or None if it is cheaper to look for those keys only.
 
         Where the filter has nothing to do with the query, the first look is deep enough.
         """
-        expected = 2 * k * self.searcher.num_docs // len(allowed) + 16
-        for depth in _depths(expected, _worth(len(allowed))):
-            best, sure = self._look(wanted, k, depth, allowed)
+        needed = k + 3 * math.isqrt(k) + 1  # more than k, since chance is uneven
+        expected = needed * self.searcher.num_docs // len(allowed.keys) + 16
+        for depth in _depths(expected, _worth(allowed)):
+            best, sure = self._look(wanted, k, depth, allowed.keys)
             if sure:
                 return best
         return None
@@ -130,41 +151,26 @@ class TextSnapshot:
         keys = self.searcher.fast_field_values(KEY, [address for _, address in found])
         return _hits(cast("list[int]", keys), [score for score, _ in found])
 
-    def _only(self, keys: ChunkKeys, wanted: Query) -> Query:
-        """`wanted` in the chunks of `keys`, with the same scores."""
+    def _inside(self, allowed: Allowed, wanted: Query) -> Query:
+        if allowed.documents is None:
+            return self._only(allowed.keys, wanted)
+        return self._only(allowed.documents, wanted, field=DOCUMENT)
+
+    def _only(self, keys: ChunkKeys, wanted: Query, *, field: str = KEY) -> Query:
+        """`wanted` in the chunks that have one of `keys` in a field, with the same scores."""
         if len(keys) > FEW_KEYS:
-            chosen = Query.term_set_query(self.schema, KEY, keys.tolist())
+            chosen = Query.term_set_query(self.schema, field, keys.tolist())
         else:
-            each = [Query.term_query(self.schema, KEY, key, "basic") for key in keys.tolist()]
-            chosen = _any_of(each)
-        silent = Query.const_score_query(chosen, 0.0)
-        return Query.boolean_query([(Occur.Must, silent), (Occur.Must, wanted)])
+            each = [Query.term_query(self.schema, field, key, "basic") for key in keys.tolist()]
+            chosen = any_of(each)
+        return only_where(chosen, wanted)
 
 
-def text_query(schema: Schema, query: TextQuery) -> Query:
-    """Any of the words; their scores add up, each one's being that of its best alternative."""
-    return _any_of([_word_query(schema, word) for word in query.words if word])
-
-
-def _word_query(schema: Schema, alternatives: Sequence[Term]) -> Query:
-    queries = [
-        Query.boost_query(Query.term_query(schema, TERMS, storable(term.text), "freq"), term.weight)
-        for term in alternatives
-    ]
-    return queries[0] if len(queries) == 1 else Query.disjunction_max_query(queries)
-
-
-def _any_of(queries: Sequence[Query]) -> Query:
-    return Query.boolean_query([(Occur.Should, query) for query in queries])
-
-
-def _has_terms(query: TextQuery) -> bool:
-    return any(query.words)
-
-
-def _worth(keys: int) -> int:
+def _worth(allowed: Allowed) -> int:
     """How many hits can be seen in the time that it takes to look for that many keys."""
-    return min(8 * keys, keys + 8_000)
+    if allowed.documents is not None:
+        return 2 * len(allowed.documents) + 500
+    return min(8 * len(allowed.keys), len(allowed.keys) + 8_000)
 
 
 def _depths(first: int, last: int) -> Iterator[int]:

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from tantivy import Document, Index, IndexWriter, Query
 
 from lagotto.errors import IndexDamagedError, StoreBusyError
-from lagotto.stores.base import ChunkKeys, TextQuery
+from lagotto.stores.base import ChunkKeys
 from lagotto.stores.hits import Hits
+from lagotto.stores.sqlite.allowed import Allowed
 from lagotto.stores.sqlite.tantivy_disk import (
     ALL_FILES,
     ANNOUNCEMENT,
@@ -31,7 +32,9 @@ from lagotto.stores.sqlite.tantivy_disk import (
     read_state,
 )
 from lagotto.stores.sqlite.tantivy_errors import translated
-from lagotto.stores.sqlite.tantivy_search import KEY, TERMS, TextSnapshot, index_schema
+from lagotto.stores.sqlite.tantivy_query import DOCUMENT, KEY, TERMS, index_schema
+from lagotto.stores.sqlite.tantivy_search import TextSnapshot
+from lagotto.stores.text_query import TextQuery
 
 WRITER_HEAP = 100_000_000
 """Memory for new documents before they become a segment; only what is used is taken."""
@@ -91,7 +94,7 @@ class TantivyText:
         """
         return self._snapshot.dead / max(1, self._snapshot.total)
 
-    def search(self, query: TextQuery, k: int, *, allowed: ChunkKeys | None = None) -> Hits:
+    def search(self, query: TextQuery, k: int, *, allowed: Allowed | None = None) -> Hits:
         """As `TextSnapshot.search`."""
         return self._snapshot.search(query, k, allowed=allowed)
 
@@ -114,20 +117,22 @@ class TantivyText:
         removed: Iterable[int],
         since: int,
         stamp: int,
+        owners: Mapping[int, int] | None = None,
     ) -> None:
         """Apply the changes after `since` up to `stamp` in one commit: keys come, keys go.
 
         A key that is there already is replaced. Another process may have been here: if the index
         has got to `stamp`, or was made again and hasn't got to `since`, nothing is done, and
         `stamp` tells where it is. As it may also have come part of the way, `removed` has to name
-        all keys that went, even those that came after `since`.
+        all keys that went, even those that came after `since`. `owners` are the documents that
+        the added chunks belong to.
         """
-        documents = dict(added)
-        replaced = {*documents, *removed}
+        chunks = dict(added)
+        replaced = {*chunks, *removed}
         with self._writing() as writer:
             current, meta = read_state(self._folder)
             if since <= current < stamp:
-                _change(writer, documents, replaced)
+                _change(writer, chunks, replaced, owners or {})
                 before = current if replaced else stamp
                 Announcement(base=meta.opstamp, before=before, after=stamp).write(self._folder)
                 if replaced:
@@ -207,12 +212,17 @@ class TantivyText:
 
 
 def _change(
-    writer: IndexWriter, documents: Mapping[int, Sequence[str]], replaced: Iterable[int]
+    writer: IndexWriter,
+    chunks: Mapping[int, Sequence[str]],
+    replaced: Iterable[int],
+    owners: Mapping[int, int],
 ) -> None:
     if keys := sorted(replaced):
         writer.delete_documents_by_query(Query.term_set_query(index_schema(), KEY, keys))
-    for key, terms in documents.items():
+    for key, terms in chunks.items():
         document = Document()
         document.add_integer(KEY, key)
+        if key in owners:
+            document.add_integer(DOCUMENT, owners[key])
         document.add_text(TERMS, " ".join(terms))
         writer.add_document(document)

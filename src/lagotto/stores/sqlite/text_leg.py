@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from lagotto.stores.base import ChunkKeys, TextQuery
+from lagotto.stores.base import ChunkKeys
 from lagotto.stores.hits import Hits
+from lagotto.stores.sqlite.allowed import Allowed
+from lagotto.stores.text_query import Match, TextQuery
 
 
 class TextLeg(Protocol):
@@ -29,19 +31,23 @@ class TextLeg(Protocol):
         query: TextQuery,
         *,
         k: int,
-        allowed: ChunkKeys | None,
+        allowed: Allowed | None,
     ) -> Hits:
-        """The best `k` chunks that hold a term, of those allowed."""
+        """The best `k` chunks that the query asks for, of those allowed."""
         ...
 
     def scores(
         self, connection: Connection, query: TextQuery, keys: ChunkKeys
     ) -> NDArray[np.float32]:
-        """The score of each of `keys`, 0 without any term."""
+        """The score of each of `keys`, 0 where the query asks for other chunks."""
         ...
 
-    def unknown(self, connection: Connection, terms: Sequence[str]) -> set[str]:
-        """Those of `terms` that no chunk holds."""
+    def matching(self, connection: Connection, match: Match, among: ChunkKeys) -> ChunkKeys:
+        """Those of the ascending keys `among` for which `match` holds."""
+        ...
+
+    def frequencies(self, connection: Connection, terms: Sequence[str]) -> list[int]:
+        """How many chunks hold each of `terms`."""
         ...
 
     def vocabulary(self, connection: Connection) -> Sequence[str]:

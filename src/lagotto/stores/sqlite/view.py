@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from copy import copy
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,12 +13,21 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from lagotto.concurrency import in_thread
-from lagotto.documents import Chunk, Vector
-from lagotto.stores.base import ChunkKeys, Passage, Term, TextQuery
+from lagotto.documents import Chunk, Document, Vector, Vectors
+from lagotto.stores.base import ChunkKeys, Passage, StoredChunks
+from lagotto.stores.bm25 import rarity
 from lagotto.stores.hits import Hits
-from lagotto.stores.reading import read_parents, read_passages
+from lagotto.stores.reading import (
+    read_parents,
+    read_passages,
+    read_sources,
+    read_stored,
+    read_vectors,
+)
+from lagotto.stores.sqlite.allowed import Allowed
 from lagotto.stores.sqlite.database import understood
 from lagotto.stores.sqlite.text_leg import TextLeg
+from lagotto.stores.text_query import Match, Term, TextQuery, as_terms
 from lagotto.stores.vectors import Snapshot
 from lagotto.terms.vocabulary import Vocabulary
 
@@ -46,7 +56,8 @@ class SqliteView:
         vectors: Snapshot | None,
         text: TextLeg,
         vocabularies: Vocabularies,
-        allowed: ChunkKeys | None,
+        changes: int,
+        allowed: Allowed | None,
         languages: Sequence[str | None],
     ) -> None:
         self._connection = connection
@@ -55,7 +66,9 @@ class SqliteView:
         self._vectors = vectors
         self._text = text
         self._vocabularies = vocabularies
+        self._changes = changes
         self._allowed = allowed
+        self._keys = allowed.keys if allowed else None
         self._small = vectors is not None and len(vectors) <= QUICK_CHUNKS
         self.languages = languages
 
@@ -63,15 +76,13 @@ class SqliteView:
         if self._vectors is None:
             return NO_HITS
         if self._small:
-            return self._vectors.search(query, k, allowed=self._allowed)
-        return await in_thread(self._vectors.search, query, k, allowed=self._allowed)
+            return self._vectors.search(query, k, allowed=self._keys)
+        return await in_thread(self._vectors.search, query, k, allowed=self._keys)
 
     async def text(self, query: TextQuery, *, k: int) -> Hits:
-        if not query.words:
-            return NO_HITS
         return await self._ask(
             lambda connection: self._text.search(connection, query, k=k, allowed=self._allowed),
-            quick=self._small and self._text.quick and self._allowed is None,
+            quick=self._small and self._text.quick,
         )
 
     async def semantic_scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
@@ -82,19 +93,38 @@ class SqliteView:
         return scores
 
     async def text_scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
-        if not query.words:
-            return np.zeros(len(keys), np.float32)
         return await self._ask(
             lambda connection: self._text.scores(connection, query, keys),
             quick=self._small and self._text.quick,
         )
 
+    async def rarities(self, terms: Sequence[str]) -> NDArray[np.float64]:
+        having = await self._frequencies(terms)
+        count = len(self._vectors) if self._vectors else 0
+        return np.array([rarity(number, count=count) for number in having], np.float64)
+
+    async def without(self, match: Match) -> SqliteView:
+        if self._vectors is None:
+            return self
+        seen = self._vectors.keys if self._keys is None else self._keys
+        hidden = await self._ask(lambda connection: self._text.matching(connection, match, seen))
+        rest = copy(self)
+        rest._keys = np.setdiff1d(seen, hidden, assume_unique=True)
+        rest._allowed = Allowed(rest._keys)
+        return rest
+
     async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
-        with self._one_at_a_time:
-            unknown = self._text.unknown(self._connection, words)
+        having = await self._frequencies(words)
+        unknown = {word for word, number in zip(words, having, strict=True) if not number}
         if not unknown:
             return [()] * len(words)
         return await self._ask(lambda connection: self._corrections(connection, words, unknown))
+
+    async def similar(self, words: Sequence[str], *, threshold: float) -> list[tuple[Term, ...]]:
+        return await self._ask(lambda connection: self._similar(connection, words, threshold))
+
+    async def vectors(self, keys: ChunkKeys) -> Vectors:
+        return await self._ask(lambda connection: read_vectors(connection, keys.tolist()))
 
     async def passages(self, keys: ChunkKeys) -> list[Passage]:
         found = await self._ask(
@@ -106,6 +136,23 @@ class SqliteView:
     async def parents(self, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
         return await self._ask(lambda connection: read_parents(connection, chunks))
 
+    async def sources(self, names: Sequence[tuple[str, str]]) -> list[Document]:
+        return await self._ask(lambda connection: read_sources(connection, names))
+
+    async def stored(self, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], StoredChunks]:
+        found = await self._ask(lambda connection: read_stored(connection, names))
+        if self._keys is None:
+            return found
+        return {
+            name: chunks._replace(keys=np.intersect1d(chunks.keys, self._keys))
+            for name, chunks in found.items()
+        }
+
+    async def _frequencies(self, terms: Sequence[str]) -> list[int]:
+        return await self._ask(
+            lambda connection: self._text.frequencies(connection, terms), quick=True
+        )
+
     async def _ask(self, question: Callable[[Connection], T], *, quick: bool = False) -> T:
         def answer() -> T:
             with self._one_at_a_time, understood(self._path):
@@ -116,13 +163,14 @@ class SqliteView:
     def _corrections(
         self, connection: Connection, words: Sequence[str], unknown: set[str]
     ) -> list[tuple[Term, ...]]:
-        vocabulary = self._vocabularies.current(connection, self._text)
-        return [
-            tuple(Term(term, weight) for term, weight in vocabulary.corrections(word))
-            if word in unknown
-            else ()
-            for word in words
-        ]
+        vocabulary = self._vocabularies.current(connection, self._text, self._changes)
+        return [as_terms(vocabulary.corrections(word)) if word in unknown else () for word in words]
+
+    def _similar(
+        self, connection: Connection, words: Sequence[str], threshold: float
+    ) -> list[tuple[Term, ...]]:
+        vocabulary = self._vocabularies.current(connection, self._text, self._changes)
+        return [as_terms(vocabulary.similar(word, threshold=threshold)) for word in words]
 
 
 class Vocabularies:
@@ -132,14 +180,11 @@ class Vocabularies:
         self._made_of = -1
         self._vocabulary: Vocabulary | None = None
         self._making = threading.Lock()
-        self.state = 0
-        """The number of the last change; set by the store."""
 
-    def current(self, connection: Connection, text: TextLeg) -> Vocabulary:
-        """The vocabulary as of the last change."""
+    def current(self, connection: Connection, text: TextLeg, changes: int) -> Vocabulary:
+        """The vocabulary as of a change, as the connection sees it."""
         with self._making:
-            if self._vocabulary is None or self._made_of != self.state:
-                state = self.state
+            if self._vocabulary is None or self._made_of != changes:
                 self._vocabulary = Vocabulary(text.vocabulary(connection))
-                self._made_of = state
+                self._made_of = changes
             return self._vocabulary

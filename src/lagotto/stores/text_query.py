@@ -1,0 +1,109 @@
+"""What the full-text leg is asked: words that score, and what a chunk must hold to be found.
+
+Pure: `holds` is the meaning of a condition, against which every store is tested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """An index term to look for; its BM25 score is multiplied by `weight`."""
+
+    text: str
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A chunk that holds one of the terms: a word's stems in the languages of the base."""
+
+    terms: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """A chunk that holds a term which begins so."""
+
+    start: str
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """A chunk that holds the terms of one of the variants one right after the other.
+
+    A variant is the phrase as one language stems it.
+    """
+
+    variants: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """A chunk for which all parts hold; without parts, any chunk."""
+
+    parts: tuple[Match, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """A chunk for which one of the parts holds; without parts, no chunk."""
+
+    parts: tuple[Match, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Without:
+    """A chunk for which the part does not hold."""
+
+    part: Match
+
+
+Match = Word | Prefix | Phrase | Every | Either | Without
+
+
+@dataclass(frozen=True, slots=True)
+class TextQuery:
+    """Any of the words; more and rarer ones score higher. Only chunks that `where` holds for.
+
+    A word is given by its alternatives (its stems in several languages, or the words that it may
+    be a misspelling of), of which the best one counts. The score is BM25 over `words` alone;
+    `where` says which chunks are found at all, and a chunk that it does not hold for scores 0.
+    """
+
+    words: tuple[tuple[Term, ...], ...]
+    where: Match | None = None
+
+
+def as_terms(weighted: Iterable[tuple[str, float]]) -> tuple[Term, ...]:
+    """Terms from their texts and weights."""
+    return tuple(Term(text, weight) for text, weight in weighted)
+
+
+def holds(match: Match, terms: Sequence[str]) -> bool:
+    """Whether a chunk with these index terms, in their order, is one that `match` asks for."""
+    if isinstance(match, Word):
+        return not set(match.terms).isdisjoint(terms)
+    if isinstance(match, Prefix):
+        return any(term.startswith(match.start) for term in terms)
+    if isinstance(match, Phrase):
+        return any(_holds_phrase(variant, terms) for variant in match.variants)
+    if isinstance(match, Every):
+        return all(holds(part, terms) for part in match.parts)
+    if isinstance(match, Either):
+        return any(holds(part, terms) for part in match.parts)
+    return not holds(match.part, terms)
+
+
+def _holds_phrase(phrase: Sequence[str], terms: Sequence[str]) -> bool:
+    if not phrase:
+        return False
+    wanted = tuple(phrase)
+    return any(window == wanted for window in _windows(terms, len(wanted)))
+
+
+def _windows(terms: Sequence[str], width: int) -> Iterator[tuple[str, ...]]:
+    return (tuple(terms[start : start + width]) for start in range(len(terms) - width + 1))

@@ -1,0 +1,159 @@
+"""The contract of chunk caches, as tests: inherit, say how to make your store, and run pytest."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from lagotto.chunk_vectors import ChunkVectors
+from lagotto.chunkers import CHUNKERS
+from lagotto.documents import Document
+from lagotto.filters import Eq
+from lagotto.stores.base import CachedChunks, CacheKey, ChunkCache, Entry, Store
+from lagotto.testing.hash_embedder import HashEmbedder
+from lagotto.testing.strategies import documents
+
+VECTORS = ChunkVectors(HashEmbedder(dimension=16))
+CHUNKERS_TRIED = ("recursive:16/4", "parent-child:48/16/4", "document")
+
+DOCUMENT = Document(
+    id="lake",
+    title="Lake",
+    language="en",
+    text="# Lake\n\nThe lake is deep. " + "Seals and fish live in it. " * 12,
+)
+
+
+async def derived(document: Document, *, chunker: str) -> tuple[CacheKey, CachedChunks]:
+    """What would be kept of a document."""
+    cutter = CHUNKERS.create(chunker, tokenizer=VECTORS.embedder.tokenizer)
+    chunks = cutter.chunk(document)
+    (vectors,) = await VECTORS.embed([(document, chunks)])
+    name = (document.collection, document.id, document.content_hash)
+    return CacheKey(*name, cutter.id, VECTORS.model_id), CachedChunks(chunks, vectors)
+
+
+async def stored(document: Document) -> Entry:
+    """A document as it is written to a store: as one chunk."""
+    _, whole = await derived(document, chunker="document")
+    return Entry(document, whole.chunks, whole.vectors, VECTORS.model_id)
+
+
+def same(one: CachedChunks, two: CachedChunks) -> bool:
+    """Whether two sets are equal in every field and number."""
+    return list(one.chunks) == list(two.chunks) and np.array_equal(one.vectors, two.vectors)
+
+
+class ChunkCacheContract:
+    """What `lagotto.stores.base.ChunkCache` promises. A subclass makes empty, open stores."""
+
+    @asynccontextmanager
+    async def make(self) -> AsyncIterator[Store]:
+        """An empty store with a chunk cache, open."""
+        raise NotImplementedError
+        yield
+
+    @pytest.fixture
+    async def store(self) -> AsyncIterator[Store]:
+        """A store with DOCUMENT in it."""
+        async with self.make() as store:
+            await store.write([await stored(DOCUMENT)])
+            yield store
+
+    async def test_what_is_saved_comes_back(self, store: Store) -> None:
+        sets = dict([await derived(DOCUMENT, chunker=name) for name in CHUNKERS_TRIED])
+        await cache_of(store).save(sets, ttl=None)
+        loaded = await cache_of(store).load(list(sets))
+        assert loaded.keys() == sets.keys()
+        assert all(same(loaded[key], kept) for key, kept in sets.items())
+
+    @settings(
+        max_examples=25,
+        deadline=None,
+        suppress_health_check=[HealthCheck.differing_executors, HealthCheck.too_slow],
+    )
+    @given(documents())
+    def test_chunks_of_any_document_come_back(self, document: Document) -> None:
+        asyncio.run(self._check_round_trip(document.model_copy(update={"id": "any"})))
+
+    async def _check_round_trip(self, document: Document) -> None:
+        async with self.make() as store:
+            await store.write([await stored(document)])
+            for name in CHUNKERS_TRIED:
+                key, kept = await derived(document, chunker=name)
+                await cache_of(store).save({key: kept}, ttl=None)
+                assert same((await cache_of(store).load([key]))[key], kept)
+
+    async def test_another_chunker_model_or_content_is_another_entry(self, store: Store) -> None:
+        key, kept = await derived(DOCUMENT, chunker="recursive:16/4")
+        await cache_of(store).save({key: kept}, ttl=None)
+        others = [
+            key._replace(chunker_id="recursive:24/4"),
+            key._replace(model_id="another"),
+            key._replace(content_hash="another"),
+            key._replace(document_id="another"),
+            key._replace(collection="another"),
+        ]
+        assert list(await cache_of(store).load([*others, key])) == [key]
+
+    async def test_a_second_save_replaces_the_first(self, store: Store) -> None:
+        key, kept = await derived(DOCUMENT, chunker="recursive:16/4")
+        other = CachedChunks(kept.chunks, -kept.vectors)
+        await cache_of(store).save({key: kept}, ttl=None)
+        await cache_of(store).save({key: other}, ttl=None)
+        assert same((await cache_of(store).load([key]))[key], other)
+        assert await cache_of(store).clear() == 1
+
+    async def test_entries_expire(self, store: Store) -> None:
+        key, kept = await derived(DOCUMENT, chunker="recursive:16/4")
+        await cache_of(store).save({key: kept}, ttl=3600)
+        assert key in await cache_of(store).load([key])
+        await cache_of(store).save({key: kept}, ttl=0.001)
+        await asyncio.sleep(0.02)
+        assert await cache_of(store).load([key]) == {}
+
+    async def test_entries_go_with_their_content(self, store: Store) -> None:
+        key, kept = await derived(DOCUMENT, chunker="recursive:16/4")
+        await cache_of(store).save({key: kept}, ttl=None)
+        changed = Document(id=DOCUMENT.id, text="Only a pond.")
+        await store.write([await stored(changed)])
+        assert await cache_of(store).load([key]) == {}
+        await store.write([await stored(DOCUMENT)])
+        assert await cache_of(store).load([key]) == {}
+
+    async def test_entries_go_with_their_document(self, store: Store) -> None:
+        key, kept = await derived(DOCUMENT, chunker="recursive:16/4")
+        await cache_of(store).save({key: kept}, ttl=None)
+        await store.delete(Eq("document_id", DOCUMENT.id))
+        assert await cache_of(store).load([key]) == {}
+        assert await cache_of(store).clear() == 0
+
+    async def test_what_belongs_to_no_document_is_not_kept(self, store: Store) -> None:
+        changed = DOCUMENT.model_copy(update={"content_hash": "former"})
+        nobody = DOCUMENT.model_copy(update={"id": "nobody"})
+        sets = dict([await derived(item, chunker="document") for item in (changed, nobody)])
+        await cache_of(store).save(sets, ttl=None)
+        assert await cache_of(store).load(list(sets)) == {}
+        assert await cache_of(store).clear() == 0
+
+    async def test_clearing_forgets_everything_and_no_document(self, store: Store) -> None:
+        sets = dict([await derived(DOCUMENT, chunker=name) for name in CHUNKERS_TRIED])
+        await cache_of(store).save(sets, ttl=None)
+        assert await cache_of(store).clear() == len(sets)
+        assert await cache_of(store).load(list(sets)) == {}
+        assert await store.get(DOCUMENT.collection, DOCUMENT.id) == DOCUMENT
+
+    async def test_nothing_at_all(self, store: Store) -> None:
+        await cache_of(store).save({}, ttl=None)
+        assert await cache_of(store).load([]) == {}
+
+
+def cache_of(store: Store) -> ChunkCache:
+    """The cache of a store that has one."""
+    assert store.chunk_cache is not None
+    return store.chunk_cache
