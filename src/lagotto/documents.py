@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
@@ -252,9 +252,17 @@ def chunk_id(document: Document, chunker_id: str, level: ChunkLevel, span: Span)
     return digest(document.collection, document.id, document.content_hash, chunker_id, level, *span)
 
 
-def in_context(title: str | None, text: str) -> str:
-    """A chunk's text as it is embedded and indexed: under the title of its document."""
-    return f"{title}\n\n{text}" if title else text
+CONTEXT_RULES = 2
+"""Raised whenever `in_context` gives another text: what was indexed before is indexed again."""
+
+
+def in_context(title: str | None, text: str, *, headings: Sequence[str] = ()) -> str:
+    """A chunk's text as it is embedded and indexed: under its document's title and its headings.
+
+    A heading that is the title says it once.
+    """
+    path = " > ".join(dict.fromkeys((*((title,) if title else ()), *headings)))
+    return f"{path}\n\n{text}" if path else text
 
 
 Vector = NDArray[np.float32]

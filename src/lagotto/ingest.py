@@ -15,9 +15,9 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from dataclasses import dataclass, field
 from typing import Literal
 
+from lagotto.chunk_vectors import ChunkVectors
 from lagotto.chunkers import Chunker
-from lagotto.documents import Chunk, Document, Record, in_context
-from lagotto.embedders import Embedder
+from lagotto.documents import Chunk, Document, Record
 from lagotto.readers import ReadFailure
 from lagotto.stores.base import Entry, Store, Version, fingerprint
 
@@ -87,12 +87,12 @@ class Ingest:
         *,
         store: Store,
         chunker: Chunker,
-        embedder: Embedder,
+        vectors: ChunkVectors,
         on_progress: OnProgress | None = None,
     ) -> None:
         self._store = store
         self._chunker = chunker
-        self._embedder = embedder
+        self._vectors = vectors
         self._on_progress = on_progress
         self._started = time.monotonic()
         self._done = Progress()
@@ -173,9 +173,10 @@ class Ingest:
         self, document: Document, stored: Version | None
     ) -> Literal["nothing", "metadata", "content"]:
         """What a document needs: nothing, its row written again, or everything."""
-        made_by = (self._chunker.id, self._embedder.info.model_id)
-        wanted = (document.content_hash, document.language, made_by)
-        if stored is None or (stored.content_hash, stored.language, stored.made_by) != wanted:
+        made_by = (self._chunker.id, self._vectors.model_id)
+        if stored is None or stored.made_by not in (None, made_by):
+            return "content"
+        if (stored.content_hash, stored.language) != (document.content_hash, document.language):
             return "content"
         return "nothing" if stored.fingerprint == fingerprint(document) else "metadata"
 
@@ -197,19 +198,11 @@ class Ingest:
     ) -> None:
         """Vectors for all chunks of a batch at once, so that texts of like length meet."""
         while (batch := await batches.get()) is not None:
-            texts = [
-                in_context(document.title, chunk.text)
-                for document, chunks in batch.new
-                for chunk in chunks
-                if chunk.level != "parent"
+            made = await self._vectors.embed(batch.new)
+            batch.entries += [
+                Entry(document, chunks, vectors, self._vectors.model_id)
+                for (document, chunks), vectors in zip(batch.new, made, strict=True)
             ]
-            vectors = await self._embedder.embed(texts, role="document")
-            start = 0
-            for document, chunks in batch.new:
-                end = start + sum(chunk.level != "parent" for chunk in chunks)
-                model_id = self._embedder.info.model_id
-                batch.entries.append(Entry(document, chunks, vectors[start:end], model_id))
-                start = end
             await out.put(batch)
         await out.put(None)
 

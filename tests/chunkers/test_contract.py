@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lagotto.chunkers import CHUNKERS
+from lagotto.documents import Document
 from lagotto.embedders.minilm import minilm
 from lagotto.testing.chunkers import ChunkerContract
 from lagotto.tokens import ApproximateTokenizer
@@ -56,3 +57,14 @@ class TestParentChild(ChunkerContract):
     tokenizer = WORDPIECE
     chunker = CHUNKERS.create("parent-child:48/16/4", tokenizer=WORDPIECE)
     size, overlap = 48, 4
+
+
+class TestDocument(ChunkerContract):
+    tokenizer = WORDPIECE
+    chunker = CHUNKERS.create("document", tokenizer=WORDPIECE)
+    size, overlap = 10**9, 0
+
+    def test_there_is_one_chunk(self) -> None:
+        document = Document(text="# Title\n\nSome text. " * 500)
+        (chunk,) = self.chunker.chunk(document)
+        assert chunk.text == document.text

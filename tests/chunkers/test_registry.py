@@ -35,6 +35,7 @@ def test_ids_are_completed(given: str, full: str) -> None:
         ("recursive:100/51", "between 0 and half the chunk size"),
         ("recursive:100/-1", "between 0 and half the chunk size"),
         ("parent-child:100/200", "parents must be larger"),
+        ("document:256", "has no size"),
     ],
 )
 def test_impossible_sizes_are_refused(given: str, complaint: str) -> None:
@@ -42,8 +43,39 @@ def test_impossible_sizes_are_refused(given: str, complaint: str) -> None:
         CHUNKERS.create(given, tokenizer=Words())
 
 
+@pytest.mark.parametrize(
+    ("given", "size", "overlap", "full"),
+    [
+        ("recursive", 128, None, "recursive:128/32"),
+        ("recursive:256/0", 128, None, "recursive:128/0"),
+        ("recursive:256/32", 64, None, "recursive:64/16"),
+        ("recursive:256/32", None, 8, "recursive:256/8"),
+        ("sentence:64/8", 512, 100, "sentence:512/100"),
+        ("parent-child", 64, None, "parent-child:1024/64/16"),
+    ],
+)
+def test_sizes_can_be_set(given: str, size: int | None, overlap: int | None, full: str) -> None:
+    assert CHUNKERS.create(given, tokenizer=Words(), size=size, overlap=overlap).id == full
+
+
+@pytest.mark.parametrize(
+    ("given", "size", "overlap", "complaint"),
+    [
+        ("recursive", 64, 40, "between 0 and half"),
+        ("recursive", 4, None, "at least 8 tokens"),
+        ("parent-child", 2048, None, "parents must be larger"),
+        ("document", 64, None, "the chunker document has no size and overlap"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused(
+    given: str, size: int, overlap: int | None, complaint: str
+) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        CHUNKERS.create(given, tokenizer=Words(), size=size, overlap=overlap)
+
+
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(UnknownNameError, match=r"recursiv.*there are: code, heading"):
+    with pytest.raises(UnknownNameError, match=r"recursiv.*there are: code, document, heading"):
         CHUNKERS.create("recursiv:256", tokenizer=Words())
 
 

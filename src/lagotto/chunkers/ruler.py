@@ -40,6 +40,11 @@ class TokenRuler:
         start = int(self._starts[index]) if index > 0 and tokens else 0 if tokens else end
         return max(start, end - tokens * CHARACTERS_PER_TOKEN)
 
+    def between(self, start: int, end: int) -> int:
+        """How many tokens start in `start` to `end`."""
+        first, last = np.searchsorted(self._starts, (start, end))
+        return int(last - first)
+
 
 def _token_starts(text: str, tokenizer: Tokenizer) -> NDArray[np.int64]:
     found: list[NDArray[np.int64]] = [np.empty(0, np.int64)]

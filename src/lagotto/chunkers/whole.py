@@ -1,0 +1,28 @@
+"""`document`: the whole text as one chunk, for bases whose chunks are made at query time."""
+
+from __future__ import annotations
+
+from lagotto.chunkers.spans import ChunkMaker, Cut
+from lagotto.documents import Chunk, Document
+from lagotto.errors import ConfigError
+from lagotto.tokens import Tokenizer
+
+
+class DocumentChunker:
+    """One chunk, however long; a text of nothing but white space has none."""
+
+    id = "document"
+
+    def __init__(self, parameters: str, tokenizer: Tokenizer) -> None:
+        if parameters:
+            raise ConfigError(
+                f"document:{parameters}: a whole document has no size; say `document`"
+            )
+        self._tokenizer = tokenizer
+
+    def chunk(self, document: Document) -> list[Chunk]:
+        text = document.text
+        if not text.strip():
+            return []
+        (tokens,) = self._tokenizer.count([text])
+        return ChunkMaker(document, self.id).make([Cut(0, len(text), tokens)])
