@@ -1,0 +1,40 @@
+"""A weighted sum of features, learned from questions with known answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagotto.documents import Record, digest
+
+Features = NDArray[np.float64]
+"""One row per candidate, one column per feature."""
+
+
+class LinearWeights(Record):
+    """What each feature counts for; with `bias` their sum is the log-odds of being relevant."""
+
+    weights: dict[str, float]
+    bias: float
+
+    @property
+    def id(self) -> str:
+        """A short hash of the numbers."""
+        return digest(self.model_dump())[:12]
+
+    def scores(self, features: Features, names: Sequence[str]) -> list[float]:
+        """The log-odds of each row; `names` are the columns."""
+        row = np.array([self.weights[name] for name in names])
+        scores: list[float] = (features @ row + self.bias).tolist()
+        return scores
+
+
+@cache
+def learned_weights(name: str) -> LinearWeights:
+    """The weights that come with Lagotto, made by `benchmarks/train_reranker.py`."""
+    file = resources.files("lagotto.rerankers") / f"{name}.json"
+    return LinearWeights.model_validate_json(file.read_text(encoding="utf-8"))

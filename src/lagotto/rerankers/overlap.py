@@ -1,0 +1,65 @@
+"""The share of the query's words that a passage has: simple, quick, and a yardstick."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lagotto.concurrency import in_thread
+from lagotto.errors import ConfigError
+from lagotto.rerankers.base import UNIT, Candidate, Judgement, Scale, Verdict
+from lagotto.rerankers.matching import equal_weights, match, rarity_weights
+
+
+class OverlapReranker:
+    """Scores a passage, title included, by the share of the query's words that it has.
+
+    Words are compared by their stems, in the language of the passage; stop words don't count.
+    With `idf` a word counts for more the fewer of the candidates have it, so that a verdict also
+    depends on the other candidates.
+    """
+
+    def __init__(self, *, idf: bool = False) -> None:
+        self.idf = idf
+        self.reads_only_text = not idf
+
+    @property
+    def id(self) -> str:
+        """The rule."""
+        return "overlap-idf" if self.idf else "overlap"
+
+    @property
+    def scale(self) -> Scale:
+        """A share."""
+        return UNIT
+
+    async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
+        """The share of words of each candidate."""
+        shares = await in_thread(self._shares, query, candidates) if candidates else []
+        return Judgement([Verdict(share) for share in shares])
+
+    async def close(self) -> None:
+        """Nothing to free."""
+
+    def _shares(self, query: str, candidates: Sequence[Candidate]) -> list[float]:
+        matches = match(query, candidates)
+        weights = rarity_weights(matches) if self.idf else equal_weights(matches)
+        return [
+            float(weight[sorted(one.found())].sum() / weight.sum()) if len(weight) else 0.0
+            for one, weight in zip(matches, weights, strict=True)
+        ]
+
+
+def overlap(parameters: str) -> OverlapReranker:
+    """`overlap`: every word counts alike."""
+    return _without(parameters, OverlapReranker())
+
+
+def overlap_idf(parameters: str) -> OverlapReranker:
+    """`overlap-idf`: rare words count for more."""
+    return _without(parameters, OverlapReranker(idf=True))
+
+
+def _without(parameters: str, reranker: OverlapReranker) -> OverlapReranker:
+    if parameters:
+        raise ConfigError(f"{reranker.id} takes no parameters, but got {parameters!r}")
+    return reranker

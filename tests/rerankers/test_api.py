@@ -1,0 +1,252 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from lagotto.errors import ConfigError, RerankError
+from lagotto.rerankers.api import ApiReranker, from_name
+from lagotto.rerankers.base import LOGIT, UNIT, Candidate
+from lagotto.service import Patience
+from lagotto.testing.rerank_server import rerank_route, share_of_words, tei_rerank_route
+from lagotto.testing.rerankers import RerankerContract
+from lagotto.testing.server import Reply, ScriptedServer
+
+PATH = "/rerank"
+ROUTE = rerank_route()
+QUERY = "capital of France"
+CANDIDATES = [
+    Candidate(id="c0", text="Berlin is the capital of Germany", score=0.9),
+    Candidate(id="c1", text="Paris is the capital of France", score=0.8),
+    Candidate(id="c2", text="Bread is made of flour", score=0.7),
+]
+SCORES = [2 / 3, 1.0, 1 / 3]
+QUICK = Patience(tries=3, timeout=5.0, pause=0.001, longest_pause=0.5)
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    with ScriptedServer({PATH: ROUTE}) as server:
+        yield server
+
+
+@pytest.fixture
+async def reranker(server: ScriptedServer) -> AsyncIterator[ApiReranker]:
+    reranker = ApiReranker(server.url, model="m", api_key="sk-secret", patience=QUICK)
+    yield reranker
+    await reranker.close()
+
+
+class TestApiReranker(RerankerContract):
+    @pytest.fixture
+    async def reranker(self, server: ScriptedServer) -> AsyncIterator[ApiReranker]:
+        reranker = ApiReranker(server.url, model="m", patience=QUICK)
+        yield reranker
+        await reranker.close()
+
+
+async def scores(reranker: ApiReranker, candidates: list[Candidate] | None = None) -> list[float]:
+    judgement = await reranker.rerank(QUERY, CANDIDATES if candidates is None else candidates)
+    assert judgement.verdicts is not None
+    return [verdict.score for verdict in judgement.verdicts if verdict]
+
+
+async def test_scores_come_in_the_order_of_the_candidates(reranker: ApiReranker) -> None:
+    assert await scores(reranker) == pytest.approx(SCORES)
+    assert reranker.scale == UNIT
+
+
+async def test_the_request(server: ScriptedServer, reranker: ApiReranker) -> None:
+    await scores(reranker)
+    (request,) = server.requests
+    assert request.json == {
+        "model": "m",
+        "query": QUERY,
+        "documents": [candidate.text for candidate in CANDIDATES],
+        "top_n": 3,
+    }
+    assert request.headers["authorization"] == "Bearer sk-secret"
+
+
+async def test_a_passage_goes_under_its_title(
+    server: ScriptedServer, reranker: ApiReranker
+) -> None:
+    await scores(reranker, [Candidate(id="c", text="lone \ud800", score=1, title="Title")])
+    assert server.requests[0].json["documents"] == ["Title\n\nlone \ufffd"]
+
+
+async def test_no_candidates_no_call(server: ScriptedServer, reranker: ApiReranker) -> None:
+    assert await scores(reranker, []) == []
+    assert server.requests == []
+
+
+async def test_many_candidates_go_in_parts(server: ScriptedServer, reranker: ApiReranker) -> None:
+    many = [CANDIDATES[number % 3] for number in range(250)]
+    assert await scores(reranker, many) == pytest.approx([SCORES[n % 3] for n in range(250)])
+    assert sorted(len(request.json["documents"]) for request in server.requests) == [50, 100, 100]
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        lambda results: {"results": results},
+        lambda results: {"data": results},
+        lambda results: results,
+        lambda results: [{"index": r["index"], "score": r["relevance_score"]} for r in results],
+        lambda results: {"results": [{**r, "document": {"text": "x"}} for r in results]},
+    ],
+)
+async def test_shapes_of_answers(
+    server: ScriptedServer, reranker: ApiReranker, shape: Callable[[object], object]
+) -> None:
+    server.script(PATH, lambda request: Reply(shape(ROUTE(request).body["results"])))
+    assert await scores(reranker) == pytest.approx(SCORES)
+
+
+async def test_the_dialect_of_tei() -> None:
+    with ScriptedServer({PATH: tei_rerank_route()}) as server:
+        reranker = ApiReranker(server.url, model="m", patience=QUICK)
+        many = [CANDIDATES[number % 3] for number in range(40)]
+        first, second = await asyncio.gather(scores(reranker, many), scores(reranker, many))
+        assert first == second == pytest.approx([SCORES[n % 3] for n in range(40)])
+        asked = len(server.requests)
+        assert await scores(reranker) == pytest.approx(SCORES)
+        await reranker.close()
+    (last,) = server.requests[asked:]
+    assert last.json["texts"] == [candidate.text for candidate in CANDIDATES]
+    assert last.json["truncate"] is True
+
+
+async def test_a_refusal_that_has_nothing_to_do_with_dialects(
+    server: ScriptedServer, reranker: ApiReranker
+) -> None:
+    server.script(PATH, Reply({"message": "model 'm' not found"}, status=400))
+    with pytest.raises(RerankError, match="400: model 'm' not found") as caught:
+        await scores(reranker)
+    assert caught.value.status == 400
+    assert len(server.requests) == 1
+
+
+Tamper = Callable[[list[dict[str, Any]]], object]
+
+NONSENSE: dict[str, tuple[Tamper, str]] = {
+    "one too few": (lambda found: {"results": found[1:]}, "sent 3 texts and answered with 2"),
+    "one too many": (lambda found: {"results": [*found, found[0]]}, "answered with 4 scores"),
+    "twice the same index": (
+        lambda found: {"results": [{**item, "index": 0} for item in found]},
+        r"indexes \[0, 0, 0\]",
+    ),
+    "indexes from 1": (
+        lambda found: {"results": [{**item, "index": item["index"] + 1} for item in found]},
+        r"indexes \[1, 2, 3\]",
+    ),
+    "a negative index": (
+        lambda found: {"results": [{**found[0], "index": -1}, *found[1:]]},
+        r"indexes \[-1, ",
+    ),
+    "an index in words": (
+        lambda found: {"results": [{**found[0], "index": "0"}, *found[1:]]},
+        "0.index: Input should be a valid integer",
+    ),
+    "no index": (lambda found: {"results": [{"relevance_score": 1.0}]}, "0.index: Field required"),
+    "no score": (lambda found: {"results": [{"index": 0}]}, "relevance_score: Field required"),
+    "not a number": (
+        lambda found: {"results": [{**found[0], "relevance_score": float("nan")}, *found[1:]]},
+        "finite number",
+    ),
+    "log-odds": (
+        lambda found: {"results": [{**found[0], "relevance_score": 7.25}, *found[1:]]},
+        "score 7.25.*from 0 to 1.*set scale to LOGIT",
+    ),
+    "an error with status 200": (lambda found: {"error": "not loaded"}, "not loaded"),
+    "a text": (lambda found: "hello", "the whole: Input should be a valid list"),
+}
+
+
+@pytest.mark.parametrize("case", NONSENSE)
+async def test_nonsense_is_refused(
+    server: ScriptedServer, reranker: ApiReranker, case: str
+) -> None:
+    tamper, message = NONSENSE[case]
+    server.script(PATH, lambda request: Reply(tamper(ROUTE(request).body["results"])))
+    with pytest.raises(RerankError, match=message):
+        await scores(reranker)
+
+
+async def test_rounding_is_forgiven(server: ScriptedServer, reranker: ApiReranker) -> None:
+    results = [{"index": index, "relevance_score": 1.0000002} for index in range(3)]
+    server.script(PATH, Reply({"results": results}))
+    assert await scores(reranker) == [1.0, 1.0, 1.0]
+
+
+async def test_log_odds() -> None:
+    def log_odds(query: str, text: str) -> float:
+        return 20 * share_of_words(query, text) - 10
+
+    with ScriptedServer({PATH: rerank_route(log_odds)}) as server:
+        reranker = ApiReranker(server.url, model="m", scale=LOGIT, patience=QUICK)
+        found = await scores(reranker)
+        await reranker.close()
+    assert found == pytest.approx([20 * score - 10 for score in SCORES])
+    assert reranker.scale.unit(found[1]) == pytest.approx(1.0, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        Reply(status=429, headers={"Retry-After": "0.01"}),
+        Reply(status=503),
+        Reply(drop=True),
+    ],
+)
+async def test_passing_trouble(
+    server: ScriptedServer, reranker: ApiReranker, trouble: Reply
+) -> None:
+    server.script(PATH, trouble, trouble)
+    assert await scores(reranker) == pytest.approx(SCORES)
+    assert len(server.requests) == 3
+
+
+async def test_a_slow_service(server: ScriptedServer) -> None:
+    hasty = QUICK.model_copy(update={"timeout": 0.2, "tries": 2})
+    reranker = ApiReranker(server.url, model="m", patience=hasty)
+    server.script(PATH, Reply(delay=30.0), Reply(delay=30.0))
+    with pytest.raises(RerankError, match=r"can't be reached.*try 2 of 2"):
+        await scores(reranker)
+    await reranker.close()
+
+
+async def test_lasting_trouble(server: ScriptedServer, reranker: ApiReranker) -> None:
+    server.script(PATH, Reply({"detail": "bad key sk-secret"}, status=401))
+    with pytest.raises(RerankError, match=r"401: bad key \*\*\*") as caught:
+        await scores(reranker)
+    assert caught.value.status == 401
+
+
+async def test_by_name(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAGOTTO_RERANK_URL", server.url)
+    monkeypatch.setenv("LAGOTTO_RERANK_KEY", "sk-env")
+    reranker = from_name("org/model:1")
+    assert reranker.id == f"api:org/model:1@{server.url}"
+    assert await scores(reranker) == pytest.approx(SCORES)
+    await reranker.close()
+    assert server.requests[0].json["model"] == "org/model:1"
+    assert server.requests[0].headers["authorization"] == "Bearer sk-env"
+
+
+def test_by_name_without_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LAGOTTO_RERANK_URL", raising=False)
+    with pytest.raises(ConfigError, match=r"api:m needs the address.*LAGOTTO_RERANK_URL"):
+        from_name("m")
+    monkeypatch.setenv("LAGOTTO_RERANK_URL", "http://127.0.0.1")
+    with pytest.raises(ConfigError, match="name of a model"):
+        from_name("")
+
+
+def test_servers_of_one_model_name_are_told_apart() -> None:
+    one = ApiReranker("http://me:secret@a.example/", model="m")
+    other = ApiReranker("http://b.example", model="m")
+    assert one.id == "api:m@http://a.example"
+    assert one.id != other.id
