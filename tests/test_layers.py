@@ -13,10 +13,13 @@ ROOT = Path(lagotto.__file__).parent
 
 LAYERS = [
     {"errors"},
-    {"documents", "registry", "concurrency"},
-    {"tokens", "terms", "filters", "results"},
-    {"readers", "chunkers", "embedders", "stores"},
+    {"documents", "registry", "concurrency", "onnx_session"},
+    {"requests", "tokens", "terms", "filters", "results", "service"},
+    {"prefs", "presets"},
+    {"readers", "chunkers", "embedders", "stores", "rerankers"},
+    {"chunk_vectors"},
     {"ingest", "retrieval"},
+    {"context"},
     {"knowledge"},
     {"sync"},
     {"demo"},

@@ -4,15 +4,16 @@ import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lagotto.documents import Document
 from lagotto.filters import And, Contains, Eq, Exists, Filter, Gte, Not, matches
 from lagotto.knowledge import AsyncKnowledgeBase
+from lagotto.prefs import Blend, Mode, RetrievalPrefs
 from lagotto.results import RetrievalResult
-from lagotto.retrieval.fusion import FusionMethod
-from lagotto.retrieval.pipeline import Answer, Mode, Request, Retriever
+from lagotto.retrieval.retriever import Results, Retriever
 from lagotto.stores.base import Capabilities, Store
 from lagotto.stores.memory import MemoryStore
 from lagotto.stores.sqlite.store import SqliteStore
@@ -20,7 +21,7 @@ from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.stores import DOCUMENTS, EMBEDDER, entry
 
 MODES: tuple[Mode, ...] = ("hybrid", "semantic", "keyword")
-METHODS: tuple[FusionMethod, ...] = ("convex", "rrf")
+BLENDS: tuple[Blend, ...] = ("linear", "rrf")
 QUERIES = ("truffle dog", "which lake is the deepest", "озеро нерпы", "SQLITE_BUSY", "romagnollo")
 WORDS = ["oak", "hazel", "truffle", "dog", "water", "lake", "root", "smell", "marsh"]
 
@@ -58,9 +59,9 @@ async def sqlite(path: Path, documents: Sequence[Document]) -> AsyncIterator[Sto
         await store.close()
 
 
-async def ask(store: Store, query: str, **settings: object) -> Answer:
-    request = Request(query=query, **settings)  # type: ignore[arg-type]
-    return await Retriever(store, EMBEDDER).retrieve(request)
+async def ask(store: Store, query: str, **settings: Any) -> Results:
+    prefs = RetrievalPrefs(query_text=query, **settings)
+    return await Retriever(store=store, embedder=EMBEDDER).retrieve(prefs)
 
 
 def places(results: Sequence[RetrievalResult]) -> list[tuple[str, int, float]]:
@@ -69,20 +70,18 @@ def places(results: Sequence[RetrievalResult]) -> list[tuple[str, int, float]]:
 
 class TestOrder:
     @pytest.mark.parametrize("mode", MODES)
-    @pytest.mark.parametrize("fusion", METHODS)
-    async def test_the_first_n_do_not_depend_on_the_limit(
-        self, mode: Mode, fusion: FusionMethod
-    ) -> None:
+    @pytest.mark.parametrize("blend", BLENDS)
+    async def test_the_first_n_do_not_depend_on_the_limit(self, mode: Mode, blend: Blend) -> None:
         store = await fill(MemoryStore(), corpus())
         for query in ("truffle oak", "lake", "smell of water"):
-            most = (await ask(store, query, top_k=50, mode=mode, fusion=fusion)).results
+            most = await ask(store, query, top_k=50, mode=mode, scoring={"blend": blend})
             for count in (1, 2, 3, 7, 20):
-                some = (await ask(store, query, top_k=count, mode=mode, fusion=fusion)).results
+                some = await ask(store, query, top_k=count, mode=mode, scoring={"blend": blend})
                 assert some == most[:count]
 
-    @pytest.mark.parametrize("fusion", METHODS)
+    @pytest.mark.parametrize("blend", BLENDS)
     async def test_it_does_not_matter_in_which_order_documents_came(
-        self, tmp_path: Path, fusion: FusionMethod
+        self, tmp_path: Path, blend: Blend
     ) -> None:
         documents = corpus()
         shuffled = documents.copy()
@@ -95,7 +94,7 @@ class TestOrder:
         ):
             for query in ("truffle oak", "lake", "hazle marsh"):
                 rankings = [
-                    places((await ask(store, query, top_k=30, fusion=fusion)).results)
+                    places(await ask(store, query, top_k=30, scoring={"blend": blend}))
                     for store in (one, two, three, four)
                 ]
                 assert rankings[1] == rankings[0]
@@ -105,7 +104,7 @@ class TestOrder:
 
     async def test_equal_hits_come_in_order_of_their_ids(self) -> None:
         store = await fill(MemoryStore(), corpus())
-        results = (await ask(store, "a truffle and an oak", top_k=3)).results
+        results = await ask(store, "a truffle and an oak", top_k=3)
         assert [hit.document_id for hit in results] == ["twina", "twinb", "twinc"]
         assert len({hit.score for hit in results}) == 1
         assert [hit.rank for hit in results] == [1, 2, 3]
@@ -113,7 +112,7 @@ class TestOrder:
     async def test_scores_fall_from_hit_to_hit(self) -> None:
         store = await fill(MemoryStore(), corpus())
         for mode in MODES:
-            scores = [hit.score for hit in (await ask(store, "oak lake", mode=mode)).results]
+            scores = [hit.score for hit in await ask(store, "oak lake", mode=mode)]
             assert scores == sorted(scores, reverse=True)
             assert all(0 <= score <= 1 for score in scores)
 
@@ -126,22 +125,22 @@ class TestModes:
             ("semantic", (True, False)),
             ("keyword", (False, True)),
         ):
-            for hit in (await ask(store, "truffle dog", mode=mode)).results:
+            for hit in await ask(store, "truffle dog", mode=mode):
                 ran = (hit.breakdown.semantic is not None, hit.breakdown.text is not None)
                 assert ran == legs
 
     async def test_keywords_only_find_what_holds_them(self) -> None:
         store = await fill(MemoryStore(), DOCUMENTS)
-        results = (await ask(store, "ECONNREFUSED", mode="keyword")).results
+        results = await ask(store, "ECONNREFUSED", mode="keyword")
         assert {hit.document_id for hit in results} == {"code"}
-        assert (await ask(store, "", mode="keyword")).results == []
+        assert await ask(store, "", mode="keyword") == []
 
     async def test_misspelt_words_are_found(self) -> None:
         store = await fill(MemoryStore(), DOCUMENTS)
-        found = (await ask(store, "romagnollo", mode="keyword")).results
+        found = await ask(store, "romagnollo", mode="keyword")
         assert found[0].document_id == "dog"
         assert found[0].breakdown.fuzzy is not None
-        assert (await ask(store, "romagnollo", mode="keyword", fuzzy=False)).results == []
+        assert await ask(store, "romagnollo", mode="keyword", fuzzy={"mode": "off"}) == []
 
     async def test_a_store_without_full_text_says_so(self) -> None:
         class Vectors(MemoryStore):
@@ -153,7 +152,7 @@ class TestModes:
         assert right.degraded == ()
         for mode in ("hybrid", "keyword"):
             answer = await ask(store, "truffle dog", mode=mode)
-            assert places(answer.results) == places(right.results)
+            assert places(answer) == places(right)
             assert len(answer.degraded) == 1
             assert answer.degraded[0].startswith("text: ")
 
@@ -174,12 +173,12 @@ async def test_filters_leave_exactly_what_they_allow(tmp_path: Path, mode: Mode)
     async with sqlite(tmp_path / "kb.db", DOCUMENTS) as store:
         by_name = {(item.collection, item.id): item for item in DOCUMENTS}
         for query in QUERIES:
-            whole = (await ask(store, query, top_k=50, mode=mode)).results
+            whole = await ask(store, query, top_k=50, mode=mode)
             for where in FILTERS:
                 allowed = [
                     hit for hit in whole if matches(where, by_name[hit.collection, hit.document_id])
                 ]
-                found = (await ask(store, query, top_k=50, mode=mode, where=where)).results
+                found = await ask(store, query, top_k=50, mode=mode, filters=where)
                 assert {hit.chunk_id for hit in found} == {hit.chunk_id for hit in allowed}
                 raw = {hit.chunk_id: hit.breakdown for hit in whole}
                 for hit in found:
@@ -198,7 +197,7 @@ async def test_if_k_match_k_come_back(tmp_path: Path) -> None:
     """However rare the matches are among what scores best."""
     async with sqlite(tmp_path / "kb.db", corpus(400)) as store:
         where = And(Gte("number", 390), Eq("even", True))
-        found = (await ask(store, "truffle oak", top_k=5, where=where, mode="semantic")).results
+        found = await ask(store, "truffle oak", top_k=5, filters=where, mode="semantic")
         assert len(found) == 5
         assert all(hit.metadata["number"] >= 390 for hit in found)
 
@@ -208,7 +207,7 @@ class TestContent:
     async def test_a_hit_is_a_span_of_its_document(self, chunker: str) -> None:
         store = await fill(MemoryStore(), [*DOCUMENTS, *corpus()], chunker=chunker)
         for query in QUERIES:
-            for hit in (await ask(store, query, top_k=20)).results:
+            for hit in await ask(store, query, top_k=20):
                 document = await store.get(hit.collection, hit.document_id)
                 assert document is not None
                 assert hit.content == document.text[hit.start : hit.end]
@@ -218,8 +217,8 @@ class TestContent:
         store = await fill(
             MemoryStore(), [Document(id="long", text=text)], chunker="parent-child:64/16/0"
         )
-        children = (await ask(store, "the marsh", top_k=50, parents=False)).results
-        parents = (await ask(store, "the marsh", top_k=50)).results
+        children = await ask(store, "the marsh", top_k=50, parents={"mode": "none"})
+        parents = await ask(store, "the marsh", top_k=50)
         chunks = await store.chunks("default", "long")
         assert {hit.chunk_id for hit in parents} <= {c.id for c in chunks if c.level == "parent"}
         assert len({hit.chunk_id for hit in parents}) == len(parents) < len(children)
@@ -232,8 +231,8 @@ class TestContent:
 
     async def test_the_breakdown_explains_the_score(self) -> None:
         store = await fill(MemoryStore(), DOCUMENTS)
-        for hit in (await ask(store, "truffle dog")).results:
-            assert hit.breakdown.fused == hit.score
+        for hit in await ask(store, "truffle dog"):
+            assert hit.breakdown.fused_score == hit.score
             assert hit.breakdown.semantic is not None
             assert hit.breakdown.text is not None
             assert hit.breakdown.rerank is None

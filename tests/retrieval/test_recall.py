@@ -5,10 +5,14 @@ import pytest
 
 from lagotto.documents import Document
 from lagotto.filters import And
+from lagotto.prefs import RetrievalPrefs
 from lagotto.retrieval.analyse import content_words, text_query
-from lagotto.retrieval.recall import LegQueries, recall
-from lagotto.stores.base import TextQuery
+from lagotto.retrieval.degradation import Degradation
+from lagotto.retrieval.fusion import Candidates
+from lagotto.retrieval.recall import LegQueries, Recall
+from lagotto.stores.base import View
 from lagotto.stores.memory import MemoryStore
+from lagotto.stores.text_query import TextQuery
 from lagotto.testing.stores import EMBEDDER, entries, entry
 
 
@@ -16,6 +20,11 @@ async def store_of(*documents: Document) -> MemoryStore:
     store = MemoryStore()
     await store.write([await entry(document) for document in documents])
     return store
+
+
+async def recall(view: View, asked: LegQueries, *, depth: int) -> Candidates:
+    found = Recall(view, asked, RetrievalPrefs())
+    return await found.candidates(depth=depth, degradation=Degradation())
 
 
 async def queries(text: str, *, language: str | None = "en") -> LegQueries:
@@ -60,19 +69,6 @@ async def test_legs_that_are_not_asked_do_not_run() -> None:
         nothing = await recall(view, LegQueries(text=TextQuery(())), depth=5)
         assert len(nothing.keys) == 0
         assert len((await recall(view, LegQueries(), depth=5)).keys) == 0
-
-
-async def test_cosines_count_from_the_floor() -> None:
-    store = MemoryStore()
-    await store.write(await entries())
-    asked = await queries("dog")
-    async with store.view(And()) as view:
-        plain = await recall(view, asked, depth=9)
-        raised = await recall(view, asked, depth=9, floor=0.2)
-    expected = (plain.legs["semantic"].scores - 0.2) / 0.8
-    assert raised.legs["semantic"].scores == pytest.approx(expected)
-    assert raised.legs["semantic"].ranks.tolist() == plain.legs["semantic"].ranks.tolist()
-    assert raised.legs["text"].scores.tolist() == plain.legs["text"].scores.tolist()
 
 
 async def test_equal_scores_have_equal_ranks() -> None:

@@ -1,36 +1,39 @@
 """From the scores of several legs to one score in [0, 1]. Pure functions.
 
-`convex` is the default: a weighted mean of absolute scores. A cosine means the same for every
+Linear fusion of absolute scores is the default: a weighted mean. A cosine means the same for every
 query, so a flat, uninformed list of vectors (a language that the model doesn't know) stays flat and
-leaves the order to the words; rank and min-max fusion would blow it up into noise. `rrf` is
-reciprocal rank fusion, divided by the best that a chunk could have.
+leaves the order to the words; rank and min-max fusion would blow it up into noise. Reciprocal rank
+fusion is divided by the best that a chunk could have.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lagotto.results import Leg
+from lagotto.prefs import Normalisation, ScoringPrefs
+from lagotto.results import LEGS, Leg
 from lagotto.stores.base import ChunkKeys
 
 Scores = NDArray[np.float64]
-FusionMethod = Literal["convex", "rrf"]
+Ranks = NDArray[np.int64]
 
-RRF_K = 60
-DEFAULT_WEIGHTS: Mapping[Leg, float] = {"semantic": 1.0, "text": 0.5, "fuzzy": 0.5}
+FARTHEST = 3.0
+"""Standard deviations from the mean beyond which `zscore` tells no difference."""
 
 
 @dataclass(frozen=True, slots=True)
 class LegScores:
-    """What one leg says of every candidate: its score, and its rank in the leg's list or 0."""
+    """What one leg says of every candidate: its score, and its rank in the leg's list or 0.
+
+    A score that nobody knows is NaN.
+    """
 
     scores: Scores
-    ranks: NDArray[np.int64]
+    ranks: Ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,51 +43,138 @@ class Candidates:
     keys: ChunkKeys
     legs: Mapping[Leg, LegScores]
 
-    def best_ranks(self) -> NDArray[np.int64]:
+    def best_ranks(self) -> Ranks:
         """The best place of each candidate in any leg's list."""
-        last = np.iinfo(np.int64).max
-        ranks = [np.where(leg.ranks > 0, leg.ranks, last) for leg in self.legs.values()]
-        best: NDArray[np.int64] = np.min(ranks, axis=0)
+        best = np.full(len(self.keys), np.iinfo(np.int64).max)
+        for leg in self.legs.values():
+            best = np.where(leg.ranks > 0, np.minimum(best, leg.ranks), best)
         return best
 
 
-def convex(candidates: Candidates, weights: Mapping[Leg, float]) -> Scores:
-    """The weighted mean of the legs' scores, each brought to [0, 1].
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one leg has in the fused scores: the contributions of all legs add up to them.
 
-    A cosine counts from 0 up, a text score as a share of the query's best one.
+    `weight` is the leg's share of all weights.
     """
-    parts = {leg: _absolute(leg, found.scores) for leg, found in candidates.legs.items()}
-    return _weighted_mean(parts, weights, len(candidates.keys))
+
+    normalised: Scores
+    weight: float
+    contribution: Scores
 
 
-def rrf(candidates: Candidates, weights: Mapping[Leg, float]) -> Scores:
-    """Reciprocal rank fusion; a leg adds nothing for a chunk that is not in its list."""
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """The fused scores in [0, 1], and how they came about.
+
+    `raw` is the plain weighted sum: of 1 / (k + rank), or of the normalised scores.
+    """
+
+    scores: Scores
+    raw: Scores
+    parts: Mapping[Leg, Part]
+
+
+def fuse(
+    candidates: Candidates,
+    weights: Mapping[Leg, float],
+    scoring: ScoringPrefs,
+    *,
+    floor: float = 0.0,
+) -> Fused:
+    """One score per candidate from those of the legs that ran and have a weight.
+
+    `floor` is where the embedder's cosines of unrelated texts start. A leg that has no score for a
+    candidate adds nothing to it. Without `scoring.fill` that is every candidate outside its list,
+    and they have no say in the leg's normalisation either.
+    """
+    # In one order, whatever that of `candidates`, so that sums come out alike.
+    legs = [leg for leg in LEGS if leg in candidates.legs and weights.get(leg, 0.0) > 0]
+    total = sum(weights[leg] for leg in legs)
+    normalised = {leg: _normalised(leg, candidates.legs[leg], scoring, floor) for leg in legs}
+    terms = {leg: weights[leg] * normalised[leg] for leg in legs}
+    summed = sum(terms.values(), start=np.zeros(len(candidates.keys)))
+    full = max(1.0, summed.max(initial=0.0)) if _is_unscaled(scoring) else total
     parts = {
-        leg: np.where(found.ranks > 0, (RRF_K + 1) / (RRF_K + found.ranks), 0.0)
-        for leg, found in candidates.legs.items()
+        # Raw cosines may add up to less than nothing; the score is then 0, and so are its parts.
+        leg: Part(normalised[leg], weights[leg] / total, np.where(summed > 0, term / full, 0.0))
+        for leg, term in terms.items()
     }
-    return _weighted_mean(parts, weights, len(candidates.keys))
+    scores = summed / full if legs else summed
+    raw = summed / (scoring.rrf_k + 1) if scoring.blend == "rrf" else summed
+    return Fused(np.clip(scores, 0.0, 1.0), raw, parts)
 
 
-FUSIONS: Mapping[FusionMethod, Callable[[Candidates, Mapping[Leg, float]], Scores]] = {
-    "convex": convex,
-    "rrf": rrf,
-}
+def _is_unscaled(scoring: ScoringPrefs) -> bool:
+    return scoring.blend == "linear" and scoring.normalize == "none"
 
 
-def _absolute(leg: Leg, scores: Scores) -> Scores:
+def _normalised(leg: Leg, found: LegScores, scoring: ScoringPrefs, floor: float) -> Scores:
+    """A leg's scores in [0, 1] (raw for `none`), 0 where it has none."""
+    known = np.isfinite(found.scores) & (scoring.fill | (found.ranks > 0))
+    if scoring.blend == "rrf":
+        # What holds the exact wording holds it as well as any other that does.
+        ranks = (known & (found.scores > 0)).astype(np.int64) if leg == "exact" else found.ranks
+        return np.where(ranks > 0, (scoring.rrf_k + 1) / (scoring.rrf_k + ranks), 0.0)
+    normalised = np.zeros(len(found.scores))
+    if known.any():
+        scores = found.scores[known].astype(np.float64)
+        normalised[known] = _on_one_scale(leg, scores, scoring.normalize, floor)
+    return normalised
+
+
+def _on_one_scale(leg: Leg, scores: Scores, method: Normalisation, floor: float) -> Scores:
+    if method == "none":
+        return scores
+    if leg == "exact":  # a share of what was quoted: means the same in every query
+        return np.clip(scores, 0.0, 1.0)
+    if method == "absolute" and leg == "semantic":
+        highest = max(
+            1.0, float(scores.max())
+        )  # the inner product with a long vector may be above 1
+        return np.maximum((scores - floor) / (highest - floor), 0.0)
+    if method in ("absolute", "theoretical"):
+        lowest = -1.0 if leg == "semantic" else 0.0
+        return _share_of_best(scores - lowest)
+    if scores.min() == scores.max():
+        # Every passage has a vector, but words match or don't.
+        matched = np.full(len(scores), True) if leg == "semantic" else scores > 0
+        return np.where(matched, 1.0 if method == "minmax" else 0.5, 0.0)
+    return _RELATIVE[method](scores)
+
+
+def _share_of_best(scores: Scores) -> Scores:
     positive = np.maximum(scores, 0.0)
-    if leg == "semantic":
-        return np.minimum(positive, 1.0)
-    best = positive.max(initial=0.0)
+    best = positive.max()
     return positive / best if best > 0 else positive
 
 
-def _weighted_mean(parts: Mapping[Leg, Scores], weights: Mapping[Leg, float], count: int) -> Scores:
-    legs = sorted(parts)  # one order of addition, so that sums come out alike
-    total = sum(weights[leg] for leg in legs)
-    mean = np.zeros(count)
-    for leg in legs:
-        if weights[leg]:
-            mean += weights[leg] / total * parts[leg]
-    return np.minimum(mean, 1.0)
+def _minmax(scores: Scores) -> Scores:
+    lowest = scores.min()
+    scaled: Scores = (scores - lowest) / (scores.max() - lowest)
+    return scaled
+
+
+def _standardised(scores: Scores) -> Scores:
+    """Distances from the mean in standard deviations."""
+    # Scaled first, so that tiny differences don't vanish when squared; sorted, because the sum of
+    # floats depends on their order.
+    scaled = _minmax(scores)
+    ordered = np.sort(scaled)
+    standardised: Scores = (scaled - ordered.mean()) / ordered.std()
+    return standardised
+
+
+def _zscore(scores: Scores) -> Scores:
+    return (np.clip(_standardised(scores), -FARTHEST, FARTHEST) + FARTHEST) / (2 * FARTHEST)
+
+
+def _sigmoid(scores: Scores) -> Scores:
+    return 1.0 / (1.0 + np.exp(-_standardised(scores)))
+
+
+_RELATIVE: Mapping[Normalisation, Callable[[Scores], Scores]] = {
+    "minmax": _minmax,
+    "zscore": _zscore,
+    "sigmoid": _sigmoid,
+}

@@ -1,139 +1,230 @@
-"""The way of a query: analyse, recall, fuse, rank, resolve parents, trim."""
+"""The way of a query: analyse, recall, fuse, rank, rerank, resolve parents, trim."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
+import numpy as np
+
+from lagotto.documents import Vector
 from lagotto.embedders import Embedder
-from lagotto.filters import And, Filter
-from lagotto.results import Leg, LegScore, RetrievalResult, ScoreBreakdown
-from lagotto.retrieval.analyse import content_words, familiarity, mend, text_query
-from lagotto.retrieval.fusion import DEFAULT_WEIGHTS, FUSIONS, Candidates, FusionMethod, Scores
-from lagotto.retrieval.parents import any_children, replace_by_parents
-from lagotto.retrieval.ranking import Ranked, rank
-from lagotto.retrieval.recall import LegQueries, recall
-from lagotto.stores.base import Store, View
-
-Mode = Literal["hybrid", "semantic", "keyword"]
-
-DEPTH = 100
-"""How many candidates each leg brings, or as many as are asked for, if that is more."""
-
-
-UNFAMILIAR = 0.1
-"""What is left of the semantic leg's weight where the embedder can't read the query."""
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A question and how it should be answered."""
-
-    query: str
-    top_k: int = 10
-    mode: Mode = "hybrid"
-    where: Filter = field(default_factory=And)
-    fusion: FusionMethod = "convex"
-    weights: Mapping[Leg, float] = field(default_factory=lambda: DEFAULT_WEIGHTS)
-    fuzzy: bool = True
-    parents: bool = True
+from lagotto.errors import RetrievalError
+from lagotto.prefs import RetrievalPrefs
+from lagotto.rerankers.base import Reranker
+from lagotto.results import Leg, RetrievalResult
+from lagotto.retrieval.analyse import Analysis, Analyst
+from lagotto.retrieval.breakdown import as_result
+from lagotto.retrieval.degradation import Degradation
+from lagotto.retrieval.diversity import cap, mmr
+from lagotto.retrieval.exact import lift
+from lagotto.retrieval.expansion import (
+    Expander,
+    Expansion,
+    feedback_candidates,
+    feedback_terms,
+)
+from lagotto.retrieval.fusion import Candidates, Fused, fuse
+from lagotto.retrieval.parents import any_children, parent_or_self, resolve_parents
+from lagotto.retrieval.ranking import Ranked, good_enough, rank
+from lagotto.retrieval.recall import Recall
+from lagotto.retrieval.rerank import rerank
+from lagotto.retrieval.stopwatch import Stopwatch
+from lagotto.stores.base import Capabilities, View
+from lagotto.stores.text_query import TextQuery
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What was found, best first, and what did not work on the way."""
+class Parts:
+    """What a search works with besides a view of the store."""
 
-    results: list[RetrievalResult]
-    degraded: tuple[str, ...] = ()
+    embedder: Embedder
+    capabilities: Capabilities
+    reranker: Reranker | None = None
+    expander: Expander | None = None
 
 
-class Retriever:
-    """Answers requests from a store; knows nothing of what kind of store it is."""
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The candidates of a query and their scores; `view` leaves out what the query excludes."""
 
-    def __init__(self, store: Store, embedder: Embedder) -> None:
-        self._store = store
-        self._embedder = embedder
+    view: View
+    analysis: Analysis
+    recall: Recall
+    candidates: Candidates
+    fused: Fused
 
-    async def retrieve(self, request: Request) -> Answer:
-        """The best `top_k` passages for the query."""
-        degraded: list[str] = []
-        async with self._store.view(request.where) as view:
-            queries = await self._analyse(view, request, degraded)
-            candidates = await recall(
-                view,
-                queries,
-                depth=max(DEPTH, request.top_k),
-                floor=self._embedder.info.cosine_floor,
+
+class Search:
+    """One query on one view: the stages in order."""
+
+    def __init__(self, parts: Parts, prefs: RetrievalPrefs, view: View) -> None:
+        self._parts = parts
+        self._prefs = prefs
+        self._view = view
+        self.degradation = Degradation(strict=prefs.strict)
+        self.stopwatch = Stopwatch()
+
+    async def results(self, *, vector: Vector | None = None) -> list[RetrievalResult]:
+        """The best `top_k` passages."""
+        found = await self.find(depth=self.depth, vector=vector)
+        with self.stopwatch.stage("rank"):
+            ranked = await self._ranked(found)
+        with self.stopwatch.stage("rerank"):
+            ranked = await self._reranked(found, ranked)
+        ranked = good_enough(ranked, self._prefs.min_score)
+        ranked = await self._diverse(found, ranked)
+        best = enumerate(ranked[: self._prefs.top_k], 1)
+        return [as_result(place, item, found.candidates, found.fused) for place, item in best]
+
+    async def find(self, *, depth: int, vector: Vector | None = None) -> Found:
+        """What the legs find, fused; with a second look where feedback is asked for."""
+        expansion = await self._expansion()
+        found = await self._look(depth, vector, expansion)
+        if not self._prefs.expansion.feedback or found.analysis.legs.text is None:
+            return found
+        return await self._look(depth, vector, await self._feedback(found, expansion))
+
+    async def _look(self, depth: int, vector: Vector | None, expansion: Expansion | None) -> Found:
+        analyst = Analyst(
+            self._view,
+            self._prefs,
+            embedder=self._parts.embedder,
+            capabilities=self._parts.capabilities,
+            degradation=self.degradation,
+        )
+        with self.stopwatch.stage("analyse"):
+            analysis = await analyst.analysis(vector=vector, expansion=expansion)
+        view = self._view
+        if analysis.excluded is not None:
+            view = await view.without(analysis.excluded)
+        recall = Recall(view, analysis.legs, self._prefs)
+        return await self._recalled(view, analysis, recall, depth)
+
+    async def look_deeper(self, found: Found, *, depth: int) -> Found:
+        """The same question, with more candidates of each leg."""
+        return await self._recalled(found.view, found.analysis, found.recall, depth)
+
+    async def _recalled(self, view: View, analysis: Analysis, recall: Recall, depth: int) -> Found:
+        with self.stopwatch.stage("recall"):
+            candidates = await recall.candidates(depth=depth, degradation=self.degradation)
+        weights = analysis.weights
+        if analysis.legs.exact and analysis.legs.exact.mentioned and weights["exact"]:
+            rest = self.fused(candidates, {**weights, "exact": 0.0})
+            candidates, weights = lift(candidates, weights, rest.scores)
+        fused = self.fused(candidates, weights)
+        return Found(view, replace(analysis, weights=weights), recall, candidates, fused)
+
+    def fused(self, candidates: Candidates, weights: Mapping[Leg, float]) -> Fused:
+        """One score from those of the legs."""
+        by_cosine = self._prefs.vector.distance == "cosine"
+        floor = self._parts.embedder.info.cosine_floor if by_cosine else 0.0
+        return fuse(candidates, weights, self._prefs.scoring, floor=floor)
+
+    @property
+    def _reranker(self) -> Reranker | None:
+        return self._parts.reranker if self._prefs.rerank.enabled else None
+
+    @property
+    def depth(self) -> int:
+        """How many candidates each leg brings."""
+        return self._prefs.depth(self._wanted)
+
+    @property
+    def _wanted(self) -> int:
+        """How many passages the stages after fusion need."""
+        most_seen = self._prefs.rerank.candidates if self._reranker else 0
+        return max(self._prefs.top_k, most_seen)
+
+    async def _ranked(self, found: Found) -> list[Ranked]:
+        """Those that go on: the best, or all where several may become one or make way."""
+        count, everything = self._wanted, len(found.candidates.keys)
+        scores = found.fused.scores
+        ranked = await rank(found.view, found.candidates, scores, count=count)
+        diversity = self._prefs.diversity
+        merging = self._prefs.parents.mode == "replace" and any_children(ranked)
+        if merging or diversity.per_document or diversity.mmr is not None:
+            ranked = await rank(found.view, found.candidates, scores, count=everything)
+        return good_enough(ranked, self._prefs.scoring.min_score)
+
+    async def _reranked(self, found: Found, ranked: list[Ranked]) -> list[Ranked]:
+        """Parents before or after the reranker, which sees enough for `top_k` to be left."""
+        parents = self._prefs.parents
+        if parents.stage == "before_rerank":
+            ranked = await resolve_parents(found.view, ranked, parents, self.degradation)
+        if self._reranker is not None:
+            seen = _enough(ranked, self._wanted, self._prefs)
+            ranked = await rerank(
+                self._reranker,
+                self._prefs.query_text,
+                seen,
+                found.candidates,
+                prefs=self._prefs.rerank,
+                degradation=self.degradation,
             )
-            scores = FUSIONS[request.fusion](candidates, self._weights(request, queries))
-            ranked = await rank(view, candidates, scores, count=request.top_k)
-            if request.parents and any_children(ranked):
-                # Several children may become one parent, so all of them have a say.
-                everything = await rank(view, candidates, scores, count=len(candidates.keys))
-                ranked = await replace_by_parents(view, everything)
-        best = enumerate(ranked[: request.top_k], 1)
-        results = [_result(place, item, candidates, scores) for place, item in best]
-        return Answer(results, tuple(degraded))
+            ranked = good_enough(ranked, self._prefs.rerank.min_score)
+        if parents.stage == "after_rerank":
+            ranked = await resolve_parents(found.view, ranked, parents, self.degradation)
+        return ranked
 
-    def _weights(self, request: Request, queries: LegQueries) -> Mapping[Leg, float]:
-        """As asked for, but less for a leg that can't make much of this query.
+    async def _diverse(self, found: Found, ranked: list[Ranked]) -> list[Ranked]:
+        diversity = self._prefs.diversity
+        if diversity.mmr is not None and ranked:
+            keys = found.candidates.keys[[item.place for item in ranked]]
+            vectors = await found.view.vectors(keys)
+            scores = np.array([item.score for item in ranked])
+            order = mmr(scores, vectors, share=diversity.mmr, count=len(ranked))
+            ranked = [ranked[place] for place in order]
+        if diversity.per_document:
+            ranked = cap(ranked, key=document_of, most=diversity.per_document)
+        return ranked
 
-        Vectors say little of an alphabet that the embedder never learned. Where words are
-        misspelt, the fuzzy leg stands in for the text leg, whose words it has too, and counts for
-        more the more of them there are: a vector of misspelt words says little as well.
-        """
-        known = familiarity(request.query, self._embedder.info.alphabets)
-        given = request.weights
-        return {
-            "semantic": given["semantic"] * max(known, UNFAMILIAR),
-            "text": 0.0 if queries.fuzzy and given["fuzzy"] else given["text"],
-            "fuzzy": given["fuzzy"] * (1 + queries.misspelt),
-        }
+    async def _expansion(self) -> Expansion | None:
+        if self._parts.expander is None:
+            return None
+        try:
+            return await self._parts.expander.expand(self._prefs.query_text)
+        except RetrievalError as exc:
+            self.degradation.note("expansion", f"left out ({exc})", cause=exc)
+            return None
 
-    async def _analyse(self, view: View, request: Request, degraded: list[str]) -> LegQueries:
-        can = self._store.capabilities
-        vector = text = fuzzy = None
-        misspelt = 0.0
-        if request.mode != "keyword":
-            vector = (await self._embedder.embed([request.query], role="query"))[0]
-        if request.mode != "semantic" and can.text:
-            words = content_words(request.query, view.languages)
-            text = text_query(words)
-            if request.fuzzy and can.fuzzy:
-                fuzzy, misspelt = await mend(view, words, self._embedder.tokenizer)
-        if request.mode != "semantic" and not can.text:
-            degraded.append("text: this store has no full-text index, so only vectors were used")
-            if vector is None:
-                vector = (await self._embedder.embed([request.query], role="query"))[0]
-        return LegQueries(vector, text, fuzzy, misspelt)
-
-
-def _result(place: int, item: Ranked, candidates: Candidates, scores: Scores) -> RetrievalResult:
-    chunk, document = item.passage.chunk, item.passage.document
-    return RetrievalResult(
-        rank=place,
-        score=item.score,
-        content=chunk.text,
-        chunk_id=chunk.id,
-        document_id=document.id,
-        document_title=document.title,
-        document_source=document.source,
-        collection=document.collection,
-        start=chunk.start,
-        end=chunk.end,
-        pages=chunk.pages,
-        heading_path=chunk.heading_path,
-        row_range=chunk.row_range,
-        item_range=chunk.item_range,
-        metadata=document.metadata,
-        breakdown=_breakdown(item.place, candidates, scores),
-    )
+    async def _feedback(self, found: Found, expansion: Expansion | None) -> Expansion:
+        """The words that the best passages of a first look have in common."""
+        asked = self._prefs.expansion
+        scores = found.fused.scores
+        best = await rank(found.view, found.candidates, scores, count=asked.feedback_passages)
+        texts = [item.passage.chunk.text for item in best]
+        languages = [item.passage.document.language for item in best]
+        terms = feedback_candidates(texts, languages)
+        rarities = await found.view.rarities(terms)
+        added = feedback_terms(
+            texts,
+            [item.score for item in best],
+            languages,
+            dict(zip(terms, rarities.tolist(), strict=True)),
+            asked.feedback_terms,
+            known=_terms_of(found.analysis.legs.text),
+        )
+        given = expansion or Expansion()
+        return replace(given, terms=given.terms + added)
 
 
-def _breakdown(place: int, candidates: Candidates, scores: Scores) -> ScoreBreakdown:
-    legs = {
-        leg: LegScore(score=float(found.scores[place]), rank=int(found.ranks[place]) or None)
-        for leg, found in candidates.legs.items()
-    }
-    return ScoreBreakdown(fused=float(scores[place]), **legs)
+def _terms_of(query: TextQuery | None) -> set[str]:
+    return {term.text for word in query.words for term in word} if query else set()
+
+
+def document_of(item: Ranked) -> tuple[str, str]:
+    """The collection and id of a hit's document."""
+    return item.passage.document.collection, item.passage.document.id
+
+
+def _enough(ranked: Sequence[Ranked], count: int, prefs: RetrievalPrefs) -> list[Ranked]:
+    """The first `count`, and more where children that become one parent would leave too few."""
+    if prefs.parents.mode != "replace" or prefs.parents.stage == "before_rerank":
+        return list(ranked[:count])
+    distinct: set[str] = set()
+    for place, item in enumerate(ranked):
+        if place >= count and len(distinct) >= prefs.top_k:
+            return list(ranked[:place])
+        distinct.add(parent_or_self(item))
+    return list(ranked)

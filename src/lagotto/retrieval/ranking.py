@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from lagotto.documents import Chunk, Span
 from lagotto.retrieval.fusion import Candidates, Scores
 from lagotto.stores.base import Passage, View
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A passage with its score; `place` is where it stands among the candidates."""
+    """A passage on its way through the stages, with its score so far.
+
+    `place` is where it stands among the candidates. `child_id` is the chunk that was found, where
+    its parent took its place. `rerank` is on the reranker's own scale.
+    """
 
     passage: Passage
     score: float
     place: int
     best_rank: int
+    child_id: str | None = None
+    parent: Chunk | None = None
+    section: str | None = None
+    rerank: float | None = None
+    answerable: bool | None = None
+    evidence: Span | None = None
 
 
 async def rank(view: View, candidates: Candidates, scores: Scores, *, count: int) -> list[Ranked]:
@@ -39,11 +51,17 @@ async def rank(view: View, candidates: Candidates, scores: Scores, *, count: int
     for passage in passages:
         place = place_of[passage.key]
         ranked.append(Ranked(passage, float(scores[place]), place, int(best_ranks[place])))
-    ranked.sort(key=_total_order)
+    ranked.sort(key=total_order)
     return ranked[:count]
 
 
-def _total_order(item: Ranked) -> tuple[float, int, str, str, int, str]:
+def total_order(item: Ranked) -> tuple[float, int, str, str, int, str]:
+    """Score, best rank in a leg, document, place in it."""
     chunk = item.passage.chunk
     place = (chunk.collection, chunk.document_id, chunk.start, chunk.id)
     return (-item.score, item.best_rank, *place)
+
+
+def good_enough(ranked: Sequence[Ranked], least: float | None) -> list[Ranked]:
+    """Those whose score is `least` or more."""
+    return [item for item in ranked if least is None or item.score >= least]

@@ -7,78 +7,143 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lagotto.documents import Vector
-from lagotto.results import Leg
+from lagotto.errors import StoreError
+from lagotto.prefs import Distance, RetrievalPrefs
+from lagotto.results import LEGS, Leg
+from lagotto.retrieval.degradation import Degradation
+from lagotto.retrieval.exact import ExactQuery
 from lagotto.retrieval.fusion import Candidates, LegScores
-from lagotto.stores.base import ChunkKeys, TextQuery, View
+from lagotto.stores.base import ChunkKeys, View
 from lagotto.stores.hits import Hits
+from lagotto.stores.text_query import TextQuery
 
 
 @dataclass(frozen=True, slots=True)
 class LegQueries:
     """What each leg is asked; a leg that is None does not run.
 
-    `fuzzy` is the full-text query with misspelt words replaced by what they may mean; `misspelt`
-    is how much of it was replaced, from 0 to 1.
+    `length` is that of the caller's own vector; `semantic` has the length 1. `fuzzy` is the
+    full-text query with misspelt words replaced by what they may mean; `misspelt` is how much of
+    it was replaced, from 0 to 1.
     """
 
     semantic: Vector | None = None
     text: TextQuery | None = None
     fuzzy: TextQuery | None = None
+    exact: ExactQuery | None = None
+    length: float = 1.0
     misspelt: float = 0.0
 
     def active(self) -> list[Leg]:
         """The legs that run."""
-        legs: tuple[Leg, ...] = ("semantic", "text", "fuzzy")
-        return [leg for leg in legs if getattr(self, leg) is not None]
+        return [leg for leg in LEGS if getattr(self, leg) is not None]
 
 
-async def recall(view: View, queries: LegQueries, *, depth: int, floor: float = 0.0) -> Candidates:
-    """The best `depth` chunks of each leg, all scored by all legs.
+class Recall:
+    """One query's legs on one view."""
 
-    `floor` is where the embedder's cosines of unrelated texts start; scores count from there.
+    def __init__(self, view: View, queries: LegQueries, prefs: RetrievalPrefs) -> None:
+        self._view = view
+        self._queries = queries
+        self._prefs = prefs
+
+    async def candidates(self, *, depth: int, degradation: Degradation) -> Candidates:
+        """The best `depth` chunks of each leg, with what every leg says of each of them.
+
+        A leg that fails is noted and left out, unless it was the only one.
+        """
+        lists = await self._lists(depth, degradation)
+        found = [hits.keys for hits in lists.values()]
+        keys = np.unique(np.concatenate([np.empty(0, np.int64), *found]))
+        filled = [self._filled(leg, hits, keys) for leg, hits in lists.items()]
+        scores = await asyncio.gather(*filled)
+        return Candidates(keys, dict(zip(lists, scores, strict=True)))
+
+    async def scored(self, keys: ChunkKeys) -> Mapping[Leg, NDArray[np.float64]]:
+        """What every leg says of any chunks."""
+        legs = self._queries.active()
+        scores = await asyncio.gather(*(self._scores(leg, keys) for leg in legs))
+        return dict(zip(legs, scores, strict=True))
+
+    async def _lists(self, depth: int, degradation: Degradation) -> dict[Leg, Hits]:
+        legs = self._queries.active()
+        searches = (self._search(leg, depth) for leg in legs)
+        outcomes = dict(
+            zip(legs, await asyncio.gather(*searches, return_exceptions=True), strict=True)
+        )
+        failed = {leg: said for leg, said in outcomes.items() if isinstance(said, BaseException)}
+        for leg, error in failed.items():
+            if not isinstance(error, StoreError) or len(failed) == len(legs):
+                raise error
+            degradation.note(leg, f"the leg failed and is left out ({error})", cause=error)
+        return {
+            leg: self._good_enough(leg, hits)
+            for leg, hits in outcomes.items()
+            if isinstance(hits, Hits)
+        }
+
+    def _good_enough(self, leg: Leg, hits: Hits) -> Hits:
+        least = {"semantic": self._prefs.vector.min_score, "text": self._prefs.fts.min_rank}.get(
+            leg
+        )
+        if least is None:
+            return hits
+        kept = hits.scores >= least
+        return Hits(hits.keys[kept], hits.scores[kept])
+
+    async def _search(self, leg: Leg, depth: int) -> Hits:
+        query = self._queries
+        if leg == "semantic" and query.semantic is not None:
+            found = await self._view.semantic(query.semantic, k=depth)
+            return Hits(found.keys, self._by_distance(found.scores).astype(np.float32))
+        if leg == "exact" and query.exact is not None:
+            return await query.exact.search(self._view, k=depth)
+        words = query.text if leg == "text" else query.fuzzy
+        return await self._view.text(words or TextQuery(()), k=depth)
+
+    async def _filled(self, leg: Leg, found: Hits, keys: ChunkKeys) -> LegScores:
+        """Scores for all of `keys`: those of the leg's own list, and the missing ones."""
+        scores = np.zeros(len(keys))
+        ranks = np.zeros(len(keys), np.int64)
+        places = np.searchsorted(keys, found.keys)
+        scores[places] = found.scores
+        # Equal scores have equal ranks: their order in the list is that in which they came in.
+        ranks[places] = 1 + np.searchsorted(-found.scores, -found.scores)
+        missing = np.flatnonzero(ranks == 0)
+        if len(missing) and self._prefs.scoring.fill:
+            scores[missing] = await self._scores(leg, keys[missing])
+        return LegScores(scores, ranks)
+
+    async def _scores(self, leg: Leg, keys: ChunkKeys) -> NDArray[np.float64]:
+        query = self._queries
+        if leg == "semantic" and query.semantic is not None:
+            return self._by_distance(await self._view.semantic_scores(query.semantic, keys))
+        if leg == "exact" and query.exact is not None:
+            return await query.exact.scores(self._view, keys)
+        words = query.text if leg == "text" else query.fuzzy
+        scores = await self._view.text_scores(words or TextQuery(()), keys)
+        return scores.astype(np.float64)
+
+    def _by_distance(self, cosines: NDArray[np.float32]) -> NDArray[np.float64]:
+        return by_distance(
+            cosines.astype(np.float64), self._queries.length, self._prefs.vector.distance
+        )
+
+
+def by_distance(
+    cosines: NDArray[np.float64], length: float, distance: Distance
+) -> NDArray[np.float64]:
+    """Scores on another scale than cosine, the greater the nearer: inner product, or 1 / (1 + l2).
+
+    `length` is that of the query's vector; stored vectors have the length 1, so the order is the
+    same on every scale.
     """
-    legs = queries.active()
-    lists = await asyncio.gather(*(_search(view, queries, leg, depth) for leg in legs))
-    found: dict[Leg, Hits] = dict(zip(legs, lists, strict=True))
-    keys = np.unique(np.concatenate([np.empty(0, np.int64), *(hits.keys for hits in lists)]))
-    filled = await asyncio.gather(*(_fill(view, queries, leg, found[leg], keys) for leg in legs))
-    scores: Mapping[Leg, LegScores] = dict(zip(legs, filled, strict=True))
-    if "semantic" in scores and floor:
-        semantic = scores["semantic"]
-        raised = (semantic.scores - floor) / (1 - floor)
-        scores = {**scores, "semantic": LegScores(raised, semantic.ranks)}
-    return Candidates(keys, scores)
-
-
-async def _search(view: View, queries: LegQueries, leg: Leg, depth: int) -> Hits:
-    if leg == "semantic" and queries.semantic is not None:
-        return await view.semantic(queries.semantic, k=depth)
-    query = queries.text if leg == "text" else queries.fuzzy
-    return await view.text(query or TextQuery(()), k=depth)
-
-
-async def _fill(
-    view: View, queries: LegQueries, leg: Leg, found: Hits, keys: ChunkKeys
-) -> LegScores:
-    """Scores for all of `keys`: those of the leg's own list, and the missing ones."""
-    scores = np.zeros(len(keys))
-    ranks = np.zeros(len(keys), np.int64)
-    places = np.searchsorted(keys, found.keys)
-    scores[places] = found.scores
-    # Equal scores have equal ranks: their order in the list is that in which they came in.
-    ranks[places] = 1 + np.searchsorted(-found.scores, -found.scores)
-    missing = np.flatnonzero(ranks == 0)
-    if len(missing):
-        scores[missing] = await _scores(view, queries, leg, keys[missing])
-    return LegScores(scores, ranks)
-
-
-async def _scores(
-    view: View, queries: LegQueries, leg: Leg, keys: ChunkKeys
-) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
-    if leg == "semantic" and queries.semantic is not None:
-        return await view.semantic_scores(queries.semantic, keys)
-    query = queries.text if leg == "text" else queries.fuzzy
-    return await view.text_scores(query or TextQuery(()), keys)
+    if distance == "cosine":
+        return cosines
+    if distance == "ip":
+        return cosines * length
+    squared = np.maximum(length**2 + 1 - 2 * length * cosines, 0)
+    return 1 / (1 + np.sqrt(squared))

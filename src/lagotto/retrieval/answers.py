@@ -1,0 +1,180 @@
+"""From a question to what its answers look like, by rules: no model, a few languages.
+
+Only questions that are answered by a date, a person, a place or a number: of those it is known
+how the sentence goes on that holds the answer, and which words stand near it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from lagotto.stores.text_query import Term
+from lagotto.terms import analyze
+
+Kind = Literal["time", "person", "place", "number"]
+
+NEAR_ANSWER_WEIGHT = 0.2
+"""What a word that often stands near an answer counts beside a word of the question."""
+
+NEAR_ANSWERS: dict[str, dict[Kind, str]] = {
+    "en": {
+        "time": """january february march april june july august september october november
+            december year century date day""",
+        "person": "he she his her born named led founded president king author director",
+        "place": "located near city country north south east west region area street capital",
+        "number": "two three four five six hundred thousand million billion percent number total",
+    },
+    "de": {
+        "time": """januar februar märz april juni juli august september oktober november dezember
+            jahr""",
+        "person": "er sie geboren namens gründer präsident könig autor",
+        "place": "liegt nahe stadt land nord süd ost west region straße hauptstadt",
+        "number": "zwei drei vier fünf sechs hundert tausend million milliarden prozent anzahl",
+    },
+    "fr": {
+        "time": """janvier février mars avril juin juillet août septembre octobre novembre décembre
+            année""",
+        "person": "il elle né nommé fondateur président roi auteur",
+        "place": "situé près ville pays nord sud est ouest région rue capitale",
+        "number": "deux trois quatre cinq six cent mille million milliard pourcent nombre",
+    },
+    "es": {
+        "time": """enero febrero marzo abril junio julio agosto septiembre octubre noviembre
+            diciembre año""",
+        "person": "él ella nacido llamado fundador presidente rey autor",
+        "place": "situado cerca ciudad país norte sur este oeste región calle capital",
+        "number": "dos tres cuatro cinco seis ciento mil millón millones número",
+    },
+    "ru": {
+        "time": """января февраля марта апреля мая июня июля августа сентября октября ноября декабря
+            год века""",
+        "person": "он она родился основатель президент король автор",
+        "place": "расположен около город страна север юг восток запад область улица столица",
+        "number": "два три четыре пять шесть сто тысяч миллион миллиард процент число",
+    },
+}  # fmt: skip
+
+_BE = r"(?P<be>is|are|was|were) (?P<rest>.+)"
+_DO = r"(?:do|does|did|will|has|have|had|can|could|would|should) (?P<rest>.+)"
+_WHEN = (
+    r"(?:when|(?:in|on) (?:what|which) (?:year|month|day|date|century|decade)|what (?:year|date))"
+)
+_WHERE = r"(?:where|in (?:what|which) (?:city|country|state|place|town|region|county|continent))"
+_SIZE = r"(?P<size>long|old|tall|far|big|large|high|deep|fast|heavy|wide|often)"
+_PARTICIPLE = r"(?P<last>(?:ge|be|ver|er|ent|zer|\w+ge)[a-zäöüß]+(?:t|en))"
+
+# A statement without `be` is filled in as it stands; with it, the verb goes to its place first.
+STATEMENTS: tuple[tuple[str, Kind, str, str], ...] = (
+    ("en", "time", f"{_WHEN} {_BE}", "{rest} in"),
+    ("en", "time", f"{_WHEN} {_DO}", "{rest} in"),
+    ("en", "place", f"{_WHERE} {_BE}", "{rest} in"),
+    ("en", "place", f"{_WHERE} {_DO}", "{rest} in"),
+    ("en", "person", f"whom? {_BE}", "{rest}"),
+    ("en", "person", r"whom? (?:do|does|did) (?P<rest>.+)", "{rest}"),
+    ("en", "person", r"who (?P<rest>.+)", "{rest}"),
+    ("en", "number", r"how (?:many|much) (?P<what>.+?) (?:do|does|did) (?P<rest>.+)",
+     "{rest} {what}"),
+    ("en", "number", r"how many (?P<what>.+?) (?:are|were) there (?P<rest>.+)", "{what} {rest}"),
+    ("en", "number", r"how many (?P<rest>.+)", "{rest}"),
+    ("en", "number", f"how {_SIZE} {_BE}", "{rest} {size}"),
+    ("en", "number", f"how (?:much|{_SIZE}) {_DO}", "{rest}"),
+    ("en", "number", f"how much {_BE}", "{rest}"),
+    ("en", "number", r"how much (?P<rest>.+)", "{rest}"),
+    ("de", "time", rf"(?:wann|in welchem jahr) (?P<verb>\w+) (?P<rest>.+?)(?: {_PARTICIPLE})?",
+     "{rest} {verb} im Jahr {last}"),
+    ("de", "place", rf"wo (?P<verb>\w+) (?P<rest>.+?)(?: {_PARTICIPLE})?",
+     "{rest} {verb} in {last}"),
+    ("de", "person", r"we[rnm] (?P<rest>.+)", "{rest}"),
+    ("de", "number", r"wie ?viele? (?P<rest>.+)", "{rest}"),
+    ("de", "number", r"wie (?:lang|lange|alt|hoch|groß|weit|teuer) (?P<verb>\w+) (?P<rest>.+)",
+     "{rest} {verb}"),
+    ("fr", "time", r"(?:quand|en quelle année)(?: est-ce que?)? (?P<rest>.+)", "{rest} en"),
+    ("fr", "place", r"où(?: est-ce que?)? (?P<rest>.+)", "{rest} à"),
+    ("fr", "person", r"qui(?: est-ce qui)? (?P<rest>.+)", "{rest}"),
+    ("fr", "number", r"combien (?:de |d['’])?(?P<rest>.+)", "{rest}"),
+    ("es", "time", r"(?:cu[áa]ndo|en qu[ée] año) (?P<rest>.+)", "{rest} en"),
+    ("es", "place", r"d[óo]nde (?P<rest>.+)", "{rest} en"),
+    ("es", "person", r"qui[ée]n(?:es)? (?P<rest>.+)", "{rest}"),
+    ("es", "number", r"cu[áa]nt[oa]s? (?P<rest>.+)", "{rest}"),
+    ("ru", "time", r"(?:когда|в каком году) (?P<rest>.+)", "{rest} в"),
+    ("ru", "place", r"где (?P<rest>.+)", "{rest} в"),
+    ("ru", "person", r"кто (?P<rest>.+)", "{rest}"),
+    ("ru", "number", r"сколько (?P<rest>.+)", "{rest}"),
+)  # fmt: skip
+
+IRREGULAR = """
+    born built made won held found sold known shot begun taken given sent lost paid left led set
+    written chosen broken spoken driven eaten fallen frozen hidden beaten stolen drawn grown shown
+    thrown flown worn torn sung struck spent bought brought caught taught fought kept meant told
+    laid read cut put hit done seen gone become
+"""
+"""English participles that don't end in -ed."""
+
+LONGEST_QUESTION = 400
+"""Characters; whatever is longer is no plain question."""
+
+_IRREGULAR = frozenset(IRREGULAR.split())
+_EDGES = " \t\n\r?？!.¿¡\"'"
+_PATTERNS = tuple(re.compile(pattern, re.IGNORECASE) for _, _, pattern, _ in STATEMENTS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    language: str
+    kind: Kind
+    statement: str
+
+
+def declarative(query: str) -> str | None:
+    """The question as the sentence that answers it might begin; None if it is none of the known.
+
+    "When was Stargate Atlantis cancelled?" becomes "Stargate Atlantis was cancelled in". For
+    embedding: verbs of English and French questions are moved or dropped, not inflected.
+    """
+    reading = _read(query)
+    return reading.statement if reading else None
+
+
+def answer_patterns(
+    query: str, languages: Sequence[str | None] = (None,)
+) -> tuple[tuple[Term, ...], ...]:
+    """Words that stand near answers to such a question, as one more word for a TextQuery.
+
+    They are alternatives with a small weight: months for "when", number words for "how many".
+    Empty if the question is none of the known.
+    """
+    reading = _read(query)
+    if reading is None:
+        return ()
+    text = NEAR_ANSWERS[reading.language][reading.kind]
+    terms = dict.fromkeys(
+        term for tag in tuple(languages) or (None,) for term in analyze(text, tag)
+    )
+    return (tuple(Term(term, NEAR_ANSWER_WEIGHT) for term in terms),)
+
+
+def _read(query: str) -> _Reading | None:
+    question = " ".join(query[: LONGEST_QUESTION + 1].split()).strip(_EDGES)
+    if len(question) > LONGEST_QUESTION:
+        return None
+    for (language, kind, _, template), pattern in zip(STATEMENTS, _PATTERNS, strict=True):
+        if found := pattern.fullmatch(question):
+            parts = {name: part or "" for name, part in found.groupdict().items()}
+            if "be" in parts:
+                parts["rest"] = _with_verb(parts["be"], parts["rest"])
+            return _Reading(language, kind, template.format(**parts).strip())
+    return None
+
+
+def _with_verb(verb: str, rest: str) -> str:
+    """The rest of an English question with the verb before its participle, else at the end."""
+    words = rest.split()
+    place = next((at for at, word in enumerate(words) if _is_participle(word)), len(words))
+    return " ".join([*words[:place], verb, *words[place:]])
+
+
+def _is_participle(word: str) -> bool:
+    return word in _IRREGULAR or (word.islower() and len(word) > 4 and word.endswith("ed"))

@@ -1,0 +1,100 @@
+"""The exact leg: passages that hold a quotation or an identifier of the query word for word."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagotto.results import Leg
+from lagotto.retrieval.fusion import Candidates, LegScores, Scores
+from lagotto.stores.base import ChunkKeys, View
+from lagotto.stores.hits import Hits
+from lagotto.stores.text_query import Phrase, Term, TextQuery
+
+MOST_PARTS = 4
+"""Of a query with more quotations only so many are looked up."""
+
+RARE = 20
+"""An identifier that more passages hold is a word like others; a quotation is always meant."""
+
+
+PLACE = 3
+"""Where a wording that is merely mentioned brings the best passage that holds it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExactQuery:
+    """Wordings to be found as they stand; a passage scores the share of them that it holds.
+
+    Whether they are `mentioned` in a question that asks for something else, or are themselves
+    what is asked for, decides how far they lift the passages that hold them.
+    """
+
+    parts: tuple[TextQuery, ...]
+    mentioned: bool = False
+
+    async def search(self, view: View, *, k: int) -> Hits:
+        """The passages that hold a part."""
+        lists = await asyncio.gather(*(view.text(part, k=k) for part in self.parts))
+        keys, held = np.unique(np.concatenate([hits.keys for hits in lists]), return_counts=True)
+        scores = (held / len(self.parts)).astype(np.float32)
+        order = np.lexsort((keys, -scores))[:k]
+        return Hits(keys[order], scores[order])
+
+    async def scores(self, view: View, keys: ChunkKeys) -> NDArray[np.float64]:
+        """The share of the parts that each of `keys` holds."""
+        found = await asyncio.gather(*(view.text_scores(part, keys) for part in self.parts))
+        shares: NDArray[np.float64] = np.mean([scores > 0 for scores in found], axis=0)
+        return shares
+
+
+async def exact_query(
+    view: View,
+    quoted: Sequence[Phrase],
+    identifiers: Sequence[Phrase],
+    *,
+    mentioned: bool,
+) -> ExactQuery | None:
+    """The query for those wordings that occur at all; None if none does.
+
+    A wording that nothing holds would only make the scores of the others smaller.
+    """
+    parts = [_part(phrase) for phrase in (*quoted, *identifiers)][:MOST_PARTS]
+    found = await asyncio.gather(*(view.text(part, k=RARE + 1) for part in parts))
+    kept = [
+        part
+        for place, (part, hits) in enumerate(zip(parts, found, strict=True))
+        if len(hits) and (place < len(quoted) or len(hits) <= RARE)
+    ]
+    return ExactQuery(tuple(kept), mentioned) if kept else None
+
+
+def _part(phrase: Phrase) -> TextQuery:
+    """The phrase, scored by its words: the best alternative at each place counts."""
+    columns = zip_longest(*phrase.variants)
+    words = (dict.fromkeys(term for term in column if term) for column in columns)
+    return TextQuery(tuple(tuple(map(Term, word)) for word in words), where=phrase)
+
+
+def lift(
+    candidates: Candidates, weights: Mapping[Leg, float], rest: Scores
+) -> tuple[Candidates, Mapping[Leg, float]]:
+    """The exact leg with just the weight that brings the best holder among the first few.
+
+    `rest` are the scores without that leg. Where a holder is among them already, the leg has no
+    weight and nothing changes; else the best one gets what it lacks, and the others nothing.
+    """
+    leg = candidates.legs["exact"]
+    best = rest[leg.scores > 0].max()
+    wanted = np.sort(rest)[-min(PLACE, len(rest))]
+    others = sum(weights[name] for name in candidates.legs if name != "exact")
+    chosen = (leg.scores > 0) & (rest == best)
+    lifted = LegScores(chosen.astype(np.float64), np.where(chosen, leg.ranks, 0))
+    legs = {**candidates.legs, "exact": lifted}
+    lacking = max(0.0, float(wanted - best)) * others
+    return Candidates(candidates.keys, legs), {**weights, "exact": lacking}

@@ -1,0 +1,101 @@
+"""Chunks of whole documents, made when they are asked for, or kept from an earlier search."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lagotto.chunk_vectors import ChunkVectors
+from lagotto.chunkers import Chunker
+from lagotto.documents import Chunk, Document
+from lagotto.prefs import CachePrefs
+from lagotto.stores.base import CachedChunks, CacheKey, ChunkCache
+
+CHUNKS_AT_ONCE = 512
+"""About so many chunks are embedded before they are kept: what a cancelled search loses."""
+
+Work = tuple[Document, list[Chunk]]
+
+
+@dataclass(slots=True)
+class LateChunks:
+    """Cuts documents with one chunker and embeds their chunks in one way.
+
+    `counts` says how many chunks came from where, and how many sets of them were kept.
+    """
+
+    chunker: Chunker
+    vectors: ChunkVectors
+    cache: ChunkCache | None = None
+    prefs: CachePrefs = field(default_factory=CachePrefs)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    async def cut(self, documents: Sequence[Document]) -> list[CachedChunks]:
+        """The chunks of each document, with vectors of no numbers."""
+        sets = []
+        for _, chunks in await self._cut(documents):
+            findable = sum(chunk.level != "parent" for chunk in chunks)
+            sets.append(CachedChunks(chunks, np.zeros((findable, 0), np.float32)))
+        return sets
+
+    async def embedded(self, documents: Sequence[Document]) -> list[CachedChunks]:
+        """The chunks of each document with their vectors.
+
+        A cancelled search has kept what it finished, a document at a time.
+        """
+        keys = [self._key(document) for document in documents]
+        found = await self._load(keys)
+        missing = [item for key, item in zip(keys, documents, strict=True) if key not in found]
+        for group in _groups(await self._cut(missing)):
+            made = await self.vectors.embed(group)
+            sets = {
+                self._key(document): CachedChunks(chunks, vectors)
+                for (document, chunks), vectors in zip(group, made, strict=True)
+            }
+            await self._save(sets)
+            found |= sets
+        return [found[key] for key in keys]
+
+    async def _cut(self, documents: Sequence[Document]) -> list[Work]:
+        works = []
+        for document in documents:  # one by one, so that a cancellation is noticed in between
+            chunks = await asyncio.to_thread(self.chunker.chunk, document)
+            works.append((document, chunks))
+            self.counts["chunks_made"] += len(chunks)
+        return works
+
+    async def _load(self, keys: Sequence[CacheKey]) -> dict[CacheKey, CachedChunks]:
+        if self.cache is None or not self.prefs.use_chunk_cache:
+            return {}
+        dimension = self.vectors.embedder.info.dimension
+        loaded = await self.cache.load(keys)
+        fitting = {key: kept for key, kept in loaded.items() if kept.vectors.shape[1] == dimension}
+        self.counts["chunks_cached"] += sum(len(kept.chunks) for kept in fitting.values())
+        return fitting
+
+    async def _save(self, sets: dict[CacheKey, CachedChunks]) -> None:
+        if self.cache is not None and self.prefs.write_chunk_cache:
+            await self.cache.save(sets, ttl=self.prefs.ttl_seconds)
+            self.counts["chunk_sets_kept"] += len(sets)
+
+    def _key(self, document: Document) -> CacheKey:
+        content = (document.collection, document.id, document.content_hash)
+        return CacheKey(*content, self.chunker.id, self.vectors.model_id)
+
+
+def _groups(works: Sequence[Work]) -> Iterator[list[Work]]:
+    """Whole documents together that have some hundred chunks."""
+    group: list[Work] = []
+    count = 0
+    for work in works:
+        group.append(work)
+        count += len(work[1])
+        if count >= CHUNKS_AT_ONCE:
+            yield group
+            group, count = [], 0
+    if group:
+        yield group

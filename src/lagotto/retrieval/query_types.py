@@ -1,0 +1,143 @@
+"""What kind of query it is, and what in it is to be found word for word. Rules, no model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lagotto.prefs import QueryType
+from lagotto.retrieval.identifiers import find_identifiers
+from lagotto.retrieval.operands import QUOTED, operand
+from lagotto.stores.text_query import Phrase
+from lagotto.terms import QueryTerm, query_terms
+from lagotto.terms.stems import language_of
+from lagotto.terms.words import fold, runs
+
+FEW_WORDS = 5
+"""A query of more content words is a description."""
+
+QUESTION_WORDS = {
+    "en": "what when where which who whom whose why how",
+    "de": """was wann wo welche welcher welches welchen welchem wer wem wen wessen warum wieso
+        weshalb wie wieviel wieviele woher wohin wodurch womit wofür wozu woran worin""",
+    "fr": """que quoi quand où quel quelle quels quelles qui pourquoi comment combien lequel
+        laquelle qu""",
+    "es": """qué cuándo dónde cuál cuáles quién quiénes cómo cuánto cuánta cuántos cuántas
+        adónde""",
+    "it": "che cosa cos chi quando dove quale quali perché come quanto quanta quanti quante",
+    "pt": "que quando onde qual quais quem porque como quanto quanta quantos quantas",
+    "ru": """кто кого кому кем что чего чем где когда почему зачем как какой какая какое какие
+        какого каком каким какую каких сколько куда откуда чей чья чьё чьи""",
+}
+BEFORE_QUESTION_WORDS = """
+    in on at by to for of from with about since until
+    an auf aus bei für mit seit von zu
+    à de en par pour dans depuis
+    a con desde por hasta
+    da di per su
+    o em com
+    в во на с со к из о об от для до по у
+"""
+"""Small words that a question may begin with: In which year, by whom, в каком году."""
+
+VERBS_FIRST = """
+    is are was were do does did has have had can could will would should may might
+"""
+"""How English begins a question that is answered by yes or no."""
+
+_ASKS_UNSPACED = re.compile(
+    "什么|什麼|谁|誰|哪|何时|何時|何地|为何|為何|怎么|怎麼|如何|多少|吗|嗎"
+    "|なぜ|どこ|いつ|どう|どの|どんな|どれ|いくつ|いくら|ですか|ますか|何[がをはでの人年時月日]"
+)
+_QUESTION_MARK = re.compile(r"[?？؟¿](?=\W|$)|^\W*¿")
+_SENTENCE_END = re.compile(r"[.!。！…][\s\"'”»)]*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Classified:
+    """The type of a query and the reason, for people."""
+
+    type: QueryType
+    reason: str
+
+
+def classify(query: str, languages: Sequence[str | None] = (None,)) -> Classified:
+    """The type of `query` over documents in `languages`.
+
+    `exact`: nothing but identifiers and quotations, besides stop words. `question`: it asks.
+    `keywords`: a few words that make no sentence. `description`: everything else.
+    """
+    quoted = [part for part in QUOTED.findall(query) if runs(part)]
+    named = [word for word, _ in find_identifiers(query)]
+    if (quoted or named) and not _content(_rest(query, named), languages):
+        return Classified("exact", f"only exact wordings: {', '.join([*quoted, *named])}")
+    if reason := _question(query, languages):
+        return Classified("question", reason)
+    terms = query_terms(query, languages)
+    content = [term for term in terms if not term.stop]
+    counts = f"{len(content)} content words and {len(terms) - len(content)} stop words"
+    if _SENTENCE_END.search(query):
+        return Classified("description", f"a sentence with {counts}")
+    if len(content) > FEW_WORDS or 0 < len(content) < len(terms) - len(content):
+        return Classified("description", counts)
+    return Classified("keywords", counts)
+
+
+def exact_parts(query: str, languages: Sequence[str | None] = (None,)) -> list[Phrase]:
+    """What a query wants word for word: its quotations, then its identifiers, each once."""
+    return list(dict.fromkeys([*quotations(query, languages), *identifiers(query, languages)]))
+
+
+def quotations(query: str, languages: Sequence[str | None] = (None,)) -> list[Phrase]:
+    """The quoted parts of `query`, of one word or more, stop words included."""
+    return _phrases(QUOTED.findall(query), languages)
+
+
+def identifiers(query: str, languages: Sequence[str | None] = (None,)) -> list[Phrase]:
+    """The identifiers of `query` as the phrases of their parts: ERR_4012 is "err 4012"."""
+    return _phrases((word for word, _ in find_identifiers(query)), languages)
+
+
+def _phrases(texts: Iterable[str], languages: Sequence[str | None]) -> list[Phrase]:
+    found = filter(None, (operand(text, languages) for text in texts))
+    return list(dict.fromkeys(Phrase(tuple(dict.fromkeys(one.variants))) for one in found))
+
+
+def _rest(query: str, named: Sequence[str]) -> str:
+    """The query without its exact wordings; longer ones first, as one may hold another."""
+    rest = QUOTED.sub(" ", query)
+    for word in sorted(named, key=len, reverse=True):
+        rest = rest.replace(word, " ")
+    return rest
+
+
+def _content(text: str, languages: Sequence[str | None]) -> list[QueryTerm]:
+    return [term for term in query_terms(text, languages) if not term.stop]
+
+
+def _question(query: str, languages: Sequence[str | None]) -> str | None:
+    """Why it is a question, None if it is none."""
+    if _QUESTION_MARK.search(query):
+        return "a question mark"
+    if asking := _ASKS_UNSPACED.search(query):
+        return f"the question word {asking.group()}"
+    words = [fold(word) for word in runs(query)[:4]]
+    asked = _question_words(languages)
+    first = 1 if words[1:] and words[0] in _folded(BEFORE_QUESTION_WORDS) else 0
+    for word in (*words[:1], *words[first : first + 1]):
+        if word in asked:
+            return f"the question word {word}"
+    if len(words) == 4 and words[0] in _folded(VERBS_FIRST):
+        return f"it begins with the verb {words[0]}"
+    return None
+
+
+def _question_words(languages: Sequence[str | None]) -> frozenset[str]:
+    """Those of the languages, of all of them if none is known."""
+    known = [QUESTION_WORDS[tag] for tag in map(language_of, languages) if tag in QUESTION_WORDS]
+    return _folded(" ".join(known or QUESTION_WORDS.values()))
+
+
+def _folded(listed: str) -> frozenset[str]:
+    return frozenset(fold(word) for word in listed.split())

@@ -1,0 +1,88 @@
+"""The reranking stage: candidates in, judged and sorted ones out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lagotto.errors import RerankError
+from lagotto.prefs import RerankPrefs
+from lagotto.rerankers.base import Candidate, Judgement, Reranker, Verdict
+from lagotto.results import LegScore
+from lagotto.retrieval.degradation import Degradation
+from lagotto.retrieval.fusion import Candidates
+from lagotto.retrieval.ranking import Ranked
+
+
+async def rerank(
+    reranker: Reranker,
+    query: str,
+    ranked: Sequence[Ranked],
+    candidates: Candidates,
+    *,
+    prefs: RerankPrefs,
+    degradation: Degradation,
+) -> list[Ranked]:
+    """The hits in the reranker's order; in their own, and noted, if it fails."""
+    seen = [_candidate(item, candidates, prefs.max_text_chars) for item in ranked]
+    try:
+        judgement = await reranker.rerank(query, seen)
+        verdicts = _checked(reranker, judgement, len(seen))
+    except RerankError as exc:
+        degradation.note("reranker", f"failed, the fused order stands ({exc})", cause=exc)
+        return list(ranked)
+    for note in judgement.notes:
+        degradation.note("reranker", note)
+    if verdicts is None:
+        return list(ranked)
+    judged = [
+        _judged(item, verdict, reranker)
+        for item, verdict in zip(ranked, verdicts, strict=True)
+        if verdict is not None
+    ]
+    judged.sort(key=lambda item: -item.score)  # stable: equal ones keep the fused order
+    return judged[: prefs.keep]
+
+
+def _candidate(item: Ranked, candidates: Candidates, max_chars: int | None) -> Candidate:
+    chunk, document = item.passage.chunk, item.passage.document
+    legs = {
+        leg: LegScore(
+            score=float(found.scores[item.place]), rank=int(found.ranks[item.place]) or None
+        )
+        for leg, found in candidates.legs.items()
+    }
+    return Candidate(
+        id=chunk.id,
+        text=chunk.text[:max_chars],
+        score=item.score,
+        title=document.title,
+        heading_path=chunk.heading_path,
+        language=document.language,
+        legs=legs,
+    )
+
+
+def _checked(
+    reranker: Reranker, judgement: Judgement, count: int
+) -> Sequence[Verdict | None] | None:
+    """A reranker of somebody else's making may break its contract."""
+    verdicts = judgement.verdicts
+    if verdicts is None:
+        return None
+    if len(verdicts) != count:
+        raise RerankError(f"{reranker.id} gave {len(verdicts)} verdicts for {count} passages")
+    if not all(math.isfinite(verdict.score) for verdict in verdicts if verdict is not None):
+        raise RerankError(f"{reranker.id} gave a score that is not a finite number")
+    return verdicts
+
+
+def _judged(item: Ranked, verdict: Verdict, reranker: Reranker) -> Ranked:
+    return replace(
+        item,
+        score=reranker.scale.unit(verdict.score),
+        rerank=verdict.score,
+        answerable=verdict.answerable,
+        evidence=verdict.evidence,
+    )

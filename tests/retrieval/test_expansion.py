@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lagotto.retrieval.expansion import (
+    Expander,
+    Expansion,
+    LlmExpander,
+    answer_patterns,
+    declarative,
+    feedback_candidates,
+    feedback_terms,
+    parse_list,
+    parse_passage,
+)
+from lagotto.terms import analyze
+from lagotto.testing.strategies import texts
+
+# answers
+
+
+@pytest.mark.parametrize(
+    ("question", "statement"),
+    [
+        ("When was Stargate Atlantis cancelled?", "Stargate Atlantis was cancelled in"),
+        ("when was Ada Lovelace born", "Ada Lovelace was born in"),
+        ("When did Apple release the iPhone?", "Apple release the iPhone in"),
+        ("In what year was the United States founded?", "the United States was founded in"),
+        ("When was the first world war?", "the first world war was in"),
+        ("Where is the Louvre located?", "the Louvre is located in"),
+        ("Where did Super Bowl 50 take place?", "Super Bowl 50 take place in"),
+        ("In which city was Mozart born?", "Mozart was born in"),
+        ("Who wrote Pride and Prejudice?", "wrote Pride and Prejudice"),
+        ("Who is the president of France?", "the president of France is"),
+        ("Who was elected president in 1980?", "was elected president in 1980"),
+        ("Whom did Obama marry?", "Obama marry"),
+        ("How many moons does Mars have?", "Mars have moons"),
+        ("How many planets are there in the solar system?", "planets in the solar system"),
+        ("How many people live in Berlin?", "people live in Berlin"),
+        ("How much food does a cat eat?", "a cat eat food"),
+        ("How old is the universe?", "the universe is old"),
+        ("How much is a ticket?", "a ticket is"),
+        ("Wann wurde Bremen gegründet?", "Bremen wurde im Jahr gegründet"),
+        ("Wo liegt Köln?", "Köln liegt in"),
+        ("Wer schrieb den Faust?", "schrieb den Faust"),
+        ("Quand est-ce que le Louvre a été construit ?", "le Louvre a été construit en"),
+        ("Où se trouve le Louvre ?", "se trouve le Louvre à"),
+        ("¿Cuándo se fundó Lima?", "se fundó Lima en"),
+        ("Когда был основан Петербург?", "был основан Петербург в"),
+    ],
+)  # fmt: skip
+def test_questions_become_statements(question: str, statement: str) -> None:
+    assert declarative(question) == statement
+
+
+@pytest.mark.parametrize(
+    "query", ["", "?", "Who?", "solar panels", "Why is the sky blue?", "Which team won?", "wo"]
+)
+def test_other_queries_stay_what_they_are(query: str) -> None:
+    assert declarative(query) is None
+    assert answer_patterns(query, ["en"]) == ()
+
+
+def test_words_near_answers_are_alternatives_with_little_weight() -> None:
+    (word,) = answer_patterns("When was it cancelled?", ["en"])
+    assert {term.text for term in word} >= {"januari", "decemb", "year"}
+    assert {term.weight for term in word} == {0.2}
+    (several,) = answer_patterns("When was it cancelled?", ["en", None])
+    assert {"januari", "january"} <= {term.text for term in several}
+    (numbers,) = answer_patterns("Сколько мячей?", ["ru"])
+    assert set(analyze("тысяч миллион", "ru")) <= {term.text for term in numbers}
+
+
+@given(st.one_of(texts(), st.text(st.characters(exclude_categories=[]))))
+def test_any_text_may_be_asked(text: str) -> None:
+    for query in (text, f"When was {text}", f"How many {text} does {{0}} have?"):
+        statement = declarative(query)
+        assert (statement is None) == (answer_patterns(query) == ())
+
+
+def test_long_texts_are_no_questions() -> None:
+    assert declarative("When was " + "it " * 50_000) is None
+
+
+# feedback
+
+PASSAGES = [
+    "The whale is a mammal; whales breathe air through a blowhole.",
+    "A whale lives in the ocean and has a blowhole.",
+    "The ocean is deep and the ocean is cold.",
+]
+ENGLISH = ["en", "en", "en"]
+RARITIES = {"whale": 3.0, "blowhol": 5.0, "ocean": 2.0}
+
+
+def test_candidates_are_what_passages_have_in_common() -> None:
+    assert feedback_candidates(PASSAGES, ENGLISH) == ["blowhol", "ocean", "whale"]
+    assert feedback_candidates(["The whale sings."], ["en"]) == ["sing", "whale"]
+    assert feedback_candidates([], []) == []
+
+
+def test_feedback_weighs_share_score_and_rarity() -> None:
+    found = feedback_terms(PASSAGES[:2], [3.0, 1.0], ENGLISH[:2], RARITIES, 10)
+    # passage 1: whale 2/6, blowhole 1/6; passage 2: whale 1/4, ocean 1/4, blowhole 1/4
+    whale = (0.75 * 2 / 6 + 0.25 / 4) * 3
+    blowhole = (0.75 / 6 + 0.25 / 4) * 5
+    ocean = 0.25 / 4 * 2
+    weights = {term.text: term.weight for (term,) in found}
+    assert list(weights) == ["blowhol", "whale", "ocean"]
+    assert weights["blowhol"] == pytest.approx(0.3)
+    assert weights["whale"] == pytest.approx(0.3 * whale / blowhole)
+    assert weights["ocean"] == pytest.approx(0.3 * ocean / blowhole)
+
+
+def test_feedback_leaves_out_what_is_known_and_keeps_to_the_count() -> None:
+    found = feedback_terms(PASSAGES, [1.0, 1.0, 1.0], ENGLISH, RARITIES, 1, known={"blowhol"})
+    assert [term.text for (term,) in found] == ["whale"]
+    assert feedback_terms(PASSAGES, [0.0, -1.0, 0.0], ENGLISH, RARITIES, 3) != ()
+    assert feedback_terms(PASSAGES, [1.0, 1.0, 1.0], ENGLISH, {}, 3) == ()
+    assert feedback_terms([], [], [], RARITIES, 3) == ()
+
+
+@given(st.lists(st.tuples(texts(max_words=20), st.floats(-1, 1)), max_size=4), st.integers(1, 5))
+def test_feedback_of_any_passages(passages: list[tuple[str, float]], count: int) -> None:
+    bodies, scores = [body for body, _ in passages], [score for _, score in passages]
+    languages = ["en"] * len(bodies)
+    rarities = dict.fromkeys(feedback_candidates(bodies, languages), 1.0)
+    found = feedback_terms(bodies, scores, languages, rarities, count)
+    assert len(found) <= count
+    weights = [term.weight for (term,) in found]
+    assert weights == sorted(weights, reverse=True)
+    assert all(0 <= weight <= 0.3 for weight in weights)
+    assert {term.text for (term,) in found} <= rarities.keys()
+
+
+# a model
+
+TWO = ["when did Atlantis end", "Stargate Atlantis last season"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "when did Atlantis end\nStargate Atlantis last season",
+        "1. when did Atlantis end\n2. Stargate Atlantis last season\n",
+        "Here are 2 queries:\n\n(1) when did Atlantis end\n2) “Stargate Atlantis last season”",
+        "- when did Atlantis end\n* **Stargate Atlantis last season**",
+        'Query 1: when did Atlantis end\nQuery 2: "Stargate Atlantis last season"',
+        '["when did Atlantis end", "Stargate Atlantis last season"]',
+        '```json\n{"queries": ["when did Atlantis end", "Stargate Atlantis last season"]}\n```',
+        'Sure:\n[{"id": 1, "query": "when did Atlantis end"},\n'
+        ' {"id": 2, "query": "Stargate Atlantis last season"}]',
+        '{"1": "when did Atlantis end", "2": "Stargate Atlantis last season"}',
+        "<think>\nWhat now?\n</think>\n```\n1: when did Atlantis end\n\n"
+        "2: when did Atlantis end\n3: Stargate Atlantis last season\n```",
+    ],
+)
+def test_lists_are_read_however_they_are_written(answer: str) -> None:
+    assert parse_list(answer) == TWO
+
+
+@pytest.mark.parametrize("answer", ["", "```\n```", "<think>never ends", "[]", '{"a": 1}', "Well:"])
+def test_nothing_is_in_an_empty_answer(answer: str) -> None:
+    assert [item for item in parse_list(answer) if item.isalnum()] == []
+
+
+def test_broken_json_is_no_error() -> None:
+    assert parse_list('["a", "b') == ['["a", "b']
+    assert len(parse_list("[" * 100_000)) == 1
+
+
+def test_passages_lose_their_wrapping() -> None:
+    assert parse_passage('```\nPassage: "It ended\nin 2009."\n```') == "It ended in 2009."
+    assert parse_passage("It's over.") == "It's over."
+    assert parse_passage("<think>hm</think> ") == ""
+
+
+@given(st.text())
+def test_any_answer_can_be_read(answer: str) -> None:
+    assert all(parse_list(answer))
+    assert "\n" not in parse_passage(answer)
+
+
+class Model:
+    """Answers by the first words of the prompt and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.prompts: list[str] = []
+
+    async def complete(self, prompt: str) -> str:
+        self.prompts.append(prompt)
+        if prompt.startswith("Write one short passage"):
+            return "It was cancelled in 2009."
+        return "1. WHEN DID IT END?\n2. end of it\n3. last season\n4. finale"
+
+
+async def test_a_model_is_asked_for_queries_and_passages() -> None:
+    fake = Model()
+    expander: Expander = LlmExpander(fake.complete, queries=2, passages=2)
+    expansion = await expander.expand("When did it end?")
+    assert expansion == Expansion(
+        queries=("end of it", "last season"), passages=("It was cancelled in 2009.",)
+    )
+    assert len(fake.prompts) == 3
+    assert all("<query>\nWhen did it end?\n</query>" in prompt for prompt in fake.prompts)
+    assert sum("Write 2 other search queries" in prompt for prompt in fake.prompts) == 1
+
+
+async def test_a_model_is_not_asked_for_what_is_not_wanted() -> None:
+    fake = Model()
+    assert await LlmExpander(fake.complete, queries=0, passages=0).expand("{x}") == Expansion()
+    assert fake.prompts == []
+    only = await LlmExpander(fake.complete, passages=0).expand("{x} " * 10_000)
+    assert only.passages == ()
+    assert len(only.queries) == 3
+    assert len(fake.prompts[0]) < 5_000

@@ -1,0 +1,423 @@
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lagotto.chunk_vectors import ChunkVectors
+from lagotto.chunkers import CHUNKERS
+from lagotto.documents import Document, Page, Vector
+from lagotto.embedders import Embedder
+from lagotto.errors import ConfigError
+from lagotto.filters import And, Eq, Gte
+from lagotto.ingest import Ingest
+from lagotto.prefs import ChunkingPrefs, RetrievalPrefs
+from lagotto.retrieval.late import LateEvidence, LateParts, LateQuery, late_chunker, late_evidence
+from lagotto.stores.base import Store
+from lagotto.stores.memory import MemoryStore
+from lagotto.stores.text_query import Phrase, Term, TextQuery, Word
+from lagotto.testing.strategies import documents as any_documents
+from lagotto.tokens import ApproximateTokenizer
+from tests.counting import CountingEmbedder
+
+TOPICS = ("truffles and oak roots", "the deep lake and its seals", "trains that leave at noon")
+CHUNKER = "recursive:16/0"
+LATE = RetrievalPrefs(chunking=ChunkingPrefs(strategy="late", chunker_id=CHUNKER))
+
+
+def book(name: str, *, collection: str = "default") -> Document:
+    """Ten sentences about each topic, in an order of its own."""
+    sentences = [f"Sentence {n} is about {topic}." for topic in TOPICS for n in range(10)]
+    random.Random(name).shuffle(sentences)
+    return Document(id=name, collection=collection, language="en", text=" ".join(sentences))
+
+
+BOOKS = [book("a"), book("b"), book("c"), book("a", collection="other")]
+
+
+async def written(
+    store: Store, embedder: Embedder, documents: Sequence[Document], *, chunker: str = "document"
+) -> None:
+    cutter = CHUNKERS.create(chunker, tokenizer=embedder.tokenizer)
+    await Ingest(store=store, chunker=cutter, vectors=ChunkVectors(embedder)).run(documents)
+
+
+def words(*terms: str) -> TextQuery:
+    return TextQuery(tuple((Term(term),) for term in terms))
+
+
+async def vector_of(embedder: Embedder, text: str) -> Vector:
+    (vector,) = await embedder.embed([text], role="query")
+    return np.asarray(vector)
+
+
+async def evidence(
+    store: Store,
+    embedder: Embedder,
+    query: LateQuery,
+    prefs: RetrievalPrefs = LATE,
+    *,
+    documents: Sequence[Document] = BOOKS,
+    chunker_id: str = "document",
+    cached: bool = True,
+) -> LateEvidence:
+    parts = LateParts(
+        chunker_id=chunker_id,
+        tokenizer=embedder.tokenizer,
+        vectors=ChunkVectors(embedder),
+        cache=store.chunk_cache if cached else None,
+    )
+    async with store.view(prefs.filters) as view:
+        return await late_evidence(view, documents, query=query, prefs=prefs, parts=parts)
+
+
+class Base:
+    """A store of whole books, and an embedder that counts."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore()
+        self.embedder = CountingEmbedder()
+
+    async def ask(self, query: LateQuery, prefs: RetrievalPrefs = LATE) -> LateEvidence:
+        return await evidence(self.store, self.embedder, query, prefs)
+
+    async def vector(self, text: str) -> Vector:
+        return await vector_of(self.embedder, text)
+
+
+@pytest.fixture
+async def base() -> Base:
+    base = Base()
+    await written(base.store, base.embedder, BOOKS)
+    base.embedder.texts.clear()
+    return base
+
+
+class TestEvidence:
+    async def test_chunks_are_spans_of_their_documents(self, base: Base) -> None:
+        found = await base.ask(LateQuery(words("seal"), await base.vector("seals in the lake")))
+        assert len(found.items) == LATE.top_k_chunks
+        for item in found.items:
+            assert item.document.text[item.chunk.start : item.chunk.end] == item.chunk.text
+            assert item.chunk.chunker_id == CHUNKER
+            assert "seals" in item.chunk.text
+
+    async def test_scores_add_up(self, base: Base) -> None:
+        vector = await base.vector("seals")
+        found = await base.ask(LateQuery(words("seal"), vector))
+        everything = await base.ask(LateQuery(words("seal"), None), LATE.but(top_k_chunks=10_000))
+        best = max(item.score_text or 0.0 for item in everything.items)
+        (plain,) = await ChunkVectors(base.embedder).embed(
+            [(found.items[0].document, [found.items[0].chunk])]
+        )
+        first = found.items[0]
+        assert first.score_vec == pytest.approx(float(plain[0] @ vector), abs=1e-5)
+        assert first.score_text is not None
+        fused = (max(first.score_vec or 0, 0) + 0.5 * first.score_text / best) / 1.5
+        assert first.score == pytest.approx(fused, abs=1e-5)
+
+    async def test_text_scores_are_bm25(self) -> None:
+        """Two chunks of 5 and 8 words, by hand: mean length 6.5, k1 1.2, b 0.75."""
+        store, embedder = MemoryStore(), CountingEmbedder()
+        text = "red dog red cat cow\n\ngreen dog blue cat blue cat blue cat"
+        document = Document(id="x", text=text)
+        await written(store, embedder, [document])
+        prefs = LATE.but(chunking={"chunker_id": "recursive:8/0"})
+        found = await evidence(
+            store, embedder, LateQuery(words("red", "dog")), prefs, documents=[document]
+        )
+        rarity = math.log(1 + 0.5 / 1.5)  # one chunk is stored, and holds both terms
+
+        def saturated(count: int, length: int) -> float:
+            return count * 2.2 / (count + 1.2 * (0.25 + 0.75 * length / 6.5))
+
+        expected = [
+            rarity * (saturated(2, 5) + saturated(1, 5)),
+            rarity * saturated(1, 8),
+        ]
+        assert [item.score_text for item in found.items] == pytest.approx(expected)
+        assert [item.score_vec for item in found.items] == [None, None]
+
+    async def test_a_document_gives_no_more_than_its_cap(self, base: Base) -> None:
+        query = LateQuery(None, await base.vector("seals"))
+        for cap in (1, 2, 5):
+            found = await base.ask(query, LATE.but(per_item_chunk_cap=cap, top_k_chunks=100))
+            names = [(item.document.collection, item.document.id) for item in found.items]
+            assert {names.count(name) for name in names} == {cap}
+
+    async def test_fewer_are_the_first_of_more(self, base: Base) -> None:
+        query = LateQuery(words("lake", "noon"), await base.vector("a train by the lake"))
+        many = (await base.ask(query, LATE.but(top_k_chunks=50))).items
+        for count in (1, 4, 11):
+            assert (await base.ask(query, LATE.but(top_k_chunks=count))).items == many[:count]
+
+    async def test_ties_are_settled_by_document_and_place(self) -> None:
+        store, embedder = MemoryStore(), CountingEmbedder()
+        same = [Document(id=name, text="One dog. " * 40) for name in ("b", "a")]
+        await written(store, embedder, same)
+        query = LateQuery(None, await vector_of(embedder, "dog"))
+        prefs = LATE.but(chunking={"chunker_id": "recursive:8/0"})
+        found = await evidence(store, embedder, query, prefs, documents=same)
+        places = [(item.document.id, item.chunk.start) for item in found.items]
+        assert places == sorted(places)
+        assert len(places) == 6
+
+    async def test_the_order_of_documents_makes_no_difference(self, base: Base) -> None:
+        query = LateQuery(words("oak"), await base.vector("oak"))
+        expected = (await base.ask(query)).items
+        for documents in (BOOKS[::-1], BOOKS[2:] + BOOKS[:2]):
+            found = await evidence(base.store, base.embedder, query, documents=documents)
+            assert found.items == expected
+
+    async def test_conditions_of_the_query_count(self, base: Base) -> None:
+        phrase = Phrase((("deep", "lake"),))
+        text = TextQuery(words("sentenc", "lake").words, where=phrase)
+        found = await base.ask(LateQuery(text), LATE.but(top_k_chunks=100, per_item_chunk_cap=100))
+        scored = [item for item in found.items if item.score_text]
+        assert scored
+        assert all("deep lake" in item.chunk.text for item in scored)
+
+    async def test_what_is_excluded_is_no_evidence(self, base: Base) -> None:
+        everything = LATE.but(top_k_chunks=10_000, per_item_chunk_cap=10_000)
+        query = LateQuery(None, await base.vector("seals"), excluded=Word(("seal",)))
+        found = await base.ask(query, everything)
+        assert found.items
+        assert not any("seals" in item.chunk.text for item in found.items)
+
+    async def test_filters_on_pages_hold_for_chunks_made_now(self) -> None:
+        store, embedder = MemoryStore(), CountingEmbedder()
+        text = "First page about dogs. " * 10 + "Second page about dogs. " * 10
+        middle = text.index("Second")
+        pages = (Page(start=0, end=middle, number=1), Page(start=middle, end=len(text), number=2))
+        document = Document(id="paged", text=text, pages=pages)
+        await written(store, embedder, [document])
+        prefs = LATE.but(
+            filters=Gte("page", 2), chunking={"chunker_id": "page:16/0"}, top_k_chunks=99
+        )
+        query = LateQuery(None, await vector_of(embedder, "dogs"))
+        found = await evidence(store, embedder, query, prefs, documents=[document])
+        assert found.items
+        assert all(item.chunk.pages == (2, 2) for item in found.items)
+
+    async def test_a_threshold_leaves_out_what_is_below(self, base: Base) -> None:
+        query = LateQuery(None, await base.vector("seals in the lake"))
+        everything = LATE.but(top_k_chunks=10_000, per_item_chunk_cap=10_000)
+        scores = [item.score for item in (await base.ask(query, everything)).items]
+        least = scores[len(scores) // 2]
+        kept = await base.ask(query, everything.but(scoring={"min_score": least}))
+        assert [item.score for item in kept.items] == [one for one in scores if one >= least]
+
+    async def test_parents_are_no_evidence(self, base: Base) -> None:
+        query = LateQuery(words("seal"), await base.vector("seals"))
+        prefs = LATE.but(chunking={"chunker_id": "parent-child:64/16/0"})
+        for _ in range(2):  # made, then from the cache
+            found = await base.ask(query, prefs)
+            assert {item.chunk.level for item in found.items} == {"child"}
+        without_vectors = await base.ask(LateQuery(words("seal")), prefs)
+        assert {item.chunk.level for item in without_vectors.items} == {"child"}
+
+    async def test_no_documents_and_blank_ones(self, base: Base) -> None:
+        query = LateQuery(words("seal"), await base.vector("seals"))
+        for documents in ([], [Document(id="blank", text=" \n ")]):
+            found = await evidence(base.store, base.embedder, query, documents=documents)
+            assert found.items == []
+
+    @settings(
+        max_examples=25,
+        suppress_health_check=[HealthCheck.differing_executors, HealthCheck.too_slow],
+    )
+    @given(
+        st.lists(any_documents(), min_size=1, max_size=3),
+        st.sampled_from(
+            ["recursive:16/4", "sentence:24/0", "heading:16/0", "parent-child:48/16/4"]
+        ),
+    )
+    def test_offsets_are_exact_and_the_cache_changes_nothing(
+        self, documents: list[Document], chunker: str
+    ) -> None:
+        named = [
+            document.model_copy(update={"id": str(number)})
+            for number, document in enumerate(documents)
+        ]
+        asyncio.run(self._check(named, chunker))
+
+    async def _check(self, documents: list[Document], chunker: str) -> None:
+        store, embedder = MemoryStore(), CountingEmbedder()
+        await written(store, embedder, documents)
+        prefs = LATE.but(chunking={"chunker_id": chunker}, top_k_chunks=50)
+        query = LateQuery(words("cat", "home"), await vector_of(embedder, "the cat"))
+        cold, warm = [
+            await evidence(store, embedder, query, prefs, documents=documents) for _ in range(2)
+        ]
+        assert warm.items == cold.items
+        assert warm.counts.get("chunks_made", 0) == 0
+        for item in cold.items:
+            assert item.document.text[item.chunk.start : item.chunk.end] == item.chunk.text
+            assert 0 <= item.score <= 1
+
+
+class TestCache:
+    async def test_the_second_query_embeds_nothing(self, base: Base) -> None:
+        first = await base.ask(LateQuery(None, await base.vector("seals")))
+        embedded = len(base.embedder.texts)
+        second = await base.ask(LateQuery(None, await base.vector("oak")))
+        assert len(base.embedder.texts) == embedded == first.counts["chunks_made"]
+        assert second.counts == {"chunks_cached": embedded}
+        assert first.counts["chunk_sets_kept"] == len(BOOKS)
+
+    @pytest.mark.parametrize(
+        ("cache", "made_twice", "kept"),
+        [
+            ({"use_chunk_cache": False}, True, 4),
+            ({"write_chunk_cache": False}, True, 0),
+            ({"ttl_seconds": 3600}, False, 4),
+            ({}, False, 4),
+        ],
+    )
+    async def test_preferences_are_obeyed(
+        self, base: Base, cache: dict[str, float], made_twice: bool, kept: int
+    ) -> None:
+        query = LateQuery(None, await base.vector("seals"))
+        prefs = LATE.but(cache=cache)
+        counts = [(await base.ask(query, prefs)).counts for _ in range(2)]
+        assert ("chunks_made" in counts[1]) is made_twice
+        assert await base.store.chunk_cache.clear() == kept
+
+    async def test_an_expired_entry_is_made_again(self, base: Base) -> None:
+        query = LateQuery(None, await base.vector("seals"))
+        await base.ask(query, LATE.but(cache={"ttl_seconds": 0.001}))
+        await asyncio.sleep(0.02)
+        assert "chunks_cached" not in (await base.ask(query)).counts
+
+    @pytest.mark.parametrize(
+        "chunking",
+        [{"chunker_id": "sentence:16/0"}, {"max_chunk_tokens": 24}, {"include_headers": False}],
+    )
+    async def test_other_chunks_are_other_entries(
+        self, base: Base, chunking: dict[str, object]
+    ) -> None:
+        query = LateQuery(None, await base.vector("seals"))
+        await base.ask(query)
+        counts = (await base.ask(query, LATE.but(chunking=chunking))).counts
+        assert counts["chunks_made"] > 0
+        assert "chunks_cached" not in counts
+
+    async def test_changed_content_is_cut_again(self, base: Base) -> None:
+        query = LateQuery(words("seal"), await base.vector("seals"))
+        await base.ask(query)
+        changed = Document(id="a", language="en", text="Only seals now.")
+        await written(base.store, base.embedder, [changed])
+        documents = [changed, *BOOKS[1:]]
+        found = await evidence(base.store, base.embedder, query, documents=documents)
+        assert found.counts["chunks_made"] == 1
+        assert found.counts["chunks_cached"] > 0
+        assert "Only seals now." in [item.chunk.text for item in found.items]
+
+    async def test_a_store_without_a_cache_will_do(self, base: Base) -> None:
+        query = LateQuery(None, await base.vector("seals"))
+        bare = await evidence(base.store, base.embedder, query, cached=False)
+        assert bare.items == (await base.ask(query)).items
+        assert "chunk_sets_kept" not in bare.counts
+
+    async def test_a_cancelled_search_keeps_whole_documents_only(self) -> None:
+        store, started = MemoryStore(), asyncio.Event()
+
+        class Stuck(CountingEmbedder):
+            async def embed(self, texts, *, role):  # type: ignore[no-untyped-def]
+                if role == "document" and any("stuck" in text for text in texts):
+                    started.set()
+                    await asyncio.sleep(60)
+                return await super().embed(texts, role=role)
+
+        embedder = Stuck()
+        finished = Document(id="1", text="A sentence with some words. " * 1_200)
+        stuck = Document(id="2", text="This one is stuck. " * 10)
+        await written(store, CountingEmbedder(), [finished, stuck])
+        query = LateQuery(None, await vector_of(embedder, "words"))
+        asked = asyncio.create_task(evidence(store, embedder, query, documents=[finished, stuck]))
+        await started.wait()
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        assert await store.chunk_cache.clear() == 1
+
+
+class TestStrategies:
+    @pytest.fixture
+    async def mixed(self) -> Base:
+        """Two books in the chunks that are asked for, two in others of that size."""
+        base = Base()
+        await written(base.store, base.embedder, BOOKS[:2], chunker=CHUNKER)
+        await written(base.store, base.embedder, BOOKS[2:], chunker="sentence:16/0")
+        base.embedder.texts.clear()
+        return base
+
+    async def test_mixed_takes_stored_chunks_where_they_fit(self, mixed: Base) -> None:
+        query = LateQuery(words("seal"), await mixed.vector("seals"))
+        late = await mixed.ask(query, LATE.but(top_k_chunks=100))
+        mixed.embedder.texts.clear()
+        await mixed.store.chunk_cache.clear()
+        both = await mixed.ask(query, LATE.but(top_k_chunks=100, chunking={"strategy": "mixed"}))
+        cutter = CHUNKERS.create(CHUNKER, tokenizer=mixed.embedder.tokenizer)
+        counts = [len(cutter.chunk(book)) for book in BOOKS]
+        assert both.counts["chunks_stored"] == sum(counts[:2])
+        assert both.counts["chunks_made"] == len(mixed.embedder.texts) == sum(counts[2:])
+        assert {item.chunk.id for item in both.items} == {item.chunk.id for item in late.items}
+        for one, two in zip(both.items, late.items, strict=True):
+            assert one.score == pytest.approx(two.score, abs=0.02)
+
+    async def test_mixed_makes_chunks_of_another_size(self, mixed: Base) -> None:
+        query = LateQuery(None, await mixed.vector("seals"))
+        prefs = LATE.but(chunking={"strategy": "mixed", "max_chunk_tokens": 24})
+        assert "chunks_stored" not in (await mixed.ask(query, prefs)).counts
+
+    async def test_mixed_makes_chunks_without_headers(self, mixed: Base) -> None:
+        query = LateQuery(None, await mixed.vector("seals"))
+        prefs = LATE.but(chunking={"strategy": "mixed", "include_headers": False})
+        assert "chunks_stored" not in (await mixed.ask(query, prefs)).counts
+
+    async def test_precomputed_takes_what_is_stored(self, mixed: Base) -> None:
+        query = LateQuery(words("seal"), await mixed.vector("seals"))
+        prefs = LATE.but(chunking={"strategy": "precomputed"})
+        found = await mixed.ask(query, prefs)
+        assert mixed.embedder.texts == []
+        assert {item.chunk.chunker_id for item in found.items} == {CHUNKER, "sentence:16/0"}
+
+    async def test_filters_hold_for_stored_chunks(self, mixed: Base) -> None:
+        query = LateQuery(None, await mixed.vector("seals"))
+        prefs = LATE.but(
+            filters=And(Eq("collection", "default"), Eq("document_id", "a")),
+            chunking={"strategy": "precomputed"},
+        )
+        found = await mixed.ask(query, prefs)
+        assert {(item.document.collection, item.document.id) for item in found.items} == {
+            ("default", "a")
+        }
+
+
+class TestChunker:
+    @pytest.mark.parametrize(
+        ("own", "chunking", "used"),
+        [
+            ("recursive:256/32", {}, "recursive:256/32"),
+            ("document", {}, "recursive:256/32"),
+            ("document", {"chunker_id": "sentence"}, "sentence:256/32"),
+            ("recursive:256/32", {"max_chunk_tokens": 64}, "recursive:64/16"),
+            ("sentence:256/32", {"max_chunk_tokens": 64, "overlap_tokens": 0}, "sentence:64/0"),
+        ],
+    )
+    def test_which_one(self, own: str, chunking: dict[str, object], used: str) -> None:
+        prefs = ChunkingPrefs.model_validate(chunking)
+        made = late_chunker(prefs, chunker_id=own, tokenizer=ApproximateTokenizer())
+        assert made.id == used
+
+    def test_one_without_sizes_can_not_be_resized(self) -> None:
+        prefs = ChunkingPrefs(chunker_id="document", max_chunk_tokens=64)
+        with pytest.raises(ConfigError, match="leave max_chunk_tokens"):
+            late_chunker(prefs, chunker_id="document", tokenizer=ApproximateTokenizer())
