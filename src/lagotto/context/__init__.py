@@ -1,0 +1,28 @@
+"""From hits to a prompt: cited, token-budgeted context packs, and answers checked against them."""
+
+from lagotto.context.answers import AnswerCheck, Claim, Quote, check_answer
+from lagotto.context.cite import Citation, CitationKey, CitedPassage, resolve
+from lagotto.context.formats import PackFormat
+from lagotto.context.neighbours import expand_neighbors
+from lagotto.context.pack import ContextPack, SelectedChunk, build_pack
+from lagotto.context.tokens import TokenCounter, token_counter
+from lagotto.context.trace import ContextTrace
+
+__all__ = [
+    "AnswerCheck",
+    "Citation",
+    "CitationKey",
+    "CitedPassage",
+    "Claim",
+    "ContextPack",
+    "ContextTrace",
+    "PackFormat",
+    "Quote",
+    "SelectedChunk",
+    "TokenCounter",
+    "build_pack",
+    "check_answer",
+    "expand_neighbors",
+    "resolve",
+    "token_counter",
+]

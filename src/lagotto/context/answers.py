@@ -1,0 +1,175 @@
+"""Checking an answer against the pack it was written from: what it cites, and what it quotes.
+
+Nothing here judges whether a claim follows from its source. It tells what can be told for sure:
+which passages a sentence names, whether there are such passages, and whether quoted words stand
+in them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+
+from pydantic import Field
+
+from lagotto.chunkers.boundaries import Boundaries
+from lagotto.context.pack import ContextPack
+from lagotto.context.passages import stitched
+from lagotto.context.quotes import locate, quotations
+from lagotto.documents import Document, Record, Span
+
+_NUMBERS = r"\d{1,6}(?:\s*[-–]\s*\d{1,6})?"
+_MARKER = re.compile(rf"\[({_NUMBERS}(?:\s*[,;]\s*{_NUMBERS})*)\]", re.ASCII)
+_LEADING = re.compile(rf"[^\S\n]*(?:{_MARKER.pattern}[^\S\n]*)+", re.ASCII)
+_WORD = re.compile(r"\w")
+
+
+class Quote(Record):
+    """Quoted words of an answer; `start` and `end` are offsets in the answer.
+
+    `found_in` is the marker of the passage that holds them, `source` their span in its document;
+    both are None if no passage that the sentence cites does. A sentence that cites nothing may
+    quote from any of them.
+    """
+
+    text: str
+    start: int
+    end: int
+    found_in: int | None = None
+    source: tuple[int, int] | None = None
+
+
+class Claim(Record):
+    """A sentence of an answer, the markers it names, and what it quotes."""
+
+    text: str
+    start: int
+    end: int
+    markers: tuple[int, ...] = ()
+    quotes: tuple[Quote, ...] = ()
+
+
+class AnswerCheck(Record):
+    """What an answer cites and quotes.
+
+    `ok` if every marker stands for a passage and every quotation is where the answer says.
+    Sentences that cite nothing are in `uncited`; whether they may is for the caller to say.
+    """
+
+    claims: tuple[Claim, ...] = ()
+    unknown_markers: tuple[int, ...] = ()
+    missing_quotes: tuple[Quote, ...] = ()
+    ok: bool = Field(default_factory=lambda fields: _nothing_wrong(fields))
+
+    @property
+    def uncited(self) -> tuple[Claim, ...]:
+        """The sentences without any marker."""
+        return tuple(claim for claim in self.claims if not claim.markers)
+
+
+def _nothing_wrong(fields: Mapping[str, object]) -> bool:
+    return not fields["unknown_markers"] and not fields["missing_quotes"]
+
+
+def check_answer(answer: str, *, pack: ContextPack) -> AnswerCheck:
+    """Which sentences of `answer` cite and quote what, and what of it is not in the pack.
+
+    Markers are [1], [2][3], [1, 2] and [1-3]; one behind the full stop belongs to the sentence
+    before it.
+    """
+    sources = _sources(pack)
+    quoted = quotations(answer)
+    claims = tuple(_claim(answer, span, quoted, sources) for span in _sentences(answer, quoted))
+    named = dict.fromkeys(_markers(answer, sources))
+    return AnswerCheck(
+        claims=claims,
+        unknown_markers=tuple(marker for marker in named if marker not in sources),
+        missing_quotes=tuple(
+            quote for claim in claims for quote in claim.quotes if quote.found_in is None
+        ),
+    )
+
+
+def _sources(pack: ContextPack) -> dict[int, tuple[int, str]]:
+    """The passages by marker: where each starts in its document, and its text."""
+    return {
+        citation.marker: (
+            citation.start,
+            stitched(
+                (chunk.start, chunk.text)
+                for chunk in pack.selected_chunks
+                if chunk.marker == citation.marker
+            ),
+        )
+        for citation in pack.citations
+    }
+
+
+def _sentences(answer: str, quoted: Iterable[Span]) -> list[Span]:
+    """The sentences and lines that say something, with the markers that follow them.
+
+    There is no cut inside a quotation, and headings claim nothing.
+    """
+    boundaries = Boundaries(Document(text=answer))
+    cuts = {int(offset) for kind in ("sentence", "line") for offset in boundaries.of(kind)}
+    cuts = {_behind_markers(answer, cut) for cut in cuts}
+    cuts -= {cut for quote in quoted for cut in range(quote.start, quote.end + 1)}
+    sentences: list[Span] = []
+    for start, end in pairwise(sorted(cuts | {0, len(answer)})):
+        text = answer[start:end]
+        visible_end = start + len(text.rstrip())
+        if not _WORD.search(_MARKER.sub("", text)):
+            if sentences and _MARKER.search(text):
+                sentences[-1] = Span(sentences[-1].start, visible_end)
+        elif not text.lstrip().startswith("#"):
+            sentences.append(Span(end - len(text.lstrip()), visible_end))
+    return sentences
+
+
+def _behind_markers(answer: str, cut: int) -> int:
+    """A cut in front of markers moves behind them, unless a line starts there."""
+    if "\n" in answer[len(answer[:cut].rstrip()) : cut]:
+        return cut
+    leading = _LEADING.match(answer, cut)
+    return leading.end() if leading else cut
+
+
+def _claim(
+    answer: str, span: Span, quoted: Iterable[Span], sources: Mapping[int, tuple[int, str]]
+) -> Claim:
+    text = answer[span.start : span.end]
+    markers = tuple(dict.fromkeys(_markers(text, sources)))
+    allowed = {marker: sources[marker] for marker in markers or sources if marker in sources}
+    return Claim(
+        text=text,
+        start=span.start,
+        end=span.end,
+        markers=markers,
+        quotes=tuple(
+            _quote(answer, quote, allowed)
+            for quote in quoted
+            if span.start <= quote.start and quote.end <= span.end
+        ),
+    )
+
+
+def _markers(text: str, known: Iterable[int]) -> Iterator[int]:
+    """The numbers that markers name; of a range its ends, and those between that are known."""
+    for match in _MARKER.finditer(text):
+        for part in re.split("[,;]", match[1]):
+            first, *rest = (int(number) for number in re.split("[-–]", part))
+            last = rest[0] if rest else first
+            yield first
+            yield from (marker for marker in known if first < marker < last)
+            yield last
+
+
+def _quote(answer: str, span: Span, allowed: Mapping[int, tuple[int, str]]) -> Quote:
+    text = answer[span.start : span.end]
+    for marker, (offset, source) in allowed.items():
+        found = locate(text, source)
+        if found:
+            place = (offset + found.start, offset + found.end)
+            return Quote(text=text, start=span.start, end=span.end, found_in=marker, source=place)
+    return Quote(text=text, start=span.start, end=span.end)

@@ -1,0 +1,130 @@
+"""What stays when not everything fits: pure functions over pieces and a test of fitting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from lagotto.chunkers.boundaries import Boundaries, BoundaryKind
+from lagotto.context.passages import Piece
+from lagotto.documents import Document
+
+Fits = Callable[[Sequence[Piece]], bool]
+"""Whether a pack of these pieces, in this order, stays within the budget."""
+
+
+def fit(
+    pieces: Sequence[Piece],
+    *,
+    text: Callable[[Sequence[Piece]], str],
+    count: Callable[[str], int],
+    budget: int,
+    minimum: int,
+) -> list[Piece]:
+    """The pieces that stay, in order: the strongest ones, as many as `budget` allows.
+
+    What goes first are chunks of other pages, then siblings, then parents, then primaries, of each
+    kind those of the lowest hits. The first `minimum` primaries stay; if they alone are too
+    large they are shortened. Nothing stays if not even a part of the first one fits.
+    """
+    order = sorted(range(len(pieces)), key=lambda place: pieces[place].weakness)
+
+    def strongest(number: int) -> list[Piece]:
+        return [pieces[place] for place in sorted(order[:number])]
+
+    def fits(chosen: Sequence[Piece]) -> bool:
+        return count(text(chosen)) <= budget
+
+    least = min(minimum, sum(piece.role == "primary" for piece in pieces))
+    smallest = text(strongest(least))
+    tokens = count(smallest)
+    if tokens > budget:
+        return _shortened_to_fit(strongest(least), fits)
+    # Counting costs far more than joining, so characters tell where to start.
+    allowed = len(smallest) * budget / max(1, tokens)
+    guess = _most(least, len(pieces), lambda number: len(text(strongest(number))) <= allowed)
+    return strongest(_most_near(guess, least, len(pieces), lambda n: fits(strongest(n))))
+
+
+def _most(low: int, high: int, holds: Callable[[int], bool]) -> int:
+    """A number from `low` to `high` for which it holds and, unless it is `high`, not for the next.
+
+    It must hold for `low`.
+    """
+    if low == high or holds(high):
+        return high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
+def _most_near(guess: int, low: int, high: int, holds: Callable[[int], bool]) -> int:
+    """As `_most`, looking around `guess` first, in steps that grow."""
+    step = 1
+    if guess == low or holds(guess):
+        while guess < high:
+            further = min(high, guess + step)
+            if not holds(further):
+                return _most(guess, further - 1, holds)
+            guess, step = further, 2 * step
+        return high
+    while guess - step > low and not holds(guess - step):
+        guess, step = guess - step, 2 * step
+    return _most(max(low, guess - step), guess - 1, holds)
+
+
+def _shortened_to_fit(primaries: Sequence[Piece], fits: Fits) -> list[Piece]:
+    """The first primaries, as many as a sentence of each fits; the last ones are cut most."""
+    if not primaries:
+        return []
+    for count in range(len(primaries), 0, -1):
+        cut = _cut_from_behind(list(primaries[:count]), fits)
+        if cut:
+            return cut
+    for ends in (_ends(primaries[0], "word"), range(1, len(primaries[0].chunk.text))):
+        cut = _longest(primaries[:1], 0, ends, fits)
+        if cut:
+            return cut
+    return []
+
+
+def _cut_from_behind(pieces: list[Piece], fits: Fits) -> list[Piece]:
+    """All pieces, the last ones reduced to a sentence as far as needed; none if it won't do."""
+    for index in reversed(range(len(pieces))):
+        ends = _ends(pieces[index], "sentence", "line")
+        cut = _longest(pieces, index, ends, fits)
+        if cut:
+            return cut
+        pieces[index] = _ending(pieces[index], ends[0])
+    return []
+
+
+def _longest(pieces: Sequence[Piece], index: int, ends: Sequence[int], fits: Fits) -> list[Piece]:
+    """The pieces with the one at `index` as long as it may be; none if it is always too long."""
+
+    def cut(choice: int) -> list[Piece]:
+        shorter = _ending(pieces[index], ends[choice])
+        return [*pieces[:index], shorter, *pieces[index + 1 :]]
+
+    if not ends or not fits(cut(0)):
+        return []
+    return cut(_most(0, len(ends) - 1, lambda choice: fits(cut(choice))))
+
+
+def _ends(piece: Piece, *kinds: BoundaryKind) -> list[int]:
+    """Where the text can end, counted from its start, ascending; the last is its own end."""
+    text = piece.chunk.text
+    boundaries = Boundaries(Document(text=text))
+    starts: Iterable[int] = (int(offset) for kind in kinds for offset in boundaries.of(kind))
+    visible = {len(text[:start].rstrip()) for start in starts} - {0}
+    return sorted(visible | {len(text)})
+
+
+def _ending(piece: Piece, length: int) -> Piece:
+    """The piece with the first `length` characters of its text."""
+    chunk = piece.chunk
+    if length == len(chunk.text):
+        return piece
+    shorter = {"text": chunk.text[:length], "end": chunk.start + length}
+    return replace(piece, chunk=chunk.model_copy(update=shorter), truncated=True)

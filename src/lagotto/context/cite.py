@@ -1,0 +1,154 @@
+"""Citations that resolve: from a marker in a pack back to the span of the document.
+
+A citation's key says it all in one word: `collection/document_id#start-end~check`, with both names
+percent-encoded. `check` is a hash of the cited text, so that a citation of a document which has
+changed since is found out; a key without it is taken as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, Self
+from urllib.parse import quote, unquote
+
+from pydantic import Field
+
+from lagotto.chunkers.structure import Structure
+from lagotto.context.passages import Passage
+from lagotto.documents import Document, Record, Span, digest
+from lagotto.errors import CitationError
+from lagotto.results import format_citation
+
+DocumentOf = Callable[[str, str], Awaitable[Document | None]]
+"""A document by collection and id, None if there is none."""
+
+_KEY = re.compile(r"([^/#\s]+)/([^/#\s]+)#([0-9]{1,18})-([0-9]{1,18})(?:~([0-9a-f]{8}))?")
+
+
+class CitationKey(NamedTuple):
+    """What a citation points at; `str` and `parse` turn it into one word and back."""
+
+    collection: str
+    document_id: str
+    start: int
+    end: int
+    check: str = ""
+
+    def __str__(self) -> str:
+        names = f"{quote(self.collection, safe='')}/{quote(self.document_id, safe='')}"
+        return f"{names}#{self.start}-{self.end}" + (f"~{self.check}" if self.check else "")
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The key that is written like this; CitationError if there is none."""
+        match = _KEY.fullmatch(text.strip())
+        if match is None:
+            raise CitationError(
+                f"{text!r} is no citation; one looks like collection/document_id#120-480"
+            )
+        collection, document_id, start, end, check = match.groups()
+        return cls(unquote(collection), unquote(document_id), int(start), int(end), check or "")
+
+
+class Citation(Record):
+    """What a marker of a pack stands for: a span of a document, and how to tell a person.
+
+    As a string it is its label, `Doc: ... | Page: ... | Section: ...`.
+    """
+
+    marker: int = Field(ge=1)
+    key: str
+    label: str
+    collection: str
+    document_id: str
+    chunk_ids: tuple[str, ...]
+    start: int
+    end: int
+    pages: tuple[int, int] | None = None
+    heading_path: tuple[str, ...] = ()
+    row_range: tuple[int, int] | None = None
+    item_range: tuple[int, int] | None = None
+
+    def __str__(self) -> str:
+        return self.label
+
+
+class CitedPassage(Record):
+    """What a citation resolves to: the exact text, and where it stands."""
+
+    key: str
+    label: str
+    collection: str
+    document_id: str
+    document_title: str | None
+    document_source: str
+    start: int
+    end: int
+    text: str
+    pages: tuple[int, int] | None = None
+    heading_path: tuple[str, ...] = ()
+    row_range: tuple[int, int] | None = None
+    item_range: tuple[int, int] | None = None
+
+
+def cite(passage: Passage, *, marker: int) -> Citation:
+    """The citation of a passage."""
+    chunk = passage.lead.chunk
+    check = _check(passage.text)
+    key = CitationKey(chunk.collection, chunk.document_id, passage.start, passage.end, check)
+    return Citation(
+        marker=marker,
+        key=str(key),
+        label=passage.label,
+        collection=chunk.collection,
+        document_id=chunk.document_id,
+        chunk_ids=tuple(piece.chunk.id for piece in passage.pieces),
+        start=passage.start,
+        end=passage.end,
+        pages=passage.pages,
+        heading_path=passage.heading_path,
+        row_range=passage.row_range,
+        item_range=passage.item_range,
+    )
+
+
+async def resolve(citation: Citation | str, *, document_of: DocumentOf) -> CitedPassage:
+    """The text that a citation, or its key, stands for; CitationError if it is gone or changed."""
+    key = CitationKey.parse(citation.key if isinstance(citation, Citation) else citation)
+    document = await document_of(key.collection, key.document_id)
+    if document is None:
+        raise CitationError(f"{key}: there is no such document; it may have been removed since")
+    return cited(document, key)
+
+
+def cited(document: Document, key: CitationKey) -> CitedPassage:
+    """The span of its document that a key names, with its pages and headings."""
+    text = document.text[key.start : key.end]
+    if not text.strip() or key.end > len(document.text):
+        raise CitationError(
+            f"{key}: there is no text there; the document has {len(document.text)} characters"
+        )
+    if key.check and key.check != _check(text):
+        raise CitationError(
+            f"{key}: the document has changed since it was cited; search again, or leave out "
+            f"~{key.check} to see what stands there now"
+        )
+    place = Structure(document).describe(Span(key.start, key.end))
+    place.pop("element", None)
+    return CitedPassage(
+        key=str(key),
+        label=format_citation(document.title or document.source or document.id, **place),
+        collection=document.collection,
+        document_id=document.id,
+        document_title=document.title,
+        document_source=document.source,
+        start=key.start,
+        end=key.end,
+        text=text,
+        **place,
+    )
+
+
+def _check(text: str) -> str:
+    return digest(text)[:8]

@@ -1,0 +1,91 @@
+r"""Passages as one text for a prompt: numbered, Markdown or XML.
+
+Whatever a document says, it can't break the frame. A line of a passage that looks like the head
+of another one gets a backslash, a fence is longer than any in the text, `<` and `&` are escaped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Literal, get_args
+from xml.sax.saxutils import escape, quoteattr
+
+from lagotto.context.passages import Passage
+from lagotto.errors import UnknownNameError
+
+PackFormat = Literal["plain", "markdown", "xml"]
+
+CUT = " …"
+"""What a truncated passage ends with."""
+
+_HEAD_LIKE = re.compile(r"(^|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])(\s*)\[(?=\d+\])")
+_MARKDOWN = re.compile(r"([\\`*\[\]<])")
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def render(passages: Sequence[Passage], *, format: PackFormat) -> str:  # noqa: A002
+    """The passages in order, each under its marker, [1] first; an empty text for none."""
+    if format not in _FORMATS:
+        raise UnknownNameError(
+            f"no format is called {format!r}; there are: {', '.join(get_args(PackFormat))}"
+        )
+    return _FORMATS[format](passages) if passages else ""
+
+
+def _plain(passages: Sequence[Passage]) -> str:
+    return "\n\n".join(
+        f"[{marker}] {_line(passage.label)}\n{_unlike_heads(_shown(passage))}"
+        for marker, passage in enumerate(passages, 1)
+    )
+
+
+def _markdown(passages: Sequence[Passage]) -> str:
+    return "\n\n".join(
+        f"**[{marker}]** {_literal(_line(passage.label))}\n\n{_fenced(_shown(passage))}"
+        for marker, passage in enumerate(passages, 1)
+    )
+
+
+def _xml(passages: Sequence[Passage]) -> str:
+    inner = "\n".join(
+        f'<passage marker="[{marker}]" source={quoteattr(_valid(_line(passage.label)))}>\n'
+        f"{escape(_valid(_shown(passage)))}\n</passage>"
+        for marker, passage in enumerate(passages, 1)
+    )
+    return f"<passages>\n{inner}\n</passages>"
+
+
+_FORMATS: dict[PackFormat, Callable[[Sequence[Passage]], str]] = {
+    "plain": _plain,
+    "markdown": _markdown,
+    "xml": _xml,
+}
+
+
+def _shown(passage: Passage) -> str:
+    text = passage.text.rstrip()
+    return text + CUT if passage.truncated else text
+
+
+def _line(label: str) -> str:
+    return " ".join(label.split())
+
+
+def _unlike_heads(text: str) -> str:
+    return _HEAD_LIKE.sub(r"\1\2\\[", text)
+
+
+def _literal(text: str) -> str:
+    return _MARKDOWN.sub(r"\\\1", text)
+
+
+def _fenced(text: str) -> str:
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text}\n{fence}"
+
+
+def _valid(text: str) -> str:
+    """Without the characters that XML has no way to write."""
+    return _NOT_XML.sub("\ufffd", text)

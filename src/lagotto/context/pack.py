@@ -1,0 +1,158 @@
+"""Context packs: cited evidence for a prompt, within a budget of tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from lagotto.concurrency import in_thread
+from lagotto.context.budget import fit
+from lagotto.context.cite import Citation, cite
+from lagotto.context.formats import PackFormat, render
+from lagotto.context.gather import ChunksOf, Known, chunks_around, expand
+from lagotto.context.passages import Passage, Piece, Role, merged
+from lagotto.context.tokens import TokenCounter
+from lagotto.context.trace import ContextTrace, traced
+from lagotto.documents import Record
+from lagotto.prefs import ContextPrefs
+from lagotto.results import RetrievalResult, Score
+
+
+class SelectedChunk(Record):
+    """A chunk whose text is in a pack: under which marker, and in which role.
+
+    `rank` and `score` are those of the hit that it is or came with. If it is truncated, `end` and
+    `text` are those of what is left of it.
+    """
+
+    chunk_id: str
+    collection: str
+    document_id: str
+    document_title: str | None
+    document_source: str
+    role: Role
+    marker: int
+    rank: int
+    score: Score
+    start: int
+    end: int
+    text: str
+    pages: tuple[int, int] | None = None
+    heading_path: tuple[str, ...] = ()
+    row_range: tuple[int, int] | None = None
+    item_range: tuple[int, int] | None = None
+    truncated: bool = False
+
+
+class ContextPack(Record):
+    """Evidence for a prompt: `context_pack` is the text, `citations` what its markers stand for.
+
+    `selected_chunks` are in the order of their roles: hits by rank, each with its parent behind
+    it, then siblings, then chunks of other pages. Chunks that overlap are one passage of the
+    text, under one marker. `tokens` counts the whole text, markup included.
+    """
+
+    query: str
+    context_pack: str
+    tokens: int
+    citations: tuple[Citation, ...] = ()
+    selected_chunks: tuple[SelectedChunk, ...] = ()
+    trace: ContextTrace = ContextTrace()
+
+
+async def build_pack(
+    query: str,
+    *,
+    results: Sequence[RetrievalResult],
+    chunks_of: ChunksOf,
+    count: TokenCounter,
+    prefs: ContextPrefs | None = None,
+    format: PackFormat = "plain",  # noqa: A002
+    candidates: Sequence[RetrievalResult] = (),
+    notes: Sequence[str] = (),
+) -> ContextPack:
+    """The pack for `results`, best first, with what stands around them, within the budget.
+
+    `candidates` are the results before reranking, if there were more; `notes` go into the trace.
+    """
+    wanted = prefs or ContextPrefs()
+    frame = _Frame(count=cache(count), format=format)  # what stays was counted while fitting
+    around = wanted.include_parents or wanted.neighbor_same_page or wanted.neighbor_cross_page
+    known = await chunks_around(results, chunks_of=chunks_of) if around else {}
+    found, kept = await in_thread(_choose, results, known=known, frame=frame, prefs=wanted)
+    text = frame.text(kept)
+    tokens = frame.count(text)
+    passages = merged(kept)
+    return ContextPack(
+        query=query,
+        context_pack=text,
+        tokens=tokens,
+        citations=tuple(cite(passage, marker=place) for place, passage in enumerate(passages, 1)),
+        selected_chunks=_selected(kept, passages),
+        trace=traced(
+            results,
+            candidates=candidates or results,
+            found=found,
+            kept=kept,
+            tokens=tokens,
+            max_tokens=wanted.max_tokens,
+            notes=notes,
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """How pieces become text, and who counts its tokens."""
+
+    count: TokenCounter
+    format: PackFormat
+
+    def text(self, pieces: Sequence[Piece]) -> str:
+        return render(merged(pieces), format=self.format)
+
+
+def _choose(
+    results: Sequence[RetrievalResult], *, known: Known, frame: _Frame, prefs: ContextPrefs
+) -> tuple[list[Piece], list[Piece]]:
+    """All that could go into the pack, and what stays."""
+    found = expand(results, known, prefs)
+    kept = fit(
+        found,
+        text=frame.text,
+        count=frame.count,
+        budget=prefs.max_tokens,
+        minimum=prefs.min_primary_hits_to_keep,
+    )
+    return found, kept
+
+
+def _selected(kept: Sequence[Piece], passages: Sequence[Passage]) -> tuple[SelectedChunk, ...]:
+    markers = {
+        piece.name: marker for marker, passage in enumerate(passages, 1) for piece in passage.pieces
+    }
+    return tuple(_selected_chunk(piece, markers[piece.name]) for piece in kept)
+
+
+def _selected_chunk(piece: Piece, marker: int) -> SelectedChunk:
+    chunk, hit = piece.chunk, piece.hit
+    return SelectedChunk(
+        chunk_id=chunk.id,
+        collection=chunk.collection,
+        document_id=chunk.document_id,
+        document_title=hit.document_title,
+        document_source=hit.document_source,
+        role=piece.role,
+        marker=marker,
+        rank=hit.rank,
+        score=hit.score,
+        start=chunk.start,
+        end=chunk.end,
+        text=chunk.text,
+        pages=chunk.pages,
+        heading_path=chunk.heading_path,
+        row_range=chunk.row_range,
+        item_range=chunk.item_range,
+        truncated=piece.truncated,
+    )

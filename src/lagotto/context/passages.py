@@ -1,0 +1,164 @@
+"""From chunks that overlap to passages that don't: no character of a document comes twice."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from lagotto.documents import Chunk
+from lagotto.results import RetrievalResult, format_citation
+
+Role = Literal["primary", "parent", "sibling", "cross_page"]
+ROLES: tuple[Role, ...] = ("primary", "parent", "sibling", "cross_page")
+"""Why a chunk is in a pack, the strongest reason first. What is weakest is dropped first."""
+
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A chunk that goes into a pack, and why; `hit` is the result that it is or came with.
+
+    The chunk of a truncated piece is the beginning of the one that was stored.
+    """
+
+    chunk: Chunk
+    role: Role
+    hit: RetrievalResult
+    truncated: bool = False
+
+    @property
+    def name(self) -> tuple[str, str, str]:
+        """What tells it apart: collection, document and chunk."""
+        return self.chunk.collection, self.chunk.document_id, self.chunk.id
+
+    @property
+    def weakness(self) -> int:
+        """0 for a primary; what is weaker is dropped earlier."""
+        return ROLES.index(self.role)
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """Pieces of one document that are one stretch of its text, in the order of the pack."""
+
+    pieces: tuple[Piece, ...]
+
+    @property
+    def lead(self) -> Piece:
+        """The strongest piece, which the passage is there for."""
+        return min(self.pieces, key=lambda piece: piece.weakness)
+
+    @property
+    def start(self) -> int:
+        return min(piece.chunk.start for piece in self.pieces)
+
+    @property
+    def end(self) -> int:
+        return max(piece.chunk.end for piece in self.pieces)
+
+    @property
+    def text(self) -> str:
+        """The document's text from `start` to `end`."""
+        return stitched((piece.chunk.start, piece.chunk.text) for piece in self.pieces)
+
+    @property
+    def truncated(self) -> bool:
+        """Whether it ends before a chunk that it is made of does."""
+        return any(piece.truncated and piece.chunk.end == self.end for piece in self.pieces)
+
+    @property
+    def pages(self) -> Range | None:
+        pages = [piece.chunk.pages for piece in self.pieces if piece.chunk.pages]
+        return (min(first for first, _ in pages), max(last for _, last in pages)) if pages else None
+
+    @property
+    def heading_path(self) -> tuple[str, ...]:
+        return self.lead.chunk.heading_path
+
+    @property
+    def row_range(self) -> Range | None:
+        return _joined(piece.chunk.row_range for piece in self._in_document_order())
+
+    @property
+    def item_range(self) -> Range | None:
+        return _joined(piece.chunk.item_range for piece in self._in_document_order())
+
+    @property
+    def label(self) -> str:
+        """Where it stands, for a person."""
+        hit = self.lead.hit
+        return format_citation(
+            hit.document_title or hit.document_source or hit.document_id,
+            pages=self.pages,
+            heading_path=self.heading_path,
+            row_range=self.row_range,
+            item_range=self.item_range,
+        )
+
+    def _in_document_order(self) -> list[Piece]:
+        return sorted(self.pieces, key=lambda piece: (piece.chunk.start, -piece.chunk.end))
+
+
+def merged(pieces: Sequence[Piece]) -> list[Passage]:
+    """The passages that `pieces` make up, each at the place of its first piece.
+
+    Pieces of a document are one passage if they overlap. A neighbour also joins what it touches on
+    its page; hits and parents that touch stay apart, so that a citation is as narrow as it can be.
+    """
+    documents: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for place, piece in enumerate(pieces):
+        documents[piece.chunk.collection, piece.chunk.document_id].append(place)
+    groups = [group for places in documents.values() for group in _stretches(pieces, places)]
+    groups = sorted(sorted(group) for group in groups)
+    return [Passage(tuple(pieces[place] for place in group)) for group in groups]
+
+
+def stitched(parts: Iterable[tuple[int, str]]) -> str:
+    """One text from overlapping parts of it, each with the offset at which it starts."""
+    text, end = "", -1
+    for start, part in sorted(parts, key=lambda item: item[0]):
+        text += part[max(0, end - start) :] if text else part
+        end = max(end, start + len(part))
+    return text
+
+
+def _stretches(pieces: Sequence[Piece], places: Iterable[int]) -> list[list[int]]:
+    """The places of pieces of one document, grouped into those that are one stretch of text."""
+    groups: list[list[int]] = []
+    reach: Piece | None = None
+    for place in sorted(places, key=lambda at: (pieces[at].chunk.start, -pieces[at].chunk.end)):
+        piece = pieces[place]
+        if reach is not None and _continues(reach, piece):
+            groups[-1].append(place)
+            reach = piece if piece.chunk.end > reach.chunk.end else reach
+        else:
+            groups.append([place])
+            reach = piece
+    return groups
+
+
+def _continues(piece: Piece, other: Piece) -> bool:
+    """Whether `other`, which starts no earlier, is part of the same passage.
+
+    They may come from two versions of a document; then the shared part is not the same text.
+    """
+    chunk, next_ = piece.chunk, other.chunk
+    shared = chunk.end - next_.start
+    if shared > 0:
+        return chunk.text[next_.start - chunk.start :].startswith(next_.text[:shared])
+    pages = {page for item in (chunk, next_) for page in item.pages or (0, 0)}
+    neighbours = {piece.role, other.role} & {"sibling", "cross_page"}
+    return shared == 0 and len(pages) == 1 and bool(neighbours)
+
+
+def _joined(ranges: Iterable[Range | None]) -> Range | None:
+    """Row or item numbers of pieces in order as one range, None if they don't make one."""
+    joined: Range | None = None
+    for found in ranges:
+        if found is None or (joined and not joined[0] <= found[0] <= joined[1] + 1):
+            return None
+        joined = (joined[0], max(joined[1], found[1])) if joined else found
+    return joined

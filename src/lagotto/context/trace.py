@@ -1,0 +1,151 @@
+"""How a pack came about: what was found, how it was judged, what stayed and what had to go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import AliasChoices, Field
+
+from lagotto.context.passages import ROLES, Piece, Role
+from lagotto.documents import Record
+from lagotto.results import RetrievalResult, Score
+
+
+class TracedCandidate(Record):
+    """A passage as it was found, before any reranker; `score` is the fused one."""
+
+    chunk_id: str
+    collection: str
+    document_id: str
+    rank: int
+    score: Score
+
+
+class TracedRerank(Record):
+    """What a reranker made of a passage, on a scale from 0 to 100."""
+
+    chunk_id: str
+    relevance_score: Score
+    answerability: bool | None = None
+    key_evidence: str | None = None
+
+
+class RoleCount(Record):
+    """How many chunks came in one role, and how many stayed."""
+
+    found: int = 0
+    kept: int = 0
+
+
+class Dropped(Record):
+    """A chunk that had to go."""
+
+    chunk_id: str
+    collection: str
+    document_id: str
+    role: Role
+    reason: str
+
+
+class ContextTrace(Record):
+    """How a pack came about.
+
+    `truncated` are the chunks that were cut at a sentence; `notes` say what else did not go as
+    it should, and why a pack is empty.
+    """
+
+    candidates: tuple[TracedCandidate, ...] = Field(
+        default=(), validation_alias=AliasChoices("candidates", "pinecone_candidates")
+    )
+    rerank_results: tuple[TracedRerank, ...] = ()
+    final_token_count: int = 0
+    expansion_stats: dict[Role, RoleCount] = Field(default_factory=dict)
+    dropped: tuple[Dropped, ...] = ()
+    truncated: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def pinecone_candidates(self) -> tuple[TracedCandidate, ...]:
+        """`candidates`, under the name that one vendor's users know them by."""
+        return self.candidates
+
+
+def traced(
+    results: Sequence[RetrievalResult],
+    *,
+    candidates: Sequence[RetrievalResult],
+    found: Sequence[Piece],
+    kept: Sequence[Piece],
+    tokens: int,
+    max_tokens: int,
+    notes: Sequence[str],
+) -> ContextTrace:
+    """The trace of a pack of `tokens`, in which of the pieces `found` those in `kept` stayed."""
+    if not results:
+        notes = (*notes, "empty: nothing was found")
+    elif not kept:
+        notes = (*notes, f"empty: {max_tokens} tokens are too few for even a part of a hit")
+    return ContextTrace(
+        candidates=_candidates(candidates),
+        rerank_results=_reranks(results),
+        final_token_count=tokens,
+        expansion_stats={role: _count(role, found, kept) for role in ROLES},
+        dropped=_dropped(found, kept, max_tokens),
+        truncated=tuple(piece.chunk.id for piece in kept if piece.truncated),
+        notes=tuple(notes),
+    )
+
+
+def _candidates(results: Sequence[RetrievalResult]) -> tuple[TracedCandidate, ...]:
+    scored = [(_fused(result), result) for result in results]
+    scored.sort(key=lambda pair: (-pair[0], pair[1].rank))
+    return tuple(
+        TracedCandidate(
+            chunk_id=result.child_id or result.chunk_id,
+            collection=result.collection,
+            document_id=result.document_id,
+            rank=rank,
+            score=score,
+        )
+        for rank, (score, result) in enumerate(scored, 1)
+    )
+
+
+def _fused(result: RetrievalResult) -> Score:
+    fused = result.breakdown.fused_score
+    return result.score if fused is None else fused
+
+
+def _reranks(results: Sequence[RetrievalResult]) -> tuple[TracedRerank, ...]:
+    return tuple(
+        TracedRerank(
+            chunk_id=result.child_id or result.chunk_id,
+            relevance_score=100 * result.breakdown.rerank_score,
+            answerability=result.answerable,
+            key_evidence=result.content[slice(*result.evidence)] if result.evidence else None,
+        )
+        for result in results
+        if result.breakdown.rerank_score is not None
+    )
+
+
+def _count(role: Role, found: Sequence[Piece], kept: Sequence[Piece]) -> RoleCount:
+    return RoleCount(
+        found=sum(piece.role == role for piece in found),
+        kept=sum(piece.role == role for piece in kept),
+    )
+
+
+def _dropped(found: Sequence[Piece], kept: Sequence[Piece], max_tokens: int) -> tuple[Dropped, ...]:
+    stayed = {piece.name for piece in kept}
+    return tuple(
+        Dropped(
+            chunk_id=piece.chunk.id,
+            collection=piece.chunk.collection,
+            document_id=piece.chunk.document_id,
+            role=piece.role,
+            reason=f"with it the pack would have had more than {max_tokens} tokens",
+        )
+        for piece in found
+        if piece.name not in stayed
+    )

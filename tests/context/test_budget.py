@@ -1,0 +1,127 @@
+"""Budgets, where every character is a token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lagotto.context.budget import fit
+from lagotto.context.passages import ROLES, Piece, Role
+from lagotto.documents import Chunk
+
+from .made import hit
+
+
+def piece(name: str, role: Role, text: str) -> Piece:
+    chunk = Chunk(
+        id=name, collection="c", document_id=name, chunker_id="x", ordinal=0,
+        start=0, end=len(text), text=text, token_count=1,
+    )  # fmt: skip
+    return Piece(chunk, role, hit(chunk))
+
+
+def joined(pieces: Sequence[Piece]) -> str:
+    return "".join(item.chunk.text for item in pieces)
+
+
+def fitted(pieces: Sequence[Piece], budget: int, *, minimum: int = 3) -> list[Piece]:
+    return fit(pieces, text=joined, count=len, budget=budget, minimum=minimum)
+
+
+def names(pieces: Sequence[Piece]) -> str:
+    return " ".join(item.chunk.id for item in pieces)
+
+
+PIECES = [
+    piece("p1", "primary", "x" * 10),
+    piece("q1", "parent", "x" * 10),
+    piece("p2", "primary", "x" * 10),
+    piece("p3", "primary", "x" * 10),
+    piece("s1", "sibling", "x" * 10),
+    piece("c1", "cross_page", "x" * 10),
+    piece("c2", "cross_page", "x" * 10),
+]
+
+
+def test_what_is_weakest_goes_first() -> None:
+    kept = [names(fitted(PIECES, budget, minimum=1)) for budget in range(70, 0, -10)]
+    assert kept == [
+        "p1 q1 p2 p3 s1 c1 c2",
+        "p1 q1 p2 p3 s1 c1",
+        "p1 q1 p2 p3 s1",
+        "p1 q1 p2 p3",
+        "p1 p2 p3",
+        "p1 p2",
+        "p1",
+    ]
+
+
+def test_the_minimum_is_shortened_from_the_last_one() -> None:
+    text = "One is here. Two is here. Three is here."
+    primaries = [piece(name, "primary", text) for name in ("a", "b", "c")]
+
+    def kept(budget: int) -> list[tuple[str, str, bool]]:
+        found = fitted(primaries, budget, minimum=3)
+        return [(item.chunk.id, item.chunk.text, item.truncated) for item in found]
+
+    one, two = "One is here.", "One is here. Two is here."
+    assert kept(119) == [("a", text, False), ("b", text, False), ("c", two, True)]
+    assert kept(100) == [("a", text, False), ("b", text, False), ("c", one, True)]
+    assert kept(90) == [("a", text, False), ("b", two, True), ("c", one, True)]
+    assert kept(36) == [("a", one, True), ("b", one, True), ("c", one, True)]
+    assert kept(35) == [("a", one, True), ("b", one, True)]
+    assert kept(12) == [("a", one, True)]
+    assert kept(11) == [("a", "One is", True)]
+    assert kept(2) == [("a", "On", True)]
+    assert kept(0) == []
+
+
+def test_a_whole_primary_that_fits_is_not_shortened() -> None:
+    pieces = [piece("a", "primary", "Short."), piece("b", "primary", "x" * 50)]
+    kept = fitted(pieces, 6, minimum=2)
+    assert [(item.chunk.text, item.truncated) for item in kept] == [("Short.", False)]
+
+
+def test_text_without_words_is_cut_between_characters() -> None:
+    (kept,) = fitted([piece("a", "primary", "松露生长在橡树根部")], 4)
+    assert kept.chunk.text == "松露生长"
+    assert kept.chunk.end == 4
+
+
+def test_lines_of_a_table_count_as_sentences() -> None:
+    (kept,) = fitted([piece("a", "primary", "a | 1\nb | 2\nc | 3")], 13)
+    assert kept.chunk.text == "a | 1\nb | 2"
+
+
+def test_nothing_stays_nothing() -> None:
+    assert fitted([], 10) == []
+    assert fit([], text=joined, count=lambda text: len(text) + 2, budget=1, minimum=3) == []
+
+
+PACKS = st.lists(
+    st.tuples(st.sampled_from(ROLES), st.integers(1, 30)), min_size=1, max_size=12
+).map(
+    lambda rows: [
+        piece(str(number), role, "ab. " * size) for number, (role, size) in enumerate(rows)
+    ]
+)
+
+
+@given(PACKS, st.integers(0, 600), st.integers(1, 5))
+def test_what_stays_fits_and_the_next_one_would_not(
+    pieces: list[Piece], budget: int, minimum: int
+) -> None:
+    kept = fitted(pieces, budget, minimum=minimum)
+    assert len(joined(kept)) <= budget
+    assert [item.chunk.id for item in kept] == sorted(names(kept).split(), key=int)
+    order = sorted(pieces, key=lambda item: item.weakness)
+    least = [item for item in pieces if item.role == "primary"][:minimum]
+    if len(joined(least)) <= budget:
+        assert kept == sorted(order[: len(kept)], key=lambda item: int(item.chunk.id))
+        assert len(kept) == len(order) or len(joined(order[: len(kept) + 1])) > budget
+        assert all(item in kept for item in least)
+    else:
+        assert names(kept) == names(least[: len(kept)])
+        assert kept != least

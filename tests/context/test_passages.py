@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lagotto.context.passages import Piece, Role, merged, stitched
+from lagotto.documents import Block, Chunk, Document, Span
+from lagotto.testing.strategies import documents
+
+from .made import cut, hit, paged
+
+
+def piece(chunk: Chunk, role: Role = "primary") -> Piece:
+    return Piece(chunk, role, hit(chunk))
+
+
+TEXT = Document(text="alpha beta gamma delta epsilon zeta", title="Greek")
+
+
+def span(start: int, end: int, *, document: Document = TEXT, **fields: object) -> Chunk:
+    given = {
+        "id": f"{start}-{end}",
+        "collection": document.collection,
+        "document_id": document.id,
+        "chunker_id": "x",
+        "ordinal": start,
+        "start": start,
+        "end": end,
+        "text": document.text[start:end],
+        "token_count": 1,
+    }
+    return Chunk.model_validate({**given, **fields})
+
+
+def test_what_overlaps_is_one_passage_at_the_place_of_its_first_piece() -> None:
+    pieces = [piece(span(17, 22)), piece(span(0, 10)), piece(span(6, 16), "sibling")]
+    passages = merged(pieces)
+    assert [passage.text for passage in passages] == ["delta", "alpha beta gamma"]
+    assert [passage.lead.role for passage in passages] == ["primary", "primary"]
+
+
+def test_a_chunk_inside_another_is_absorbed_and_the_strongest_role_stays() -> None:
+    (passage,) = merged([piece(span(6, 10)), piece(span(0, 22), "parent")])
+    assert (passage.start, passage.end, passage.lead.role) == (0, 22, "primary")
+    assert passage.text == TEXT.text[:22]
+
+
+def test_a_neighbour_joins_what_it_touches_on_its_page() -> None:
+    document = paged("alpha beta gamma ", "delta epsilon")
+    first = span(0, 6, document=document, pages=(1, 1))
+    second = span(6, 11, document=document, pages=(1, 1))
+    third = span(11, 17, document=document, pages=(1, 1))
+    fourth = span(17, 23, document=document, pages=(2, 2))
+
+    def texts(*pieces: Piece) -> list[str]:
+        return [passage.text for passage in merged(pieces)]
+
+    assert texts(piece(second), piece(first, "sibling")) == ["alpha beta "]
+    assert texts(piece(first), piece(second), piece(third, "sibling")) == ["alpha ", "beta gamma "]
+    assert texts(piece(fourth), piece(third, "sibling")) == ["delta ", "gamma "]
+
+
+def test_other_documents_and_collections_stay_apart() -> None:
+    elsewhere = TEXT.model_copy(update={"collection": "other"})
+    passages = merged([piece(span(0, 10)), piece(span(6, 16, document=elsewhere))])
+    assert [passage.lead.chunk.collection for passage in passages] == ["default", "other"]
+
+
+def test_two_versions_of_a_document_are_not_mixed() -> None:
+    changed = span(6, 16, text="BETA gamma")
+    assert len(merged([piece(span(0, 10)), piece(changed)])) == 2
+
+
+def test_row_ranges_join_where_they_follow_on_each_other() -> None:
+    first, second = span(0, 10, row_range=(1, 3)), span(6, 16, row_range=(3, 5))
+    apart, none = span(6, 16, row_range=(9, 9)), span(6, 16)
+    assert merged([piece(second), piece(first)])[0].row_range == (1, 5)
+    assert merged([piece(first), piece(apart)])[0].row_range is None
+    assert merged([piece(first), piece(none)])[0].row_range is None
+
+
+def test_the_label_is_a_citation_with_the_section_of_the_lead() -> None:
+    first = span(0, 10, pages=(1, 1), heading_path=("A",), item_range=(1, 2))
+    second = span(6, 16, pages=(2, 3), heading_path=("A", "B"), item_range=(2, 2))
+    lead = Piece(second, "primary", hit(second, document_title="Greek"))
+    (passage,) = merged([lead, piece(first, "sibling")])
+    assert passage.label == "Doc: Greek | Page: 1-3 | Section: A > B | Items: 1-2"
+
+
+def test_real_rows_keep_their_numbers() -> None:
+    rows = [f"row {number} has some words\n" for number in range(1, 9)]
+    spans, at = [], 0
+    for row in rows:
+        spans.append(Span(at, at + len(row)))
+        at += len(row)
+    block = Block(start=0, end=at, kind="table", parts=tuple(spans))
+    document = Document(text="".join(rows), blocks=(block,))
+    chunks = cut(document, "recursive:16/0")
+    (passage,) = merged([piece(chunk, "sibling") for chunk in chunks])
+    assert len(chunks) > 1
+    assert passage.row_range == (1, 8)
+
+
+@given(documents(), st.data())
+def test_passages_are_the_document_and_never_overlap(
+    document: Document, data: st.DataObject
+) -> None:
+    chunks = cut(document, data.draw(st.sampled_from(["recursive:12/6", "parent-child:24/12/4"])))
+    chosen = data.draw(st.lists(st.sampled_from(chunks), unique=True)) if chunks else []
+    passages = merged([piece(chunk) for chunk in chosen])
+    for passage in passages:
+        assert passage.text == document.text[passage.start : passage.end]
+    spans = sorted((passage.start, passage.end) for passage in passages)
+    assert all(end <= start for (_, end), (start, _) in pairwise(spans))
+    assert sorted(item.chunk.id for passage in passages for item in passage.pieces) == sorted(
+        chunk.id for chunk in chosen
+    )
+
+
+@given(st.text(min_size=1, max_size=40), st.lists(st.integers(1, 39), max_size=5), st.data())
+def test_stitching_undoes_overlapping_cuts(text: str, cuts: list[int], data: st.DataObject) -> None:
+    edges = sorted({0, *(offset for offset in cuts if offset < len(text)), len(text)})
+    overlap = data.draw(st.integers(0, 5))
+    parts = [
+        (max(0, start - overlap), text[max(0, start - overlap) : end])
+        for start, end in pairwise(edges)
+    ]
+    assert stitched(data.draw(st.permutations(parts))) == text
