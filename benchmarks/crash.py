@@ -191,7 +191,7 @@ async def check_search(
     """Documents that are there but can't be found by their own word."""
     problems = []
     for name in chance.sample(list(living), min(SEARCHED, len(living))):
-        hits = await base.retrieve(name, mode="keyword", top_k=50, fuzzy=False)
+        hits = await base.retrieve(name, mode="keyword", top_k=50, fuzzy={"mode": "off"})
         if {hit.document_id for hit in hits} != {name}:
             problems.append(f"{name}: a keyword search gives {[hit.document_id for hit in hits]}")
     return problems

@@ -1,10 +1,12 @@
-"""Speed, recall and size of an embedded base as it grows, with synthetic texts and vectors.
+"""Speed, recall and size of a base as it grows, with synthetic texts and vectors.
 
-    python benchmarks/scale.py [--chunks 10000,100000,1000000] [--queries 100] [--json]
+    python benchmarks/scale.py [--store sqlite|postgresql] [--chunks 10000,100000,1000000]
+                               [--queries 100] [--text-index tantivy|fts5] [--json]
 
 Texts are Zipf-distributed words, vectors a mixture of topics; a query is near a chunk and has some
 of its words. Query embedding is left out: vectors are given. Filters let through 10 %, 1 %, and the
-query's own topic. Milliseconds of CPU and of wall time; recall against an exact scan.
+query's own topic. Milliseconds of CPU and of wall time; recall against an exact scan. CPU time is
+this process's, without that of a server, which is started for the occasion.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import resource
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +31,8 @@ from lagotto.embedders.base import EmbedderInfo, Role
 from lagotto.filters import And, Eq, Filter, Lt
 from lagotto.knowledge import AsyncKnowledgeBase
 from lagotto.stores.base import Entry
-from lagotto.stores.sqlite.store import SqliteStore
+from lagotto.stores.registry import create_store
+from lagotto.testing.postgres import PostgresServer
 from lagotto.tokens import ApproximateTokenizer
 
 DIMENSION = 384
@@ -164,17 +168,27 @@ class Watch:
         }
 
 
-async def measure(chunks: int, count: int, text_index: str) -> dict[str, Any]:
+@contextmanager
+def place(store: str) -> Iterator[str]:
+    """Where to make the base: a file of its own, or a server of its own."""
+    if store == "postgresql":
+        with PostgresServer({"shared_buffers": "1GB", "synchronous_commit": "on"}) as server:
+            yield server.url()
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            yield str(Path(folder) / "kb.db")
+
+
+async def measure(chunks: int, count: int, store: str, text_index: str | None) -> dict[str, Any]:
     """All figures for one size."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "kb.db"
+    with place(store) as location:
         corpus = Corpus(chunks)
-        figures: dict[str, Any] = {"build": await _build(path, corpus, text_index)}
+        figures: dict[str, Any] = {"build": await _build(location, corpus, text_index)}
         queries = corpus.queries(count)
         embedder = GivenVectors()
         embedder.vectors = {query.text: query.vector for query in queries}
         start = time.perf_counter()
-        async with AsyncKnowledgeBase(path, embedder=embedder) as base:
+        async with AsyncKnowledgeBase(location, embedder=embedder) as base:
             await base.retrieve(queries[0].text)
             figures["open_and_first_query_s"] = round(time.perf_counter() - start, 3)
             figures["search"] = await _searches(base, queries)
@@ -185,8 +199,8 @@ async def measure(chunks: int, count: int, text_index: str) -> dict[str, Any]:
         return figures
 
 
-async def _build(path: Path, corpus: Corpus, text_index: str) -> dict[str, float]:
-    store = SqliteStore(path, text_index="fts5" if text_index == "fts5" else "tantivy")
+async def _build(location: str, corpus: Corpus, text_index: str | None) -> dict[str, float]:
+    store = create_store(location, text_index=text_index)
     await store.open()
     wall, cpu = time.perf_counter(), time.process_time()
     batch: list[Entry] = []
@@ -268,7 +282,7 @@ async def _add_one(
         embedder.vectors[word] = vector
         with watch:
             await base._store.write([_entry(f"new{number}", [word], vector[None], {})])
-            hits = await base.retrieve(word, mode="keyword", fuzzy=False)
+            hits = await base.retrieve(word, mode="keyword", fuzzy={"mode": "off"})
         assert [hit.document_id for hit in hits] == [f"new{number}"]
     return watch.summary()
 
@@ -277,12 +291,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--chunks", default="10000,100000")
     parser.add_argument("--queries", type=int, default=100)
-    parser.add_argument("--text-index", default="tantivy")
+    parser.add_argument("--store", choices=["sqlite", "postgresql"], default="sqlite")
+    parser.add_argument("--text-index", choices=["tantivy", "fts5"])
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     figures = {}
     for chunks in map(int, options.chunks.split(",")):
-        figures[chunks] = asyncio.run(measure(chunks, options.queries, options.text_index))
+        figures[chunks] = asyncio.run(
+            measure(chunks, options.queries, options.store, options.text_index)
+        )
         if not options.json:
             print(f"\n{chunks} chunks")
             _print(figures[chunks], indent=1)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lagotto.chunk_vectors import ChunkVectors
 from lagotto.chunkers import CHUNKERS
 from lagotto.documents import Document
 from lagotto.embedders import Embedder
@@ -39,7 +40,7 @@ def ingest(
     return Ingest(
         store=store,
         chunker=CHUNKERS.create(chunker, tokenizer=embedder.tokenizer),
-        embedder=embedder,
+        vectors=ChunkVectors(embedder),
         on_progress=steps.append if steps is not None else None,
     )
 
@@ -147,7 +148,7 @@ class TestReport:
         worker = Ingest(
             store=store,
             chunker=CHUNKERS.create("recursive:64/8", tokenizer=embedder.tokenizer),
-            embedder=embedder,
+            vectors=ChunkVectors(embedder),
             on_progress=note,
         )
         failure = ReadFailure(source="x", reason="no", error="ReadError")
@@ -224,7 +225,7 @@ class TestInterrupted:
         first = Ingest(
             store=store,
             chunker=CHUNKERS.create("recursive:64/8", tokenizer=embedder.tokenizer),
-            embedder=embedder,
+            vectors=ChunkVectors(embedder),
             on_progress=lambda step: enough.set() if step.added >= 256 else None,
         )
         task = asyncio.create_task(first.run(documents(1_000)))
@@ -270,7 +271,7 @@ class TestInterrupted:
         worker = Ingest(
             store=MemoryStore(),
             chunker=CHUNKERS.create("recursive:64/8", tokenizer=embedder.tokenizer),
-            embedder=embedder,
+            vectors=ChunkVectors(embedder),
             on_progress=stop,
         )
         with pytest.raises(KeyError):

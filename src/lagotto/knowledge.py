@@ -8,36 +8,45 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from lagotto.chunk_vectors import ChunkVectors, Pooling
 from lagotto.chunkers import CHUNKERS, DEFAULT_CHUNKER
-from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document
+from lagotto.context import (
+    Citation,
+    CitedPassage,
+    ContextPack,
+    PackFormat,
+    TokenCounter,
+    build_pack,
+    resolve,
+    token_counter,
+)
+from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document, Vector
 from lagotto.embedders import Embedder, create_embedder
 from lagotto.errors import ConfigError, ModelMismatchError
 from lagotto.filters import And, Eq, Filter, In, parse_filter
 from lagotto.ingest import AddReport, Ingest, OnProgress
+from lagotto.prefs import Mode, RetrievalPrefs
 from lagotto.readers import Columns, ReadFailure, ReadOptions, load
-from lagotto.results import Leg, RetrievalResult
-from lagotto.retrieval.fusion import DEFAULT_WEIGHTS, FusionMethod
-from lagotto.retrieval.pipeline import Mode, Request, Retriever
+from lagotto.requests import RequestContext
+from lagotto.rerankers import Reranker
+from lagotto.results import RetrievalBundle
+from lagotto.retrieval.expansion import Expander
+from lagotto.retrieval.retriever import Results, Retriever
+from lagotto.retrieval.why_not import WhyNot
 from lagotto.stores.base import Store, StoreInfo
 from lagotto.stores.registry import create_store
+from lagotto.tokens import Tokenizer
 
 FilterLike = Filter | Mapping[str, object] | str | None
 DEFAULT_EMBEDDER = "minilm"
-
-
-class Results(list[RetrievalResult]):
-    """Hits, best first; `degraded` says what could not be used to find them."""
-
-    def __init__(self, hits: Iterable[RetrievalResult], degraded: tuple[str, ...] = ()) -> None:
-        super().__init__(hits)
-        self.degraded = degraded
 
 
 class AsyncKnowledgeBase:
     """Documents that can be searched.
 
     `location` is a file, `:memory:`, or a Store. Everything that is stored stays, whatever
-    happens; documents are told apart by collection and id.
+    happens; documents are told apart by collection and id. `prefs` are how the base searches
+    unless a call says otherwise: RetrievalPrefs, or the name of a preset.
     """
 
     def __init__(
@@ -46,12 +55,25 @@ class AsyncKnowledgeBase:
         *,
         embedder: str | Embedder = DEFAULT_EMBEDDER,
         chunker: str = DEFAULT_CHUNKER,
+        pooling: Pooling = "chunk",
+        reranker: str | Reranker | None = None,
+        expander: Expander | None = None,
+        prefs: RetrievalPrefs | str | None = None,
         text_index: str | None = None,
     ) -> None:
         self._store = create_store(location, text_index=text_index)
         self._embedder = create_embedder(embedder)
         self._chunker = CHUNKERS.create(chunker, tokenizer=self._embedder.tokenizer)
-        self._retriever = Retriever(self._store, self._embedder)
+        self._vectors = ChunkVectors(self._embedder, pooling=pooling)
+        self._prefs = _preferences(prefs)
+        self._retriever = Retriever(
+            store=self._store,
+            embedder=self._embedder,
+            reranker=reranker,
+            expander=expander,
+            chunk_vectors=self._vectors,
+            chunker=chunker,
+        )
 
     async def open(self) -> Self:
         """Open the base, making it if there is none."""
@@ -65,6 +87,7 @@ class AsyncKnowledgeBase:
 
     async def close(self) -> None:
         """Let go of the base; may be called twice."""
+        await self._retriever.close()
         await self._store.close()
         await self._embedder.close()
 
@@ -173,51 +196,153 @@ class AsyncKnowledgeBase:
 
     async def retrieve(
         self,
+        /,
         query: str,
         *,
-        top_k: int = 10,
-        mode: Mode = "hybrid",
+        top_k: int | None = None,
+        mode: Mode | None = None,
         where: FilterLike = None,
         collection: str | None = None,
-        fusion: FusionMethod = "convex",
-        weights: Mapping[Leg, float] | None = None,
-        fuzzy: bool = True,
+        prefs: RetrievalPrefs | None = None,
+        query_vector: Vector | None = None,
+        request: RequestContext | None = None,
+        **settings: Any,
     ) -> Results:
         """The passages that answer `query` best; none for a query without any text.
 
-        `degraded` of the result says what could not be used to find them.
+        `prefs` say how to search, by default those of the base; the other arguments, and any
+        setting of RetrievalPrefs by its name, override them. `degraded` of the result says what
+        could not be used.
         """
-        if top_k < 1:
-            raise ConfigError(f"top_k is {top_k}; ask for at least 1 passage")
-        if not query.strip():
-            return Results(())
-        request = Request(
-            query=query,
+        asked = self._asked(
+            prefs,
+            settings,
+            query_text=query,
             top_k=top_k,
             mode=mode,
-            where=_within(collection, where),
-            fusion=fusion,
-            weights=_weights(weights),
-            fuzzy=fuzzy,
+            filters=_filter(where),
+            collection=collection,
         )
-        answer = await self._retriever.retrieve(request)
-        return Results(answer.results, answer.degraded)
+        return await self._retriever.retrieve(asked, query_vector=query_vector, context=request)
+
+    async def retrieve_many(
+        self,
+        /,
+        queries: Sequence[str],
+        *,
+        top_k: int | None = None,
+        mode: Mode | None = None,
+        where: FilterLike = None,
+        collection: str | None = None,
+        prefs: RetrievalPrefs | None = None,
+        request: RequestContext | None = None,
+        **settings: Any,
+    ) -> list[Results]:
+        """What `retrieve` gives for each of `queries`, in less time than one by one."""
+        first = self._asked(
+            prefs, settings, top_k=top_k, mode=mode, filters=_filter(where), collection=collection
+        )
+        asked = [first.model_copy(update={"query_text": query}) for query in queries]
+        return await self._retriever.retrieve_many(asked, context=request)
+
+    async def search(
+        self,
+        context: RequestContext,
+        prefs: RetrievalPrefs,
+        *,
+        query_vector: Vector | None = None,
+    ) -> RetrievalBundle:
+        """The documents that may hold the answer, and the passages in them that support it."""
+        return await self._retriever.search(context, prefs, query_vector=query_vector)
+
+    async def context(
+        self,
+        /,
+        query: str,
+        *,
+        max_tokens: int | None = None,
+        format: PackFormat = "plain",  # noqa: A002
+        counter: TokenCounter | Tokenizer | str | None = None,
+        top_k: int | None = None,
+        mode: Mode | None = None,
+        where: FilterLike = None,
+        collection: str | None = None,
+        prefs: RetrievalPrefs | None = None,
+        request: RequestContext | None = None,
+        **settings: Any,
+    ) -> ContextPack:
+        """Cited evidence for a prompt, at most `max_tokens` of it.
+
+        `counter` counts tokens as the model does that will read the pack: a Tokenizer, a
+        function, or `tiktoken:ENCODING`; by default the embedder's tokenizer.
+        """
+        budget = {} if max_tokens is None else {"context": {"max_tokens": max_tokens}}
+        asked = self._asked(
+            prefs,
+            settings,
+            query_text=query,
+            top_k=top_k,
+            mode=mode,
+            filters=_filter(where),
+            collection=collection,
+        ).but(**budget)
+        count = token_counter(counter or self._embedder.tokenizer)
+        found = await self._retriever.retrieve(asked, context=request)
+        return await build_pack(
+            query,
+            results=found,
+            chunks_of=self._store.chunks,
+            count=count,
+            prefs=asked.context,
+            format=format,
+            notes=found.degraded,
+        )
+
+    async def resolve(self, citation: Citation | str) -> CitedPassage:
+        """The exact text that a citation, or its key, stands for, and where it is."""
+        return await resolve(citation, document_of=self._store.get)
+
+    async def why_not(
+        self,
+        /,
+        query: str,
+        document_id: str,
+        *,
+        collection: str = DEFAULT_COLLECTION,
+        top_k: int | None = None,
+        mode: Mode | None = None,
+        where: FilterLike = None,
+        prefs: RetrievalPrefs | None = None,
+        **settings: Any,
+    ) -> WhyNot:
+        """Why a document is not among the results of `retrieve`, in numbers."""
+        asked = self._asked(
+            prefs, settings, query_text=query, top_k=top_k, mode=mode, filters=_filter(where)
+        )
+        return await self._retriever.why_not(asked, collection=collection, document_id=document_id)
 
     async def info(self) -> StoreInfo:
         """How much is in the base, and what it was made with."""
         return await self._store.info()
 
+    def _asked(
+        self, prefs: RetrievalPrefs | None, settings: Mapping[str, Any], **given: Any
+    ) -> RetrievalPrefs:
+        """The preferences of one call: those of the base, or `prefs`, with what was given."""
+        changes = {name: value for name, value in given.items() if value is not None}
+        return (prefs or self._prefs).but(**changes, **settings)
+
     def _ingest(self, progress: OnProgress | None) -> Ingest:
         return Ingest(
             store=self._store,
             chunker=self._chunker,
-            embedder=self._embedder,
+            vectors=self._vectors,
             on_progress=progress,
         )
 
     async def _check_model(self) -> None:
         info = await self._store.info()
-        wanted = self._embedder.info.model_id
+        wanted = self._vectors.model_id
         if info.model_id not in (None, wanted):
             raise ModelMismatchError(
                 f"{info.location} holds vectors of {info.model_id}, and this embedder is {wanted}; "
@@ -225,13 +350,8 @@ class AsyncKnowledgeBase:
             )
 
 
-def _weights(given: Mapping[Leg, float] | None) -> Mapping[Leg, float]:
-    weights = {**DEFAULT_WEIGHTS, **(given or {})}
-    if set(weights) != set(DEFAULT_WEIGHTS):
-        raise ConfigError(f"weights are for {', '.join(DEFAULT_WEIGHTS)}; got {sorted(weights)}")
-    if min(weights.values()) < 0 or not any(weights.values()):
-        raise ConfigError(f"weights must not be negative, nor all of them 0; got {weights}")
-    return weights
+def _preferences(given: RetrievalPrefs | str | None) -> RetrievalPrefs:
+    return RetrievalPrefs.preset(given) if isinstance(given, str) else given or RetrievalPrefs()
 
 
 def _options(
@@ -259,6 +379,10 @@ def _results(
     paths = [source for source in sources if not isinstance(source, Document)]
     documents = [source for source in sources if isinstance(source, Document)]
     return chain(documents, load(paths, include=include, exclude=exclude, options=options))
+
+
+def _filter(where: FilterLike) -> Filter | None:
+    return None if where is None else parse_filter(where)
 
 
 def _within(collection: str | None, where: FilterLike) -> Filter:

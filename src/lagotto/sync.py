@@ -15,10 +15,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from lagotto.chunk_vectors import Pooling
 from lagotto.chunkers import DEFAULT_CHUNKER
 from lagotto.embedders import Embedder
 from lagotto.errors import StoreError
 from lagotto.knowledge import DEFAULT_EMBEDDER, AsyncKnowledgeBase
+from lagotto.prefs import RetrievalPrefs
+from lagotto.rerankers import Reranker
+from lagotto.retrieval.expansion import Expander
 from lagotto.stores.base import Store
 
 P = ParamSpec("P")
@@ -103,10 +107,21 @@ class KnowledgeBase:
         *,
         embedder: str | Embedder = DEFAULT_EMBEDDER,
         chunker: str = DEFAULT_CHUNKER,
+        pooling: Pooling = "chunk",
+        reranker: str | Reranker | None = None,
+        expander: Expander | None = None,
+        prefs: RetrievalPrefs | str | None = None,
         text_index: str | None = None,
     ) -> None:
         self.base = AsyncKnowledgeBase(
-            location, embedder=embedder, chunker=chunker, text_index=text_index
+            location,
+            embedder=embedder,
+            chunker=chunker,
+            pooling=pooling,
+            reranker=reranker,
+            expander=expander,
+            prefs=prefs,
+            text_index=text_index,
         )
         self._loop = LoopThread()
         self._closed = False
@@ -123,6 +138,11 @@ class KnowledgeBase:
     get = blocking(AsyncKnowledgeBase.get)
     chunks = blocking(AsyncKnowledgeBase.chunks)
     retrieve = blocking(AsyncKnowledgeBase.retrieve)
+    retrieve_many = blocking(AsyncKnowledgeBase.retrieve_many)
+    search = blocking(AsyncKnowledgeBase.search)
+    context = blocking(AsyncKnowledgeBase.context)
+    resolve = blocking(AsyncKnowledgeBase.resolve)
+    why_not = blocking(AsyncKnowledgeBase.why_not)
     info = blocking(AsyncKnowledgeBase.info)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:

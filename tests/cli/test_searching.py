@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -68,7 +69,7 @@ def test_json_in_a_process_of_its_own(base: Path) -> None:
         (["--filter", '{"year": {"$lt": 2000}}'], set()),
         (["--collection", "other"], set()),
         (["--top-k", "1"], {"Truffles"}),
-        (["--fusion", "rrf", "--top-k", "1"], {"Truffles"}),
+        (["--set", "scoring.blend=rrf", "--top-k", "1"], {"Truffles"}),
     ],
     ids=str,
 )
@@ -80,7 +81,7 @@ def test_options_narrow_the_search(base: Path, options: list[str], titles: set[s
 def test_misspelt_words_are_mended_unless_told_otherwise(base: Path) -> None:
     query = ["search", "lagoto", "--mode", "keyword", "--json"]
     assert len(run("--kb", base, *query).json["results"]) == 1
-    assert run("--kb", base, *query, "--no-fuzzy").json["results"] == []
+    assert run("--kb", base, *query, "--set", "fuzzy.mode=off").json["results"] == []
 
 
 def test_words_match_in_the_language_of_their_document(
@@ -93,7 +94,7 @@ def test_words_match_in_the_language_of_their_document(
 
 
 def test_nothing_found_is_no_error(base: Path) -> None:
-    done = run("--kb", base, "search", "zebra", "--mode", "keyword", "--no-fuzzy")
+    done = run("--kb", base, "search", "zebra", "--mode", "keyword", "--set", "fuzzy.mode=off")
     assert (done.code, done.out, done.err) == (0, "", "nothing was found\n")
 
 
@@ -140,3 +141,56 @@ def test_columns_are_aligned_elsewhere() -> None:
 def test_degraded_searches_are_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
     warn(("text: no index",))
     assert capsys.readouterr() == ("", "warning: text: no index\n")
+
+
+def test_a_preset(base: Path) -> None:
+    answer = run("--kb", base, "search", "white truffle", "--preset", "oasis", "--json").json
+    assert answer["results"][0]["breakdown"]["fused"] < 0.05
+
+
+def test_preferences_from_a_file_and_from_the_environment(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "prefs.toml"
+    file.write_text('top_k = 1\n[scoring]\nblend = "rrf"\n', encoding="utf-8")
+    monkeypatch.setenv("LAGOTTO_RETRIEVAL_TOP_K", "2")
+    query = ["--kb", base, "search", "white truffle", "--json"]
+    assert len(run(*query).json["results"]) == 2
+    assert len(run(*query, "--prefs", file).json["results"]) == 1
+    assert len(run(*query, "--prefs", file, "--top-k", "3").json["results"]) == 3
+    done = run(*query, "--prefs", file, "--preset", "oasis")
+    assert (done.code, done.err) == (
+        2,
+        "lagotto: give --preset or --prefs, not both: a file may name a preset itself\n",
+    )
+
+
+@pytest.mark.parametrize("setting", ["top_k=0", "scoring.nonsense=1", "nonsense", "mode=all"])
+def test_wrong_settings_are_explained(base: Path, setting: str) -> None:
+    done = run("--kb", base, "search", "x", "--set", setting)
+    assert done.code == 2
+    assert setting.partition("=")[0].split(".")[-1] in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_explain_shows_numbers_that_add_up(base: Path) -> None:
+    done = run("--kb", base, "search", "white truffle", "--explain", "--top-k", "1")
+    parts = [float(line.rpartition("= ")[2]) for line in done.out.splitlines() if " = " in line]
+    (fused,) = re.findall(r"fused (\d\.\d+)", done.out)
+    assert sum(parts) == pytest.approx(float(fused), abs=2e-4)
+
+
+def test_why_not(base: Path) -> None:
+    query = ["--kb", base, "search", "white truffle", "--top-k", "1"]
+    everything = run(*query[:4], "--json").json["results"]
+    last = everything[-1]["document_id"]
+    done = run(*query, "--why-not", last)
+    assert done.err.startswith(f"{last}: its best passage scores ")
+    assert run(*query, "--why-not", last, "--json").json["why_not"]["place"] == len(everything)
+    assert "no document" in run(*query, "--why-not", "nobody").err
+
+
+def test_a_syntax_error_is_shown_where_it_is(base: Path) -> None:
+    done = run("--kb", base, "search", "truffle & (", "--set", "fts.mode=strict")
+    assert done.code == 2
+    assert "^" in done.err.splitlines()[-1]

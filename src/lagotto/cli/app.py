@@ -13,6 +13,7 @@ from lagotto.cli.demo import demo
 from lagotto.cli.grouped import grouped
 from lagotto.cli.listing import info, list_documents, show
 from lagotto.cli.options import DEFAULT_EMBEDDER, DEFAULT_KB
+from lagotto.cli.packing import context as pack_context
 from lagotto.cli.removing import remove
 from lagotto.cli.searching import search
 
@@ -70,6 +71,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "add": add,
     "sync": sync,
     "search": search,
+    "context": pack_context,
     "list": list_documents,
     "show": show,
     "remove": remove,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,9 +15,11 @@ from lagotto.cli.output import one_line, print_json, printable, stdout, warn
 from lagotto.errors import ConfigError
 
 if TYPE_CHECKING:
+    from lagotto.context import CitedPassage
     from lagotto.documents import Chunk, Document
     from lagotto.sync import KnowledgeBase
 
+CITATION = re.compile(r"\S+/\S+#\d+-\d+(~[0-9a-f]{8})?")
 UNLISTED = {"text", "pages", "headings", "blocks"}
 COLUMNS = ("id", "title", "kind", "language", "source", "updated")
 
@@ -52,7 +55,9 @@ def _from_here(source: str) -> str:
 
 
 def show(
-    document_id: Annotated[str, typer.Argument(metavar="DOCUMENT_ID")],
+    document_id: Annotated[
+        str, typer.Argument(metavar="DOCUMENT_ID", help="Or the key of a citation.")
+    ],
     base: BaseOptions,
     collection: InCollection = None,
     chunks: Annotated[
@@ -60,14 +65,26 @@ def show(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show a document. Its fields and its text, or its chunks."""
+    """Show a document, or what a citation stands for. Its fields and its text, or its chunks."""
     with open_existing(base) as kb:
+        if CITATION.fullmatch(document_id):
+            _print_passage(kb.resolve(document_id), as_json=as_json)
+            return
         document = _find(kb, document_id, collection)
         pieces = kb.chunks(document.id, collection=document.collection) if chunks else []
     if as_json:
         print_json(_as_json(document, pieces if chunks else None))
     else:
         _print_document(document, pieces if chunks else None)
+
+
+def _print_passage(passage: CitedPassage, *, as_json: bool) -> None:
+    if as_json:
+        print_json(passage.model_dump(mode="json"))
+        return
+    console = stdout()
+    console.print(one_line(passage.label), style="bold")
+    console.print(printable(passage.text))
 
 
 def _find(kb: KnowledgeBase, document_id: str, collection: str | None) -> Document:

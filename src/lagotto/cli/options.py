@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from typer import Option
 
 DEFAULT_KB = "lagotto.db"
+DEFAULT_COLLECTION = "default"
 DEFAULT_EMBEDDER = "minilm"
 
 Kb = Annotated[
@@ -25,7 +26,6 @@ Where = Annotated[
 ]
 InCollection = Annotated[str | None, Option("--collection", metavar="NAME")]
 Mode = Literal["hybrid", "semantic", "keyword"]
-Fusion = Literal["convex", "rrf"]
 TextIndex = Literal["tantivy", "fts5"]
 
 
@@ -43,7 +43,7 @@ class ReadingOptions:
 
     collection: Annotated[
         str, Option("--collection", metavar="NAME", help="Where the documents go.")
-    ] = "default"
+    ] = DEFAULT_COLLECTION
     include: Annotated[
         list[str], Option("--include", metavar="GLOB", help="Only such files in folders.")
     ] = field(default_factory=list)
@@ -78,4 +78,23 @@ class MakingOptions:
     text_index: Annotated[
         TextIndex | None,
         Option("--text-index", help="For a new base: beside the file, or inside it."),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOptions:
+    """How to search."""
+
+    preset: Annotated[
+        str | None, Option("--preset", metavar="NAME", help="Search as a known design does.")
+    ] = None
+    prefs: Annotated[
+        str | None, Option("--prefs", metavar="FILE", help="Preferences from a TOML file.")
+    ] = None
+    set: Annotated[
+        list[str],
+        Option("--set", metavar="NAME=VALUE", help="One preference, such as scoring.blend=rrf."),
+    ] = field(default_factory=list)
+    reranker: Annotated[
+        str | None, Option("--reranker", metavar="NAME", help="What reads the best passages again.")
     ] = None

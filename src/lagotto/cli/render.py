@@ -11,15 +11,19 @@ from rich.table import Table
 from rich.text import Text
 
 from lagotto.cli.output import one_line, printable
-from lagotto.results import Leg, RetrievalResult
+from lagotto.results import RetrievalResult
 from lagotto.retrieval.snippets import snippet
 
 INDENT = 4
-LEGS: tuple[Leg, ...] = ("semantic", "text", "fuzzy")
 
 
 def print_hit(
-    console: Console, hit: RetrievalResult, *, query: str, language: str | None = None
+    console: Console,
+    hit: RetrievalResult,
+    *,
+    query: str,
+    language: str | None = None,
+    explain: bool = False,
 ) -> None:
     """Rank, score and citation, what each leg said, and the part that matches best."""
     heading = Text.assemble(
@@ -30,6 +34,9 @@ def print_hit(
     )
     console.print(heading)
     print_indented(console, Text(_scores(hit), style="dim"))
+    if explain:
+        for line in hit.explain().splitlines()[1:]:
+            print_indented(console, Text(printable(line.strip()), style="dim"))
     print_indented(console, highlighted(hit.content, query, language=language))
     console.print()
 
@@ -92,8 +99,7 @@ def print_fields(console: Console, fields: Mapping[str, str]) -> None:
 
 def _scores(hit: RetrievalResult) -> str:
     parts = []
-    for leg in LEGS:
-        if said := getattr(hit.breakdown, leg):
-            rank = f" (#{said.rank})" if said.rank else ""
-            parts.append(f"{leg} {said.score:.2f}{rank}")
+    for leg, said in hit.breakdown.legs().items():
+        rank = f" (#{said.rank})" if said.rank else ""
+        parts.append(f"{leg} {said.score:.2f}{rank}")
     return "  ".join((*parts, f"document {one_line(hit.document_id)}"))

@@ -1,0 +1,447 @@
+"""The protocol design: documents as sources, chunks made late as evidence. Preset `aiblox`."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import inspect
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+import lagotto
+from lagotto.chunkers import CHUNKERS, ChunkerRegistry
+from lagotto.documents import Document
+from lagotto.embedders.base import Role
+from lagotto.errors import ConfigError, DeadlineExceeded, QueryError, SearchCancelled
+from lagotto.filters import Eq
+from lagotto.knowledge import AsyncKnowledgeBase
+from lagotto.prefs import RetrievalPrefs
+from lagotto.requests import CancellationToken, RequestContext
+from lagotto.results import CandidateItem, EvidenceChunk, RetrievalBundle, RetrievalStats
+from lagotto.retrieval.fusion import fuse
+from lagotto.retrieval.retriever import Retriever
+from lagotto.stores.base import CacheKey
+from lagotto.testing.hash_embedder import HashEmbedder
+from tests.conformance.lists import DOCUMENTS, LONG, candidates, named
+
+AIBLOX = RetrievalPrefs.preset("aiblox")
+BOOK = Document(
+    id="book", title="Book", kind="book", source="book.txt", summary="On truffles.", text=LONG
+)
+
+
+class CountingEmbedder(HashEmbedder):
+    """Counts the texts it embeds."""
+
+    def __init__(self) -> None:
+        super().__init__(dimension=64)
+        self.documents = 0
+
+    async def embed(self, texts, *, role: Role):  # type: ignore[no-untyped-def]
+        self.documents += len(texts) if role == "document" else 0
+        return await super().embed(texts, role=role)
+
+
+@pytest.fixture
+def embedder() -> CountingEmbedder:
+    return CountingEmbedder()
+
+
+@pytest.fixture
+async def base(tmp_path: Path, embedder: CountingEmbedder) -> AsyncIterator[AsyncKnowledgeBase]:
+    """Documents only: one vector and the full text of each; chunks are made at query time."""
+    async with AsyncKnowledgeBase(
+        tmp_path / "kb.db", embedder=embedder, chunker="document", prefs="aiblox"
+    ) as base:
+        await base.add(BOOK, *DOCUMENTS)
+        yield base
+
+
+def asked(query: str, **settings: object) -> RetrievalPrefs:
+    small = {"chunker_id": "recursive:32/0"}
+    return AIBLOX.but(query_text=query, chunking=small).but(**settings)
+
+
+async def test_retriever_emits_nothing(
+    base: AsyncKnowledgeBase, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """aiblox 1 and 20: it returns a bundle; who shows it to whom is for others to say."""
+    await base.search(RequestContext(), asked("truffles"))
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "")
+
+
+async def test_protocol(base: AsyncKnowledgeBase) -> None:
+    """aiblox 2: async search(ctx, prefs) -> RetrievalBundle, the same for the same inputs."""
+    names = list(inspect.signature(Retriever.search).parameters)
+    assert names[1:3] == ["context", "prefs"]
+    one = await base.search(RequestContext(), asked("truffles"))
+    two = await base.search(RequestContext(), asked("truffles"))
+    assert isinstance(one, RetrievalBundle)
+    assert one == two
+
+
+class TestCancellation:
+    """aiblox 2: cancellable through the context."""
+
+    async def test_while_embedding(
+        self, base: AsyncKnowledgeBase, embedder: CountingEmbedder
+    ) -> None:
+        token = CancellationToken()
+
+        async def slow(texts, *, role):  # type: ignore[no-untyped-def]
+            asyncio.get_running_loop().call_later(0.05, token.fire)
+            await asyncio.sleep(60)
+
+        embedder.embed = slow  # type: ignore[method-assign]
+        started = asyncio.get_running_loop().time()
+        with pytest.raises(SearchCancelled):
+            await base.search(RequestContext(cancellation=token), asked("truffles"))
+        assert asyncio.get_running_loop().time() - started < 5
+
+    async def test_deadline(self, base: AsyncKnowledgeBase, embedder: CountingEmbedder) -> None:
+        async def slow(texts, *, role):  # type: ignore[no-untyped-def]
+            await asyncio.sleep(60)
+
+        embedder.embed = slow  # type: ignore[method-assign]
+        with pytest.raises(DeadlineExceeded, match=r"0\.05 s"):
+            await base.search(RequestContext(timeout=0.05), asked("truffles"))
+
+
+def test_principles() -> None:
+    """aiblox 3 and 21: hybrid, late chunking, nothing but the ORM's tables, no user interface."""
+    assert AIBLOX.mode == "hybrid"
+    assert AIBLOX.chunking.strategy == "late"
+    imported = {
+        alias.name.partition(".")[0]
+        for path in (Path(lagotto.__file__).parent / "retrieval").glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in (
+            [ast.alias(node.module or "")] if isinstance(node, ast.ImportFrom) else node.names
+        )
+    }
+    assert imported.isdisjoint({"dspy", "rich", "typer", "sqlite3", "sqlalchemy", "logging"})
+
+
+async def test_sizes(base: AsyncKnowledgeBase) -> None:
+    """aiblox 4: 20 items, 12 chunks, at most 3 of one item."""
+    assert (AIBLOX.top_k_items, AIBLOX.top_k_chunks, AIBLOX.per_item_chunk_cap) == (20, 12, 3)
+    bundle = await base.search(RequestContext(), asked("truffles oaks dogs lakes roots"))
+    of_book = [item for item in bundle.evidence if item.item_id == "book"]
+    assert len(of_book) == 3
+    two = await base.search(RequestContext(), asked("truffles", top_k_items=2, top_k_chunks=1))
+    assert (len(two.candidates), len(two.evidence)) == (2, 1)
+
+
+class TestFullText:
+    """aiblox 5: web, plain, phrase, strict."""
+
+    def test_defaults(self) -> None:
+        assert AIBLOX.fts.mode == "web"
+        assert AIBLOX.fts.config is None
+        assert AIBLOX.fts.rank_func == "ts_rank_cd"
+        assert AIBLOX.fts.min_rank is None
+
+    @pytest.mark.parametrize(
+        ("mode", "query", "expected"),
+        [
+            ("web", '"Stargate Atlantis" cancelled', {"series"}),
+            ("web", "atlantis -stargate", {"other"}),
+            ("web", "plato or seasons", {"series", "other"}),
+            ("plain", "atlantis, sea!", {"other"}),
+            ("phrase", "island that Plato", {"other"}),
+            ("phrase", "Plato island", set()),
+            ("strict", "atlantis & (plato | season)", {"series", "other"}),
+            ("strict", "atlantis & !plato", {"series"}),
+        ],
+    )
+    async def test_modes(
+        self, base: AsyncKnowledgeBase, mode: str, query: str, expected: set[str]
+    ) -> None:
+        found = await base.retrieve(query, mode="keyword", fts={"mode": mode})
+        assert {hit.document_id for hit in found} == expected
+
+    async def test_syntax_error(self, base: AsyncKnowledgeBase) -> None:
+        with pytest.raises(QueryError) as caught:
+            await base.retrieve("atlantis & ( plato", fts={"mode": "strict"})
+        assert 0 < caught.value.position <= len("atlantis & ( plato")
+
+    async def test_excluded_words_are_in_no_result(self, base: AsyncKnowledgeBase) -> None:
+        bundle = await base.search(RequestContext(), asked("atlantis -stargate"))
+        assert "series" not in {item.item_id for item in bundle.candidates}
+
+    async def test_min_rank(self, base: AsyncKnowledgeBase) -> None:
+        found = await base.retrieve("atlantis", mode="keyword")
+        best = max(hit.breakdown.text.score for hit in found if hit.breakdown.text)
+        few = await base.retrieve("atlantis", mode="keyword", fts={"min_rank": best})
+        assert 0 < len(few) < len(found)
+
+
+class TestVector:
+    """aiblox 6: embed the query or take the caller's vector; cosine, l2, ip; min_score."""
+
+    def test_defaults(self) -> None:
+        assert AIBLOX.vector.embed_query
+        assert AIBLOX.vector.distance == "cosine"
+        assert AIBLOX.vector.min_score is None
+
+    async def test_own_vector(self, base: AsyncKnowledgeBase, embedder: CountingEmbedder) -> None:
+        (vector,) = await embedder.embed(["Atlantis the island"], role="query")
+        prefs = AIBLOX.but(mode="semantic", vector={"embed_query": False})
+        own = await base.retrieve("anything", prefs=prefs, query_vector=3 * vector)
+        embedded = await base.retrieve("Atlantis the island", mode="semantic")
+        assert [hit.chunk_id for hit in own] == [hit.chunk_id for hit in embedded]
+        with pytest.raises(ConfigError, match="vector must be given"):
+            await base.retrieve("anything", prefs=prefs)
+
+    async def test_distances(self, base: AsyncKnowledgeBase, embedder: CountingEmbedder) -> None:
+        (vector,) = await embedder.embed(["Atlantis"], role="query")
+        by = {}
+        for scale in ("cosine", "l2", "ip"):
+            prefs = AIBLOX.but(mode="semantic", vector={"distance": scale})
+            by[scale] = await base.retrieve("Atlantis", prefs=prefs, query_vector=2 * vector)
+        orders = {tuple(hit.chunk_id for hit in found) for found in by.values()}
+        assert len(orders) == 1
+        cosine = by["cosine"][0].breakdown.semantic
+        inner = by["ip"][0].breakdown.semantic
+        l2 = by["l2"][0].breakdown.semantic
+        assert cosine is not None
+        assert inner is not None
+        assert l2 is not None
+        assert inner.score == pytest.approx(2 * cosine.score, abs=1e-5)
+        distance = (4 + 1 - 4 * cosine.score) ** 0.5
+        assert l2.score == pytest.approx(1 / (1 + distance), abs=1e-5)
+
+    async def test_min_score(self, base: AsyncKnowledgeBase) -> None:
+        found = await base.retrieve("Atlantis", mode="semantic")
+        least = found[1].breakdown.semantic
+        assert least is not None
+        prefs = AIBLOX.but(mode="semantic", vector={"min_score": least.score})
+        few = await base.retrieve("Atlantis", prefs=prefs)
+        assert len(few) == 2
+
+
+def test_scoring_defaults() -> None:
+    """aiblox 7: RRF, 0.35 and 0.65, sigmoid."""
+    scoring = AIBLOX.scoring
+    assert (scoring.blend, scoring.w_text, scoring.w_vec) == ("rrf", 0.35, 0.65)
+    assert scoring.normalize == "sigmoid"
+
+
+def test_reciprocal_ranks() -> None:
+    """aiblox 7 and 16: 1 / (k + rank_text) + 1 / (k + rank_vec) for equal weights."""
+    scoring = AIBLOX.but(scoring={"w_text": 1, "w_vec": 1}).scoring
+    found = candidates(text="ab", semantic="bca")
+    raw = named(fuse(found, scoring.weights(), scoring).raw, found)
+    assert raw["a"] == pytest.approx(1 / 61 + 1 / 63)
+    assert raw["b"] == pytest.approx(1 / 62 + 1 / 61)
+    assert raw["c"] == pytest.approx(1 / 62)
+
+
+def test_linear_blend() -> None:
+    """aiblox 7: sigmoid of standardised scores; two equal scores are 0.5 each."""
+    scoring = AIBLOX.but(scoring={"blend": "linear"}).scoring
+    found = candidates(text={"a": 3.0, "b": 1.0}, semantic={"a": 0.5, "b": 0.5})
+    scores = named(fuse(found, scoring.weights(), scoring).scores, found)
+    # Standardised text scores are 1 and -1: 1 / (1 + e^-1) = 0.731059 and 0.268941.
+    assert scores["a"] == pytest.approx(0.35 * 0.731059 + 0.65 * 0.5, abs=1e-6)
+    assert scores["b"] == pytest.approx(0.35 * 0.268941 + 0.65 * 0.5, abs=1e-6)
+
+
+class TestLateChunking:
+    """aiblox 8 and 17: chunks are made at query time, by any registered chunker."""
+
+    def test_defaults(self) -> None:
+        chunking = AIBLOX.chunking
+        assert chunking.strategy == "late"
+        assert chunking.include_headers
+        assert chunking.max_chunk_tokens is None
+        assert chunking.overlap_tokens is None
+
+    async def test_evidence_is_cut_from_the_document(self, base: AsyncKnowledgeBase) -> None:
+        bundle = await base.search(RequestContext(), asked("who looks for truffles"))
+        assert len(bundle.evidence) > 3
+        texts = {document.id: document.text for document in (BOOK, *DOCUMENTS)}
+        for item in bundle.evidence:
+            assert item.text == texts[item.item_id][item.start_idx : item.end_idx]
+            assert item.token_count is not None
+            assert item.token_count <= 32
+
+    async def test_sizes_can_be_set(self, base: AsyncKnowledgeBase) -> None:
+        sizes = {"max_chunk_tokens": 16, "overlap_tokens": 4}
+        bundle = await base.search(RequestContext(), asked("truffles", chunking=sizes))
+        assert max(item.token_count or 0 for item in bundle.evidence) <= 16
+
+    async def test_chunker_registry(self, base: AsyncKnowledgeBase) -> None:
+        assert isinstance(CHUNKERS, ChunkerRegistry)
+        by_sentence = await base.search(
+            RequestContext(), asked("truffles", chunking={"chunker_id": "sentence:64/0"})
+        )
+        assert all(item.text.rstrip().endswith(".") for item in by_sentence.evidence)
+        with pytest.raises(ConfigError, match="nonsense"):
+            await base.search(RequestContext(), asked("x", chunking={"chunker_id": "nonsense"}))
+
+    async def test_pooled_and_ranked_globally(self, base: AsyncKnowledgeBase) -> None:
+        bundle = await base.search(RequestContext(), asked("truffles and logging"))
+        scores = [item.score for item in bundle.evidence]
+        assert scores == sorted(scores, reverse=True)
+        assert len({item.item_id for item in bundle.evidence}) > 1
+
+    async def test_vectors_dominate(self, base: AsyncKnowledgeBase) -> None:
+        for item in (await base.search(RequestContext(), asked("truffles"))).evidence:
+            assert item.score_vec is not None
+            assert item.score_text is not None
+
+    @pytest.mark.parametrize("strategy", ["late", "precomputed", "mixed"])
+    async def test_strategies(self, base: AsyncKnowledgeBase, strategy: str) -> None:
+        bundle = await base.search(
+            RequestContext(), asked("truffles", chunking={"strategy": strategy})
+        )
+        whole = [item for item in bundle.evidence if item.text == LONG]
+        assert bool(whole) == (strategy == "precomputed")
+
+
+class TestCache:
+    """aiblox 9 and 18: optional, keyed by item, content, chunker and model, never authoritative."""
+
+    def test_defaults(self) -> None:
+        cache = AIBLOX.cache
+        assert cache.use_chunk_cache
+        assert cache.write_chunk_cache
+        assert cache.ttl_seconds is None
+        assert set(CacheKey._fields) >= {"document_id", "content_hash", "chunker_id", "model_id"}
+
+    async def test_second_query_embeds_no_chunk(
+        self, base: AsyncKnowledgeBase, embedder: CountingEmbedder
+    ) -> None:
+        first = await base.search(RequestContext(), asked("truffles"))
+        before = embedder.documents
+        second = await base.search(RequestContext(), asked("truffles"))
+        assert embedder.documents == before
+        assert second == first
+
+    async def test_not_used_unless_asked_for(
+        self, base: AsyncKnowledgeBase, embedder: CountingEmbedder
+    ) -> None:
+        off = {"use_chunk_cache": False, "write_chunk_cache": False}
+        await base.search(RequestContext(), asked("truffles", cache=off))
+        before = embedder.documents
+        await base.search(RequestContext(), asked("truffles", cache=off))
+        assert embedder.documents > before
+
+    async def test_other_content_is_another_key(
+        self, base: AsyncKnowledgeBase, embedder: CountingEmbedder
+    ) -> None:
+        await base.search(RequestContext(), asked("truffles"))
+        changed = LONG.replace("truffles", "boletes")
+        await base.add(BOOK.model_copy(update={"text": changed, "content_hash": "other"}))
+        bundle = await base.search(RequestContext(), asked("boletes"))
+        assert any("boletes" in item.text for item in bundle.evidence)
+        assert not any("truffles" in item.text for item in bundle.evidence)
+
+
+class TestSnippets:
+    """aiblox 10: at most 360 characters, of the best chunk if possible."""
+
+    async def test_from_the_chunk(self, base: AsyncKnowledgeBase) -> None:
+        assert AIBLOX.snippet.max_chars == 360
+        assert AIBLOX.snippet.prefer_chunk_snippet
+        bundle = await base.search(RequestContext(), asked("roots"))
+        for item in bundle.candidates:
+            assert item.snippet is not None
+            assert len(item.snippet) <= 360
+            assert item.snippet_from == "chunk"
+        book = next(item for item in bundle.candidates if item.item_id == "book")
+        assert book.snippet is not None
+        marked = {book.snippet[start:end] for start, end in book.snippet_highlights}
+        assert marked == {"roots"}
+
+    async def test_from_the_document(self, base: AsyncKnowledgeBase) -> None:
+        prefs = asked("roots", snippet={"prefer_chunk_snippet": False, "max_chars": 50})
+        bundle = await base.search(RequestContext(), prefs)
+        book = next(item for item in bundle.candidates if item.item_id == "book")
+        assert (book.snippet, book.snippet_from) == ("On truffles.", "doc")
+
+
+async def test_stats_only_with_debug(base: AsyncKnowledgeBase) -> None:
+    """aiblox 11 and 14: timing, counts, parameters, if asked for."""
+    assert AIBLOX.debug is False
+    quiet = await base.search(RequestContext(), asked("truffles"))
+    assert quiet.stats == RetrievalStats()
+    loud = await base.search(RequestContext(), asked("truffles", debug=True))
+    assert loud.stats.timing_ms["total"] > 0
+    assert loud.stats.counts["items"] == len(loud.candidates)
+    assert loud.stats.counts["evidence"] == len(loud.evidence)
+    assert loud.stats.params["scoring"]["blend"] == "rrf"
+    assert loud.stats.params["query_text"] == "truffles"
+
+
+async def test_candidate_items(base: AsyncKnowledgeBase) -> None:
+    """aiblox 12: a document with all its fields, scores and ranks of both legs."""
+    bundle = await base.search(RequestContext(), asked("truffles"))
+    first = bundle.candidates[0]
+    assert isinstance(first, CandidateItem)
+    assert (first.item_id, first.kind, first.source, first.source_ref) == (
+        "book", "book", "book.txt", None,
+    )  # fmt: skip
+    assert (first.title, first.summary, first.metadata) == ("Book", "On truffles.", {})
+    assert first.rank_text == 1
+    assert first.rank_vec is not None
+    assert first.score_text is not None
+    assert first.score_vec is not None
+    raw = 0.35 / (60 + first.rank_text) + 0.65 / (60 + first.rank_vec)
+    assert first.score == pytest.approx(raw * 61)
+    without_words = [item for item in bundle.candidates if item.rank_text is None]
+    for item in without_words:
+        assert item.rank_vec is not None
+        assert item.score == pytest.approx(0.65 / (60 + item.rank_vec) * 61)
+
+
+async def test_evidence_chunks(base: AsyncKnowledgeBase) -> None:
+    """aiblox 13: text with offsets, tokens, scores, headings and anchors."""
+    bundle = await base.search(RequestContext(), asked("truffles"))
+    item = bundle.evidence[0]
+    assert isinstance(item, EvidenceChunk)
+    assert item.chunk_id
+    assert item.start_idx is not None
+    assert item.end_idx is not None
+    assert item.heading_path == []
+    assert item.anchors is not None
+    assert item.anchors["collection"] == "default"
+
+
+async def test_bundle(base: AsyncKnowledgeBase) -> None:
+    """aiblox 15: candidates, evidence, stats."""
+    assert set(RetrievalBundle.model_fields) == {"candidates", "evidence", "stats"}
+    empty = await base.search(RequestContext(), asked("   "))
+    assert (empty.candidates, empty.evidence) == ([], [])
+
+
+async def test_filters_hold_for_documents_and_evidence(base: AsyncKnowledgeBase) -> None:
+    """aiblox 4: `filters` is a dict or a filter."""
+    for where in ({"type": "documentation"}, Eq("type", "documentation")):
+        bundle = await base.search(RequestContext(), asked("logging", filters=where))
+        assert {item.item_id for item in bundle.candidates} == {"guide", "api"}
+        assert {item.item_id for item in bundle.evidence} <= {"guide", "api"}
+
+
+def test_boundaries() -> None:
+    """aiblox 19: stores, cache, embedder, chunker and scorer are each their own."""
+    from lagotto.chunkers.base import Chunker
+    from lagotto.embedders.base import Embedder
+    from lagotto.stores.base import ChunkCache, Store
+
+    for protocol in (Store, ChunkCache, Embedder, Chunker):
+        assert getattr(protocol, "_is_protocol", False)
+    assert inspect.isfunction(fuse)
+    assert not inspect.iscoroutinefunction(fuse)
+
+
+async def test_nothing_is_left_to_do(base: AsyncKnowledgeBase) -> None:
+    """aiblox 22: what the design leaves open is there: a search finds something."""
+    bundle = await base.search(RequestContext(), asked("truffles"))
+    assert bundle.candidates
+    assert bundle.evidence

@@ -1,0 +1,282 @@
+"""The Kotlin design: modes, RRF or weighted fusion, optional reranker. Preset `kotlin-rag`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from lagotto.documents import Chunk, Document
+from lagotto.errors import ConfigError
+from lagotto.filters import And, Eq, Gt
+from lagotto.knowledge import AsyncKnowledgeBase
+from lagotto.prefs import RetrievalPrefs
+from lagotto.rerankers import create_reranker
+from lagotto.results import ScoreBreakdown
+from lagotto.retrieval.fusion import fuse
+from lagotto.retrieval.retriever import Retriever
+from lagotto.stores.memory import MemoryStore, MemoryView
+from lagotto.testing.hash_embedder import HashEmbedder
+from lagotto.testing.server import Reply, ScriptedServer
+from lagotto.testing.stores import EMBEDDER as ENTRIES
+from lagotto.testing.stores import entry
+from tests.conformance.lists import DOCUMENTS, LONG, candidates, named
+
+EMBEDDER = HashEmbedder(dimension=64)
+KOTLIN = RetrievalPrefs.preset("kotlin-rag")
+
+
+@pytest.fixture
+async def base() -> AsyncIterator[AsyncKnowledgeBase]:
+    async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER, prefs="kotlin-rag") as base:
+        await base.add(*DOCUMENTS)
+        for document in DOCUMENTS:
+            await base.add(document.model_copy(update={"collection": "my-collection"}))
+        yield base
+
+
+def test_retrieval_config_defaults() -> None:
+    """kotlin-rag 1: topK 10, hybrid, no reranker, no filter, parent context."""
+    assert KOTLIN.top_k == 10
+    assert KOTLIN.mode == "hybrid"
+    assert KOTLIN.rerank.reranker is None
+    assert KOTLIN.filters == And()
+    assert KOTLIN.parents.mode == "section"
+
+
+async def test_modes(base: AsyncKnowledgeBase) -> None:
+    """kotlin-rag 2: semantic by vectors only, keyword by words only, hybrid by both."""
+    for mode, legs in (
+        ("semantic", {"semantic"}),
+        ("keyword", {"text"}),
+        ("hybrid", {"semantic", "text"}),
+    ):
+        found = await base.retrieve("logging configuration", prefs=KOTLIN.but(mode=mode))
+        assert found
+        assert {leg for hit in found for leg in hit.breakdown.legs()} == legs
+
+
+def test_hybrid_config_defaults() -> None:
+    """kotlin-rag 3: semantic 0.7, keyword 0.3, RRF; here RRF honours the weights."""
+    scoring = KOTLIN.scoring
+    assert (scoring.w_vec, scoring.w_text, scoring.blend) == (0.7, 0.3, "rrf")
+    found = candidates(semantic="ab", text="ba")
+    fused = named(fuse(found, scoring.weights(), scoring).raw, found)
+    assert fused["a"] > fused["b"]
+
+
+def test_two_fusion_methods() -> None:
+    """kotlin-rag 4: RRF and WEIGHTED (linear here)."""
+    weighted = KOTLIN.but(scoring={"blend": "linear", "normalize": "none"})
+    assert weighted.scoring.blend == "linear"
+    with pytest.raises(ConfigError, match=r"scoring\.blend"):
+        KOTLIN.but(scoring={"blend": "max"})
+
+
+def test_reciprocal_ranks() -> None:
+    """kotlin-rag 5: 1 / (60 + rank + 1) from rank 0, which is 1 / (60 + rank) from rank 1.
+
+    With equal weights a (first, second) has 1/61 + 1/62 and c (third in one list) has 1/63.
+    """
+    scoring = KOTLIN.but(scoring={"w_vec": 1.0, "w_text": 1.0}).scoring
+    found = candidates(semantic="abc", text="ba")
+    raw = named(fuse(found, scoring.weights(), scoring).raw, found)
+    assert raw["a"] == pytest.approx(1 / 61 + 1 / 62)
+    assert raw["b"] == pytest.approx(1 / 62 + 1 / 61)
+    assert raw["c"] == pytest.approx(1 / 63)
+
+
+def test_weighted_fusion() -> None:
+    """kotlin-rag 6: score * weight, added up, without normalisation: 0.9 * 0.7 + 2 * 0.3 = 1.23."""
+    scoring = KOTLIN.but(scoring={"blend": "linear", "normalize": "none"}).scoring
+    found = candidates(semantic={"a": 0.9, "b": 0.5}, text={"a": 2.0, "c": 4.0})
+    fused = fuse(found, scoring.weights(), scoring)
+    raw = named(fused.raw, found)
+    assert raw["a"] == pytest.approx(1.23)
+    assert raw["b"] == pytest.approx(0.35)
+    assert raw["c"] == pytest.approx(1.2)
+    assert max(fused.scores) == 1.0
+
+
+async def test_score_breakdown(base: AsyncKnowledgeBase) -> None:
+    """kotlin-rag 7: semantic, keyword and rerank score of each result, None where not used."""
+    (hit, *_) = await base.retrieve("configure logging", mode="keyword")
+    assert isinstance(hit.breakdown, ScoreBreakdown)
+    assert hit.breakdown.semantic is None
+    assert hit.breakdown.text is not None
+    assert hit.breakdown.rerank is None
+    (hit, *_) = await base.retrieve("configure logging", rerank={"reranker": "overlap"})
+    assert hit.breakdown.semantic is not None
+    assert hit.breakdown.rerank == 1.0
+
+
+async def test_search_result(base: AsyncKnowledgeBase) -> None:
+    """kotlin-rag 8: the chunk, its score, its breakdown."""
+    (hit, *_) = await base.retrieve("configure logging", collection="my-collection")
+    (chunk,) = await base.chunks("guide", collection="my-collection")
+    assert (hit.chunk_id, hit.content, hit.start, hit.end) == (
+        chunk.id, chunk.text, chunk.start, chunk.end,
+    )  # fmt: skip
+    assert hit.score == hit.breakdown.fused_score
+
+
+async def test_collections(base: AsyncKnowledgeBase) -> None:
+    """kotlin-rag 9: only the collection that is asked for."""
+    found = await base.retrieve("logging", collection="my-collection")
+    assert {hit.collection for hit in found} == {"my-collection"}
+
+
+@pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
+async def test_metadata_filter_in_every_mode(base: AsyncKnowledgeBase, mode: str) -> None:
+    """kotlin-rag 10: And(Equals, GreaterThan), in the keyword leg as well."""
+    where = And(Eq("type", "documentation"), Gt("date", "2024-01-01"))
+    found = await base.retrieve(
+        "API reference logging",
+        collection="my-collection",
+        prefs=KOTLIN.but(mode=mode),
+        where=where,
+    )
+    assert {hit.document_id for hit in found} == {"guide"}
+
+
+def test_rerank_config() -> None:
+    """kotlin-rag 11: 20 go to the reranker; how many come out is said apart."""
+    assert KOTLIN.rerank.candidates == 20
+    assert KOTLIN.rerank.keep is None
+    assert KOTLIN.rerank.enabled
+
+
+async def test_more_results_than_the_reranker_was_to_see(base: AsyncKnowledgeBase) -> None:
+    """kotlin-rag 11: topK above the reranker's own still gives topK results."""
+    await base.add(*(Document(id=f"log{n}", text=f"Logging, part {n}.") for n in range(30)))
+    found = await base.retrieve("logging", top_k=25, rerank={"reranker": "overlap"})
+    assert len(found) == 25
+
+
+async def test_simple_reranker(base: AsyncKnowledgeBase) -> None:
+    """kotlin-rag 12: the share of the query's words that the chunk has: 2 of 4 is 0.5."""
+    await base.add(Document(id="half", text="red green"))
+    found = await base.retrieve("red green blue yellow", rerank={"reranker": "overlap"})
+    assert found[0].document_id == "half"
+    assert found[0].breakdown.rerank == pytest.approx(0.5)
+    assert found[0].score == pytest.approx(0.5)
+
+
+async def test_api_reranker(base: AsyncKnowledgeBase, monkeypatch: pytest.MonkeyPatch) -> None:
+    """kotlin-rag 13: POST {baseUrl}/rerank with model, query, documents, top_n and a bearer key."""
+    reply = {
+        "results": [{"index": 1, "relevance_score": 0.9}, {"index": 0, "relevance_score": 0.2}]
+    }
+    with ScriptedServer({"/rerank": lambda request: Reply(reply)}) as server:
+        monkeypatch.setenv("LAGOTTO_RERANK_URL", server.url)
+        monkeypatch.setenv("LAGOTTO_RERANK_KEY", "secret")
+        plain = await base.retrieve("configure logging", top_k=2, candidates=2, mode="semantic")
+        found = await base.retrieve(
+            "configure logging",
+            top_k=2,
+            candidates=2,
+            mode="semantic",
+            rerank={"reranker": "api:rank-1", "candidates": 2},
+        )
+    (request,) = server.requests
+    assert request.headers["authorization"] == "Bearer secret"
+    assert request.json == {
+        "model": "rank-1",
+        "query": "configure logging",
+        "documents": [f"{hit.document_title}\n\n{hit.content}" for hit in plain],
+        "top_n": 2,
+    }
+    assert [hit.chunk_id for hit in found] == [plain[1].chunk_id, plain[0].chunk_id]
+    assert [hit.score for hit in found] == [0.9, 0.2]
+
+
+@pytest.fixture
+async def family() -> AsyncIterator[AsyncKnowledgeBase]:
+    async with AsyncKnowledgeBase(
+        ":memory:", embedder=EMBEDDER, prefs="kotlin-rag", chunker="parent-child:96/24/0"
+    ) as base:
+        await base.add(Document(id="long", text=LONG))
+        yield base
+
+
+async def test_parent_context(family: AsyncKnowledgeBase) -> None:
+    """kotlin-rag 14: the first 200 characters of the parent as `section`; the child stays."""
+    chunks = {chunk.id: chunk for chunk in await family.chunks("long")}
+    for hit in await family.retrieve("who looks for truffles"):
+        child = chunks[hit.chunk_id]
+        assert hit.content == child.text
+        assert child.parent_id is not None
+        assert hit.section == chunks[child.parent_id].text[:200]
+    for hit in await family.retrieve("truffles", parents={"mode": "none"}):
+        assert hit.section is None
+
+
+async def test_hits_are_read_in_one_go(
+    family: AsyncKnowledgeBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """kotlin-rag 14 and 15: one look-up for all chunks, one for all parents."""
+    calls: list[int] = []
+    real = MemoryView.parents
+
+    async def counted(self: MemoryView, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
+        calls.append(len(chunks))
+        return await real(self, chunks)
+
+    monkeypatch.setattr(MemoryView, "parents", counted)
+    found = await family.retrieve("truffles")
+    assert len(found) > 1
+    assert calls == [len(found)]
+
+
+async def test_builder() -> None:
+    """kotlin-rag 16: a retriever from its parts, and an error that names the missing one."""
+    store = MemoryStore()
+    await store.write([await entry(document) for document in DOCUMENTS])
+    retriever = Retriever(
+        store=store,
+        embedder=ENTRIES,
+        reranker=create_reranker("overlap"),
+    )
+    found = await retriever.retrieve(KOTLIN.but(query_text="How to configure logging?"))
+    assert found[0].document_id == "guide"
+    with pytest.raises(ConfigError, match="needs a store"):
+        Retriever(embedder=EMBEDDER)
+    with pytest.raises(ConfigError, match="needs an embedder"):
+        Retriever(store=store)
+
+
+def test_rerankers_by_name() -> None:
+    """kotlin-rag 17: local without a name for more, an API by its model."""
+    assert create_reranker("overlap").id.startswith("overlap")
+
+
+async def test_calls_run_side_by_side(base: AsyncKnowledgeBase) -> None:
+    """kotlin-rag 18: any number of coroutines may ask at once."""
+    queries = ["logging", "API reference", "Atlantis", "Stargate"] * 5
+    alone = [await base.retrieve(query) for query in queries]
+    together = await asyncio.gather(*(base.retrieve(query) for query in queries))
+    assert together == alone
+
+
+async def test_usage_examples(base: AsyncKnowledgeBase) -> None:
+    """The three examples of the design, in Python."""
+    semantic = await base.retrieve(
+        "How to configure logging?", collection="my-collection", mode="semantic", top_k=5
+    )
+    assert semantic[0].document_id == "guide"
+    hybrid = await base.retrieve(
+        "logging configuration",
+        collection="my-collection",
+        mode="hybrid",
+        top_k=10,
+        scoring={"w_vec": 0.7, "w_text": 0.3, "blend": "rrf"},
+        rerank={"reranker": "overlap", "enabled": True, "candidates": 20},
+    )
+    assert hybrid[0].document_id in {"guide", "blog"}
+    filtered = await base.retrieve(
+        "API reference",
+        collection="my-collection",
+        where=And(Eq("type", "documentation"), Gt("date", "2024-01-01")),
+    )
+    assert {hit.document_id for hit in filtered} == {"guide"}

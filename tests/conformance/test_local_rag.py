@@ -1,0 +1,183 @@
+"""The browser design: vectors and trigrams, merged by reciprocal ranks. Preset `local-rag`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sqlalchemy import create_engine, inspect
+
+from lagotto.documents import Document
+from lagotto.embedders import create_embedder
+from lagotto.knowledge import AsyncKnowledgeBase
+from lagotto.prefs import RetrievalPrefs
+from lagotto.retrieval.expansion import declarative
+from lagotto.retrieval.fusion import fuse
+from lagotto.stores.sqlite.store import SqliteStore
+from lagotto.stores.tables import SCHEMA_VERSION, ChunkRow, EmbeddingRow
+from lagotto.terms import keywords, word_similarity
+from lagotto.testing.hash_embedder import HashEmbedder
+from tests.conformance.lists import DOCUMENTS, candidates, named
+
+EMBEDDER = HashEmbedder(dimension=64)
+LOCAL = RetrievalPrefs.preset("local-rag")
+QUESTION = "When was Stargate Atlantis cancelled?"
+
+
+@pytest.fixture
+async def base() -> AsyncIterator[AsyncKnowledgeBase]:
+    async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER, prefs="local-rag") as base:
+        await base.add(*DOCUMENTS)
+        yield base
+
+
+async def test_vectors_and_trigrams(base: AsyncKnowledgeBase) -> None:
+    """local-rag 1: both ways find the answer, also for misspelt words."""
+    for query in (QUESTION, "Stargte Atlntis cancled"):
+        found = await base.retrieve(query)
+        assert found[0].document_id == "series"
+        assert set(found[0].breakdown.legs()) == {"semantic", "fuzzy"}
+
+
+def test_embedding_model() -> None:
+    """local-rag 2: all-MiniLM-L6-v2 with 384 dimensions, on this machine."""
+    info = create_embedder("minilm").info
+    assert info.dimension == 384
+    assert "all-MiniLM-L6-v2" in info.model_id
+
+
+async def test_vector_score_is_the_cosine(base: AsyncKnowledgeBase) -> None:
+    """local-rag 3: 1 - cosine distance."""
+    (query,) = await EMBEDDER.embed([QUESTION], role="query")
+    found = await base.retrieve(QUESTION, min_score=0)
+    texts = [f"{hit.document_title}\n\n{hit.content}" for hit in found]
+    rows = await EMBEDDER.embed(texts, role="document")
+    for hit, row in zip(found, rows, strict=True):
+        distance = 1 - float(row @ query)
+        assert hit.breakdown.semantic is not None
+        assert hit.breakdown.semantic.score == pytest.approx(1 - distance, abs=1e-5)
+
+
+async def test_trigram_threshold(base: AsyncKnowledgeBase) -> None:
+    """local-rag 4: word similarity, 0.3 by default; a higher threshold finds less."""
+    assert LOCAL.fuzzy.threshold == 0.3
+    assert word_similarity("atlntis", "stargate atlantis was cancelled") >= 0.3
+    assert await base.retrieve("atlntis", mode="keyword", min_score=0)
+    strict = {"mode": "always", "threshold": 0.9}
+    assert not await base.retrieve("atlntis", mode="keyword", min_score=0, fuzzy=strict)
+
+
+def test_keyword_extraction() -> None:
+    """local-rag 5: stop words go, the rest in lower case."""
+    assert keywords(QUESTION, ["en"]) == ["stargate", "atlantis", "cancelled"]
+
+
+def test_reciprocal_ranks_with_weighted_trigrams() -> None:
+    """local-rag 6: 1 / (60 + rank) by vectors, 1.5 / (60 + rank) by trigrams, ranks from 1.
+
+    a is first by vectors only: 1/61. b is second by vectors and first by trigrams:
+    1/62 + 1.5/61 = 0.0407192...
+    """
+    found = candidates(semantic="ab", fuzzy="bc")
+    fused = fuse(found, LOCAL.scoring.weights(), LOCAL.scoring)
+    raw = named(fused.raw, found)
+    assert raw["a"] == pytest.approx(1 / 61)
+    assert raw["b"] == pytest.approx(1 / 62 + 1.5 / 61)
+    assert raw["b"] == pytest.approx(0.0407192)
+    assert raw["c"] == pytest.approx(1.5 / 62)
+    assert named(fused.scores, found)["b"] == pytest.approx(0.0407192 / (2.5 / 61), abs=1e-6)
+
+
+async def test_configuration(base: AsyncKnowledgeBase) -> None:
+    """local-rag 7: ten of each method, hybrid score at least 0.3, k = 60."""
+    assert LOCAL.depth(LOCAL.top_k) == 10
+    assert LOCAL.min_score == 0.3
+    assert LOCAL.scoring.rrf_k == 60
+    assert all(hit.score >= 0.3 for hit in await base.retrieve(QUESTION))
+    everything = await base.retrieve(QUESTION, min_score=0)
+    found = await base.retrieve(QUESTION, min_score=0.5)
+    assert 0 < len(found) < len(everything)
+    assert found == [hit for hit in everything if hit.score >= 0.5]
+
+
+def test_schema() -> None:
+    """local-rag 8: a vector belongs to a chunk and a model, and goes with its chunk."""
+    table = EmbeddingRow.__table__
+    assert [column.name for column in table.primary_key] == ["chunk_key", "model_id"]
+    (foreign,) = table.foreign_keys
+    assert foreign.column is ChunkRow.__table__.c.key
+    assert foreign.ondelete == "CASCADE"
+
+
+async def test_indexes_serve_both_searches(tmp_path: Path) -> None:
+    """local-rag 9: neither search looks at every row by itself."""
+    async with AsyncKnowledgeBase(tmp_path / "kb.db", embedder=EMBEDDER) as base:
+        await base.add(*DOCUMENTS)
+        await base.retrieve(QUESTION)
+    kinds = {path.name.partition("-")[0] for path in (tmp_path / "kb.db.index").iterdir()}
+    assert "text" in kinds
+
+
+async def test_migrations_run_on_open(tmp_path: Path) -> None:
+    """local-rag 10: a base knows the version of its tables, and opening brings it up to date."""
+    store = SqliteStore(tmp_path / "kb.db")
+    await store.open()
+    await store.close()
+    engine = create_engine(f"sqlite:///{tmp_path / 'kb.db'}")
+    with engine.connect() as connection:
+        version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
+        assert "embedding" in inspect(connection).get_table_names()
+    engine.dispose()
+    assert int(version) == SCHEMA_VERSION
+
+
+async def test_question_and_answer_are_worded_differently() -> None:
+    """local-rag 11: names that many texts share don't push the answer down."""
+    names = [
+        Document(
+            id=f"atlantis{n}", text=f"Stargate Atlantis, episode {n}. When Atlantis was found."
+        )
+        for n in range(8)
+    ]
+    answer = Document(id="answer", text="The series Stargate Atlantis was cancelled in 2008.")
+    async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER, prefs="local-rag") as base:
+        await base.add(*names, answer)
+        by_meaning = await base.retrieve(QUESTION, mode="semantic")
+        by_words = await base.retrieve(QUESTION, mode="keyword")
+        both = await base.retrieve(QUESTION, prefs=RetrievalPrefs())
+    assert by_meaning[0].document_id != "answer"
+    assert by_words[0].document_id == "answer"
+    assert both[0].document_id == "answer"
+
+
+def test_query_expansion() -> None:
+    """local-rag 12: a question as the statement that would answer it."""
+    statement = declarative(QUESTION)
+    assert statement is not None
+    assert "Stargate Atlantis was cancelled" in statement
+
+
+async def test_cross_encoder_has_its_slot(base: AsyncKnowledgeBase) -> None:
+    """local-rag 13: a reranker that reads query and passage together; see rerankers' own tests."""
+    from lagotto.errors import LagottoError
+
+    with pytest.raises(LagottoError, match="cross"):
+        await base.retrieve(QUESTION, rerank={"reranker": "cross-encoder:/no/such/folder"})
+
+
+async def test_weights_per_query_type(base: AsyncKnowledgeBase) -> None:
+    """local-rag 14: other weights for questions than for keywords."""
+    by_type = {"question": {"w_vec": 0.0, "w_fuzzy": 1.0}}
+    for query, legs in ((QUESTION, {"fuzzy"}), ("Stargate Atlantis", {"semantic", "fuzzy"})):
+        found = await base.retrieve(query, scoring={"by_type": by_type}, min_score=0)
+        assert set(found[0].breakdown.legs()) == legs
+
+
+async def test_full_text_as_a_third_signal(base: AsyncKnowledgeBase) -> None:
+    """local-rag 15: BM25 beside vectors and trigrams."""
+    found = await base.retrieve(QUESTION, scoring={"w_text": 1.0})
+    assert set(found[0].breakdown.legs()) == {"semantic", "text", "fuzzy"}
+    shares = [said.contribution for said in found[0].breakdown.legs().values()]
+    assert found[0].score == pytest.approx(np.sum(shares))

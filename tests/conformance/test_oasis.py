@@ -1,0 +1,308 @@
+"""The Go design: `HybridRetriever` with weighted reciprocal rank fusion. Preset `oasis`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+
+from lagotto.documents import Chunk, Document
+from lagotto.errors import DegradedError, RerankError, SearchCancelled, StoreError
+from lagotto.knowledge import AsyncKnowledgeBase
+from lagotto.prefs import RetrievalPrefs
+from lagotto.requests import CancellationToken, RequestContext
+from lagotto.rerankers.base import UNIT, Candidate, Judgement, Scale, Verdict
+from lagotto.results import RetrievalResult
+from lagotto.retrieval.fusion import fuse
+from lagotto.retrieval.retriever import Retriever
+from lagotto.stores.base import Capabilities
+from lagotto.stores.memory import MemoryStore, MemoryView
+from lagotto.testing.hash_embedder import HashEmbedder
+from lagotto.testing.stores import EMBEDDER as ENTRIES
+from lagotto.testing.stores import entry
+from tests.conformance.lists import DOCUMENTS, LONG, candidates, named
+
+EMBEDDER = HashEmbedder(dimension=64)
+OASIS = RetrievalPrefs.preset("oasis")
+
+
+@pytest.fixture
+async def base() -> AsyncIterator[AsyncKnowledgeBase]:
+    async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER, prefs="oasis") as base:
+        await base.add(*DOCUMENTS)
+        yield base
+
+
+class Judge:
+    """A reranker that counts what it sees."""
+
+    id = "judge"
+    scale = UNIT
+
+    def __init__(self, verdict: float | None = 0.5) -> None:
+        self.seen: list[Sequence[Candidate]] = []
+        self._verdict = verdict
+
+    async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
+        self.seen.append(candidates)
+        if self._verdict is None:
+            raise RerankError("the service is down")
+        count = len(candidates)
+        return Judgement([Verdict((place + 1) / count) for place in range(count)])
+
+    async def close(self) -> None:
+        pass
+
+
+async def test_one_call_gives_results(base: AsyncKnowledgeBase) -> None:
+    """oasis 1: Retrieve(ctx, query, topK)."""
+    found = await base.retrieve("configure logging", top_k=2, request=RequestContext())
+    assert len(found) == 2
+    assert all(isinstance(hit, RetrievalResult) for hit in found)
+
+
+async def test_result_fields(base: AsyncKnowledgeBase) -> None:
+    """oasis 2: content, score in [0, 1], chunk_id, document_id, document_title, document_source."""
+    (hit,) = await base.retrieve("configure logging", top_k=1)
+    assert hit.content == DOCUMENTS[0].text
+    assert 0 <= hit.score <= 1
+    assert hit.chunk_id == (await base.chunks("guide"))[0].id
+    assert hit.document_id == "guide"
+    assert hit.document_title == "Logging guide"
+    assert hit.document_source == "guide.md"
+
+
+def test_defaults() -> None:
+    """oasis 3: no reranker, min score 0, keyword weight 0.3, overfetch 3."""
+    assert OASIS.rerank.reranker is None
+    assert OASIS.min_score == 0
+    assert OASIS.scoring.w_text == 0.3
+    assert OASIS.scoring.w_vec == pytest.approx(1 - 0.3)
+    assert OASIS.overfetch == 3
+
+
+async def test_example_options(base: AsyncKnowledgeBase) -> None:
+    """oasis 3: the thresholds 0.05 and 0.1 of its example keep good hits, which raw RRF can't."""
+    found = await base.retrieve(
+        "configure logging", min_score=0.05, rerank={"reranker": "score:0.1"}, overfetch=3
+    )
+    assert found[0].document_id == "guide"
+    assert all(hit.score >= 0.1 for hit in found)
+    assert found[0].breakdown.fused is not None
+    assert found[0].breakdown.fused < 0.05
+
+
+async def test_query_is_embedded_and_compared_by_cosine(base: AsyncKnowledgeBase) -> None:
+    """oasis 4 and 5: the query's vector, and the cosine of each chunk with it."""
+    (vector,) = await EMBEDDER.embed(["configure logging"], role="query")
+    found = await base.retrieve("configure logging", mode="semantic")
+    texts = [f"{hit.document_title}\n\n{hit.content}" for hit in found]
+    cosines = (await EMBEDDER.embed(texts, role="document")) @ vector
+    for hit, cosine in zip(found, cosines, strict=True):
+        assert hit.breakdown.semantic is not None
+        assert hit.breakdown.semantic.score == pytest.approx(float(cosine), abs=1e-5)
+
+
+async def test_store_without_keywords_falls_back_to_vectors() -> None:
+    """oasis 6: no error, but it can be seen; `strict` makes it one."""
+
+    class VectorStore(MemoryStore):
+        capabilities = Capabilities(text=False, fuzzy=False)
+
+    store = VectorStore()
+    await store.write([await entry(document) for document in DOCUMENTS])
+    retriever = Retriever(store=store, embedder=ENTRIES)
+    found = await retriever.retrieve(OASIS.but(query_text="configure logging"))
+    assert {hit.document_id for hit in found} == {document.id for document in DOCUMENTS}
+    assert len(found.degraded) == 1
+    assert "no full-text index" in found.degraded[0]
+    with pytest.raises(DegradedError, match="no full-text index"):
+        await retriever.retrieve(OASIS.but(query_text="configure logging", strict=True))
+
+
+async def test_text_index_follows_the_documents(base: AsyncKnowledgeBase) -> None:
+    """oasis 7: what is stored can be found by its words, without further ado."""
+    await base.add(Document(id="new", text="A zyzzyva is a weevil."))
+    (hit,) = await base.retrieve("zyzzyva", mode="keyword")
+    assert hit.document_id == "new"
+
+
+@pytest.mark.parametrize(("top_k", "multiplier", "depth"), [(10, 3, 30), (4, 3, 12), (5, 1, 5)])
+def test_overfetch(top_k: int, multiplier: float, depth: int) -> None:
+    """oasis 8: topK times the multiplier from each leg."""
+    assert OASIS.but(overfetch=multiplier).depth(top_k) == depth
+
+
+async def test_overfetched_candidates_are_trimmed() -> None:
+    """oasis 8: more are looked at, topK come back."""
+    judge = Judge()
+    async with AsyncKnowledgeBase(
+        ":memory:", embedder=EMBEDDER, prefs="oasis", reranker=judge
+    ) as base:
+        await base.add(*(Document(id=f"d{n}", text=f"A truffle, number {n}.") for n in range(40)))
+        found = await base.retrieve("truffle", top_k=2, rerank={"candidates": 2})
+    assert len(found) == 2
+    assert len(judge.seen[0]) == 2
+
+
+def test_weighted_reciprocal_ranks() -> None:
+    """oasis 9: weight / (60 + rank + 1), ranks from 0.
+
+    a is first by vectors and third by keywords: 0.7 / 61 + 0.3 / 63 = 0.0162373...
+    """
+    found = candidates(semantic="abc", text="cba")
+    fused = fuse(found, OASIS.scoring.weights(), OASIS.scoring)
+    raw = named(fused.raw, found)
+    assert raw["a"] == pytest.approx(0.7 / 61 + 0.3 / 63)
+    assert raw["a"] == pytest.approx(0.01623731)
+    assert raw["b"] == pytest.approx(0.7 / 62 + 0.3 / 62)
+    assert raw["c"] == pytest.approx(0.7 / 63 + 0.3 / 61)
+    # The best that could be is 1 / 61, so a's score in [0, 1] is its share of that.
+    assert named(fused.scores, found)["a"] == pytest.approx(0.01623731 * 61)
+
+
+@pytest.fixture
+async def family() -> AsyncIterator[AsyncKnowledgeBase]:
+    async with AsyncKnowledgeBase(
+        ":memory:", embedder=EMBEDDER, prefs="oasis", chunker="parent-child:96/24/0"
+    ) as base:
+        await base.add(Document(id="long", text=LONG), *DOCUMENTS)
+        yield base
+
+
+class TestParents:
+    """oasis 10 and 11: children are found, parents are returned."""
+
+    async def test_parent_content_with_the_childs_score(self, family: AsyncKnowledgeBase) -> None:
+        parents = await family.retrieve("who looks for truffles", top_k=200, overfetch=10)
+        children = await family.retrieve(
+            "who looks for truffles", top_k=200, overfetch=10, parents={"mode": "none"}
+        )
+        by_id = {hit.chunk_id: hit for hit in children}
+        replaced = [hit for hit in parents if hit.child_id and hit.document_id == "long"]
+        assert replaced
+        for hit in replaced:
+            child = by_id[hit.child_id or ""]
+            assert hit.score == child.score
+            assert child.content in hit.content
+            assert len(hit.content) > len(child.content)
+
+    async def test_best_child_wins(self, family: AsyncKnowledgeBase) -> None:
+        parents = await family.retrieve("truffles", top_k=200, overfetch=10)
+        children = await family.retrieve(
+            "truffles", top_k=200, overfetch=10, parents={"mode": "none"}
+        )
+        best: dict[str, float] = {}
+        for child in children:
+            best.setdefault(child.parent_id or child.chunk_id, child.score)
+        assert {hit.chunk_id: hit.score for hit in parents} == best
+
+    async def test_without_parent_unchanged(self, base: AsyncKnowledgeBase) -> None:
+        with_parents = await base.retrieve("logging")
+        without = await base.retrieve("logging", parents={"mode": "none"})
+        assert with_parents == without
+
+    async def test_errors_leave_results_as_they_are(
+        self, family: AsyncKnowledgeBase, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def broken(self: MemoryView, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
+            raise StoreError("the disk is gone")
+
+        children = await family.retrieve("truffles", parents={"mode": "none"})
+        monkeypatch.setattr(MemoryView, "parents", broken)
+        found = await family.retrieve("truffles")
+        assert [hit.chunk_id for hit in found] == [hit.chunk_id for hit in children]
+        assert found.degraded == ("parents: not read, children stand alone (the disk is gone)",)
+
+    async def test_looked_up_in_one_go(
+        self, family: AsyncKnowledgeBase, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        calls = 0
+        real = MemoryView.parents
+
+        async def counted(self: MemoryView, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
+            nonlocal calls
+            calls += 1
+            return await real(self, chunks)
+
+        monkeypatch.setattr(MemoryView, "parents", counted)
+        await family.retrieve("truffles", top_k=30)
+        assert calls == 1
+
+    async def test_before_the_reranker(self, family: AsyncKnowledgeBase) -> None:
+        """oasis 16: the reranker sees parents."""
+        chunks = await family.chunks("long")
+        parents = {chunk.text for chunk in chunks if chunk.level == "parent"}
+        judge = Judge()
+        async with AsyncKnowledgeBase(
+            ":memory:",
+            embedder=EMBEDDER,
+            prefs="oasis",
+            chunker="parent-child:96/24/0",
+            reranker=judge,
+        ) as base:
+            await base.add(Document(id="long", text=LONG))
+            await base.retrieve("truffles")
+        assert {candidate.text for candidate in judge.seen[0]} <= parents
+
+
+async def with_judge(
+    judge: Judge, **settings: Any
+) -> tuple[list[RetrievalResult], tuple[str, ...]]:
+    async with AsyncKnowledgeBase(
+        ":memory:", embedder=EMBEDDER, prefs="oasis", reranker=judge
+    ) as base:
+        await base.add(*DOCUMENTS)
+        found = await base.retrieve("configure logging", **settings)
+        return found, found.degraded
+
+
+async def test_reranker_decides_the_order_and_is_trimmed() -> None:
+    """oasis 12: sorted by score, at most topK."""
+    found, _ = await with_judge(Judge(), top_k=3)
+    assert len(found) == 3
+    assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
+    assert found[0].score == 1.0
+    assert found[0].breakdown.rerank == 1.0
+
+
+async def test_score_reranker(base: AsyncKnowledgeBase) -> None:
+    """oasis 13: drops what is below the minimum, sorts the rest."""
+    everything = await base.retrieve("configure logging")
+    least = everything[2].score
+    found = await base.retrieve("configure logging", rerank={"reranker": f"score:{least}"})
+    assert [hit.chunk_id for hit in found] == [
+        hit.chunk_id for hit in everything if hit.score >= least
+    ]
+
+
+async def test_failing_reranker_passes_results_through() -> None:
+    """oasis 14: on failure of the language model the fused order stands, and it is noted."""
+    plain, _ = await with_judge(Judge(), rerank={"enabled": False})
+    found, degraded = await with_judge(Judge(verdict=None))
+    assert [hit.chunk_id for hit in found] == [hit.chunk_id for hit in plain]
+    assert [hit.score for hit in found] == [hit.score for hit in plain]
+    assert degraded == ("reranker: failed, the fused order stands (the service is down)",)
+
+
+def test_scores_from_0_to_10_become_0_to_1() -> None:
+    """oasis 14: a language model's marks are normalised."""
+    marks = Scale(low=0, high=10)
+    assert [marks.unit(mark) for mark in (0, 7, 10)] == [0.0, 0.7, 1.0]
+
+
+async def test_score_filter_and_trim_come_last(base: AsyncKnowledgeBase) -> None:
+    """oasis 15: below minScore nothing comes back, however much was asked for."""
+    everything = await base.retrieve("configure logging")
+    least = everything[1].score
+    found = await base.retrieve("configure logging", min_score=least, top_k=5)
+    assert [hit.score for hit in found] == [hit.score for hit in everything if hit.score >= least]
+
+
+async def test_context_goes_everywhere(base: AsyncKnowledgeBase) -> None:
+    """oasis 17: a cancelled context ends the call."""
+    token = CancellationToken()
+    token.fire()
+    with pytest.raises(SearchCancelled):
+        await base.retrieve("logging", request=RequestContext(cancellation=token))
