@@ -295,6 +295,7 @@ class AsyncKnowledgeBase:
             count=count,
             prefs=asked.context,
             format=format,
+            candidates=found.candidates,
             notes=found.degraded,
         )
 

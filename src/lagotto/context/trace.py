@@ -8,6 +8,7 @@ from pydantic import AliasChoices, Field
 
 from lagotto.context.passages import ROLES, Piece, Role
 from lagotto.documents import Record
+from lagotto.rerankers.rerank_result import RerankResult
 from lagotto.results import RetrievalResult, Score
 
 
@@ -19,15 +20,6 @@ class TracedCandidate(Record):
     document_id: str
     rank: int
     score: Score
-
-
-class TracedRerank(Record):
-    """What a reranker made of a passage, on a scale from 0 to 100."""
-
-    chunk_id: str
-    relevance_score: Score
-    answerability: bool | None = None
-    key_evidence: str | None = None
 
 
 class RoleCount(Record):
@@ -57,7 +49,7 @@ class ContextTrace(Record):
     candidates: tuple[TracedCandidate, ...] = Field(
         default=(), validation_alias=AliasChoices("candidates", "pinecone_candidates")
     )
-    rerank_results: tuple[TracedRerank, ...] = ()
+    rerank_results: tuple[RerankResult, ...] = ()
     final_token_count: int = 0
     expansion_stats: dict[Role, RoleCount] = Field(default_factory=dict)
     dropped: tuple[Dropped, ...] = ()
@@ -116,9 +108,9 @@ def _fused(result: RetrievalResult) -> Score:
     return result.score if fused is None else fused
 
 
-def _reranks(results: Sequence[RetrievalResult]) -> tuple[TracedRerank, ...]:
+def _reranks(results: Sequence[RetrievalResult]) -> tuple[RerankResult, ...]:
     return tuple(
-        TracedRerank(
+        RerankResult(
             chunk_id=result.child_id or result.chunk_id,
             relevance_score=100 * result.breakdown.rerank_score,
             answerability=result.answerable,

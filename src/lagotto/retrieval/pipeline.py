@@ -64,6 +64,8 @@ class Search:
         self._view = view
         self.degradation = Degradation(strict=prefs.strict)
         self.stopwatch = Stopwatch()
+        self.reranked: list[RetrievalResult] = []
+        """What the reranker was given, in the order of the fused scores."""
 
     async def results(self, *, vector: Vector | None = None) -> list[RetrievalResult]:
         """The best `top_k` passages."""
@@ -74,8 +76,7 @@ class Search:
             ranked = await self._reranked(found, ranked)
         ranked = good_enough(ranked, self._prefs.min_score)
         ranked = await self._diverse(found, ranked)
-        best = enumerate(ranked[: self._prefs.top_k], 1)
-        return [as_result(place, item, found.candidates, found.fused) for place, item in best]
+        return _results(ranked[: self._prefs.top_k], found)
 
     async def find(self, *, depth: int, vector: Vector | None = None) -> Found:
         """What the legs find, fused; with a second look where feedback is asked for."""
@@ -154,6 +155,7 @@ class Search:
             ranked = await resolve_parents(found.view, ranked, parents, self.degradation)
         if self._reranker is not None:
             seen = _enough(ranked, self._wanted, self._prefs)
+            self.reranked = _results(seen, found)
             ranked = await rerank(
                 self._reranker,
                 self._prefs.query_text,
@@ -211,6 +213,11 @@ class Search:
 
 def _terms_of(query: TextQuery | None) -> set[str]:
     return {term.text for word in query.words for term in word} if query else set()
+
+
+def _results(ranked: Sequence[Ranked], found: Found) -> list[RetrievalResult]:
+    places = enumerate(ranked, 1)
+    return [as_result(place, item, found.candidates, found.fused) for place, item in places]
 
 
 def document_of(item: Ranked) -> tuple[str, str]:

@@ -24,11 +24,21 @@ from lagotto.stores.base import Store, View
 
 
 class Results(list[RetrievalResult]):
-    """Hits, best first; `degraded` says what could not be used to find them."""
+    """Hits, best first; `degraded` says what could not be used to find them.
 
-    def __init__(self, hits: Iterable[RetrievalResult], degraded: tuple[str, ...] = ()) -> None:
+    `candidates` are the hits that a reranker was given, in their order before; none without one.
+    """
+
+    def __init__(
+        self,
+        hits: Iterable[RetrievalResult] = (),
+        *,
+        degraded: tuple[str, ...] = (),
+        candidates: Sequence[RetrievalResult] = (),
+    ) -> None:
         super().__init__(hits)
         self.degraded = degraded
+        self.candidates = tuple(candidates)
 
 
 class Retriever:
@@ -73,10 +83,9 @@ class Retriever:
         """The best `top_k` passages for the query; none for a query without any text."""
         context = context or RequestContext()
         if _is_empty(prefs, query_vector):
-            return Results(())
+            return Results()
         async with obeying(context), self._view(prefs, context) as view:
-            search = Search(self._parts(prefs), prefs, view)
-            return Results(await search.results(vector=query_vector), search.degradation.notes)
+            return await _run(Search(self._parts(prefs), prefs, view), query_vector)
 
     async def retrieve_many(
         self, queries: Sequence[RetrievalPrefs], *, context: RequestContext | None = None
@@ -86,15 +95,14 @@ class Retriever:
         Queries with the same filter see the same state of the store.
         """
         context = context or RequestContext()
-        answers: list[Results] = [Results(())] * len(queries)
+        answers: list[Results] = [Results()] * len(queries)
         async with obeying(context):
             vectors = await self._vectors(queries)
             for places in _by_filter(queries):
                 async with self._view(queries[places[0]], context) as view:
                     for place in places:
                         search = Search(self._parts(queries[place]), queries[place], view)
-                        hits = await search.results(vector=vectors.get(place))
-                        answers[place] = Results(hits, search.degradation.notes)
+                        answers[place] = await _run(search, vectors.get(place))
         return answers
 
     async def search(
@@ -158,6 +166,11 @@ class Retriever:
         except EmbeddingError:
             return {}  # each search tries by itself, and notes what happens
         return dict(zip(wanted, rows, strict=True))
+
+
+async def _run(search: Search, vector: Vector | None) -> Results:
+    hits = await search.results(vector=vector)
+    return Results(hits, degraded=search.degradation.notes, candidates=search.reranked)
 
 
 def _is_empty(prefs: RetrievalPrefs, vector: Vector | None) -> bool:
