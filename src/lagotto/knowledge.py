@@ -30,7 +30,7 @@ from lagotto.readers import Columns, ReadFailure, ReadOptions, load
 from lagotto.requests import RequestContext
 from lagotto.rerankers import Reranker
 from lagotto.results import RetrievalBundle
-from lagotto.retrieval.expansion import Expander
+from lagotto.retrieval.query.expansion import Expander
 from lagotto.retrieval.retriever import Results, Retriever
 from lagotto.retrieval.why_not import WhyNot
 from lagotto.stores.base import Store, StoreInfo

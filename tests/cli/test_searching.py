@@ -154,7 +154,7 @@ def test_preferences_from_a_file_and_from_the_environment(
     file = tmp_path / "prefs.toml"
     file.write_text('top_k = 1\n[scoring]\nblend = "rrf"\n', encoding="utf-8")
     monkeypatch.setenv("LAGOTTO_RETRIEVAL_TOP_K", "2")
-    query = ["--kb", base, "search", "white truffle", "--json"]
+    query: list[str | Path] = ["--kb", base, "search", "white truffle", "--json"]
     assert len(run(*query).json["results"]) == 2
     assert len(run(*query, "--prefs", file).json["results"]) == 1
     assert len(run(*query, "--prefs", file, "--top-k", "3").json["results"]) == 3
@@ -181,7 +181,7 @@ def test_explain_shows_numbers_that_add_up(base: Path) -> None:
 
 
 def test_why_not(base: Path) -> None:
-    query = ["--kb", base, "search", "white truffle", "--top-k", "1"]
+    query: list[str | Path] = ["--kb", base, "search", "white truffle", "--top-k", "1"]
     everything = run(*query[:4], "--json").json["results"]
     last = everything[-1]["document_id"]
     done = run(*query, "--why-not", last)

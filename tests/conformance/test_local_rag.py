@@ -13,8 +13,8 @@ from lagotto.documents import Document
 from lagotto.embedders import create_embedder
 from lagotto.knowledge import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
-from lagotto.retrieval.expansion import declarative
 from lagotto.retrieval.fusion import fuse
+from lagotto.retrieval.query.expansion import declarative
 from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.stores.tables import SCHEMA_VERSION, ChunkRow, EmbeddingRow
 from lagotto.terms import keywords, word_similarity

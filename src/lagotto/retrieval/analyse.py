@@ -15,10 +15,10 @@ from lagotto.prefs import QueryType, RetrievalPrefs
 from lagotto.results import Leg
 from lagotto.retrieval.degradation import Degradation
 from lagotto.retrieval.exact import exact_query
-from lagotto.retrieval.expansion import Expansion, answer_patterns, declarative
-from lagotto.retrieval.query_types import classify, identifiers, quotations
+from lagotto.retrieval.query.expansion import Expansion, answer_patterns, declarative
+from lagotto.retrieval.query.syntax import parse_query
+from lagotto.retrieval.query.types import classify, identifiers, quotations
 from lagotto.retrieval.recall import LegQueries
-from lagotto.retrieval.syntax import parse_query
 from lagotto.stores.base import Capabilities, View
 from lagotto.stores.text_query import Match, Term, TextQuery
 from lagotto.terms import QueryTerm, content_terms, query_terms

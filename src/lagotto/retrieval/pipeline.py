@@ -18,14 +18,14 @@ from lagotto.retrieval.breakdown import as_result
 from lagotto.retrieval.degradation import Degradation
 from lagotto.retrieval.diversity import cap, mmr
 from lagotto.retrieval.exact import lift
-from lagotto.retrieval.expansion import (
+from lagotto.retrieval.fusion import Candidates, Fused, fuse
+from lagotto.retrieval.parents import any_children, parent_or_self, resolve_parents
+from lagotto.retrieval.query.expansion import (
     Expander,
     Expansion,
     feedback_candidates,
     feedback_terms,
 )
-from lagotto.retrieval.fusion import Candidates, Fused, fuse
-from lagotto.retrieval.parents import any_children, parent_or_self, resolve_parents
 from lagotto.retrieval.ranking import Ranked, good_enough, rank
 from lagotto.retrieval.recall import Recall
 from lagotto.retrieval.rerank import rerank

@@ -16,9 +16,9 @@ from lagotto.requests import RequestContext, obeying
 from lagotto.rerankers import Reranker, create_reranker
 from lagotto.results import RetrievalBundle, RetrievalResult
 from lagotto.retrieval.bundle import BundleSearch
-from lagotto.retrieval.expansion import Expander
 from lagotto.retrieval.late import LateParts
 from lagotto.retrieval.pipeline import Parts, Search
+from lagotto.retrieval.query.expansion import Expander
 from lagotto.retrieval.why_not import WhyNot, examine, known_reason
 from lagotto.stores.base import Store, View
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from lagotto.errors import QueryError
-from lagotto.retrieval.operands import (
+from lagotto.retrieval.query.operands import (
     QUOTATION_MARKS,
     QUOTED,
     Operand,

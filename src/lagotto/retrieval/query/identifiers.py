@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from lagotto.retrieval.operands import QUOTED
+from lagotto.retrieval.query.operands import QUOTED
 from lagotto.terms.words import UNSPACED
 
 LONGEST = 256

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from lagotto.errors import QueryError
 from lagotto.prefs import FtsMode
-from lagotto.retrieval.operands import operand, pieces
-from lagotto.retrieval.syntax import ParsedQuery, parse_query
+from lagotto.retrieval.query.operands import operand, pieces
+from lagotto.retrieval.query.syntax import ParsedQuery, parse_query
 from lagotto.stores.text_query import (
     Either,
     Every,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagotto.retrieval.expansion import (
+from lagotto.retrieval.query.expansion import (
     Expander,
     Expansion,
     LlmExpander,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from lagotto.prefs import FtsMode
-from lagotto.retrieval.operands import (
+from lagotto.retrieval.query.operands import (
     Reading,
     either,
     every,
@@ -16,8 +16,8 @@ from lagotto.retrieval.operands import (
     pieces,
     stop_words_in,
 )
-from lagotto.retrieval.strict_syntax import read_strict
-from lagotto.retrieval.web_syntax import read_web
+from lagotto.retrieval.query.strict_syntax import read_strict
+from lagotto.retrieval.query.web_syntax import read_web
 from lagotto.stores.text_query import Every, Match, Term, Without, Word
 from lagotto.terms import MAX_QUERY_TERMS, query_terms
 from lagotto.terms.words import runs

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from lagotto.retrieval.answers import answer_patterns, declarative
-from lagotto.retrieval.feedback import feedback_candidates, feedback_terms
+from lagotto.retrieval.query.answers import answer_patterns, declarative
+from lagotto.retrieval.query.feedback import feedback_candidates, feedback_terms
 from lagotto.stores.text_query import Term
 
 __all__ = [

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lagotto.prefs import QueryType
-from lagotto.retrieval.identifiers import find_identifiers
-from lagotto.retrieval.operands import QUOTED, operand
+from lagotto.retrieval.query.identifiers import find_identifiers
+from lagotto.retrieval.query.operands import QUOTED, operand
 from lagotto.stores.text_query import Phrase
 from lagotto.terms import QueryTerm, query_terms
 from lagotto.terms.stems import language_of

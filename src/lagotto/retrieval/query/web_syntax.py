@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from lagotto.retrieval.operands import (
+from lagotto.retrieval.query.operands import (
     QUOTED,
     Operand,
     Reading,

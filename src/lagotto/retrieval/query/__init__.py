@@ -1,0 +1,1 @@
+"""Understanding a query: its syntax, its type, what it quotes, what may be added to it."""
