@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from lagotto.concurrency import available_cpus, in_thread, run_all
+from lagotto.concurrency import available_cpus, in_thread, interruptible, run_all
 
 
 async def test_every_job_runs_once_and_no_more_than_allowed_at_once() -> None:
@@ -90,3 +90,15 @@ async def test_a_cancellation_waits_for_the_thread() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert ended.is_set()
+
+
+async def test_an_interrupt_ends_the_thread_before_the_cancellation_goes_on() -> None:
+    stop, ended = threading.Event(), list[bool]()
+    task = asyncio.create_task(
+        interruptible(lambda: ended.append(stop.wait(30)), interrupt=stop.set)
+    )
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended == [True]

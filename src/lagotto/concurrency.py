@@ -12,6 +12,9 @@ Job = TypeVar("Job")
 P = ParamSpec("P")
 T = TypeVar("T")
 
+BETWEEN_INTERRUPTS = 0.02
+"""Seconds."""
+
 
 async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """What `function` returns, run in a thread.
@@ -19,12 +22,22 @@ async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
     A thread can't be stopped. A cancellation waits for it to end, so that nothing which the
     function uses is taken away or used by others meanwhile.
     """
-    call = partial(function, *args, **kwargs)
+    return await interruptible(partial(function, *args, **kwargs), interrupt=lambda: None)
+
+
+async def interruptible(call: Callable[[], T], *, interrupt: Callable[[], None]) -> T:
+    """What `call` returns, run in a thread; `interrupt` makes it end early.
+
+    On a cancellation `interrupt` is called until the thread has ended: what it interrupts may not
+    have begun yet.
+    """
     running = asyncio.get_running_loop().run_in_executor(None, call)
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
-        await asyncio.wait([running])
+        while not running.done():
+            interrupt()
+            await asyncio.wait([running], timeout=BETWEEN_INTERRUPTS)
         raise
 
 

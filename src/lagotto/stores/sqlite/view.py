@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from lagotto.concurrency import in_thread
+from lagotto.concurrency import in_thread, interruptible
 from lagotto.documents import Chunk, Document, Vector, Vectors
 from lagotto.stores.base import ChunkKeys, Passage, StoredChunks
 from lagotto.stores.bm25 import rarity
@@ -158,7 +158,13 @@ class SqliteView:
             with self._one_at_a_time, understood(self._path):
                 return question(self._connection)
 
-        return answer() if quick else await in_thread(answer)
+        return answer() if quick else await interruptible(answer, interrupt=self._interrupt)
+
+    def _interrupt(self) -> None:
+        """End the statement that is running; it fails, but nobody waits for it any more."""
+        driver = self._connection.connection.driver_connection
+        if driver is not None:
+            driver.interrupt()
 
     def _corrections(
         self, connection: Connection, words: Sequence[str], unknown: set[str]
