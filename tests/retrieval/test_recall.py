@@ -6,14 +6,13 @@ import pytest
 from lagotto.documents import Document
 from lagotto.filters import And
 from lagotto.prefs import RetrievalPrefs
-from lagotto.retrieval.analyse import content_words, text_query
 from lagotto.retrieval.degradation import Degradation
 from lagotto.retrieval.fusion import Candidates
 from lagotto.retrieval.recall import LegQueries, Recall
 from lagotto.stores.base import View
 from lagotto.stores.memory import MemoryStore
 from lagotto.stores.text_query import TextQuery
-from lagotto.testing.stores import EMBEDDER, entries, entry
+from lagotto.testing.stores import EMBEDDER, entries, entry, text_query
 
 
 async def store_of(*documents: Document) -> MemoryStore:
@@ -29,7 +28,7 @@ async def recall(view: View, asked: LegQueries, *, depth: int) -> Candidates:
 
 async def queries(text: str, *, language: str | None = "en") -> LegQueries:
     (vector,) = await EMBEDDER.embed([text], role="query")
-    return LegQueries(semantic=vector, text=text_query(content_words(text, [language])))
+    return LegQueries(semantic=vector, text=text_query(text, [language]))
 
 
 async def test_every_leg_scores_every_candidate_exactly() -> None:

@@ -182,11 +182,6 @@ def content_words(query: str, languages: Sequence[str | None]) -> list[QueryTerm
     return content_terms(query_terms(query, languages))
 
 
-def text_query(words: Sequence[QueryTerm]) -> TextQuery:
-    """Any of the words."""
-    return TextQuery(tuple(map(_terms, words)))
-
-
 async def mend(
     view: View, words: Sequence[QueryTerm], tokenizer: Tokenizer
 ) -> tuple[TextQuery | None, float]:
