@@ -1,0 +1,94 @@
+"""How often a context pack holds the answer, by its budget and by what goes around the hits.
+
+    python benchmarks/packs.py DATASET [--queries 1000] [--budgets 500,1000,2000] [--cache FOLDER]
+
+DATASET is a folder in BEIR's layout with `answers.jsonl`: for a query the strings that answer it.
+A pack counts if one of them stands in it, whatever the case and the white space.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from beir import read_jsonl
+from lagotto.embedders import CachedEmbedder, Embedder, create_embedder
+from lagotto.knowledge import AsyncKnowledgeBase
+from lagotto.readers import Columns
+
+NOTHING = {"neighbor_same_page": 0, "neighbor_cross_page": 0, "include_parents": False}
+VARIANTS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "hits alone": {"context": NOTHING},
+    "no neighbours": {"context": {"neighbor_same_page": 0, "neighbor_cross_page": 0}},
+    "no parents": {"context": {"include_parents": False}},
+    "no other pages": {"context": {"neighbor_cross_page": 0}},
+    "20 hits": {"top_k": 20},
+    "20 hits alone": {"top_k": 20, "context": NOTHING},
+}
+CHUNKERS = ("recursive:256/32", "parent-child:512/128/16")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("dataset", type=Path)
+    parser.add_argument("--queries", type=int, default=1000)
+    parser.add_argument("--budgets", default="500,1000,2000")
+    parser.add_argument("--cache", type=Path)
+    options = parser.parse_args()
+    for chunker in CHUNKERS:
+        asyncio.run(measure(chunker, options))
+
+
+async def measure(chunker: str, options: argparse.Namespace) -> None:
+    budgets = [int(number) for number in options.budgets.split(",")]
+    answers = read_answers(options.dataset / "answers.jsonl")
+    rows = [row for row in read_jsonl(options.dataset / "queries.jsonl") if row["_id"] in answers]
+    queries = random.Random(0).sample(rows, min(options.queries, len(rows)))
+    embedder: Embedder = create_embedder("minilm")
+    if options.cache:
+        embedder = CachedEmbedder(embedder, options.cache)
+    print(f"\n{chunker:28}" + "".join(f"{budget:>8}" for budget in budgets))
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / "kb.db"
+        async with AsyncKnowledgeBase(place, embedder=embedder, chunker=chunker) as base:
+            await base.add(options.dataset / "corpus.jsonl", columns=Columns(id="_id"))
+            for name, settings in VARIANTS.items():
+                shares = [await _share(base, queries, answers, b, settings) for b in budgets]
+                print(f"{name:28}" + "".join(f"{share:8.3f}" for share in shares), flush=True)
+
+
+def read_answers(path: Path) -> dict[str, list[str]]:
+    """For each query the strings that answer it."""
+    rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    return {row["query_id"]: [_plain(item["text"]) for item in row["answers"]] for row in rows}
+
+
+async def _share(
+    base: AsyncKnowledgeBase,
+    queries: list[dict[str, str]],
+    answers: dict[str, list[str]],
+    budget: int,
+    settings: dict[str, Any],
+) -> float:
+    held = []
+    for row in queries:
+        pack = await base.context(row["text"], max_tokens=budget, **settings)
+        text = _plain(pack.context_pack)
+        held.append(any(answer in text for answer in answers[row["_id"]]))
+    return float(np.mean(held))
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+if __name__ == "__main__":
+    main()
