@@ -76,7 +76,8 @@ class Corpus:
         spectrum = (1 + np.arange(DIMENSION)) ** -0.35
         self._centres = self._chance.normal(size=(TOPICS, DIMENSION)) * spectrum
         self._spectrum = spectrum
-        self.words = np.array([f"w{number:05d}" for number in range(VOCABULARY)])
+        letters = str.maketrans("0123456789", "bcdfghklmn")  # no identifiers, nothing to stem
+        self.words = np.array([f"{number:05d}".translate(letters) for number in range(VOCABULARY)])
         weights = 1 / (1 + np.arange(VOCABULARY)) ** 1.07
         self._cumulative = np.cumsum(weights / weights.sum())
         self.vectors = np.empty((chunks, DIMENSION), np.float32)

@@ -57,13 +57,13 @@ def leg_scores(place: int, candidates: Candidates, fused: Fused) -> dict[str, Le
 
 def _leg_score(place: int, found: LegScores, part: Part | None) -> LegScore:
     """A leg without weight has no part in the score."""
-    said = LegScore(score=float(found.scores[place]), rank=int(found.ranks[place]) or None)
+    score, rank = float(found.scores[place]), int(found.ranks[place]) or None
     if part is None:
-        return said
-    return said.model_copy(
-        update={
-            "normalised": float(part.normalised[place]),
-            "weight": part.weight,
-            "contribution": float(part.contribution[place]),
-        }
+        return LegScore(score=score, rank=rank)
+    return LegScore(
+        score=score,
+        rank=rank,
+        normalised=float(part.normalised[place]),
+        weight=part.weight,
+        contribution=float(part.contribution[place]),
     )

@@ -28,6 +28,24 @@ PLACE = 3
 
 
 @dataclass(frozen=True, slots=True)
+class ExactPart:
+    """A wording; `holders` are all passages that hold it, None if there are more than a few."""
+
+    query: TextQuery
+    holders: ChunkKeys | None
+
+    async def search(self, view: View, *, k: int) -> ChunkKeys:
+        """Passages that hold it."""
+        return (await view.text(self.query, k=k)).keys if self.holders is None else self.holders
+
+    async def held_by(self, view: View, keys: ChunkKeys) -> NDArray[np.bool_]:
+        """Which of `keys` hold it."""
+        if self.holders is None:
+            return await view.text_scores(self.query, keys) > 0
+        return np.isin(keys, self.holders)
+
+
+@dataclass(frozen=True, slots=True)
 class ExactQuery:
     """Wordings to be found as they stand; a passage scores the share of them that it holds.
 
@@ -35,40 +53,36 @@ class ExactQuery:
     what is asked for, decides how far they lift the passages that hold them.
     """
 
-    parts: tuple[TextQuery, ...]
+    parts: tuple[ExactPart, ...]
     mentioned: bool = False
 
     async def search(self, view: View, *, k: int) -> Hits:
         """The passages that hold a part."""
-        lists = await asyncio.gather(*(view.text(part, k=k) for part in self.parts))
-        keys, held = np.unique(np.concatenate([hits.keys for hits in lists]), return_counts=True)
+        lists = await asyncio.gather(*(part.search(view, k=k) for part in self.parts))
+        keys, held = np.unique(np.concatenate(lists), return_counts=True)
         scores = (held / len(self.parts)).astype(np.float32)
         order = np.lexsort((keys, -scores))[:k]
         return Hits(keys[order], scores[order])
 
     async def scores(self, view: View, keys: ChunkKeys) -> NDArray[np.float64]:
         """The share of the parts that each of `keys` holds."""
-        found = await asyncio.gather(*(view.text_scores(part, keys) for part in self.parts))
-        shares: NDArray[np.float64] = np.mean([scores > 0 for scores in found], axis=0)
+        found = await asyncio.gather(*(part.held_by(view, keys) for part in self.parts))
+        shares: NDArray[np.float64] = np.mean(found, axis=0)
         return shares
 
 
 async def exact_query(
-    view: View,
-    quoted: Sequence[Phrase],
-    identifiers: Sequence[Phrase],
-    *,
-    mentioned: bool,
+    view: View, quoted: Sequence[Phrase], identifiers: Sequence[Phrase], *, mentioned: bool
 ) -> ExactQuery | None:
     """The query for those wordings that occur at all; None if none does.
 
     A wording that nothing holds would only make the scores of the others smaller.
     """
-    parts = [_part(phrase) for phrase in (*quoted, *identifiers)][:MOST_PARTS]
-    found = await asyncio.gather(*(view.text(part, k=RARE + 1) for part in parts))
+    asked = [_part(phrase) for phrase in (*quoted, *identifiers)][:MOST_PARTS]
+    found = await asyncio.gather(*(view.text(part, k=RARE + 1) for part in asked))
     kept = [
-        part
-        for place, (part, hits) in enumerate(zip(parts, found, strict=True))
+        ExactPart(part, hits.keys if len(hits) <= RARE else None)
+        for place, (part, hits) in enumerate(zip(asked, found, strict=True))
         if len(hits) and (place < len(quoted) or len(hits) <= RARE)
     ]
     return ExactQuery(tuple(kept), mentioned) if kept else None

@@ -207,7 +207,7 @@ class MemoryView:
 
     async def vectors(self, keys: ChunkKeys) -> Vectors:
         rows = [self._all[int(key)].vector for key in keys]
-        return np.array(rows, np.float32).reshape(len(rows), -1)
+        return np.array(rows, np.float32).reshape(len(rows), -1 if rows else 0)
 
     async def passages(self, keys: ChunkKeys) -> list[Passage]:
         items = [(int(key), self._all[int(key)]) for key in keys if int(key) in self._all]

@@ -182,7 +182,7 @@ def read_vectors(connection: Connection, keys: Sequence[int]) -> Vectors:
         rows = connection.execute(select(EmbeddingRow.chunk_key, EmbeddingRow.vector).where(some))
         found |= {row.chunk_key: row.vector for row in rows}
     joined = b"".join(found[key] for key in keys)
-    return np.frombuffer(joined, "<f4").astype(np.float32).reshape(len(keys), -1)
+    return np.frombuffer(joined, "<f4").astype(np.float32).reshape(len(keys), -1 if keys else 0)
 
 
 def read_passages(connection: Connection, keys: Sequence[int]) -> dict[int, Passage]:

@@ -4,6 +4,7 @@ The modules are imported one by one, since the contracts need pytest and Hypothe
 
     chunkers       ChunkerContract
     stores         StoreContract
+    chunk_cache    ChunkCacheContract
     text_queries   the part of it that is about text conditions
     embedders      EmbedderContract
     rerankers      RerankerContract

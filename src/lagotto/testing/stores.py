@@ -270,6 +270,43 @@ class StoreContract(TextQueryContract):
             assert known == ()
             assert "romagnolo" in [term.text for term in misspelt]
 
+    async def test_similar_words_are_those_of_the_oracle(self, store: Store) -> None:
+        oracle = MemoryStore()
+        await oracle.write(await entries())
+        words = ["romagnollo", "dog", "trufle", "zzz", ""]
+        async with store.view(And()) as view, oracle.view(And()) as right:
+            for threshold in (0.3, 0.6):
+                found = await view.similar(words, threshold=threshold)
+                expected = await right.similar(words, threshold=threshold)
+                assert list(map(set, found)) == list(map(set, expected))
+
+    async def test_vectors_come_back(self, store: Store) -> None:
+        written = {
+            chunk.id: vector
+            for each in await entries()
+            for chunk, vector in zip(each.chunks, each.vectors, strict=True)
+        }
+        async with store.view(And()) as view:
+            (query,) = await EMBEDDER.embed(["any"], role="query")
+            keys = (await view.semantic(query, k=50)).keys
+            passages = await view.passages(keys)
+            expected = np.array([written[passage.chunk.id] for passage in passages])
+            np.testing.assert_array_equal(await view.vectors(keys), expected)
+            assert len(await view.vectors(keys[:0])) == 0
+
+    async def test_the_chunks_of_documents_are_known(self, store: Store) -> None:
+        names = [("default", "dog"), ("other", "dog"), ("default", "ru"), ("default", "nobody")]
+        async with store.view(Eq("collection", "default")) as view:
+            stored = await view.stored(names)
+            for collection, name in (names[0], names[2]):
+                chunks = stored[collection, name]
+                passages = await view.passages(chunks.keys)
+                expected = await store.chunks(collection, name)
+                assert [passage.chunk for passage in passages] == expected
+                assert chunks[1:] == (CHUNKER.id, EMBEDDER.info.model_id)
+            assert not len(stored[names[1]].keys)  # the filter allows none of them
+            assert names[3] not in stored
+
     async def test_children_find_their_parents(self) -> None:
         async with self.make() as store:
             document = Document(

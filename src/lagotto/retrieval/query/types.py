@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from lagotto.prefs import QueryType
 from lagotto.retrieval.query.identifiers import find_identifiers
@@ -139,5 +140,6 @@ def _question_words(languages: Sequence[str | None]) -> frozenset[str]:
     return _folded(" ".join(known or QUESTION_WORDS.values()))
 
 
+@cache
 def _folded(listed: str) -> frozenset[str]:
     return frozenset(fold(word) for word in listed.split())

@@ -6,6 +6,7 @@ view            what one search sees
 changes         what an index has missed
 index_folder    the indexes beside the file: whose they are, who may change them
 vector_leg      keeps lagotto.stores.vectors in step
+allowed         what a filter lets through
 text_leg        what the store asks of its full-text index
 tantivy_leg     keeps the index of tantivy_text in step
 fts5_leg        full text inside the file

@@ -26,15 +26,17 @@ class ChunkText:
     language: str | None
 
 
-def ranges(connection: Connection, *, since: int, until: int) -> Iterator[tuple[int, int]]:
-    """Ranges of change numbers, first exclusive, last inclusive, with some thousand chunks each."""
+def ranges(
+    connection: Connection, *, since: int, until: int, at_once: int = AT_ONCE
+) -> Iterator[tuple[int, int]]:
+    """Ranges of change numbers, first exclusive, last inclusive, with `at_once` chunks each."""
     start = since
     while start < until:
         nth = (
             select(ChunkRow.key)
             .where(ChunkRow.key > start, ChunkRow.key <= until)
             .order_by(ChunkRow.key)
-            .offset(AT_ONCE - 1)
+            .offset(at_once - 1)
             .limit(1)
         )
         stop = (connection.execute(nth)).scalar_one_or_none() or until

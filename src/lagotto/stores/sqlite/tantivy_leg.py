@@ -33,6 +33,16 @@ MOST_DEAD = 0.2
 """Removed chunks still count in the statistics of BM25 until their segment is merged; with more of
 them than this the index is made again."""
 
+MERGED = 8
+"""Segments of about the same size that tantivy makes one of."""
+
+SHORTEST_STEP = 2_000
+LONGEST_STEP = 16_000
+"""Chunks that are indexed in a few seconds, after which other processes have their turn."""
+
+LARGEST_SEGMENT = 500_000
+"""Chunks whose segments are merged in less time than other processes wait."""
+
 T = TypeVar("T")
 
 
@@ -103,31 +113,33 @@ class TantivyLeg:
 
     def _caught_up(self, connection: Connection, until: int) -> TextSnapshot:
         """Step by step, so that other processes get their turns; mostly the first one does all."""
+        size = step_size(until - (self._index.stamp if self._index else 0))
         while True:
             with translated(self._folder), turn(self._folder.parent, timeout=self._timeout):
-                snapshot = self._mended_step(connection, until)
+                snapshot = self._mended_step(connection, until, size)
             if snapshot.stamp >= until:
                 return snapshot
 
-    def _mended_step(self, connection: Connection, until: int) -> TextSnapshot:
+    def _mended_step(self, connection: Connection, until: int, size: int) -> TextSnapshot:
         try:
-            return self._step(connection, until)
+            return self._step(connection, until, size)
         except IndexDamagedError as exc:
             self._damaged(exc)
-            return self._step(connection, until)
+            return self._step(connection, until, size)
 
     def _opened(self) -> TantivyText:
         if self._index is None:
             self._index = _open(self._folder)
         return self._index
 
-    def _step(self, connection: Connection, until: int) -> TextSnapshot:
+    def _step(self, connection: Connection, until: int, size: int) -> TextSnapshot:
         index = self._opened()
         index.reload_if_changed()
         if index.dead_share > MOST_DEAD and index.stamp < until:
             self._empty()
             index = self._opened()
-        for start, stop in islice(ranges(connection, since=index.stamp, until=until), 1):
+        missing = ranges(connection, since=index.stamp, until=until, at_once=size)
+        for start, stop in islice(missing, 1):
             texts = added_texts(connection, start, stop)
             gone = removed(connection, start, stop).tolist()
             _apply(index, texts, gone, start, stop)
@@ -140,6 +152,19 @@ class TantivyLeg:
     def _empty(self) -> None:
         self._index = None
         wipe(self._folder)
+
+
+def step_size(missing: int) -> int:
+    """How many of the missing chunks to index at once.
+
+    The fewer segments, the faster the search. tantivy merges eight of about the same size into
+    one, so what comes in equal steps, a power of eight of them, ends up as one segment.
+    """
+    parts = -(-missing // LARGEST_SEGMENT) or 1
+    size = -(-missing // parts)
+    while size > LONGEST_STEP:
+        size = -(-size // MERGED)
+    return max(size, SHORTEST_STEP)
 
 
 def _open(folder: Path) -> TantivyText:

@@ -64,7 +64,7 @@ class TextSnapshot:
         with translated(self.folder):
             if allowed is None:
                 return self._top(wanted, k)
-            found = self._top_among(wanted, k, allowed)
+            found = self._top_among(wanted, k, allowed, most=self._most_hits(query))
             return self._top(self._inside(allowed, wanted), k) if found is None else found
 
     def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
@@ -80,18 +80,13 @@ class TextSnapshot:
         of_different[np.searchsorted(different, hits.keys)] = hits.scores
         return of_different[places]
 
-    def matching(self, match: Match, *, among: ChunkKeys | None = None) -> ChunkKeys:
-        """The keys for which a condition holds, ascending; only those `among` sorted ones."""
+    def matching(self, match: Match, *, among: ChunkKeys) -> ChunkKeys:
+        """Those of the sorted keys `among` for which a condition holds, ascending."""
         wanted = match_query(self.schema, match)
-        if among is not None and len(among) <= FEW_KEYS:
+        if len(among) <= FEW_KEYS:
             wanted = self._only(among, wanted)
-        count = max(1, self.searcher.num_docs)
-        with translated(self.folder):
-            found = self.searcher.search(
-                wanted, count, count=False, order_by_field=KEY, order=Order.Asc
-            )
-        keys = np.array([key for key, _ in found.hits], np.int64)
-        return keys if among is None else np.intersect1d(among, keys, assume_unique=True)
+        keys = self._in_order(wanted, self.searcher.num_docs)
+        return np.intersect1d(among, keys, assume_unique=True)
 
     def vocabulary(self) -> list[str]:
         """All terms that some chunk has, the most frequent ones first."""
@@ -110,8 +105,25 @@ class TextSnapshot:
         return int(found["n"]["value"])
 
     def _first(self, match: Match, k: int, allowed: Allowed | None) -> Hits:
-        keys = self.matching(match, among=allowed.keys if allowed else None)[:k]
+        """The k chunks with the least keys."""
+        if allowed is None:
+            keys = self._in_order(match_query(self.schema, match), min(k, self.searcher.num_docs))
+        else:
+            keys = self.matching(match, among=allowed.keys)[:k]
         return Hits(keys, np.zeros(len(keys), np.float32))
+
+    def _in_order(self, wanted: Query, count: int) -> ChunkKeys:
+        """The least `count` keys of the chunks that are wanted, ascending."""
+        with translated(self.folder):
+            found = self.searcher.search(
+                wanted, max(1, count), count=False, order_by_field=KEY, order=Order.Asc
+            )
+        return np.array([key for key, _ in found.hits], np.int64)
+
+    def _most_hits(self, query: TextQuery) -> int:
+        """No search for these words finds more chunks."""
+        terms = {storable(term.text) for word in query.words for term in word}
+        return sum(self.searcher.doc_freq(TERMS, term) for term in terms)
 
     def _top(self, wanted: Query, k: int) -> Hits:
         """The best k; deeper than k as long as the last ones tie with something unseen."""
@@ -122,14 +134,15 @@ class TextSnapshot:
                 break
         return best
 
-    def _top_among(self, wanted: Query, k: int, allowed: Allowed) -> Hits | None:
+    def _top_among(self, wanted: Query, k: int, allowed: Allowed, *, most: int) -> Hits | None:
         """The best k of `allowed`, or None if it is cheaper to look for those keys only.
 
-        Where the filter has nothing to do with the query, the first look is deep enough.
+        Where the filter has nothing to do with the query, the first look is deep enough, and also
+        where it sees all hits, of which there are at most `most`.
         """
         needed = k + 3 * math.isqrt(k) + 1  # more than k, since chance is uneven
         expected = needed * self.searcher.num_docs // len(allowed.keys) + 16
-        for depth in _depths(expected, _worth(allowed)):
+        for depth in _depths(min(expected, most + 1), _worth(allowed)):
             best, sure = self._look(wanted, k, depth, allowed.keys)
             if sure:
                 return best

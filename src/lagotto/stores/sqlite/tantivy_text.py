@@ -127,7 +127,7 @@ class TantivyText:
         all keys that went, even those that came after `since`. `owners` are the documents that
         the added chunks belong to.
         """
-        chunks = dict(added)
+        chunks = {key: " ".join(terms) for key, terms in added}
         replaced = {*chunks, *removed}
         with self._writing() as writer:
             current, meta = read_state(self._folder)
@@ -213,7 +213,7 @@ class TantivyText:
 
 def _change(
     writer: IndexWriter,
-    chunks: Mapping[int, Sequence[str]],
+    chunks: Mapping[int, str],
     replaced: Iterable[int],
     owners: Mapping[int, int],
 ) -> None:
@@ -224,5 +224,5 @@ def _change(
         document.add_integer(KEY, key)
         if key in owners:
             document.add_integer(DOCUMENT, owners[key])
-        document.add_text(TERMS, " ".join(terms))
+        document.add_text(TERMS, terms)
         writer.add_document(document)
