@@ -1,6 +1,11 @@
 from __future__ import annotations
 
+import asyncio
+import json
+import os
 import random
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -250,3 +255,35 @@ async def test_parents_do_not_depend_on_top_k() -> None:
     assert len(many) == 10
     assert len({hit.chunk_id for hit in many}) == 10
     assert [hit.chunk_id for hit in few] == [hit.chunk_id for hit in many[:3]]
+
+
+ANOTHER_PROCESS = """
+import asyncio, json, sys
+from lagotto.knowledge import AsyncKnowledgeBase
+from lagotto.testing.hash_embedder import HashEmbedder
+
+async def main():
+    async with AsyncKnowledgeBase(sys.argv[1], embedder=HashEmbedder(dimension=32)) as base:
+        for query in sys.argv[2:]:
+            hits = await base.retrieve(query, top_k=30)
+            print(json.dumps([hit.model_dump(mode="json") for hit in hits]))
+
+asyncio.run(main())
+"""
+
+
+async def test_every_process_gives_the_same_answer(tmp_path: Path) -> None:
+    async with AsyncKnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder(dimension=32)) as base:
+        await base.add(*corpus())
+        queries = ["truffle oak", '"lake dog"', "hazle marsh", "smell of ERR_4012"]
+        here = [await base.retrieve(query, top_k=30) for query in queries]
+    expected = [[hit.model_dump(mode="json") for hit in hits] for hits in here]
+    for seed in ("1", "2"):
+        done = await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, "-c", ANOTHER_PROCESS, str(tmp_path / "kb.db"), *queries],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        )
+        assert [json.loads(line) for line in done.stdout.splitlines()] == expected
