@@ -44,7 +44,7 @@ async def alone(embedder: Embedder, chunks: int) -> float:
     """Chunks per second, without anything around it."""
     chunker = CHUNKERS.create(DEFAULT_CHUNKER, tokenizer=embedder.tokenizer)
     texts = [
-        in_context(document.title, chunk.text)
+        in_context(document.title, chunk.text, headings=chunk.heading_path)
         for document in documents(chunks)
         for chunk in chunker.chunk(document)
     ]

@@ -18,6 +18,7 @@ from lagotto.documents import (
     Span,
     chunk_id,
     digest,
+    in_context,
     iso,
     same_model,
     storable,
@@ -176,3 +177,20 @@ def test_vectors_of_different_models_never_mix(other: Embedding) -> None:
         one.cosine(other)
     with pytest.raises(ModelMismatchError):
         same_model([one, other])
+
+
+@pytest.mark.parametrize(
+    ("title", "headings", "above"),
+    [
+        (None, (), ""),
+        ("", (), ""),
+        ("Book", (), "Book\n\n"),
+        (None, ("Top", "Sub"), "Top > Sub\n\n"),
+        ("Book", ("Top", "Sub"), "Book > Top > Sub\n\n"),
+        ("Book", ("Book", "Sub"), "Book > Sub\n\n"),
+    ],
+)
+def test_a_chunk_stands_under_its_title_and_headings(
+    title: str | None, headings: tuple[str, ...], above: str
+) -> None:
+    assert in_context(title, "Text.", headings=headings) == f"{above}Text."

@@ -154,7 +154,7 @@ class TestFullText:
             ("plain", "atlantis, sea!", {"other"}),
             ("phrase", "island that Plato", {"other"}),
             ("phrase", "Plato island", set()),
-            ("strict", "atlantis & (plato | season)", {"series", "other"}),
+            ("strict", "atlantis & (plato | seasons)", {"series", "other"}),
             ("strict", "atlantis & !plato", {"series"}),
         ],
     )

@@ -132,14 +132,15 @@ class TestEvidence:
         found = await evidence(
             store, embedder, LateQuery(words("red", "dog")), prefs, documents=[document]
         )
-        rarity = math.log(1 + 0.5 / 1.5)  # one chunk is stored, and holds both terms
+        dog = math.log(1 + 0.5 / 1.5)  # of one chunk that is stored, which holds it
+        red = math.log(1 + 1.5 / 1.5)  # of two chunks here, one of which holds it
 
         def saturated(count: int, length: int) -> float:
             return count * 2.2 / (count + 1.2 * (0.25 + 0.75 * length / 6.5))
 
         expected = [
-            rarity * (saturated(2, 5) + saturated(1, 5)),
-            rarity * saturated(1, 8),
+            red * saturated(2, 5) + dog * saturated(1, 5),
+            dog * saturated(1, 8),
         ]
         assert [item.score_text for item in found.items] == pytest.approx(expected)
         assert [item.score_vec for item in found.items] == [None, None]

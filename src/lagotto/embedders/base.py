@@ -82,7 +82,8 @@ class TokenVectors:
 class TokenEmbedder(Embedder, Protocol):
     """An embedder that also tells the vector of each token, before they become one.
 
-    Contract: the mean of a text's token vectors, scaled to length 1, is its embedding.
+    Contract: the mean of a text's token vectors, scaled to length 1, is its embedding (only for a
+    model that takes its first token for the whole text it is not).
     """
 
     async def token_vectors(

@@ -31,6 +31,10 @@ DEEPER = 4
 """How much deeper to look where the chunks found are of too few documents."""
 
 
+MOST_CHARACTERS = 20_000
+"""Of a whole document so much is looked at for a snippet: every word of it is analysed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """A document that was found, what each leg says of it, and its best chunk."""
@@ -67,7 +71,7 @@ class BundleSearch:
         with stage("evidence"):
             evidence, counts = await self._evidence(chunks, sources)
         with stage("snippets"):
-            candidates = await self._candidates(chunks.found.view, sources)
+            candidates = await self._candidates(chunks.found.view, sources, evidence)
         counts |= {
             "candidate_chunks": len(chunks.ranked),
             "candidate_documents": len(chunks.sources.documents),
@@ -154,29 +158,34 @@ class BundleSearch:
             score_vec=_score(legs.get("semantic")),
         )
 
-    async def _candidates(self, view: View, sources: Sequence[Source]) -> list[CandidateItem]:
-        texts: dict[tuple[str, str], str] = {}
-        if not self._prefs.snippet.prefer_chunk_snippet:
-            names = [(source.document.collection, source.document.id) for source in sources]
+    async def _candidates(
+        self, view: View, sources: Sequence[Source], evidence: Sequence[EvidenceChunk]
+    ) -> list[CandidateItem]:
+        """The documents, each shown by its best passage, or by its summary or beginning."""
+        passages = {_source_of(item): item.text for item in reversed(evidence)}
+        names = [(source.document.collection, source.document.id) for source in sources]
+        if self._prefs.snippet.prefer_chunk_snippet:
+            texts = {
+                name: passages.get(name, source.best_chunk.text)
+                for name, source in zip(names, sources, strict=True)
+            }
+        else:
             whole = await view.sources(names)
             texts = {(item.collection, item.id): item.summary or item.text for item in whole}
-        return [_candidate(source, *self._snippet(source, texts)) for source in sources]
+        pairs = zip(names, sources, strict=True)
+        return [_candidate(source, *self._snippet(source, texts[name])) for name, source in pairs]
 
-    def _snippet(
-        self, source: Source, texts: Mapping[tuple[str, str], str]
-    ) -> tuple[Snippet | None, SnippetFrom]:
-        document = source.document
-        of_document = texts.get((document.collection, document.id))
-        text = of_document or source.best_chunk.text
+    def _snippet(self, source: Source, text: str) -> tuple[Snippet | None, SnippetFrom]:
         if not text.strip():
             return None, "unknown"
+        wanted = self._prefs.snippet
         shown = snippet(
-            text,
+            text[:MOST_CHARACTERS],
             self._prefs.query_text,
-            language=document.language,
-            max_chars=self._prefs.snippet.max_chars,
+            language=source.document.language,
+            max_chars=wanted.max_chars,
         )
-        return shown, "doc" if of_document else "chunk"
+        return shown, "chunk" if wanted.prefer_chunk_snippet else "doc"
 
     def _stats(self, counts: dict[str, int]) -> RetrievalStats:
         degraded = self._search.degradation.notes
@@ -188,6 +197,10 @@ class BundleSearch:
             params=self._prefs.model_dump(mode="json"),
             degraded=degraded,
         )
+
+
+def _source_of(item: EvidenceChunk) -> tuple[str, str]:
+    return (item.anchors or {})["collection"], item.item_id
 
 
 def _ranked(found: Found, passages: Sequence[Passage]) -> list[Ranked]:
