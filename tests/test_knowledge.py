@@ -8,6 +8,8 @@ from lagotto.documents import Document
 from lagotto.errors import ConfigError, ModelMismatchError, StoreError
 from lagotto.ingest import Progress
 from lagotto.knowledge import AsyncKnowledgeBase
+from lagotto.prefs import RetrievalPrefs
+from lagotto.requests import RequestContext
 from lagotto.testing.hash_embedder import HashEmbedder
 from tests.counting import CountingEmbedder
 
@@ -181,8 +183,29 @@ class TestOpening:
         async with AsyncKnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder()) as base:
             await base.add(Document(text="A text."))
         other = AsyncKnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder(model_id="other"))
-        with pytest.raises(ModelMismatchError, match=r"vectors of hash, .* is other"):
-            await other.open()
+        async with other:
+            for call in (
+                other.add(Document(text="Another text.")),
+                other.sync(tmp_path),
+                other.retrieve("text"),
+                other.retrieve("text"),
+                other.retrieve_many(["text"]),
+                other.search(RequestContext(), RetrievalPrefs(query_text="text")),
+                other.context("text"),
+                other.why_not("text", "a"),
+            ):
+                with pytest.raises(ModelMismatchError, match=r"vectors of hash, .* is other"):
+                    await call
+
+    async def test_with_another_embedder_a_base_can_be_looked_at(self, tmp_path: Path) -> None:
+        async with AsyncKnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder()) as base:
+            await base.add(Document(id="a", text="A text."))
+        other = AsyncKnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder(model_id="other"))
+        async with other:
+            assert (await other.info()).model_id == "hash"
+            assert [document.id for document in await other.documents()] == ["a"]
+            assert len(await other.chunks("a")) == 1
+            assert await other.remove("a") == ["a"]
 
     async def test_another_dimension_is_refused(self, tmp_path: Path) -> None:
         async with AsyncKnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder()) as base:

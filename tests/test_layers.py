@@ -18,7 +18,7 @@ LAYERS = [
     {"prefs", "presets"},
     {"readers", "chunkers", "embedders", "stores", "rerankers"},
     {"chunk_vectors"},
-    {"ingest", "retrieval"},
+    {"ingest", "retrieval", "copying"},
     {"context"},
     {"knowledge"},
     {"sync"},

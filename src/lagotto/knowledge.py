@@ -66,6 +66,7 @@ class AsyncKnowledgeBase:
         self._chunker = CHUNKERS.create(chunker, tokenizer=self._embedder.tokenizer)
         self._vectors = ChunkVectors(self._embedder, pooling=pooling)
         self._prefs = _preferences(prefs)
+        self._model_checked = False
         self._retriever = Retriever(
             store=self._store,
             embedder=self._embedder,
@@ -76,13 +77,13 @@ class AsyncKnowledgeBase:
         )
 
     async def open(self) -> Self:
-        """Open the base, making it if there is none."""
+        """Open the base, making it if there is none.
+
+        With another embedder than it was made with, it can be looked at and removed from; adding
+        and searching raise ModelMismatchError.
+        """
         await self._store.open()
-        try:
-            await self._check_model()
-        except BaseException:
-            await self._store.close()
-            raise
+        self._model_checked = False
         return self
 
     async def close(self) -> None:
@@ -118,6 +119,7 @@ class AsyncKnowledgeBase:
         Files that can't be read are listed in the report. A Document keeps its own collection.
         """
         options = _options(collection, language, metadata, columns)
+        await self._check_model()
         ingest = self._ingest(progress)
         return await ingest.run(_results(sources, include, exclude, options))
 
@@ -138,6 +140,7 @@ class AsyncKnowledgeBase:
         removed if one of `folders` is missing or empty: it may be a disk that is not there.
         """
         options = _options(collection, language, metadata, columns)
+        await self._check_model()
         ingest = self._ingest(progress)
         report = await ingest.run(_results(folders, include, exclude, options))
         roots, failed = _resolved(folders), _resolved(item.source for item in report.failures)
@@ -223,6 +226,7 @@ class AsyncKnowledgeBase:
             filters=_filter(where),
             collection=collection,
         )
+        await self._check_model()
         return await self._retriever.retrieve(asked, query_vector=query_vector, context=request)
 
     async def retrieve_many(
@@ -243,6 +247,7 @@ class AsyncKnowledgeBase:
             prefs, settings, top_k=top_k, mode=mode, filters=_filter(where), collection=collection
         )
         asked = [first.model_copy(update={"query_text": query}) for query in queries]
+        await self._check_model()
         return await self._retriever.retrieve_many(asked, context=request)
 
     async def search(
@@ -253,6 +258,7 @@ class AsyncKnowledgeBase:
         query_vector: Vector | None = None,
     ) -> RetrievalBundle:
         """The documents that may hold the answer, and the passages in them that support it."""
+        await self._check_model()
         return await self._retriever.search(context, prefs, query_vector=query_vector)
 
     async def context(
@@ -287,6 +293,7 @@ class AsyncKnowledgeBase:
             collection=collection,
         ).but(**budget)
         count = token_counter(counter or self._embedder.tokenizer)
+        await self._check_model()
         found = await self._retriever.retrieve(asked, context=request)
         return await build_pack(
             query,
@@ -320,6 +327,7 @@ class AsyncKnowledgeBase:
         asked = self._asked(
             prefs, settings, query_text=query, top_k=top_k, mode=mode, filters=_filter(where)
         )
+        await self._check_model()
         return await self._retriever.why_not(asked, collection=collection, document_id=document_id)
 
     async def info(self) -> StoreInfo:
@@ -342,8 +350,12 @@ class AsyncKnowledgeBase:
         )
 
     async def _check_model(self) -> None:
+        """Raise if the vectors of the base are of another model; seen once, it stays that way."""
+        if self._model_checked:
+            return
         info = await self._store.info()
         wanted = self._vectors.model_id
+        self._model_checked = info.model_id == wanted
         if info.model_id not in (None, wanted):
             raise ModelMismatchError(
                 f"{info.location} holds vectors of {info.model_id}, and this embedder is {wanted}; "

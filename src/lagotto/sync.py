@@ -22,7 +22,7 @@ from lagotto.errors import StoreError
 from lagotto.knowledge import DEFAULT_EMBEDDER, AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
 from lagotto.rerankers import Reranker
-from lagotto.retrieval.expansion import Expander
+from lagotto.retrieval.query.expansion import Expander
 from lagotto.stores.base import Store
 
 P = ParamSpec("P")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lagotto.cli.opening import open_base
-from lagotto.cli.options import AsJson, BaseOptions, MakingOptions, ReadingOptions
+from lagotto.cli.options import INTERRUPTED, AsJson, BaseOptions, MakingOptions, ReadingOptions
 from lagotto.cli.output import print_json, say
 from lagotto.errors import ReadError
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from lagotto.cli.progress import Meter
     from lagotto.ingest import AddReport
     from lagotto.sync import KnowledgeBase
-
-INTERRUPTED = 130
 
 
 def add(

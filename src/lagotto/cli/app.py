@@ -9,7 +9,9 @@ import typer
 
 from lagotto import __version__
 from lagotto.cli.adding import add, sync
+from lagotto.cli.copying import copy
 from lagotto.cli.demo import demo
+from lagotto.cli.doctor import doctor
 from lagotto.cli.grouped import grouped
 from lagotto.cli.listing import info, list_documents, show
 from lagotto.cli.options import DEFAULT_EMBEDDER, DEFAULT_KB
@@ -76,6 +78,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "show": show,
     "remove": remove,
     "info": info,
+    "copy": copy,
+    "doctor": doctor,
     "demo": demo,
 }
 

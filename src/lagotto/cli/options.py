@@ -10,6 +10,8 @@ from typer import Option
 DEFAULT_KB = "lagotto.db"
 DEFAULT_COLLECTION = "default"
 DEFAULT_EMBEDDER = "minilm"
+INTERRUPTED = 130
+"""The exit code after Ctrl-C."""
 
 Kb = Annotated[
     str,

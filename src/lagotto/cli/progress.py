@@ -19,6 +19,7 @@ from rich.progress import (
 from rich.progress import Progress as Bar
 
 from lagotto.cli.output import one_line
+from lagotto.copying import CopyReport
 from lagotto.ingest import Progress
 from lagotto.readers.walk import Selection, walk
 
@@ -26,27 +27,16 @@ WHOLE_RUN = 86_400.0
 """Seconds; batches take long, so the time that remains is guessed from all of them."""
 
 
-class Meter:
-    """Takes the reports of an ingest over the files of `paths`, and shows them while it is entered.
+class Shown:
+    """A bar with one task, shown while it is entered."""
 
-    `stored` is how many documents are safe.
-    """
-
-    def __init__(
-        self, paths: Iterable[Path], *, include: Sequence[str] = (), exclude: Sequence[str] = ()
-    ) -> None:
+    def __init__(self) -> None:
         self.stored = 0
-        self._paths = paths
-        self._selection = Selection(include=tuple(include), exclude=tuple(exclude))
-        self._places: dict[str, int] = {}
         self._bar = _bar(Console(stderr=True))
         self._task = self._bar.add_task("", total=None, file="", counts="reading")
 
     def __enter__(self) -> Self:
         self._bar.start()
-        if not self._bar.disable:
-            self._places = _places(self._paths, self._selection)
-            self._bar.update(self._task, total=len(self._places) or None)
         return self
 
     def __exit__(
@@ -56,6 +46,42 @@ class Meter:
         trace: TracebackType | None,
     ) -> None:
         self._bar.stop()
+
+
+class CopyMeter(Shown):
+    """Takes the reports of a copy; half of the bar is for copying, half for verifying."""
+
+    def __call__(self, done: CopyReport) -> None:
+        """Show how far the copy has got."""
+        self.stored = done.copied + done.unchanged
+        self._bar.update(
+            self._task,
+            total=2 * done.documents,
+            completed=self.stored + done.verified,
+            counts=f"{self.stored} documents, {done.chunks} chunks, {done.verified} verified",
+        )
+
+
+class Meter(Shown):
+    """Takes the reports of an ingest over the files of `paths`, and shows them while it is entered.
+
+    `stored` is how many documents are safe.
+    """
+
+    def __init__(
+        self, paths: Iterable[Path], *, include: Sequence[str] = (), exclude: Sequence[str] = ()
+    ) -> None:
+        super().__init__()
+        self._paths = paths
+        self._selection = Selection(include=tuple(include), exclude=tuple(exclude))
+        self._places: dict[str, int] = {}
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        if not self._bar.disable:
+            self._places = _places(self._paths, self._selection)
+            self._bar.update(self._task, total=len(self._places) or None)
+        return self
 
     def __call__(self, done: Progress) -> None:
         """Show how far the ingest has got."""

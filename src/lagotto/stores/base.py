@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,9 +78,21 @@ class StoreInfo(Record):
     collections: dict[str, int]
     languages: tuple[str, ...]
     model_id: str | None
+    dimension: int | None = None
     chunker_id: str | None
     bytes_on_disk: int
     degraded: tuple[str, ...] = ()
+
+
+class Finding(Record):
+    """What a check of a base has found, and what to do about it.
+
+    A `note` mends itself or does no harm, a `problem` makes answers wrong or incomplete.
+    """
+
+    level: Literal["ok", "note", "problem"]
+    what: str
+    advice: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,4 +284,11 @@ class Store(Protocol):
 
     async def info(self) -> StoreInfo:
         """What is in the store."""
+        ...
+
+    async def check(self) -> list[Finding]:
+        """Look at everything that may be wrong, without changing anything; at least one finding.
+
+        What can't be read at all is a StoreError.
+        """
         ...

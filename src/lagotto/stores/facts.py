@@ -54,6 +54,7 @@ def read_info(connection: Connection, *, location: str, bytes_on_disk: int) -> S
         collections=dict(sorted(collections.items())),
         languages=tuple(sorted(name for name in connection.scalars(languages) if name)),
         model_id=setting(connection, "model_id"),
+        dimension=int(setting(connection, "dimension") or 0) or None,
         chunker_id=connection.scalar(select(ChunkSetRow.chunker_id).limit(1)),
         bytes_on_disk=bytes_on_disk,
     )

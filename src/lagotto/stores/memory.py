@@ -19,6 +19,7 @@ from lagotto.stores.base import (
     Capabilities,
     ChunkKeys,
     Entry,
+    Finding,
     Passage,
     StoredChunks,
     StoreInfo,
@@ -122,9 +123,13 @@ class MemoryStore:
             collections=dict(sorted(Counter(item.collection for item in documents).items())),
             languages=tuple(sorted({item.language for item in documents if item.language})),
             model_id=self._model_id,
+            dimension=next((entry.vectors.shape[1] for entry in self._entries.values()), None),
             chunker_id=min(chunker_ids, default=None),
             bytes_on_disk=0,
         )
+
+    async def check(self) -> list[Finding]:
+        return [Finding(level="ok", what=f"{len(self._items)} chunks in memory")]
 
     def _check(self, entry: Entry) -> None:
         findable = sum(chunk.level != "parent" for chunk in entry.chunks)

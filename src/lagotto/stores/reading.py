@@ -181,6 +181,8 @@ def read_vectors(connection: Connection, keys: Sequence[int]) -> Vectors:
         some = EmbeddingRow.chunk_key.in_(keys[start : start + AT_ONCE])
         rows = connection.execute(select(EmbeddingRow.chunk_key, EmbeddingRow.vector).where(some))
         found |= {row.chunk_key: row.vector for row in rows}
+    if missing := set(keys) - set(found):
+        raise ValueError(f"the chunk {min(missing)} has no vector")
     joined = b"".join(found[key] for key in keys)
     return np.frombuffer(joined, "<f4").astype(np.float32).reshape(len(keys), -1 if keys else 0)
 

@@ -105,6 +105,18 @@ class StoreContract(TextQueryContract):
         assert info.chunks == sum(len(CHUNKER.chunk(document)) for document in DOCUMENTS)
         assert info.languages == ("en", "ru")
         assert (info.model_id, info.chunker_id) == (EMBEDDER.info.model_id, CHUNKER.id)
+        assert info.dimension == EMBEDDER.info.dimension
+
+    async def test_a_sound_base_has_no_problems(self, store: Store) -> None:
+        for _ in range(2):  # with indexes that no search has made yet, and after one has
+            levels = [finding.level for finding in await store.check()]
+            assert "ok" in levels
+            assert "problem" not in levels
+            assert await text_ids(store, "dog")
+
+    async def test_an_empty_base_has_no_problems(self) -> None:
+        async with self.make() as store:
+            assert "problem" not in [finding.level for finding in await store.check()]
 
     async def test_words_are_found_in_many_scripts(self, store: Store) -> None:
         assert set(await text_ids(store, "trained to find truffles")) == {"dog", "truffle"}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from lagotto.documents import Document
@@ -53,6 +54,13 @@ def answers(base: KnowledgeBase) -> Answers:
             hits = base.retrieve(query, mode=mode, top_k=15)
             found += [(hit.document_id, hit.start, round(hit.score, 4)) for hit in hits]
     return found
+
+
+def run_sql(path: Path, *statements: str) -> None:
+    """Change the file behind the base's back."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for statement in statements:
+            connection.execute(statement)
 
 
 @contextmanager

@@ -173,7 +173,12 @@ def _explained(path: Path, error: sqlite3.Error) -> StoreError:
 
 def damaged(path: Path, problem: Exception) -> StoreDamagedError:
     """The error for a file whose contents make no sense."""
-    return StoreDamagedError(
-        f"{path} is damaged ({str(problem)[:SHOWN]}); restore it from a backup, or save what can "
-        f"be saved with `sqlite3 {path.name} .recover`, or delete it and add the documents again"
+    return StoreDamagedError(f"{path} is damaged ({str(problem)[:SHOWN]}); {ways_out(path)}")
+
+
+def ways_out(path: Path) -> str:
+    """What to do with a damaged file."""
+    return (
+        "restore it from a backup, or save what can be saved with "
+        f"`sqlite3 {path.name} .recover`, or delete it and add the documents again"
     )

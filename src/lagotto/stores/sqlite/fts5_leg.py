@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, TextClause, text
 
 from lagotto.documents import storable
-from lagotto.stores.base import ChunkKeys
+from lagotto.stores.base import ChunkKeys, Finding
 from lagotto.stores.bm25 import rarity
 from lagotto.stores.hits import Hits
 from lagotto.stores.reading import counter
@@ -53,6 +53,15 @@ _ADD = text("INSERT INTO chunk_terms(rowid, terms) VALUES (:key, :terms)")
 _REMOVE = text(
     "DELETE FROM chunk_terms WHERE rowid IN (SELECT key FROM chunk WHERE document_key = :document)"
 )
+_COUNTED = {
+    "missing": text(
+        "SELECT count(*) FROM chunk WHERE level <> 'parent' "
+        "AND key NOT IN (SELECT id FROM chunk_terms_docsize)"
+    ),
+    "surplus": text(
+        "SELECT count(*) FROM chunk_terms_docsize WHERE id NOT IN (SELECT key FROM chunk)"
+    ),
+}
 
 SMALLEST_IDF = 1e-6
 """What FTS5 takes for the inverse document frequency of a term that is everywhere."""
@@ -131,6 +140,16 @@ class Fts5Leg:
     def catch_up(self, connection: Connection, *, until: int) -> bool:
         """Nothing to do."""
         return True
+
+    def check(self, connection: Connection, *, until: int) -> Finding:
+        missing, surplus = (connection.scalar(_COUNTED[kind]) for kind in ("missing", "surplus"))
+        if not missing and not surplus:
+            return Finding(level="ok", what="the text index in the file is up to date")
+        return Finding(
+            level="problem",
+            what=f"the text index lacks {missing} chunks, and has {surplus} that are gone",
+            advice="`lagotto copy` makes a base with a new one",
+        )
 
     def _found(
         self, connection: Connection, query: TextQuery, *, among: ChunkKeys | None

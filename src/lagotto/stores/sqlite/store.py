@@ -18,9 +18,11 @@ from lagotto.filters import And, Filter
 from lagotto.stores.base import (
     Capabilities,
     Entry,
+    Finding,
     StoreInfo,
     Version,
 )
+from lagotto.stores.checks import check_rows
 from lagotto.stores.chunk_cache import SqlChunkCache
 from lagotto.stores.reading import (
     counter,
@@ -31,6 +33,7 @@ from lagotto.stores.reading import (
     read_versions,
 )
 from lagotto.stores.sqlite.allowed import Allowed, allowed_by
+from lagotto.stores.sqlite.checking import check_contents, check_file, check_leftovers
 from lagotto.stores.sqlite.database import (
     BUSY_TIMEOUT,
     create_engine,
@@ -155,6 +158,9 @@ class SqliteStore:
     async def info(self) -> StoreInfo:
         return await self._read(self._info)
 
+    async def check(self) -> list[Finding]:
+        return await self._read(self._check)
+
     def _open(self) -> None:
         recognise(self.path)
         self._engine = create_engine(self._file, busy_timeout=self._busy_timeout)
@@ -168,9 +174,7 @@ class SqliteStore:
         if kind == "tantivy":
             from lagotto.stores.sqlite.tantivy_leg import TantivyLeg
 
-            # Other rules for terms need another index.
-            folder = self._index_folder("text", f"{analyzer_id()}/context-{CONTEXT_RULES}")
-            self._text = TantivyLeg(folder, timeout=self._busy_timeout)
+            self._text = TantivyLeg(self._text_folder(), timeout=self._busy_timeout)
 
     def _prepared(self) -> TextIndex:
         """The kind of text index; waits for other writers only if there is something to make."""
@@ -196,6 +200,10 @@ class SqliteStore:
         if known > last:
             log.warning("%s is older than its indexes; they are made again", self.path)
             wipe(self.indexes)
+
+    def _text_folder(self) -> Path:
+        """Other rules for terms need another index."""
+        return self._index_folder("text", f"{analyzer_id()}/context-{CONTEXT_RULES}")
 
     def _index_folder(self, kind: str, made_with: str) -> Path:
         return self.indexes / f"{kind}-{digest(self._base_id, made_with)[:8]}"
@@ -254,9 +262,25 @@ class SqliteStore:
             collections=dict(sorted(collections.items())),
             languages=tuple(sorted(name for name in connection.scalars(languages) if name)),
             model_id=_setting(connection, "model_id"),
+            dimension=int(_setting(connection, "dimension") or 0) or None,
             chunker_id=connection.scalar(select(ChunkSetRow.chunker_id).limit(1)),
             bytes_on_disk=self._bytes_on_disk(),
         )
+
+    def _check(self, connection: Connection) -> list[Finding]:
+        found = check_file(connection, self.path)
+        if found[0].level == "problem":
+            return found
+        until = counter(connection, "change")
+        found += check_rows(connection)
+        found += check_contents(connection, self.path)
+        used = {self._text_folder().name}
+        if until:
+            found.append(self._text.check(connection, until=until))
+        if leg := self._vector_leg(connection):
+            found.append(leg.check(until=until))
+            used.add(leg.folder.name)
+        return found + check_leftovers(self.indexes, used=used)
 
     def _bytes_on_disk(self) -> int:
         total = size_of(self.indexes)

@@ -14,13 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from lagotto.errors import IndexDamagedError
-from lagotto.stores.base import ChunkKeys
+from lagotto.errors import IndexDamagedError, StoreError
+from lagotto.stores.base import ChunkKeys, Finding
 from lagotto.stores.hits import Hits
 from lagotto.stores.reading import counter
 from lagotto.stores.sqlite.allowed import Allowed
 from lagotto.stores.sqlite.changes import ChunkText, added_texts, ranges, removed
+from lagotto.stores.sqlite.checking import damaged_index, index_state, missing_index
 from lagotto.stores.sqlite.index_folder import turn, wipe
+from lagotto.stores.sqlite.tantivy_disk import ALL_FILES, check_files, read_state
 from lagotto.stores.sqlite.tantivy_errors import translated
 from lagotto.stores.sqlite.tantivy_search import TextSnapshot
 from lagotto.stores.sqlite.tantivy_text import TantivyText
@@ -101,6 +103,20 @@ class TantivyLeg:
                 snapshot = self._caught_up(connection, until)
         self._seen[connection] = snapshot
         return snapshot.stamp == until
+
+    def check(self, connection: Connection, *, until: int) -> Finding:
+        if not self._folder.exists():
+            return missing_index("text")
+        try:
+            with translated(self._folder):
+                stamp, meta = read_state(self._folder)
+                check_files(self._folder, ALL_FILES)
+        except StoreError as exc:
+            return damaged_index("text", exc)
+        if meta.dead > MOST_DEAD * meta.total:
+            what = f"{meta.dead} of the {meta.total} chunks in the text index are gone"
+            return Finding(level="note", what=what, advice="it is made again after the next change")
+        return index_state("text", folder=self._folder, behind=until - stamp)
 
     def _ask(self, connection: Connection, question: Callable[[TextSnapshot], T]) -> T:
         try:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from lagotto.stores.base import ChunkKeys
+from lagotto.stores.base import ChunkKeys, Finding
 from lagotto.stores.hits import Hits
 from lagotto.stores.sqlite.allowed import Allowed
 from lagotto.stores.text_query import Match, TextQuery
@@ -67,4 +67,8 @@ class TextLeg(Protocol):
 
         False if the index is ahead of it: another search saw a later state of the database.
         """
+        ...
+
+    def check(self, connection: Connection, *, until: int) -> Finding:
+        """Whether the index is there, whole, and has all changes up to a number."""
         ...

@@ -10,9 +10,12 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from lagotto.errors import IndexDamagedError, StoreError
+from lagotto.stores.base import Finding
 from lagotto.stores.sqlite.changes import added_vectors, ranges, removed
+from lagotto.stores.sqlite.checking import damaged_index, index_state, missing_index
 from lagotto.stores.sqlite.index_folder import turn, wipe
 from lagotto.stores.vectors import Snapshot, VectorIndex
+from lagotto.stores.vectors.generations import read_newest
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +27,7 @@ class VectorLeg:
     """Keeps a VectorIndex in step with the database; saves it when much has changed."""
 
     def __init__(self, folder: Path, *, model_id: str, dimension: int) -> None:
-        self._folder = folder
+        self.folder = folder
         self._model_id = model_id
         self._dimension = dimension
         self._index: VectorIndex | None = None
@@ -43,6 +46,20 @@ class VectorLeg:
             if self._index is not None and self._index.snapshot().loose() >= WORTH_SAVING:
                 self._save(self._index)
             self._index = None
+
+    def check(self, *, until: int) -> Finding:
+        """Whether the saved index can be used, and how much of the base it has."""
+        try:
+            saved = read_newest(self.folder, model_id=self._model_id, dimension=self._dimension)
+        except IndexDamagedError as exc:
+            return damaged_index("vector", exc)
+        behind = until - (saved.stamp if saved else 0)
+        if 0 < behind < WORTH_SAVING:
+            what = f"the vector index is {behind} changes behind: few enough to read at every start"
+            return Finding(level="ok", what=what)
+        if saved is None:
+            return missing_index("vector")
+        return index_state("vector", folder=self.folder, behind=behind)
 
     def _caught_up(self, connection: Connection, until: int) -> VectorIndex:
         if self._index is None:
@@ -66,8 +83,8 @@ class VectorLeg:
         A process that finds another one saving leaves it to that one.
         """
         try:
-            with turn(self._folder.parent, timeout=0):
-                index.save(self._folder, stamp=self._stamp)
+            with turn(self.folder.parent, timeout=0):
+                index.save(self.folder, stamp=self._stamp)
         except (StoreError, OSError) as exc:
             log.warning("the vector index is not saved, the next start reads it again: %s", exc)
         except sqlite3.OperationalError as exc:
@@ -76,11 +93,11 @@ class VectorLeg:
     def _load(self) -> VectorIndex:
         try:
             saved = VectorIndex.load(
-                self._folder, model_id=self._model_id, dimension=self._dimension
+                self.folder, model_id=self._model_id, dimension=self._dimension
             )
         except IndexDamagedError as exc:
             log.warning("the vector index is made again from the database: %s", exc)
-            wipe(self._folder)
+            wipe(self.folder)
             saved = None
         if saved is None:
             return VectorIndex(self._model_id, dimension=self._dimension)

@@ -1,0 +1,46 @@
+"""`doctor`: what is wrong with a base, and what to run."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import typer
+
+from lagotto.cli.opening import check_exists, open_store
+from lagotto.cli.options import DEFAULT_KB, AsJson, Kb
+from lagotto.cli.output import one_line, print_json
+from lagotto.errors import StoreError
+
+if TYPE_CHECKING:
+    from lagotto.stores.base import Finding
+
+
+def doctor(kb: Kb = DEFAULT_KB, as_json: AsJson = False) -> None:
+    """Check a base. Its file, its rows and its indexes; says what to run. Needs no embedder."""
+    check_exists(kb)
+    findings = asyncio.run(_findings(kb))
+    if as_json:
+        print_json({"findings": [finding.model_dump(mode="json") for finding in findings]})
+    else:
+        for finding in findings:
+            _print(finding)
+    if any(finding.level == "problem" for finding in findings):
+        raise typer.Exit(StoreError.exit_code)
+
+
+async def _findings(place: str) -> list[Finding]:
+    """A base that can't be opened or read has told what is wrong with it."""
+    from lagotto.stores.base import Finding
+
+    try:
+        async with open_store(place) as store:
+            return await store.check()
+    except StoreError as exc:
+        return [Finding(level="problem", what=str(exc))]
+
+
+def _print(finding: Finding) -> None:
+    typer.echo(f"{finding.level + ':':<9}{one_line(finding.what)}")
+    if finding.advice:
+        typer.echo(f"{'':<9}{one_line(finding.advice)}")

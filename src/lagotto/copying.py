@@ -1,0 +1,237 @@
+"""A base copied to another store: documents, chunks and vectors as they are.
+
+Nothing is cut or embedded again, so no embedder is needed. The source is read in one state, in
+batches, and each batch is durable when the next one begins: an interrupted copy goes on where it
+ended. At the end every document is read back and compared by hashes. What was kept at query time
+stays behind: it is made again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+
+from lagotto.documents import Chunk, Document, Record, Vector, digest
+from lagotto.errors import ModelMismatchError, StoreError
+from lagotto.filters import And
+from lagotto.stores.base import (
+    Entry,
+    Store,
+    StoredChunks,
+    StoreInfo,
+    Version,
+    View,
+    fingerprint,
+)
+
+BATCH_DOCUMENTS = 500
+BATCH_CHUNKS = 2_000
+
+Name = tuple[str, str]
+"""Collection and id."""
+
+
+class CopyReport(Record):
+    """How far a copy has got; at its end, what it did.
+
+    `documents` are those of the source: each is either copied, or unchanged since it was there
+    already. `chunks` are those copied. `verified` documents were read back, and are the same.
+    """
+
+    documents: int = 0
+    copied: int = 0
+    unchanged: int = 0
+    chunks: int = 0
+    verified: int = 0
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.copied} copied, {self.unchanged} unchanged, {self.verified} verified "
+            f"({self.chunks} chunks, {self.seconds:.1f} s)"
+        )
+
+
+OnProgress = Callable[[CopyReport], None]
+
+
+async def copy_base(
+    source: Store, target: Store, *, progress: OnProgress | None = None
+) -> CopyReport:
+    """Copy all documents of an open store into another one.
+
+    The target is empty or has vectors of the same model (ModelMismatchError else). What it has
+    besides the source's documents stays. StoreError names the first document that is not the same
+    in the end. Documents that others add meanwhile are left for the next time.
+    """
+    return await _Copy(source, target, progress or (lambda _: None)).run()
+
+
+class Seal(NamedTuple):
+    """Hashes of a document and of what is derived from it."""
+
+    contents: str
+    chunks: str
+    vectors: str
+
+    @classmethod
+    def of(cls, entry: Entry) -> Seal:
+        """The seal of all that is copied."""
+        return cls(
+            digest(entry.document.model_dump(mode="json")),
+            digest([chunk.model_dump(mode="json") for chunk in entry.chunks]),
+            digest(entry.model_id, entry.vectors.astype("<f4").tobytes().hex()),
+        )
+
+
+class _Copy:
+    """One run."""
+
+    def __init__(self, source: Store, target: Store, on_progress: OnProgress) -> None:
+        self._source = source
+        self._target = target
+        self._on_progress = on_progress
+        self._started = time.monotonic()
+        self._done = CopyReport()
+        self._seals: dict[Name, Seal] = {}
+
+    async def run(self) -> CopyReport:
+        info = await self._source.info()
+        _check_models(info, await self._target.info())
+        names = [(item.collection, item.id) async for item in self._source.documents(And())]
+        self._report(documents=len(names))
+        async with self._source.view(And()) as view:
+            await _for_each_batch(view, names, info, self._write)
+        names = list(self._seals)
+        self._report(documents=len(names))
+        async with self._target.view(And()) as view:
+            await _for_each_batch(view, names, info, self._compare)
+        for collection, document_id in self._seals:
+            raise StoreError(_difference(collection, document_id, "is missing"))
+        return self._done
+
+    async def _write(self, entries: Sequence[Entry]) -> None:
+        there = await self._versions(entries)
+        new = [entry for entry in entries if there.get(_name(entry)) != _version(entry)]
+        if new:
+            await self._target.write(new)
+        self._seals |= {_name(entry): Seal.of(entry) for entry in entries}
+        self._report(
+            copied=self._done.copied + len(new),
+            unchanged=self._done.unchanged + len(entries) - len(new),
+            chunks=self._done.chunks + sum(len(entry.vectors) for entry in new),
+        )
+
+    async def _versions(self, entries: Sequence[Entry]) -> dict[Name, Version]:
+        """What the target has of these documents, which are in order of their collections."""
+        found: dict[Name, Version] = {}
+        documents = (entry.document for entry in entries)
+        for collection, group in groupby(documents, key=lambda item: item.collection):
+            stored = await self._target.versions(collection, [item.id for item in group])
+            found |= {(collection, name): version for name, version in stored.items()}
+        return found
+
+    async def _compare(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            name = _name(entry)
+            pairs = zip(Seal._fields, self._seals.pop(name), Seal.of(entry), strict=True)
+            for part, ours, theirs in pairs:
+                if ours != theirs:
+                    raise StoreError(_difference(*name, f"differs in its {part}"))
+        self._report(verified=self._done.verified + len(entries))
+
+    def _report(self, **changes: int) -> None:
+        seconds = time.monotonic() - self._started
+        self._done = self._done.model_copy(update={**changes, "seconds": seconds})
+        self._on_progress(self._done)
+
+
+async def _for_each_batch(
+    view: View,
+    names: Sequence[Name],
+    info: StoreInfo,
+    act: Callable[[Sequence[Entry]], Awaitable[None]],
+) -> None:
+    """Act on the documents of `names` that are there, a few at a time, in that order."""
+    for start in range(0, len(names), BATCH_DOCUMENTS):
+        some = names[start : start + BATCH_DOCUMENTS]
+        stored = await view.stored(some)
+        for batch in _batches(some, stored):
+            await act(await _read(view, batch, stored, info))
+
+
+def _batches(names: Sequence[Name], stored: Mapping[Name, StoredChunks]) -> Iterator[list[Name]]:
+    """Documents that have BATCH_CHUNKS together, or a single one that has more."""
+    batch: list[Name] = []
+    size = 0
+    for name in names:
+        count = len(stored[name].keys) if name in stored else 0
+        if batch and size + count > BATCH_CHUNKS:
+            yield batch
+            batch, size = [], 0
+        batch.append(name)
+        size += count
+    yield batch
+
+
+async def _read(
+    view: View, names: Sequence[Name], stored: Mapping[Name, StoredChunks], info: StoreInfo
+) -> list[Entry]:
+    """Documents with all that is derived from them."""
+    lists = [stored[name].keys for name in names if name in stored]
+    keys = np.concatenate([np.empty(0, np.int64), *lists])
+    chunks = {passage.key: passage.chunk for passage in await view.passages(keys)}
+    parents = await view.parents([chunk for chunk in chunks.values() if chunk.parent_id])
+    vectors: dict[int, Vector] = dict(zip(keys.tolist(), await view.vectors(keys), strict=True))
+
+    def entry(document: Document) -> Entry:
+        found = stored.get((document.collection, document.id))
+        own = found.keys.tolist() if found else []
+        findable = [chunks[key] for key in own]
+        rows = np.array([vectors[key] for key in own], np.float32)
+        return Entry(
+            document,
+            [*_above(findable, parents), *findable],
+            rows.reshape(len(own), info.dimension or 0),
+            info.model_id or "",
+        )
+
+    return [entry(document) for document in await view.sources(names)]
+
+
+def _above(chunks: Sequence[Chunk], parents: Mapping[str, Chunk]) -> list[Chunk]:
+    """The parents of a document's chunks, in order."""
+    ids = {chunk.parent_id for chunk in chunks if chunk.parent_id}
+    return sorted((parents[name] for name in ids), key=lambda parent: parent.ordinal)
+
+
+def _check_models(ours: StoreInfo, theirs: StoreInfo) -> None:
+    if None in (ours.model_id, theirs.model_id):
+        return
+    if (ours.model_id, ours.dimension) != (theirs.model_id, theirs.dimension):
+        raise ModelMismatchError(
+            f"{ours.location} holds vectors of {ours.model_id} with {ours.dimension} numbers, and "
+            f"{theirs.location} those of {theirs.model_id} with {theirs.dimension}; copy it to a "
+            "new base"
+        )
+
+
+def _name(entry: Entry) -> Name:
+    return entry.document.collection, entry.document.id
+
+
+def _version(entry: Entry) -> Version:
+    document = entry.document
+    made_by = (entry.chunks[0].chunker_id, entry.model_id) if entry.chunks else None
+    return Version(document.content_hash, document.language, fingerprint(document), made_by)
+
+
+def _difference(collection: str, document_id: str, problem: str) -> str:
+    return (
+        f"the copy is not the same: the document {document_id!r} of the collection "
+        f"{collection!r} {problem} there; remove it there and copy again"
+    )
