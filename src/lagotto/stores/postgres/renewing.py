@@ -1,0 +1,39 @@
+"""The full-text index made again from the chunks, when the rules for terms have changed."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+from sqlalchemy import Connection, text, update
+
+from lagotto.stores.facts import put_setting, setting
+from lagotto.stores.postgres.indexing import add_segment
+from lagotto.stores.postgres.postings import make_segment
+from lagotto.stores.postgres.schema import TEXT_COUNTERS, text_rules
+from lagotto.stores.postgres.tables import PostgresTables
+from lagotto.stores.reading import counter
+from lagotto.stores.sqlite.changes import added_texts, ranges
+from lagotto.stores.tables import Counter
+
+log = logging.getLogger(__name__)
+
+
+def is_current(connection: Connection) -> bool:
+    """Whether the index was made by the rules of this Lagotto."""
+    return setting(connection, "text_rules") == text_rules()
+
+
+def renew(connection: Connection) -> None:
+    """Make the index again, unless somebody else just did; the caller is the only writer."""
+    if is_current(connection):
+        return
+    log.warning("the rules for terms have changed; the full-text index is made again")
+    for table in PostgresTables.metadata.tables:
+        connection.execute(text(f"DELETE FROM {table}"))
+    connection.execute(update(Counter).where(Counter.name.in_(TEXT_COUNTERS)).values(value=0))
+    for start, stop in ranges(connection, since=0, until=counter(connection, "change")):
+        chunks = sorted(added_texts(connection, start, stop), key=lambda chunk: chunk.key)
+        segment = make_segment([(chunk.text, chunk.language) for chunk in chunks])
+        add_segment(connection, segment, np.array([chunk.key for chunk in chunks], np.int64))
+    put_setting(connection, "text_rules", text_rules())

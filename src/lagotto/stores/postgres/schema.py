@@ -1,0 +1,102 @@
+"""A base in a database: recognising it, making it, and whose turn it is to write."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import psycopg
+from sqlalchemy import Connection, insert, inspect, text
+from sqlalchemy.exc import DBAPIError
+
+from lagotto.documents import CONTEXT_RULES
+from lagotto.errors import NotABaseError
+from lagotto.stores.facts import put_setting, setting
+from lagotto.stores.migrations import migrate
+from lagotto.stores.postgres.problems import EXTENSIONS, missing_extension, old_extension
+from lagotto.stores.postgres.tables import PostgresTables
+from lagotto.stores.tables import SCHEMA_VERSION, Counter, Tables
+from lagotto.terms import analyzer_id
+
+COUNTERS = ("document", "chunk_set", "change", "state")
+TEXT_COUNTERS = ("segment", "indexed_chunks", "indexed_terms")
+
+WRITER = 0x4C41474F
+"""`LAGO`: the class of the advisory lock that one writer at a time has."""
+
+BUSY_TIMEOUT = 30.0
+
+
+def prepare_schema(connection: Connection, place: str) -> None:
+    """Make a new base, or bring an older one up to date; the caller is the only writer."""
+    version = schema_version(connection, place)
+    if version == SCHEMA_VERSION:
+        return
+    for name in EXTENSIONS:
+        _add_extension(connection, name, place)
+    if version == 0:
+        _create(connection)
+    else:
+        migrate(connection, version)
+    put_setting(connection, "schema_version", str(SCHEMA_VERSION))
+
+
+def schema_version(connection: Connection, place: str) -> int:
+    """The version of the tables, 0 if there are none; raises if they are not ours."""
+    tables = set(inspect(connection).get_table_names())
+    if not tables & set(Tables.metadata.tables):
+        return 0
+    version = setting(connection, "schema_version") if "setting" in tables else None
+    if version is None:
+        raise NotABaseError(
+            f"{place} is no Lagotto base, but has tables of the same names; choose another "
+            "database, or another schema with ?options=-csearch_path=NAME,public"
+        )
+    if int(version) > SCHEMA_VERSION:
+        raise NotABaseError(
+            f"{place} was made by a newer Lagotto (schema {version}, this one knows "
+            f"{SCHEMA_VERSION}); upgrade Lagotto to open it"
+        )
+    return int(version)
+
+
+def become_writer(connection: Connection, *, timeout: float = BUSY_TIMEOUT) -> None:
+    """Wait until no other transaction writes to this base; until the end of this one."""
+    connection.execute(text(f"SET LOCAL lock_timeout = {int(timeout * 1000)}"))
+    schema = "coalesce(current_schema(), 'public')::regnamespace::oid::int"
+    connection.execute(text(f"SELECT pg_advisory_xact_lock({WRITER}, {schema})"))
+
+
+def text_rules() -> str:
+    """Names everything that the terms of a chunk depend on."""
+    return f"{analyzer_id()}/context-{CONTEXT_RULES}"
+
+
+def _create(connection: Connection) -> None:
+    for metadata in (Tables.metadata, PostgresTables.metadata):
+        metadata.create_all(connection, checkfirst=False)
+    # Postings hardly get smaller, and are read often.
+    connection.execute(text("ALTER TABLE posting ALTER COLUMN records SET STORAGE EXTERNAL"))
+    rows = [{"name": name, "value": 0} for name in (*COUNTERS, *TEXT_COUNTERS)]
+    connection.execute(insert(Counter), rows)
+    put_setting(connection, "base_id", uuid4().hex)
+    put_setting(connection, "text_rules", text_rules())
+
+
+def _add_extension(connection: Connection, name: str, place: str) -> None:
+    found = text("SELECT extversion FROM pg_extension WHERE extname = :name")
+    version = connection.scalar(found, {"name": name})
+    if version is None:
+        try:
+            # Not in the base's own schema: other bases in the database need it too.
+            connection.execute(text(f"CREATE EXTENSION {name} SCHEMA public"))
+        except DBAPIError as exc:
+            if not isinstance(exc.orig, psycopg.Error):
+                raise
+            raise missing_extension(place, name, exc.orig) from exc
+        version = connection.scalar(found, {"name": name})
+    if _numbers(str(version)) < _numbers(EXTENSIONS[name]):
+        raise old_extension(place, name, str(version))
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdigit())

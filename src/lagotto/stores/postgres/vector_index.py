@@ -1,0 +1,59 @@
+"""The graph of vectors: built once there are many, kept by PostgreSQL from then on.
+
+Building it at once takes far less time than adding vectors one by one, so a base that is being
+filled has none until the writing stops.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+GRAPH_FROM = 10_000
+"""With fewer vectors, all of them are looked at."""
+
+NEIGHBOURS, BREADTH = 16, 128
+"""pgvector's m and ef_construction."""
+
+BYTES_PER_NUMBER = 3
+BYTES_PER_VECTOR = 1024
+"""What building takes in memory; with less than it needs it becomes several times slower."""
+
+MOST_MEMORY = 4 * 2**30
+
+BUILDER = 0x4C414748
+"""`LAGH`: the class of the advisory lock that one builder at a time has."""
+
+_CHUNKS = text("SELECT value FROM counter WHERE name = 'indexed_chunks'")
+_DIMENSION = text("SELECT value::int FROM setting WHERE name = 'dimension'")
+_VALID = text("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('embedding_graph')")
+_LOCK = text(f"SELECT pg_try_advisory_lock({BUILDER}, current_schema()::regnamespace::oid::int)")
+
+
+async def build_graph(engine: AsyncEngine) -> None:
+    """Build the graph if it is missing and wanted, and no one else is at it.
+
+    `engine` has no pool: with the connection ends its lock, however the work ends.
+    """
+    async with engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
+        chunks = await connection.scalar(_CHUNKS) or 0
+        valid = await connection.scalar(_VALID)
+        if chunks < GRAPH_FROM or valid or not await connection.scalar(_LOCK):
+            return
+        if valid is False:  # what a builder that was stopped has left
+            await connection.execute(text("DROP INDEX CONCURRENTLY embedding_graph"))
+        dimension = await connection.scalar(_DIMENSION) or 0
+        for statement in _statements(chunks, dimension):
+            await connection.execute(text(statement))
+
+
+def _statements(chunks: int, dimension: int) -> list[str]:
+    memory = chunks * (BYTES_PER_NUMBER * dimension + BYTES_PER_VECTOR)
+    kilobytes = min(max(memory, 2**26), MOST_MEMORY) // 1024
+    return [
+        f"SET maintenance_work_mem = {kilobytes}",
+        "CREATE INDEX CONCURRENTLY embedding_graph ON embedding "
+        f"USING hnsw ((vector::halfvec({dimension})) halfvec_ip_ops) "
+        f"WITH (m = {NEIGHBOURS}, ef_construction = {BREADTH})",
+        "ANALYZE chunk, embedding, document, attribute, posting, chunk_terms",
+    ]

@@ -1,0 +1,99 @@
+"""The store on a server as one search sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagotto.documents import Chunk, Document, Vector, Vectors
+from lagotto.stores.base import ChunkKeys, Passage, StoredChunks
+from lagotto.stores.bm25 import rarity
+from lagotto.stores.hits import Hits
+from lagotto.stores.postgres import fuzzy
+from lagotto.stores.postgres.reader import Reader
+from lagotto.stores.postgres.text_search import Mask, TextSearch
+from lagotto.stores.postgres.vector_search import VectorSearch
+from lagotto.stores.reading import (
+    read_parents,
+    read_passages,
+    read_sources,
+    read_stored,
+    read_vectors,
+)
+from lagotto.stores.text_query import Match, Term, TextQuery
+
+
+class PostgresView:
+    """One repeatable-read transaction, one set of allowed chunks."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        *,
+        vectors: VectorSearch,
+        text: TextSearch,
+        allowed: Mask | None,
+        languages: Sequence[str | None],
+    ) -> None:
+        self._reader = reader
+        self._vectors = vectors
+        self._text = text
+        self._allowed = allowed
+        self.languages = languages
+
+    async def semantic(self, query: Vector, *, k: int) -> Hits:
+        return await self._vectors.search(query, k=k, allowed=self._allowed)
+
+    async def text(self, query: TextQuery, *, k: int) -> Hits:
+        return await self._text.search(query, k=k, allowed=self._allowed)
+
+    async def semantic_scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
+        return await self._vectors.scores(query, keys)
+
+    async def text_scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
+        return await self._text.scores(query, keys)
+
+    async def rarities(self, terms: Sequence[str]) -> NDArray[np.float64]:
+        count = self._text.statistics.chunks
+        having = await self._text.frequencies(terms)
+        return np.array([rarity(number, count=count) for number in having], np.float64)
+
+    async def without(self, match: Match) -> PostgresView:
+        allowed = await self._text.everything() if self._allowed is None else self._allowed
+        rest = copy(self)
+        rest._allowed = allowed & ~await self._text.holding(match)
+        return rest
+
+    async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
+        return [await fuzzy.corrections(self._reader, self._text, word) for word in words]
+
+    async def similar(self, words: Sequence[str], *, threshold: float) -> list[tuple[Term, ...]]:
+        return [
+            await fuzzy.similar(self._reader, self._text, word, threshold=threshold)
+            for word in words
+        ]
+
+    async def vectors(self, keys: ChunkKeys) -> Vectors:
+        return await self._reader.ask(lambda connection: read_vectors(connection, keys.tolist()))
+
+    async def passages(self, keys: ChunkKeys) -> list[Passage]:
+        found = await self._reader.ask(lambda connection: read_passages(connection, keys.tolist()))
+        return [found[key] for key in keys.tolist() if key in found]
+
+    async def parents(self, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
+        return await self._reader.ask(lambda connection: read_parents(connection, chunks))
+
+    async def sources(self, names: Sequence[tuple[str, str]]) -> list[Document]:
+        return await self._reader.ask(lambda connection: read_sources(connection, names))
+
+    async def stored(self, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], StoredChunks]:
+        found = await self._reader.ask(lambda connection: read_stored(connection, names))
+        if self._allowed is None:
+            return found
+        return {
+            name: chunks._replace(keys=chunks.keys[self._allowed[chunks.keys]])
+            for name, chunks in found.items()
+        }

@@ -1,0 +1,41 @@
+"""Schemas and databases that tests have for themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import uuid4
+
+import psycopg
+from psycopg.sql import SQL, Identifier
+from sqlalchemy import make_url
+
+
+@contextmanager
+def own_schema(server_url: str) -> Iterator[str]:
+    """The address of an empty schema, which is gone afterwards."""
+    name = f"test_{uuid4().hex[:12]}"
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(name)))
+        try:
+            yield in_schema(server_url, name)
+        finally:
+            connection.execute(SQL("DROP SCHEMA {} CASCADE").format(Identifier(name)))
+
+
+def in_schema(server_url: str, name: str) -> str:
+    """The same server, another schema."""
+    url = make_url(server_url).update_query_dict({"options": f"-csearch_path={name},public"})
+    return url.render_as_string(hide_password=False)
+
+
+@contextmanager
+def own_database(server_url: str) -> Iterator[str]:
+    """The address of an empty database, which is gone afterwards."""
+    name = f"test_{uuid4().hex[:12]}"
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(SQL("CREATE DATABASE {}").format(Identifier(name)))
+        try:
+            yield make_url(server_url).set(database=name).render_as_string(hide_password=False)
+        finally:
+            connection.execute(SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(name)))
