@@ -43,4 +43,4 @@ class Scripted:
 def scores(judgement: Judgement) -> list[float | None]:
     """The scores of a judgement that has verdicts."""
     assert judgement.verdicts is not None
-    return [verdict and verdict.score for verdict in judgement.verdicts]
+    return [None if verdict is None else verdict.score for verdict in judgement.verdicts]

@@ -5,8 +5,8 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import huggingface_hub
 import pytest
+from huggingface_hub import constants
 
 from lagotto.errors import ConfigError, RerankError
 from lagotto.rerankers import LOGIT, Candidate, create_reranker
@@ -147,7 +147,7 @@ class TestWhatIsWrong:
 class TestHub:
     @pytest.fixture(autouse=True)
     def cache(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
         monkeypatch.delenv("LAGOTTO_DOWNLOAD", raising=False)
         return tmp_path / "hub" / "models--org--tiny"
 
@@ -166,7 +166,7 @@ class TestHub:
 
     def test_a_hub_that_cannot_be_reached(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("LAGOTTO_DOWNLOAD", "1")
-        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
         with pytest.raises(ConfigError, match="not on this machine"):
             create_reranker("cross-encoder:org/absent")
 

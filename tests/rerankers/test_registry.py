@@ -22,7 +22,7 @@ def test_what_there_is() -> None:
 
 def test_unknown() -> None:
     with pytest.raises(
-        UnknownNameError, match="no reranker is called 'nope'; there are: .*overlap"
+        UnknownNameError, match=r"no reranker is called 'nope'; there are: .*overlap"
     ):
         create_reranker("nope:1")
 

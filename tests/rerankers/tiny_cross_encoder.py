@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
@@ -49,7 +50,7 @@ def _graph(labels: int) -> onnx.ModelProto:
         helper.make_node("Pad", ["sum", "pads", "other"], ["logits"], mode="constant"),
     ]
     table = np.array(list(WEIGHTS.values()), dtype=np.float32)
-    constants = {
+    constants: dict[str, NDArray[np.generic]] = {
         "table": table,
         "axes": np.array([1], dtype=np.int64),
         "pads": np.array([0, labels - 1, 0, 0], dtype=np.int64),

@@ -22,7 +22,7 @@ HALF_AT = 1.2
 
 @dataclass(frozen=True, slots=True)
 class WordingFeatures:
-    """A passage beside a query; all but `fused` are shares of the query's words, rare ones first.
+    """A passage beside a query, as shares of the query's words, where rare ones count for more.
 
     `fused` is the score that it came with; `coverage` counts the words in text or title; `close`
     and `near` those in the best stretch of text; `frequency` how often they come; `pairs` which

@@ -64,7 +64,7 @@ class Retriever:
         self._store = store
         self._embedder = embedder
         self._expander = expander
-        self._reranker = create_reranker(reranker) if reranker else None
+        self._reranker = create_reranker(reranker, embedder=embedder) if reranker else None
         self._named: dict[str, Reranker] = {}
         self._late = LateParts(
             chunker_id=chunker,
@@ -150,7 +150,7 @@ class Retriever:
         if name is None:
             return self._reranker
         if name not in self._named:
-            self._named[name] = create_reranker(name)
+            self._named[name] = create_reranker(name, embedder=self._embedder)
         return self._named[name]
 
     async def _vectors(self, queries: Sequence[RetrievalPrefs]) -> dict[int, Vector]:

@@ -1,0 +1,180 @@
+"""The candidates that rerankers see for the queries of a data set, collected once."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from beir import Judgements, ndcg, read_jsonl, read_judgements
+from lagotto.embedders import (
+    CachedEmbedder,
+    Embedder,
+    EmbedderInfo,
+    Role,
+    TokenEmbedder,
+    create_embedder,
+)
+from lagotto.embedders.base import TokenVectors
+from lagotto.knowledge import AsyncKnowledgeBase
+from lagotto.readers import Columns
+from lagotto.rerankers import UNIT, Candidate, Judgement, Reranker, Scale
+
+DEPTH = 50
+SAMPLE = 1000
+"""Of a set with more queries this many are for testing, the same ones as in quality.py."""
+
+
+@dataclass(frozen=True, slots=True)
+class Queries:
+    """Queries by id, and which documents are right for them."""
+
+    texts: dict[str, str]
+    judged: Judgements
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A query, its candidates best first, the document of each, and which are right."""
+
+    query: str
+    candidates: Sequence[Candidate]
+    documents: Sequence[str]
+    judged: dict[str, int]
+
+    def ndcg(self, scores: Sequence[float]) -> float:
+        """nDCG@10 of the documents, each in the place of its best candidate."""
+        order = sorted(range(len(scores)), key=lambda index: -scores[index])
+        ranking = list(dict.fromkeys(self.documents[index] for index in order))
+        return ndcg(ranking, self.judged, depth=10)
+
+    def relevant(self) -> NDArray[np.float64]:
+        """1 for a candidate of a right document, 0 for others."""
+        gains = [self.judged.get(name, 0) > 0 for name in self.documents]
+        return np.array(gains, dtype=np.float64)
+
+
+def sampled_queries(dataset: Path, *, most: int = SAMPLE) -> Queries:
+    """The queries of a set, or a fixed sample of them."""
+    judged = read_judgements(dataset / "qrels.tsv")
+    rows = [row for row in read_jsonl(dataset / "queries.jsonl") if row["_id"] in judged]
+    if len(rows) > most:
+        rows = random.Random(0).sample(rows, most)
+    return Queries({row["_id"]: row["text"] for row in rows}, judged)
+
+
+def training_queries(dataset: Path, *, most: int, banned: set[str]) -> Queries:
+    """Queries that no test uses: the set's own training part, or what its sample leaves over."""
+    if (dataset / "qrels_train.tsv").is_file():
+        judged = read_judgements(dataset / "qrels_train.tsv")
+        rows = read_jsonl(dataset / "queries_train.jsonl")
+    else:
+        judged = read_judgements(dataset / "qrels.tsv")
+        rows = read_jsonl(dataset / "queries.jsonl")
+        banned = banned | sampled_queries(dataset).texts.keys()
+    texts = {row["_id"]: row["text"] for row in rows if row["_id"] in judged.keys() - banned}
+    chosen = random.Random(1).sample(sorted(texts), min(most, len(texts)))
+    return Queries({name: texts[name] for name in chosen}, judged)
+
+
+@dataclass(slots=True)
+class Recorder:
+    """A reranker that notes what it was given and changes nothing."""
+
+    seen: list[Candidate] = field(default_factory=list)
+
+    @property
+    def id(self) -> str:
+        """There is one."""
+        return "recorder"
+
+    @property
+    def scale(self) -> Scale:
+        """It never scores."""
+        return UNIT
+
+    async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
+        """No verdicts."""
+        self.seen = list(candidates)
+        return Judgement(None)
+
+    async def close(self) -> None:
+        """Nothing to free."""
+
+
+async def collect(
+    dataset: Path, queries: Sequence[Queries], *, cache: Path | None
+) -> list[list[Asked]]:
+    """Ask a base of the set's documents each of `queries`; one list for each."""
+    embedder: Embedder = create_embedder("minilm")
+    if cache:
+        embedder = CachedEmbedder(embedder, cache)
+    recorder = Recorder()
+    with tempfile.TemporaryDirectory() as folder:
+        base = AsyncKnowledgeBase(Path(folder) / "kb.db", embedder=embedder, reranker=recorder)
+        async with base:
+            await base.add(dataset / "corpus.jsonl", columns=Columns(id="_id"))
+            return [
+                [
+                    await _ask(base, recorder, text, some.judged[name])
+                    for name, text in some.texts.items()
+                ]
+                for some in queries
+            ]
+
+
+async def _ask(
+    base: AsyncKnowledgeBase, recorder: Recorder, text: str, judged: dict[str, int]
+) -> Asked:
+    recorder.seen = []
+    hits = await base.retrieve(text, top_k=DEPTH, rerank={"candidates": DEPTH})
+    document_of = {hit.chunk_id: hit.document_id for hit in hits}
+    candidates = recorder.seen
+    return Asked(text, candidates, [document_of[one.id] for one in candidates], judged)
+
+
+@dataclass(slots=True)
+class Remembering:
+    """A token embedder that runs each passage once."""
+
+    inner: TokenEmbedder
+    known: dict[str, TokenVectors] = field(default_factory=dict)
+
+    @property
+    def info(self) -> EmbedderInfo:
+        """As `inner` has it."""
+        return self.inner.info
+
+    async def token_vectors(
+        self, texts: Sequence[str], *, role: Role = "document"
+    ) -> list[TokenVectors]:
+        """Those of passages are kept."""
+        if role == "query":
+            return await self.inner.token_vectors(texts, role=role)
+        new = list(dict.fromkeys(text for text in texts if text not in self.known))
+        self.known.update(zip(new, await self.inner.token_vectors(new), strict=True))
+        return [self.known[text] for text in texts]
+
+
+async def scores(reranker: Reranker, asked: Asked) -> list[float]:
+    """What a reranker makes of the candidates, in [0, 1]; what it takes out comes last."""
+    judgement = await reranker.rerank(asked.query, asked.candidates)
+    if judgement.verdicts is None:
+        return [one.score for one in asked.candidates]
+    return [
+        -1.0 if verdict is None else reranker.scale.unit(verdict.score)
+        for verdict in judgement.verdicts
+    ]
+
+
+def bootstrap(differences: Sequence[float]) -> tuple[float, float]:
+    """The 95 % interval of a mean of paired differences."""
+    values = np.array(differences)
+    means = np.random.default_rng(0).choice(values, (2000, len(values))).mean(axis=1)
+    low, high = np.percentile(means, [2.5, 97.5])
+    return float(low), float(high)

@@ -1,0 +1,127 @@
+"""What rerankers gain: nDCG@10 before and after, with intervals, and where they hurt.
+
+    python benchmarks/rerank.py DATASET... [--queries 1000] [--reranker NAME]... [--remember]
+        [--cache FOLDER] [--json]
+
+A data set is a folder in BEIR's layout; its documents go through the normal ingest, 50 fused
+candidates go to each reranker, and a document ranks by its best candidate. Intervals are of the
+paired difference to the fused order (bootstrap, 95 %). `--reranker` adds one by name, such as
+`maxsim` or `cross-encoder:FOLDER`. With `--remember` maxsim runs each passage once: the same
+figures sooner, but times that mean nothing. `--cache` keeps vectors for the next run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from beir import mean
+from candidates import SAMPLE, Asked, Remembering, bootstrap, collect, sampled_queries, scores
+from lagotto.embedders import TokenEmbedder, create_embedder
+from lagotto.rerankers import BlendedReranker, GatedReranker, Reranker, create_reranker
+
+NAMES = ("overlap", "overlap-idf", "wording")
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """One reranker on one data set; `better` and `worse` count queries."""
+
+    reranker: str
+    ndcg_10: float
+    gain: float
+    low: float
+    high: float
+    better: int
+    worse: int
+    milliseconds: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("datasets", nargs="+", type=Path)
+    parser.add_argument("--queries", type=int, default=SAMPLE)
+    parser.add_argument("--reranker", action="append", default=[])
+    parser.add_argument("--remember", action="store_true")
+    parser.add_argument("--cache", type=Path)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    tables = {}
+    for dataset in options.datasets:
+        tables[dataset.name] = asyncio.run(measure(dataset, options))
+        if not options.json:
+            _print(dataset.name, tables[dataset.name])
+    if options.json:
+        rows = {name: [asdict(gain) for gain in table] for name, table in tables.items()}
+        print(json.dumps(rows, indent=2))
+
+
+async def measure(dataset: Path, options: argparse.Namespace) -> list[Gain]:
+    """Every reranker on one data set."""
+    queries = sampled_queries(dataset, most=options.queries)
+    (asked,) = await collect(dataset, [queries], cache=options.cache)
+    asked = [one for one in asked if one.candidates]
+    fused = [one.ndcg([each.score for each in one.candidates]) for one in asked]
+    table = [Gain("(fused order)", mean(fused), 0.0, 0.0, 0.0, 0, 0, 0.0)]
+    for name, reranker in _rerankers(options).items():
+        table.append(await _gain(name, reranker, asked, fused))
+        await reranker.close()
+    return table
+
+
+def _rerankers(options: argparse.Namespace) -> dict[str, Reranker]:
+    embedder = create_embedder("minilm")
+    assert isinstance(embedder, TokenEmbedder)
+    tokens = Remembering(embedder) if options.remember else embedder
+    overlap, wording = create_reranker("overlap"), create_reranker("wording")
+    return {
+        **{name: create_reranker(name, embedder=tokens) for name in (*NAMES, *options.reranker)},
+        "overlap, blended": BlendedReranker(overlap),
+        "wording, blended": BlendedReranker(wording),
+        "wording, gated": GatedReranker(wording),
+    }
+
+
+async def _gain(
+    name: str, reranker: Reranker, asked: Sequence[Asked], fused: Sequence[float]
+) -> Gain:
+    values, times = [], []
+    for one in asked:
+        start = time.perf_counter()
+        made = await scores(reranker, one)
+        times.append(time.perf_counter() - start)
+        values.append(one.ndcg(made))
+    gains = [after - before for after, before in zip(values, fused, strict=True)]
+    low, high = bootstrap(gains)
+    return Gain(
+        reranker=name,
+        ndcg_10=mean(values),
+        gain=mean(gains),
+        low=low,
+        high=high,
+        better=sum(gain > 0 for gain in gains),
+        worse=sum(gain < 0 for gain in gains),
+        milliseconds=float(np.median(times)) * 1000,
+    )
+
+
+def _print(name: str, table: Sequence[Gain]) -> None:
+    print(f"\n{name:24} {'nDCG@10':>8} {'gain':>8} {'95 % interval':>18} better worse     ms")
+    for row in table:
+        interval = f"{row.low:+.4f} to {row.high:+.4f}"
+        print(
+            f"{row.reranker:24} {row.ndcg_10:8.4f} {row.gain:+8.4f} {interval:>18} "
+            f"{row.better:6} {row.worse:5} {row.milliseconds:6.1f}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
