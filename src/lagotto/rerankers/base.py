@@ -71,9 +71,10 @@ class Reranker(Protocol):
 
     Contract: one verdict per candidate, in order; scores are finite and on the declared scale;
     a verdict depends on the query and the candidate's text and title only, unless an attribute
-    `reads_only_text` says False; no candidates give no verdicts and cause no call. Several calls may run at once, and the event loop stays free meanwhile.
-    Failures are RerankErrors. `id` names everything that verdicts depend on (model, prompt
-    version, parameters): two rerankers of one id judge alike.
+    `reads_only_text` says False; no candidates give no verdicts and cause no call. Several calls
+    may run at once, and the event loop stays free meanwhile. Failures are RerankErrors. `id`
+    names everything that verdicts depend on (model, prompt version, parameters): two rerankers of
+    one id judge alike.
     """
 
     @property
