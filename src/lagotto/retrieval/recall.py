@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,8 @@ from lagotto.retrieval.fusion import Candidates, LegScores
 from lagotto.stores.base import ChunkKeys, View
 from lagotto.stores.hits import Hits
 from lagotto.stores.text_query import TextQuery
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,25 +61,16 @@ class Recall:
         lists = await self._lists(depth, degradation)
         found = [hits.keys for hits in lists.values()]
         keys = np.unique(np.concatenate([np.empty(0, np.int64), *found]))
-        filled = [self._filled(leg, hits, keys) for leg, hits in lists.items()]
-        scores = await asyncio.gather(*filled)
+        scores = await self._each(self._filled(leg, hits, keys) for leg, hits in lists.items())
         return Candidates(keys, dict(zip(lists, scores, strict=True)))
-
-    async def scored(self, keys: ChunkKeys) -> Mapping[Leg, NDArray[np.float64]]:
-        """What every leg says of any chunks."""
-        legs = self._queries.active()
-        scores = await asyncio.gather(*(self._scores(leg, keys) for leg in legs))
-        return dict(zip(legs, scores, strict=True))
 
     async def _lists(self, depth: int, degradation: Degradation) -> dict[Leg, Hits]:
         legs = self._queries.active()
-        searches = (self._search(leg, depth) for leg in legs)
-        outcomes = dict(
-            zip(legs, await asyncio.gather(*searches, return_exceptions=True), strict=True)
-        )
-        failed = {leg: said for leg, said in outcomes.items() if isinstance(said, BaseException)}
+        searches = (self._searched(leg, depth) for leg in legs)
+        outcomes = dict(zip(legs, await self._each(searches), strict=True))
+        failed = {leg: said for leg, said in outcomes.items() if isinstance(said, StoreError)}
         for leg, error in failed.items():
-            if not isinstance(error, StoreError) or len(failed) == len(legs):
+            if len(failed) == len(legs):
                 raise error
             degradation.note(leg, f"the leg failed and is left out ({error})", cause=error)
         return {
@@ -84,6 +78,12 @@ class Recall:
             for leg, hits in outcomes.items()
             if isinstance(hits, Hits)
         }
+
+    async def _each(self, jobs: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+        """What the jobs return: one after the other if none of them has to wait."""
+        if self._view.quick:
+            return [await job for job in jobs]
+        return await asyncio.gather(*jobs)
 
     def _good_enough(self, leg: Leg, hits: Hits) -> Hits:
         least = {"semantic": self._prefs.vector.min_score, "text": self._prefs.fts.min_rank}.get(
@@ -93,6 +93,12 @@ class Recall:
             return hits
         kept = hits.scores >= least
         return Hits(hits.keys[kept], hits.scores[kept])
+
+    async def _searched(self, leg: Leg, depth: int) -> Hits | StoreError:
+        try:
+            return await self._search(leg, depth)
+        except StoreError as error:
+            return error
 
     async def _search(self, leg: Leg, depth: int) -> Hits:
         query = self._queries

@@ -127,6 +127,11 @@ class View(Protocol):
         """The languages that documents are in, the most frequent ones, most frequent first."""
         ...
 
+    @property
+    def quick(self) -> bool:
+        """Whether legs answer at once: then asking them in turn costs less than side by side."""
+        ...
+
     async def semantic(self, query: Vector, *, k: int) -> Hits:
         """The chunks whose vectors have the greatest cosine with `query`."""
         ...

@@ -163,6 +163,8 @@ class MemoryStore:
 class MemoryView:
     """All items that a filter allows, looked at one by one."""
 
+    quick = True
+
     def __init__(
         self, entries: dict[tuple[str, str], Entry], items: dict[int, _Item], where: Filter
     ) -> None:

@@ -29,6 +29,8 @@ from lagotto.stores.text_query import Match, Term, TextQuery
 class PostgresView:
     """One repeatable-read transaction, one set of allowed chunks."""
 
+    quick = False
+
     def __init__(
         self,
         reader: Reader,

@@ -92,7 +92,9 @@ class SqliteStore:
         self._text: TextLeg = Fts5Leg()
         self._vectors: VectorLeg | None = None
         self._vocabularies = Vocabularies()
-        self._filters: dict[tuple[str, int], Allowed] = {}
+        self._filters: dict[tuple[str, int | None], Allowed] = {}
+        self._ready: int | None = None
+        """The state of the base that all indexes have caught up with."""
         self._known_languages: tuple[int, list[str | None]] | None = None
         self._writing = asyncio.Lock()
         self.chunk_cache = SqlChunkCache(read=self._read, write=self._write_cache)
@@ -153,7 +155,8 @@ class SqliteStore:
     @asynccontextmanager
     async def view(self, where: Filter) -> AsyncIterator[SqliteView]:
         with translated(self.path), ExitStack() as stack:
-            yield await in_thread(self._look, where, stack)
+            view = self._look_again(where, stack)
+            yield view if view is not None else await in_thread(self._look, where, stack)
 
     async def info(self) -> StoreInfo:
         return await self._read(self._info)
@@ -209,6 +212,7 @@ class SqliteStore:
         return self.indexes / f"{kind}-{digest(self._base_id, made_with)[:8]}"
 
     def _close(self) -> None:
+        self._ready = None
         if self._vectors is not None:
             self._vectors.close()
             self._vectors = None
@@ -218,6 +222,24 @@ class SqliteStore:
         if self._impatient is not None:
             self._impatient.dispose()
             self._impatient = None
+
+    def _look_again(self, where: Filter, stack: ExitStack) -> SqliteView | None:
+        """A view at once, None unless all it needs is known since the last change.
+
+        Worth it: changing threads takes as long as all the rest.
+        """
+        known = where == And() or (repr(where), self._ready) in self._filters
+        if self._ready is None or not known:
+            return None
+        with ExitStack() as mine:
+            connection = mine.enter_context(self._opened().connect())
+            with understood(self.path):
+                if counter(connection, "state") != self._ready:
+                    return None
+                view = self._one_state(connection, where)
+            if view is not None:
+                stack.push(mine.pop_all())
+        return view
 
     def _look(self, where: Filter, stack: ExitStack) -> SqliteView:
         """A read transaction, and what the search needs to know, all of one state."""
@@ -233,13 +255,14 @@ class SqliteStore:
     def _one_state(self, connection: Connection, where: Filter) -> SqliteView | None:
         """None if an index is ahead of what the connection sees."""
         until, state = (counter(connection, name) for name in ("change", "state"))
+        self._ready = None
         if not self._text.catch_up(connection, until=until):
             return None
         leg = self._vector_leg(connection)
         vectors = leg.snapshot(connection, until=until) if leg else None
         if leg and vectors is None:
             return None
-        return SqliteView(
+        view = SqliteView(
             connection,
             path=self.path,
             vectors=vectors,
@@ -249,6 +272,8 @@ class SqliteStore:
             allowed=self._allowed(connection, where, state),
             languages=self._languages(connection, state),
         )
+        self._ready = state
+        return view
 
     def _info(self, connection: Connection) -> StoreInfo:
         counted = select(DocumentRow.collection, func.count()).group_by(DocumentRow.collection)

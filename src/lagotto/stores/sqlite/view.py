@@ -70,6 +70,7 @@ class SqliteView:
         self._allowed = allowed
         self._keys = allowed.keys if allowed else None
         self._small = vectors is not None and len(vectors) <= QUICK_CHUNKS
+        self.quick = self._small and text.quick
         self.languages = languages
 
     async def semantic(self, query: Vector, *, k: int) -> Hits:
@@ -82,7 +83,7 @@ class SqliteView:
     async def text(self, query: TextQuery, *, k: int) -> Hits:
         return await self._ask(
             lambda connection: self._text.search(connection, query, k=k, allowed=self._allowed),
-            quick=self._small and self._text.quick,
+            quick=self.quick,
         )
 
     async def semantic_scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
@@ -95,7 +96,7 @@ class SqliteView:
     async def text_scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
         return await self._ask(
             lambda connection: self._text.scores(connection, query, keys),
-            quick=self._small and self._text.quick,
+            quick=self.quick,
         )
 
     async def rarities(self, terms: Sequence[str]) -> NDArray[np.float64]:
