@@ -42,9 +42,6 @@ SYSTEMS: dict[str, Settings] = {
 }
 VARIANTS: dict[str, Settings] = {
     "without exact wording": {"scoring": {"w_exact": 0}},
-    "exact wording at 0.25": {"scoring": {"w_exact": 0.25}},
-    "exact wording at 0.5": {"scoring": {"w_exact": 0.5}},
-    "exact wording at 0.75": {"scoring": {"w_exact": 0.75}},
     "answer patterns": {"expansion": {"answers": True}},
     "feedback": {"expansion": {"feedback": True}},
     "minmax": {"scoring": {"normalize": "minmax"}},

@@ -164,6 +164,13 @@ class TestFullText:
         found = await base.retrieve(query, mode="keyword", fts={"mode": mode})
         assert {hit.document_id for hit in found} == expected
 
+    async def test_other_rank_functions_are_said_to_be_missing(
+        self, base: AsyncKnowledgeBase
+    ) -> None:
+        found = await base.retrieve("atlantis")
+        (note,) = found.degraded
+        assert note == "text: words are ranked by bm25 in this store, not by ts_rank_cd"
+
     async def test_syntax_error(self, base: AsyncKnowledgeBase) -> None:
         with pytest.raises(QueryError) as caught:
             await base.retrieve("atlantis & ( plato", fts={"mode": "strict"})
@@ -370,7 +377,9 @@ async def test_stats_only_with_debug(base: AsyncKnowledgeBase) -> None:
     """aiblox 11 and 14: timing, counts, parameters, if asked for."""
     assert AIBLOX.debug is False
     quiet = await base.search(RequestContext(), asked("truffles"))
-    assert quiet.stats == RetrievalStats()
+    assert (quiet.stats.timing_ms, quiet.stats.counts, quiet.stats.params) == ({}, {}, {})
+    by_bm25 = asked("truffles", fts={"rank_func": "bm25"})
+    assert (await base.search(RequestContext(), by_bm25)).stats == RetrievalStats()
     loud = await base.search(RequestContext(), asked("truffles", debug=True))
     assert loud.stats.timing_ms["total"] > 0
     assert loud.stats.counts["items"] == len(loud.candidates)

@@ -84,6 +84,9 @@ class Analyst:
         if semantic and not can.semantic:
             self._degradation.note("semantic", "this store has no vectors; only words count")
             return False, can.text
+        if text and self._prefs.fts.rank_func not in can.rank_functions:
+            ranked = f"words are ranked by {can.rank_functions[0]} in this store"
+            self._degradation.note("text", f"{ranked}, not by {self._prefs.fts.rank_func}")
         return semantic, text
 
     async def analysis(

@@ -62,11 +62,12 @@ def fingerprint(document: Document) -> str:
 
 
 class Capabilities(Record):
-    """The legs that a store can run."""
+    """The legs that a store can run, and by which functions it can rank words."""
 
     semantic: bool = True
     text: bool = True
     fuzzy: bool = True
+    rank_functions: tuple[str, ...] = ("bm25",)
 
 
 class StoreInfo(Record):
