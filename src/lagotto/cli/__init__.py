@@ -1,4 +1,4 @@
-"""The command line. Whatever goes wrong in a command ends here, as one line and an exit code."""
+"""The command line. Whatever goes wrong in a command ends here, as a message and an exit code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from lagotto.errors import LagottoError
+from lagotto.errors import LagottoError, QueryError
 
 UNEXPECTED = 70
 BROKEN_PIPE = 1
@@ -37,6 +37,9 @@ def _run(args: Sequence[str] | None) -> int:
         app(args=args, prog_name="lagotto")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except QueryError as exc:
+        print(f"lagotto: {exc}", file=sys.stderr)  # its second line points at a place in the first
+        return exc.exit_code
     except LagottoError as exc:
         print(f"lagotto: {_in_one_line(exc)}", file=sys.stderr)
         return exc.exit_code

@@ -42,7 +42,7 @@ def options(
             "--kb",
             metavar="PATH",
             envvar="LAGOTTO_KB",
-            help="The base: a file, or sqlite:///FILE.",
+            help="The base: a file, or postgresql://HOST/DATABASE.",
         ),
     ] = DEFAULT_KB,
     embedder: Annotated[

@@ -15,7 +15,7 @@ INTERRUPTED = 130
 
 Kb = Annotated[
     str,
-    Option("--kb", metavar="PATH", help="The base: a file, or sqlite:///FILE.", show_default=False),
+    Option("--kb", metavar="PATH", help="The base: a file, or postgresql://HOST/DATABASE.", show_default=False),
 ]
 EmbedderName = Annotated[
     str,
