@@ -13,7 +13,7 @@ ROOT = Path(lagotto.__file__).parent
 
 LAYERS = [
     {"errors"},
-    {"documents", "registry", "concurrency", "onnx_session"},
+    {"documents", "registry", "concurrency", "onnx_session", "cache_file"},
     {"requests", "tokens", "terms", "filters", "results", "service"},
     {"prefs", "presets"},
     {"readers", "chunkers", "embedders", "stores", "rerankers"},

@@ -85,7 +85,7 @@ async def test_a_damaged_row_is_made_again(
     cached = CachedEmbedder(inner, tmp_path)
     await cached.embed(TEXTS, role="document")
     with closing(sqlite3.connect(tmp_path / "vectors.db")) as connection, connection:
-        connection.execute("UPDATE vectors SET vector = zeroblob(64) WHERE rowid = 2")
+        connection.execute("UPDATE vectors SET value = zeroblob(64) WHERE rowid = 2")
     for _ in range(2):
         np.testing.assert_array_equal(await cached.embed(TEXTS, role="document"), expected)
     assert len(inner.asked) == len(TEXTS) + 1

@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lagotto.documents import Span
 from lagotto.errors import ConfigError
@@ -20,7 +18,6 @@ from lagotto.rerankers import (
     Verdict,
     create_reranker,
 )
-from lagotto.rerankers.verdict_file import VerdictFile
 from lagotto.testing.rerankers import CANDIDATES, QUERY, RerankerContract
 
 from .doubles import Scripted, scores
@@ -128,7 +125,7 @@ async def test_a_damaged_entry_is_made_again(tmp_path: Path) -> None:
     inner = Scripted()
     await CachedReranker(inner, folder=tmp_path).rerank(QUERY, CANDIDATES)
     with closing(sqlite3.connect(tmp_path / "verdicts.db")) as connection, connection:
-        connection.execute("UPDATE verdicts SET verdict = replace(verdict, '0.', '0.9')")
+        connection.execute("UPDATE verdicts SET value = CAST(replace(value, '0.', '0.9') AS BLOB)")
     again = await CachedReranker(inner, folder=tmp_path).rerank(QUERY, CANDIDATES)
     assert len(inner.calls) == 2
     assert scores(again) == [len(one.text) / 1000 for one in CANDIDATES]
@@ -161,20 +158,3 @@ async def test_a_cache_that_cannot_be_used_is_a_note(tmp_path: Path) -> None:
 def test_entries() -> None:
     with pytest.raises(ConfigError, match="entries is 0"):
         CachedReranker(Scripted(), entries=0)
-
-
-VERDICTS = st.none() | st.builds(
-    Verdict,
-    st.floats(allow_nan=False, allow_infinity=False),
-    st.none() | st.booleans(),
-    st.none() | st.builds(Span, st.integers(0, 99), st.integers(0, 99)),
-)
-
-
-@given(st.dictionaries(st.binary(min_size=1, max_size=8), VERDICTS, max_size=5))
-def test_what_is_written_is_read(
-    tmp_path_factory: pytest.TempPathFactory, verdicts: dict[bytes, Verdict | None]
-) -> None:
-    file = VerdictFile(tmp_path_factory.mktemp("verdicts") / "verdicts.db")
-    file.write(verdicts)
-    assert file.read([*verdicts, b"no such key"]) == verdicts

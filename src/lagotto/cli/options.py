@@ -15,7 +15,12 @@ INTERRUPTED = 130
 
 Kb = Annotated[
     str,
-    Option("--kb", metavar="PATH", help="The base: a file, or postgresql://HOST/DATABASE.", show_default=False),
+    Option(
+        "--kb",
+        metavar="PATH",
+        help="The base: a file, or postgresql://HOST/DATABASE.",
+        show_default=False,
+    ),
 ]
 EmbedderName = Annotated[
     str,

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from lagotto.cache_file import CacheFile
 from lagotto.documents import Vector, Vectors
 from lagotto.embedders.base import Embedder, EmbedderInfo, Role, checked
-from lagotto.embedders.vector_file import VectorFile
+from lagotto.errors import EmbeddingError
 from lagotto.tokens import Tokenizer
 
 SLICE = 256
@@ -28,7 +29,12 @@ class CachedEmbedder:
 
     def __init__(self, inner: Embedder, folder: Path | str) -> None:
         self._inner = inner
-        self._file = VectorFile(Path(folder) / "vectors.db")
+        self._file = CacheFile(
+            Path(folder) / "vectors.db",
+            table="vectors",
+            what="embedding cache",
+            failure=EmbeddingError,
+        )
 
     @property
     def info(self) -> EmbedderInfo:
@@ -43,7 +49,7 @@ class CachedEmbedder:
     async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
         """One unit vector per text, in order."""
         keys = [self._key(text, role=role) for text in texts]
-        found = await asyncio.to_thread(self._file.read, set(keys), dimension=self.info.dimension)
+        found = await asyncio.to_thread(self._read, set(keys))
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
         items = list(missing.items())
         for start in range(0, len(items), SLICE):
@@ -61,8 +67,17 @@ class CachedEmbedder:
         vectors = await self._inner.embed(list(texts.values()), role=role)
         checked(vectors, info=self.info, count=len(texts))
         made = dict(zip(texts, vectors, strict=True))
-        await asyncio.to_thread(self._file.write, made)
+        blobs = {key: vector.astype("<f4").tobytes() for key, vector in made.items()}
+        await asyncio.to_thread(self._file.write, blobs)
         return made
+
+    def _read(self, keys: set[bytes]) -> dict[bytes, Vector]:
+        """The vectors that are there, of the right dimension."""
+        return {
+            key: np.frombuffer(blob, dtype="<f4").astype(np.float32)
+            for key, blob in self._file.read(keys).items()
+            if len(blob) == 4 * self.info.dimension
+        }
 
     def _key(self, text: str, *, role: Role) -> bytes:
         head = f"{self.info.model_id}\0{role}\0".encode()

@@ -7,11 +7,18 @@ import hashlib
 import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from pydantic import TypeAdapter, ValidationError
+
+from lagotto.cache_file import CacheFile
 from lagotto.errors import ConfigError, RerankError
 from lagotto.rerankers.base import Candidate, Judgement, Reranker, Scale, Verdict
-from lagotto.rerankers.verdict_file import VerdictFile, Verdicts
+
+Verdicts = dict[bytes, Verdict | None]
+
+_verdict = TypeAdapter(Verdict | None)
 
 
 class CachedReranker:
@@ -38,7 +45,7 @@ class CachedReranker:
         self.inner = inner
         self._entries = entries
         self._memory: OrderedDict[bytes, Verdict | None] = OrderedDict()
-        self._file = VerdictFile(Path(folder) / "verdicts.db") if folder is not None else None
+        self._file = _cache_file(Path(folder)) if folder is not None else None
 
     @property
     def id(self) -> str:
@@ -77,7 +84,7 @@ class CachedReranker:
         missing = set(keys) - known.keys()
         if self._file and missing:
             try:
-                known |= await asyncio.to_thread(self._file.read, missing)
+                known |= _parsed(await asyncio.to_thread(self._file.read, missing))
             except RerankError as exc:
                 notes.append(str(exc))
         self._remember(known)
@@ -87,7 +94,8 @@ class CachedReranker:
         self._remember(verdicts)
         if self._file:
             try:
-                await asyncio.to_thread(self._file.write, verdicts)
+                texts = {key: _verdict.dump_json(verdict) for key, verdict in verdicts.items()}
+                await asyncio.to_thread(self._file.write, texts)
             except RerankError as exc:
                 notes.append(str(exc))
 
@@ -102,6 +110,21 @@ class CachedReranker:
         content = [candidate.title, candidate.heading_path, candidate.text, candidate.language]
         named = json.dumps([self.inner.id, query, *content]).encode()
         return hashlib.blake2b(named, digest_size=32).digest()
+
+
+def _cache_file(folder: Path) -> CacheFile:
+    return CacheFile(
+        folder / "verdicts.db", table="verdicts", what="cache of verdicts", failure=RerankError
+    )
+
+
+def _parsed(texts: Mapping[bytes, bytes]) -> Verdicts:
+    """The verdicts; what is none, because another version wrote it, is left out."""
+    verdicts: Verdicts = {}
+    for key, text in texts.items():
+        with suppress(ValidationError):
+            verdicts[key] = _verdict.validate_json(text)
+    return verdicts
 
 
 def _paired(asked: Mapping[bytes, Candidate], verdicts: Sequence[Verdict | None]) -> Verdicts:

@@ -1,4 +1,4 @@
-"""A file of vectors by key: SQLite, shared by threads and processes, suspicious of its content."""
+"""A file of bytes by key: SQLite, shared by threads and processes, suspicious of its content."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-import numpy as np
-
-from lagotto.documents import Vector
-from lagotto.errors import EmbeddingError
+from lagotto.errors import LagottoError
 
 log = logging.getLogger(__name__)
 
@@ -24,38 +21,43 @@ KEYS_PER_QUERY = 500
 BUSY_SECONDS = 60.0
 
 
-class VectorFile:
-    """Vectors filed under byte keys; it may forget, but never gives back a wrong vector.
+class CacheFile:
+    """Values filed under keys; it may forget, but never gives back a wrong value.
 
-    The file is opened for each call, which costs far less than one embedding.
+    The file is opened for each call, which costs far less than what is kept in it. `table` is
+    where the values are, `what` the name of the cache in messages, `failure` the error of whoever
+    uses it.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, table: str, what: str, failure: type[LagottoError]) -> None:
         self._path = path
+        self._table = table
+        self._what = what
+        self._failure = failure
 
-    def read(self, keys: Collection[bytes], *, dimension: int) -> dict[bytes, Vector]:
-        """The vectors that are there, whole, and of that dimension."""
-        return self._attempt(lambda: dict(self._rows(list(keys), dimension)))
+    def read(self, keys: Collection[bytes]) -> dict[bytes, bytes]:
+        """The values that are there and whole."""
+        return self._attempt(lambda: dict(self._rows(list(keys))))
 
-    def write(self, vectors: Mapping[bytes, Vector]) -> None:
-        """Keep `vectors`, in place of any that had the same keys."""
-        blobs = {key: vector.astype("<f4").tobytes() for key, vector in vectors.items()}
-        rows = [(key, blob, _checksum(key, blob)) for key, blob in blobs.items()]
+    def write(self, values: Mapping[bytes, bytes]) -> None:
+        """Keep `values`, all of them or none, in place of any that had the same keys."""
+        rows = [(key, value, _checksum(key, value)) for key, value in values.items()]
         self._attempt(lambda: self._insert(rows))
 
-    def _rows(self, keys: list[bytes], dimension: int) -> Iterator[tuple[bytes, Vector]]:
+    def _rows(self, keys: list[bytes]) -> Iterator[tuple[bytes, bytes]]:
         with self._open() as connection:
             for start in range(0, len(keys), KEYS_PER_QUERY):
                 some = keys[start : start + KEYS_PER_QUERY]
                 marks = ",".join("?" * len(some))
-                query = f"SELECT key, vector, checksum FROM vectors WHERE key IN ({marks})"
-                for key, blob, checksum in connection.execute(query, some):
-                    if checksum == _checksum(key, blob) and len(blob) == 4 * dimension:
-                        yield key, np.frombuffer(blob, dtype="<f4").astype(np.float32)
+                query = f"SELECT * FROM {self._table} WHERE key IN ({marks})"
+                for key, value, checksum in connection.execute(query, some):
+                    if isinstance(value, bytes) and checksum == _checksum(key, value):
+                        yield key, value
 
     def _insert(self, rows: list[tuple[bytes, bytes, bytes]]) -> None:
         with self._open() as connection, connection:
-            connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
+            insert = f"INSERT OR REPLACE INTO {self._table} VALUES (?, ?, ?)"
+            connection.executemany(insert, rows)
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
@@ -64,8 +66,8 @@ class VectorFile:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute(
-                "CREATE TABLE IF NOT EXISTS vectors"
-                " (key BLOB PRIMARY KEY, vector BLOB NOT NULL, checksum BLOB NOT NULL)"
+                f"CREATE TABLE IF NOT EXISTS {self._table}"
+                " (key BLOB PRIMARY KEY, value BLOB NOT NULL, checksum BLOB NOT NULL)"
             )
             yield connection
 
@@ -80,15 +82,16 @@ class VectorFile:
                 self._move_aside(exc)
                 return action()
         except (sqlite3.Error, OSError) as exc:
-            raise EmbeddingError(
-                f"the embedding cache {self._path} can't be used: {exc}; free it, delete it, or "
+            raise self._failure(
+                f"the {self._what} {self._path} can't be used: {exc}; free it, delete it, or "
                 "name another folder"
             ) from exc
 
     def _move_aside(self, reason: sqlite3.DatabaseError) -> None:
         aside = self._path.with_name(f"{self._path.name}.damaged-{time.time_ns()}")
         log.warning(
-            "the embedding cache %s is damaged (%s); moved to %s and begun anew",
+            "the %s %s is damaged (%s); moved to %s and begun anew",
+            self._what,
             self._path,
             reason,
             aside,
@@ -99,5 +102,5 @@ class VectorFile:
             self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
 
 
-def _checksum(key: bytes, blob: bytes) -> bytes:
-    return hashlib.blake2b(key + blob, digest_size=8).digest()
+def _checksum(key: bytes, value: bytes) -> bytes:
+    return hashlib.blake2b(key + value, digest_size=8).digest()
