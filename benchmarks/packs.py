@@ -1,6 +1,7 @@
 """How often a context pack holds the answer, by its budget and by what goes around the hits.
 
-    python benchmarks/packs.py DATASET [--queries 1000] [--budgets 500,1000,2000] [--cache FOLDER]
+    python benchmarks/packs.py DATASET [--queries 1000] [--budgets 500,1000,2000]
+                               [--chunkers NAME...] [--cache FOLDER]
 
 DATASET is a folder in BEIR's layout with `answers.jsonl`: for a query the strings that answer it.
 A pack counts if one of them stands in it, whatever the case and the white space.
@@ -43,9 +44,10 @@ def main() -> None:
     parser.add_argument("dataset", type=Path)
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("--budgets", default="500,1000,2000")
+    parser.add_argument("--chunkers", nargs="+", default=CHUNKERS)
     parser.add_argument("--cache", type=Path)
     options = parser.parse_args()
-    for chunker in CHUNKERS:
+    for chunker in options.chunkers:
         asyncio.run(measure(chunker, options))
 
 
