@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from lagotto.terms.stems import language_of, term_maker
 from lagotto.terms.stopwords import stop_words
@@ -46,7 +47,11 @@ def query_terms(text: str, languages: Sequence[str | None] = (None,)) -> list[Qu
 
     At most `MAX_QUERY_TERMS`. To search for a phrase use `analyze`, which keeps repeated words.
     """
-    tags = tuple(languages) or (None,)
+    return list(_query_terms(text, tuple(languages) or (None,)))
+
+
+@lru_cache(maxsize=64)  # a search looks at its query several times
+def _query_terms(text: str, tags: tuple[str | None, ...]) -> tuple[QueryTerm, ...]:
     surface = words(text)
     stops = _stops_of_query(surface, tags)
     rows = zip(surface, *(analyze(text, tag) for tag in tags), strict=True)
@@ -57,7 +62,7 @@ def query_terms(text: str, languages: Sequence[str | None] = (None,)) -> list[Qu
         found.setdefault((variants, stop), QueryTerm(word, variants, stop))
         if len(found) == MAX_QUERY_TERMS:
             break
-    return list(found.values())
+    return tuple(found.values())
 
 
 def _stops_of_query(surface: Sequence[str], languages: Sequence[str | None]) -> frozenset[str]:

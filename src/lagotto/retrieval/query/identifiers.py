@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from lagotto.retrieval.query.operands import QUOTED
 from lagotto.terms.words import UNSPACED
@@ -54,9 +55,14 @@ _ENDING = re.compile(
 
 def find_identifiers(query: str) -> list[tuple[str, str]]:
     """The distinct identifiers outside quotations in order, each with what gives it away."""
+    return list(_found(query))
+
+
+@lru_cache(maxsize=64)  # asked for twice in a search, for the type and for the exact leg
+def _found(query: str) -> tuple[tuple[str, str], ...]:
     bare = QUOTED.sub(" ", query)
     words = dict.fromkeys(_trimmed(word) for word in _GAP.split(bare) if len(word) <= LONGEST)
-    return [(word, reason) for word in words if (reason := _shape(word))]
+    return tuple((word, reason) for word in words if (reason := _shape(word)))
 
 
 def _trimmed(word: str) -> str:
