@@ -17,3 +17,6 @@ class Hits:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+
+NO_HITS = Hits(np.empty(0, np.int64), np.empty(0, np.float32))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from lagotto.documents import Vector
 from lagotto.stores.base import ChunkKeys
-from lagotto.stores.hits import Hits
+from lagotto.stores.hits import NO_HITS, Hits
 from lagotto.stores.postgres.parameters import KeysParameter, VectorParameter
 from lagotto.stores.postgres.reader import Reader
 from lagotto.stores.postgres.text_search import Mask, best
@@ -42,8 +42,6 @@ SELECT chunk_key, -(vector <#> %(query)s) FROM (
 ) AS near
 """
 
-NOTHING = Hits(np.empty(0, np.int64), np.empty(0, np.float32))
-
 
 @dataclass(frozen=True, slots=True)
 class VectorSearch:
@@ -60,7 +58,7 @@ class VectorSearch:
     async def search(self, query: Vector, *, k: int, allowed: Mask | None) -> Hits:
         """The `k` chunks with the greatest cosines."""
         if self.dimension is None or k < 1:
-            return NOTHING
+            return NO_HITS
         if allowed is None:
             return await self._near(query, k) if self.indexed else await self._exact(query, k)
         keys = np.flatnonzero(allowed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -14,7 +14,7 @@ from tantivy import Order, Query, Schema, Searcher
 
 from lagotto.documents import storable
 from lagotto.stores.base import ChunkKeys
-from lagotto.stores.hits import Hits
+from lagotto.stores.hits import NO_HITS, Hits
 from lagotto.stores.sqlite.allowed import Allowed
 from lagotto.stores.sqlite.tantivy_errors import translated
 from lagotto.stores.sqlite.tantivy_query import (
@@ -31,8 +31,9 @@ from lagotto.stores.text_query import Match, TextQuery
 TIED = 20_000
 """Of more chunks than this with the same score at the cut, tantivy picks the ones it likes."""
 
-FEW_KEYS = 500
-"""Up to here looking up one key after the other beats walking through the dictionary of keys."""
+FEW_KEYS = 2_500
+"""Up to here looking up one key after the other beats walking through the dictionary of keys:
+2,000 documents of 200,000 take 8 ms instead of 12, 4,000 take 17 instead of 14."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +58,9 @@ class TextSnapshot:
         back. A query without words finds what its condition holds for, by key.
         """
         if k < 1 or (allowed and not allowed.keys.size):
-            return _hits([], [])
+            return NO_HITS
         if not any(query.words):
-            return self._first(query.where, k, allowed) if query.where else _hits([], [])
+            return self._first(query.where, k, allowed) if query.where else NO_HITS
         wanted = scoring_query(self.schema, query)
         with translated(self.folder):
             if allowed is None:
@@ -127,7 +128,7 @@ class TextSnapshot:
 
     def _top(self, wanted: Query, k: int) -> Hits:
         """The best k; deeper than k as long as the last ones tie with something unseen."""
-        best = _hits([], [])
+        best = NO_HITS
         for depth in _depths(k + 16, k + TIED):
             best, sure = self._look(wanted, k, depth, None)
             if sure:
@@ -153,16 +154,22 @@ class TextSnapshot:
     ) -> tuple[Hits, bool]:
         """The best k within the first `depth` hits, and whether more depth can't change them."""
         depth = max(1, min(depth, self.searcher.num_docs))
-        hits = self._best(wanted, depth)
-        found = hits if allowed is None else _among(hits, allowed)
-        all_seen = len(hits) < depth or depth == self.searcher.num_docs
-        sure = all_seen or (len(found) >= k and bool(found.scores[k - 1] > hits.scores[-1]))
+        seen = self._best(wanted, depth)
+        found = _sorted(seen if allowed is None else _among(seen, allowed))
+        all_seen = len(seen) < depth or depth == self.searcher.num_docs
+        sure = all_seen or (len(found) >= k and bool(found.scores[k - 1] > seen.scores[-1]))
         return Hits(found.keys[:k], found.scores[:k]), sure
 
     def _best(self, wanted: Query, limit: int) -> Hits:
+        """The hits with the greatest scores, best first, equal ones in any order."""
         found = self.searcher.search(wanted, limit, count=False).hits
-        keys = self.searcher.fast_field_values(KEY, [address for _, address in found])
-        return _hits(cast("list[int]", keys), [score for score, _ in found])
+        if not found:
+            return NO_HITS
+        scores, addresses = zip(*found, strict=True)
+        keys = cast("list[int]", self.searcher.fast_field_values(KEY, list(addresses)))
+        return Hits(
+            np.fromiter(keys, np.int64, len(keys)), np.fromiter(scores, np.float32, len(keys))
+        )
 
     def _inside(self, allowed: Allowed, wanted: Query) -> Query:
         if allowed.documents is None:
@@ -194,12 +201,10 @@ def _depths(first: int, last: int) -> Iterator[int]:
         depth *= 4
 
 
-def _hits(keys: Sequence[int], scores: Sequence[float]) -> Hits:
-    """Sorted by score, then by key."""
-    of_key = np.array(keys, dtype=np.int64)
-    of_score = np.array(scores, dtype=np.float32)
-    order = np.lexsort((of_key, -of_score))
-    return Hits(of_key[order], of_score[order])
+def _sorted(hits: Hits) -> Hits:
+    """By score, then by key."""
+    order = np.lexsort((hits.keys, -hits.scores))
+    return Hits(hits.keys[order], hits.scores[order])
 
 
 def _among(hits: Hits, allowed: ChunkKeys) -> Hits:

@@ -16,7 +16,7 @@ from lagotto.concurrency import in_thread, interruptible
 from lagotto.documents import Chunk, Document, Vector, Vectors
 from lagotto.stores.base import ChunkKeys, Passage, StoredChunks
 from lagotto.stores.bm25 import rarity
-from lagotto.stores.hits import Hits
+from lagotto.stores.hits import NO_HITS, Hits
 from lagotto.stores.reading import (
     read_parents,
     read_passages,
@@ -38,8 +38,6 @@ QUICK_CHUNKS = 150_000
 `benchmarks/scale.py` at 100,000 chunks: 6.2 ms of CPU a search with threads, 5.1 without."""
 
 QUICK_KEYS = 50
-
-NO_HITS = Hits(np.empty(0, np.int64), np.empty(0, np.float32))
 
 
 class SqliteView:
