@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 from lagotto.errors import ConfigError, DeadlineExceeded, SearchCancelled
-from lagotto.requests import CancellationToken, RequestContext, obeying
+from lagotto.requests import CancellationToken, RequestContext, obeying, time_left
 
 FOREVER = 3600.0
 
@@ -128,6 +128,40 @@ class TestContext:
     def test_no_time_at_all(self, timeout: float) -> None:
         with pytest.raises(ConfigError, match=rf"timeout is {timeout}; give a number of seconds"):
             RequestContext(timeout=timeout)
+
+
+class TestTimeLeft:
+    async def test_parts_of_a_search_know_it(self) -> None:
+        async def part() -> float | None:
+            return time_left()
+
+        assert time_left() is None
+        async with obeying(RequestContext(timeout=50)):
+            for left in (time_left(), *await asyncio.gather(part(), part())):
+                assert left is not None
+                assert 40 < left <= 50
+        assert time_left() is None
+
+    async def test_the_nearest_deadline_counts(self) -> None:
+        async with obeying(RequestContext(timeout=50)):
+            for inner in (None, 100.0):
+                async with obeying(RequestContext(timeout=inner)):
+                    assert 40 < (time_left() or 0) <= 50
+            async with obeying(RequestContext(timeout=20)):
+                assert 10 < (time_left() or 0) <= 20
+            assert 40 < (time_left() or 0) <= 50
+
+    async def test_searches_side_by_side_have_their_own(self) -> None:
+        async def search(seconds: float | None) -> float | None:
+            async with obeying(RequestContext(timeout=seconds)):
+                await asyncio.sleep(0)
+                return time_left()
+
+        short, none, long = await asyncio.gather(search(20), search(None), search(50))
+        assert short is not None
+        assert long is not None
+        assert short <= 20 < long
+        assert none is None
 
 
 class TestStopped:

@@ -24,7 +24,7 @@
     └── StoreError                  a base can't be opened, read or written
         ├── NotABaseError           the file is something else, or made by a newer Lagotto
         ├── StoreUnavailableError   the server can't be reached, or went away
-        ├── StoreBusyError          another process is writing, and went on for too long
+        ├── StoreBusyError          others keep it busy, and went on for too long
         ├── StoreFullError          the disk is full
         ├── StoreReadOnlyError      there is no right to write
         ├── StoreDamagedError       the database file is damaged
@@ -177,7 +177,7 @@ class StoreUnavailableError(StoreError):
 
 
 class StoreBusyError(StoreError):
-    """Another process is writing, and went on for too long."""
+    """Others write or search, and went on for too long."""
 
 
 class StoreFullError(StoreError):

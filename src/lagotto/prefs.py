@@ -38,6 +38,7 @@ Blend = Literal["linear", "rrf"]
 Normalisation = Literal["absolute", "theoretical", "minmax", "zscore", "sigmoid", "none"]
 ParentMode = Literal["replace", "attach", "section", "none"]
 ChunkStrategy = Literal["late", "precomputed", "mixed"]
+Strategy = Literal["auto", "legs", "statement"]
 
 FilterPref = Annotated[
     InstanceOf[Filter],
@@ -92,11 +93,14 @@ class VectorPrefs(Preferences):
 class FuzzyPrefs(Preferences):
     """The fuzzy leg: `mend` runs it for words that the base doesn't know, `always` for all words.
 
-    `threshold` is how alike two words must be, by their trigrams.
+    `threshold` is how alike two words must be, by their trigrams. `always` compares each word with
+    the index terms, or, `over` the chunks, all of them together with whole texts, where a store can
+    do that and the base is small.
     """
 
     mode: Literal["mend", "always", "off"] = "mend"
     threshold: Share = 0.3
+    over: Literal["terms", "chunks"] = "terms"
 
 
 class ExpansionPrefs(Preferences):
@@ -245,7 +249,8 @@ class RetrievalPrefs(Preferences):
     `top_k` is for lists of passages; `top_k_items`, `top_k_chunks` and `per_item_chunk_cap` are
     for bundles. Each leg brings `candidates` of them, or `overfetch` times as many as are asked
     for. `min_score` is the last word on what is good enough. `strict` turns whatever had to be
-    left out into an error.
+    left out into an error. `strategy` is how a server is asked, leg by leg or in one
+    statement where that can be; the results are the same.
     """
 
     query_text: str = ""
@@ -259,6 +264,7 @@ class RetrievalPrefs(Preferences):
     per_item_chunk_cap: Count = 3
     candidates: Count = 100
     overfetch: float | None = Field(default=None, ge=1, le=1000)
+    strategy: Strategy = "auto"
     min_score: Share = 0.0
     fts: FtsPrefs = FtsPrefs()
     vector: VectorPrefs = VectorPrefs()

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from uuid import uuid4
@@ -13,6 +14,8 @@ from uuid import uuid4
 from lagotto.errors import ConfigError, DeadlineExceeded, SearchCancelled
 
 Reason = type[SearchCancelled] | type[DeadlineExceeded]
+
+_deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
 
 
 class CancellationToken:
@@ -64,11 +67,22 @@ class RequestContext:
         if self.timeout is not None and not self.timeout > 0:
             raise ConfigError(f"timeout is {self.timeout}; give a number of seconds above 0")
 
+    @property
+    def deadline(self) -> float | None:
+        """When the time is up, as `time.monotonic` counts; None for never."""
+        return None if self.timeout is None else self.started + self.timeout
+
     def remaining(self) -> float | None:
         """Seconds until the deadline, None without one."""
-        if self.timeout is None:
-            return None
-        return max(0.0, self.started + self.timeout - time.monotonic())
+        return _until(self.deadline)
+
+
+def time_left() -> float | None:
+    """Seconds until the deadline of the search that the current task works for, None without one.
+
+    For parts that a RequestContext is not handed to, such as a server that should stop as well.
+    """
+    return _until(_deadline.get())
 
 
 @asynccontextmanager
@@ -86,7 +100,7 @@ async def obeying(context: RequestContext) -> AsyncIterator[None]:
     earlier = task.cancelling()
     reasons: list[Reason] = []
     try:
-        with _listening(context, task, reasons):
+        with _listening(context, task, reasons), _known(context.deadline):
             yield
     except asyncio.CancelledError:
         if not reasons or task.cancelling() - 1 > earlier:  # someone else's, or theirs as well
@@ -126,6 +140,21 @@ def _listening(
             forget()
         if timer:
             timer.cancel()
+
+
+@contextmanager
+def _known(deadline: float | None) -> Iterator[None]:
+    """Have `time_left` tell how long there is until `deadline`, or an earlier one around it."""
+    both = (deadline, _deadline.get())
+    former = _deadline.set(min((moment for moment in both if moment is not None), default=None))
+    try:
+        yield
+    finally:
+        _deadline.reset(former)
+
+
+def _until(deadline: float | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
 
 
 def _stopped(reason: Reason, context: RequestContext) -> SearchCancelled | DeadlineExceeded:

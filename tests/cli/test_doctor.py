@@ -8,6 +8,7 @@ import pytest
 from lagotto.documents import Document
 from lagotto.stores import checks
 from lagotto.stores.sqlite import vector_leg
+from lagotto.stores.tables import SCHEMA_VERSION
 from lagotto.sync import KnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
 from tests.cli.running import run
@@ -52,7 +53,7 @@ def test_a_sound_base(kb: Path) -> None:
     assert (done.code, done.err) == (0, "")
     lines = done.out.splitlines()
     assert all(line.startswith("ok:      ") for line in lines)
-    assert lines[0].endswith("the file is intact, its schema is 2")
+    assert lines[0].endswith(f"the file is intact, its schema is {SCHEMA_VERSION}")
     assert "20 documents, 143 chunks, vectors of hash (64 numbers)" in lines[1]
 
 

@@ -136,8 +136,22 @@ async def test_sizes(base: AsyncKnowledgeBase) -> None:
     assert (len(two.candidates), len(two.evidence)) == (2, 1)
 
 
+MODES = [
+    ("web", '"Stargate Atlantis" cancelled', {"series"}),
+    ("web", "atlantis -stargate", {"other"}),
+    ("web", "plato or seasons", {"series", "other"}),
+    ("plain", "atlantis, sea!", {"other"}),
+    ("phrase", "island that Plato", {"other"}),
+    ("phrase", "Plato island", set()),
+    ("strict", "atlantis & (plato | seasons)", {"series", "other"}),
+    ("strict", "atlantis & !plato", {"series"}),
+    ("strict", "nowhere | plat:*", {"other"}),
+]
+"""Modes and queries, with the documents that they find."""
+
+
 class TestFullText:
-    """aiblox 5: web, plain, phrase, strict."""
+    """aiblox 5: web, plain, phrase, strict; ts_rank_cd where the server has it."""
 
     def test_defaults(self) -> None:
         assert AIBLOX.fts.mode == "web"
@@ -145,24 +159,26 @@ class TestFullText:
         assert AIBLOX.fts.rank_func == "ts_rank_cd"
         assert AIBLOX.fts.min_rank is None
 
-    @pytest.mark.parametrize(
-        ("mode", "query", "expected"),
-        [
-            ("web", '"Stargate Atlantis" cancelled', {"series"}),
-            ("web", "atlantis -stargate", {"other"}),
-            ("web", "plato or seasons", {"series", "other"}),
-            ("plain", "atlantis, sea!", {"other"}),
-            ("phrase", "island that Plato", {"other"}),
-            ("phrase", "Plato island", set()),
-            ("strict", "atlantis & (plato | seasons)", {"series", "other"}),
-            ("strict", "atlantis & !plato", {"series"}),
-        ],
-    )
+    @pytest.mark.parametrize(("mode", "query", "expected"), MODES)
     async def test_modes(
         self, base: AsyncKnowledgeBase, mode: str, query: str, expected: set[str]
     ) -> None:
         found = await base.retrieve(query, mode="keyword", fts={"mode": mode})
         assert {hit.document_id for hit in found} == expected
+
+    async def test_on_the_reference_backend(self, location: str) -> None:
+        """PostgreSQL's functions of these names, and ts_rank_cd."""
+        async with AsyncKnowledgeBase(
+            location, embedder=HashEmbedder(), chunker="document", prefs="aiblox"
+        ) as base:
+            await base.add(BOOK, *DOCUMENTS)
+            for mode, query, expected in MODES:
+                found = await base.retrieve(query, mode="keyword", fts={"mode": mode})
+                assert {hit.document_id for hit in found} == expected
+                assert found.degraded == ()
+            (hit,) = await base.retrieve("seasons", mode="keyword")
+            assert hit.breakdown.text is not None
+            assert hit.breakdown.text.score == pytest.approx(0.1)  # ts_rank_cd of one occurrence
 
     async def test_other_rank_functions_are_said_to_be_missing(
         self, base: AsyncKnowledgeBase
@@ -246,6 +262,24 @@ def test_reciprocal_ranks() -> None:
     assert raw["a"] == pytest.approx(1 / 61 + 1 / 63)
     assert raw["b"] == pytest.approx(1 / 62 + 1 / 61)
     assert raw["c"] == pytest.approx(1 / 62)
+
+
+async def test_single_query(location: str) -> None:
+    """aiblox 16: a single statement on PostgreSQL gives what two queries give."""
+    async with AsyncKnowledgeBase(
+        location, embedder=HashEmbedder(), chunker="document", prefs="aiblox"
+    ) as base:
+        await base.add(BOOK, *DOCUMENTS)
+        for query in ("truffles", "atlantis -stargate", "logging or oaks", "nothing like it"):
+            for blend in ({}, {"blend": "linear", "normalize": "absolute", "fill": True}):
+                two, single = [
+                    await base.search(
+                        RequestContext(), asked(query, strategy=strategy, scoring=blend)
+                    )
+                    for strategy in ("legs", "statement")
+                ]
+                assert two == single
+                assert two.candidates
 
 
 def test_linear_blend() -> None:

@@ -69,6 +69,35 @@ async def test_trigram_threshold(base: AsyncKnowledgeBase) -> None:
     assert not await base.retrieve("atlntis", mode="keyword", min_score=0, fuzzy=strict)
 
 
+async def test_trigrams_of_whole_texts(location: str) -> None:
+    """local-rag 4: word_similarity(keywords, text) for texts with keywords <% text.
+
+    stargate, atlantis and cancelled have 9, 9 and 10 trigrams, 28 in all. The text of `series` has
+    all of them in a stretch with the 4 of "was": 28 / 32. That of `other` has atlantis: 9 / 28.
+    """
+    english = [document.model_copy(update={"language": "en"}) for document in DOCUMENTS]
+    async with AsyncKnowledgeBase(location, embedder=EMBEDDER, prefs="local-rag") as base:
+        await base.add(*english)
+        found = await base.retrieve(QUESTION, mode="keyword")
+        misspelt = await base.retrieve("Stargte Atlntis cancled")
+    assert found.degraded == ()
+    legs = [hit.breakdown.fuzzy for hit in found]
+    scores = {hit.document_id: leg.score for hit, leg in zip(found, legs, strict=True) if leg}
+    assert scores == pytest.approx({"series": 28 / 32, "other": 9 / 28})
+    assert misspelt[0].document_id == "series"
+    assert set(misspelt[0].breakdown.legs()) == {"semantic", "fuzzy"}
+
+
+async def test_stores_without_trigrams_of_texts_compare_terms(base: AsyncKnowledgeBase) -> None:
+    """local-rag 4: what is compared instead is said."""
+    assert LOCAL.fuzzy.over == "chunks"
+    found = await base.retrieve(QUESTION, mode="keyword")
+    assert found[0].document_id == "series"
+    (note,) = found.degraded
+    assert "compared with index terms" in note
+    assert not (await base.retrieve(QUESTION, fuzzy={"over": "terms"})).degraded
+
+
 def test_keyword_extraction() -> None:
     """local-rag 5: stop words go, the rest in lower case."""
     assert keywords(QUESTION, ["en"]) == ["stargate", "atlantis", "cancelled"]

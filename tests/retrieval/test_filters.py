@@ -16,12 +16,15 @@ from lagotto.filters import Filter, matches
 from lagotto.knowledge import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
 from lagotto.requests import RequestContext
+from lagotto.stores.base import Store
+from lagotto.stores.registry import create_store
 from lagotto.testing.filters import FILTERS
 from lagotto.testing.filters import documents as filterable
 from lagotto.testing.hash_embedder import HashEmbedder
 
 WORDS = ["oak", "hazel", "truffle", "dog", "lake"]
 STORES = ["memory", "tantivy", "fts5"]
+STRATEGIES = st.sampled_from(["late", "precomputed", "mixed"])
 QUERIES = st.lists(st.sampled_from([*WORDS, "trufle", '"oak hazel"']), min_size=1, max_size=3)
 
 
@@ -40,17 +43,18 @@ def corpora(draw: st.DrawFn) -> list[Document]:
     ]
 
 
+def at(kind: str, folder: Path) -> Store:
+    if kind == "memory":
+        return create_store(":memory:")
+    return create_store(folder / f"{uuid4().hex}.db", text_index=kind)
+
+
 @asynccontextmanager
 async def filled(
-    kind: str, folder: Path, corpus: Sequence[Document]
+    place: str | Store, corpus: Sequence[Document]
 ) -> AsyncIterator[AsyncKnowledgeBase]:
-    place = ":memory:" if kind == "memory" else str(folder / f"{uuid4().hex}.db")
-    base = AsyncKnowledgeBase(
-        place,
-        embedder=HashEmbedder(dimension=16),
-        chunker="recursive:16/0",
-        text_index=None if kind == "memory" else kind,
-    )
+    """A base with a corpus in it."""
+    base = AsyncKnowledgeBase(place, embedder=HashEmbedder(dimension=16), chunker="recursive:16/0")
     async with base:
         await base.add(*corpus)
         yield base
@@ -60,22 +64,57 @@ def allowed(corpus: Sequence[Document], where: Filter) -> set[str]:
     return {document.id for document in corpus if matches(where, document)}
 
 
+async def check_lists(
+    base: AsyncKnowledgeBase, corpus: Sequence[Document], where: Filter, query: str
+) -> None:
+    """What comes back is what would come back of everything, less what the filter rejects."""
+    for mode in ("semantic", "keyword", "hybrid"):
+        prefs = RetrievalPrefs(mode=mode, top_k=500, candidates=500)
+        whole = await base.retrieve(query, prefs=prefs)
+        found = await base.retrieve(query, prefs=prefs, where=where)
+        few = await base.retrieve(query, prefs=prefs, where=where, top_k=3)
+        expected = {hit.chunk_id for hit in whole if hit.document_id in allowed(corpus, where)}
+        assert {hit.chunk_id for hit in found} == expected
+        assert len(few) == min(3, len(expected))
+
+
+async def check_bundles(
+    base: AsyncKnowledgeBase,
+    corpus: Sequence[Document],
+    where: Filter,
+    query: str,
+    strategy: str,
+) -> None:
+    """Every allowed document has a vector, so as many as asked for come back, and no other."""
+    for most in (2, 50):
+        prefs = RetrievalPrefs(
+            query_text=query,
+            filters=where,
+            candidates=1,
+            top_k_items=most,
+            top_k_chunks=50,
+            chunking={"strategy": strategy, "chunker_id": "sentence:8/0"},
+        )
+        bundle = await base.search(RequestContext(), prefs)
+        right = allowed(corpus, where)
+        items = [item.item_id for item in bundle.candidates]
+        assert len(items) == len(set(items)) == min(most, len(right))
+        assert set(items) <= right
+        assert {item.item_id for item in bundle.evidence} <= set(items)
+        assert bool(bundle.evidence) == bool(items)
+        texts = {document.id: document.text for document in corpus}
+        for item in bundle.evidence:
+            assert item.text == texts[item.item_id][item.start_idx : item.end_idx]
+
+
 @pytest.mark.parametrize("kind", STORES)
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(corpus=corpora(), where=FILTERS, words=QUERIES)
 async def test_lists(
     tmp_path: Path, kind: str, corpus: list[Document], where: Filter, words: list[str]
 ) -> None:
-    """What comes back is what would come back of everything, less what the filter rejects."""
-    async with filled(kind, tmp_path, corpus) as base:
-        for mode in ("semantic", "keyword", "hybrid"):
-            prefs = RetrievalPrefs(mode=mode, top_k=500, candidates=500)
-            whole = await base.retrieve(" ".join(words), prefs=prefs)
-            found = await base.retrieve(" ".join(words), prefs=prefs, where=where)
-            few = await base.retrieve(" ".join(words), prefs=prefs, where=where, top_k=3)
-            expected = {hit.chunk_id for hit in whole if hit.document_id in allowed(corpus, where)}
-            assert {hit.chunk_id for hit in found} == expected
-            assert len(few) == min(3, len(expected))
+    async with filled(at(kind, tmp_path), corpus) as base:
+        await check_lists(base, corpus, where, " ".join(words))
 
 
 @pytest.mark.parametrize("kind", STORES)
@@ -84,7 +123,7 @@ async def test_lists(
     corpus=corpora(),
     where=FILTERS,
     words=QUERIES,
-    strategy=st.sampled_from(["late", "precomputed", "mixed"]),
+    strategy=STRATEGIES,
 )
 async def test_bundles(
     tmp_path: Path,
@@ -94,24 +133,5 @@ async def test_bundles(
     words: list[str],
     strategy: str,
 ) -> None:
-    """Every allowed document has a vector, so as many as asked for come back, and no other."""
-    async with filled(kind, tmp_path, corpus) as base:
-        for most in (2, 50):
-            prefs = RetrievalPrefs(
-                query_text=" ".join(words),
-                filters=where,
-                candidates=1,
-                top_k_items=most,
-                top_k_chunks=50,
-                chunking={"strategy": strategy, "chunker_id": "sentence:8/0"},
-            )
-            bundle = await base.search(RequestContext(), prefs)
-            right = allowed(corpus, where)
-            items = [item.item_id for item in bundle.candidates]
-            assert len(items) == len(set(items)) == min(most, len(right))
-            assert set(items) <= right
-            assert {item.item_id for item in bundle.evidence} <= set(items)
-            assert bool(bundle.evidence) == bool(items)
-            texts = {document.id: document.text for document in corpus}
-            for item in bundle.evidence:
-                assert item.text == texts[item.item_id][item.start_idx : item.end_idx]
+    async with filled(at(kind, tmp_path), corpus) as base:
+        await check_bundles(base, corpus, where, " ".join(words), strategy)

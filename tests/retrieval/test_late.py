@@ -3,7 +3,8 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from lagotto.retrieval.late import LateEvidence, LateParts, LateQuery, late_chun
 from lagotto.stores.base import Store
 from lagotto.stores.memory import MemoryStore
 from lagotto.stores.text_query import Phrase, Term, TextQuery, Word
+from lagotto.testing.chunk_cache import cache_of
 from lagotto.testing.strategies import documents as any_documents
 from lagotto.tokens import ApproximateTokenizer
 from tests.counting import CountingEmbedder
@@ -80,8 +82,8 @@ async def evidence(
 class Base:
     """A store of whole books, and an embedder that counts."""
 
-    def __init__(self) -> None:
-        self.store = MemoryStore()
+    def __init__(self, store: Store) -> None:
+        self.store = store
         self.embedder = CountingEmbedder()
 
     async def ask(self, query: LateQuery, prefs: RetrievalPrefs = LATE) -> LateEvidence:
@@ -91,15 +93,28 @@ class Base:
         return await vector_of(self.embedder, text)
 
 
-@pytest.fixture
-async def base() -> Base:
-    base = Base()
-    await written(base.store, base.embedder, BOOKS)
-    base.embedder.texts.clear()
-    return base
+class OnStore:
+    """Tests that run on any store; a subclass makes other ones."""
+
+    @asynccontextmanager
+    async def make(self) -> AsyncIterator[Store]:
+        """An empty store, open."""
+        yield MemoryStore()
+
+    @pytest.fixture
+    async def store(self) -> AsyncIterator[Store]:
+        async with self.make() as store:
+            yield store
+
+    @pytest.fixture
+    async def base(self, store: Store) -> Base:
+        base = Base(store)
+        await written(base.store, base.embedder, BOOKS)
+        base.embedder.texts.clear()
+        return base
 
 
-class TestEvidence:
+class TestEvidence(OnStore):
     async def test_chunks_are_spans_of_their_documents(self, base: Base) -> None:
         found = await base.ask(LateQuery(words("seal"), await base.vector("seals in the lake")))
         assert len(found.items) == LATE.top_k_chunks
@@ -122,9 +137,9 @@ class TestEvidence:
         fused = (max(first.score_vec or 0, 0) + 0.5 * first.score_text / best) / 1.5
         assert first.score == pytest.approx(fused, abs=1e-5)
 
-    async def test_text_scores_are_bm25(self) -> None:
+    async def test_text_scores_are_bm25(self, store: Store) -> None:
         """Two chunks of 5 and 8 words, by hand: mean length 6.5, k1 1.2, b 0.75."""
-        store, embedder = MemoryStore(), CountingEmbedder()
+        embedder = CountingEmbedder()
         text = "red dog red cat cow\n\ngreen dog blue cat blue cat blue cat"
         document = Document(id="x", text=text)
         await written(store, embedder, [document])
@@ -158,8 +173,8 @@ class TestEvidence:
         for count in (1, 4, 11):
             assert (await base.ask(query, LATE.but(top_k_chunks=count))).items == many[:count]
 
-    async def test_ties_are_settled_by_document_and_place(self) -> None:
-        store, embedder = MemoryStore(), CountingEmbedder()
+    async def test_ties_are_settled_by_document_and_place(self, store: Store) -> None:
+        embedder = CountingEmbedder()
         same = [Document(id=name, text="One dog. " * 40) for name in ("b", "a")]
         await written(store, embedder, same)
         query = LateQuery(None, await vector_of(embedder, "dog"))
@@ -191,8 +206,8 @@ class TestEvidence:
         assert found.items
         assert not any("seals" in item.chunk.text for item in found.items)
 
-    async def test_filters_on_pages_hold_for_chunks_made_now(self) -> None:
-        store, embedder = MemoryStore(), CountingEmbedder()
+    async def test_filters_on_pages_hold_for_chunks_made_now(self, store: Store) -> None:
+        embedder = CountingEmbedder()
         text = "First page about dogs. " * 10 + "Second page about dogs. " * 10
         middle = text.index("Second")
         pages = (Page(start=0, end=middle, number=1), Page(start=middle, end=len(text), number=2))
@@ -249,13 +264,14 @@ class TestEvidence:
         asyncio.run(self._check(named, chunker))
 
     async def _check(self, documents: list[Document], chunker: str) -> None:
-        store, embedder = MemoryStore(), CountingEmbedder()
-        await written(store, embedder, documents)
+        embedder = CountingEmbedder()
         prefs = LATE.but(chunking={"chunker_id": chunker}, top_k_chunks=50)
         query = LateQuery(words("cat", "home"), await vector_of(embedder, "the cat"))
-        cold, warm = [
-            await evidence(store, embedder, query, prefs, documents=documents) for _ in range(2)
-        ]
+        async with self.make() as store:
+            await written(store, embedder, documents)
+            cold, warm = [
+                await evidence(store, embedder, query, prefs, documents=documents) for _ in range(2)
+            ]
         assert warm.items == cold.items
         assert warm.counts.get("chunks_made", 0) == 0
         for item in cold.items:
@@ -263,7 +279,7 @@ class TestEvidence:
             assert 0 <= item.score <= 1
 
 
-class TestCache:
+class TestCache(OnStore):
     async def test_the_second_query_embeds_nothing(self, base: Base) -> None:
         first = await base.ask(LateQuery(None, await base.vector("seals")))
         embedded = len(base.embedder.texts)
@@ -288,7 +304,7 @@ class TestCache:
         prefs = LATE.but(cache=cache)
         counts = [(await base.ask(query, prefs)).counts for _ in range(2)]
         assert ("chunks_made" in counts[1]) is made_twice
-        assert await base.store.chunk_cache.clear() == kept
+        assert await cache_of(base.store).clear() == kept
 
     async def test_an_expired_entry_is_made_again(self, base: Base) -> None:
         query = LateQuery(None, await base.vector("seals"))
@@ -326,8 +342,8 @@ class TestCache:
         assert bare.items == (await base.ask(query)).items
         assert "chunk_sets_kept" not in bare.counts
 
-    async def test_a_cancelled_search_keeps_whole_documents_only(self) -> None:
-        store, started = MemoryStore(), asyncio.Event()
+    async def test_a_cancelled_search_keeps_whole_documents_only(self, store: Store) -> None:
+        started = asyncio.Event()
 
         class Stuck(CountingEmbedder):
             async def embed(self, texts, *, role):  # type: ignore[no-untyped-def]
@@ -346,14 +362,14 @@ class TestCache:
         asked.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asked
-        assert await store.chunk_cache.clear() == 1
+        assert await cache_of(store).clear() == 1
 
 
-class TestStrategies:
+class TestStrategies(OnStore):
     @pytest.fixture
-    async def mixed(self) -> Base:
+    async def mixed(self, store: Store) -> Base:
         """Two books in the chunks that are asked for, two in others of that size."""
-        base = Base()
+        base = Base(store)
         await written(base.store, base.embedder, BOOKS[:2], chunker=CHUNKER)
         await written(base.store, base.embedder, BOOKS[2:], chunker="sentence:16/0")
         base.embedder.texts.clear()
@@ -363,7 +379,7 @@ class TestStrategies:
         query = LateQuery(words("seal"), await mixed.vector("seals"))
         late = await mixed.ask(query, LATE.but(top_k_chunks=100))
         mixed.embedder.texts.clear()
-        await mixed.store.chunk_cache.clear()
+        await cache_of(mixed.store).clear()
         both = await mixed.ask(query, LATE.but(top_k_chunks=100, chunking={"strategy": "mixed"}))
         cutter = CHUNKERS.create(CHUNKER, tokenizer=mixed.embedder.tokenizer)
         counts = [len(cutter.chunk(book)) for book in BOOKS]

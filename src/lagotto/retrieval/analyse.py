@@ -13,10 +13,11 @@ from lagotto.embedders import Embedder
 from lagotto.errors import ConfigError, EmbeddingError, ModelMismatchError
 from lagotto.prefs import QueryType, RetrievalPrefs
 from lagotto.results import Leg
+from lagotto.retrieval.alike import AlikeQuery, alike_query
 from lagotto.retrieval.degradation import Degradation
 from lagotto.retrieval.exact import exact_query
+from lagotto.retrieval.native import NativeText
 from lagotto.retrieval.query.expansion import Expansion, answer_patterns, declarative
-from lagotto.retrieval.query.syntax import parse_query
 from lagotto.retrieval.query.types import classify, identifiers, quotations
 from lagotto.retrieval.recall import LegQueries
 from lagotto.stores.base import Capabilities, View
@@ -65,7 +66,8 @@ class Analyst:
         self._degradation = degradation
         config = prefs.fts.config
         self._languages = view.languages if config is None else [config]
-        self._parsed = parse_query(prefs.query_text, prefs.fts.mode, self._languages)
+        self._native = NativeText(prefs, capabilities, self._languages)
+        self._parsed = self._native.parsed
         # Operators and what the query rejects mean nothing to an embedder.
         self._query = self._parsed.text if self._parsed.has_text else prefs.query_text
         self._type = classify(self._query, self._languages).type
@@ -106,7 +108,8 @@ class Analyst:
             added = _added(expansion, self._languages, known=parsed.words)
             if self._prefs.expansion.answers:
                 added += answer_patterns(query, self._languages)
-            legs = replace(legs, text=TextQuery(parsed.words + added, parsed.where))
+            native = await self._native.prepared(self._view, self._degradation)
+            legs = replace(legs, text=TextQuery(parsed.words + added, parsed.where, native))
         if fts.mode == "any" and self._can.fuzzy and self._weights["fuzzy"]:
             fuzzy, misspelt = await self._fuzzy(content_words(query, self._languages))
             legs = replace(legs, fuzzy=fuzzy, misspelt=misspelt)
@@ -120,10 +123,17 @@ class Analyst:
             legs = replace(legs, exact=exact)
         return legs
 
-    async def _fuzzy(self, words: Sequence[QueryTerm]) -> tuple[TextQuery | None, float]:
+    async def _fuzzy(
+        self, words: Sequence[QueryTerm]
+    ) -> tuple[TextQuery | AlikeQuery | None, float]:
         fuzzy = self._prefs.fuzzy
         if fuzzy.mode == "off" or not words:
             return None, 0.0
+        if fuzzy.mode == "always" and fuzzy.over == "chunks":
+            plain = [word.word for word in words]
+            alike = await alike_query(self._view, plain, fuzzy, self._can, self._degradation)
+            if alike is not None:
+                return alike, 0.0
         if fuzzy.mode == "always":
             roots = [word.variants[0] for word in words]
             found = await self._view.similar(roots, threshold=fuzzy.threshold)

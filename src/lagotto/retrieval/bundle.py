@@ -128,7 +128,9 @@ class BundleSearch:
         made = await late_evidence(
             chunks.found.view,
             await chunks.found.view.sources(names),
-            query=LateQuery(legs.text, legs.semantic, chunks.found.analysis.excluded),
+            query=LateQuery(
+                legs.text and legs.text.by_terms(), legs.semantic, chunks.found.analysis.excluded
+            ),
             prefs=self._prefs,
             parts=self._late,
         )

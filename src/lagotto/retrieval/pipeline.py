@@ -14,6 +14,7 @@ from lagotto.prefs import RetrievalPrefs
 from lagotto.rerankers.base import Reranker
 from lagotto.results import Leg, RetrievalResult
 from lagotto.retrieval.analyse import Analysis, Analyst
+from lagotto.retrieval.at_once import Plan
 from lagotto.retrieval.breakdown import as_result
 from lagotto.retrieval.degradation import Degradation
 from lagotto.retrieval.diversity import cap, mmr
@@ -69,7 +70,7 @@ class Search:
 
     async def results(self, *, vector: Vector | None = None) -> list[RetrievalResult]:
         """The best `top_k` passages."""
-        found = await self.find(depth=self.depth, vector=vector)
+        found = await self.find(depth=self.depth, vector=vector, passages=self._wanted)
         with self.stopwatch.stage("rank"):
             ranked = await self._ranked(found)
         with self.stopwatch.stage("rerank"):
@@ -78,15 +79,22 @@ class Search:
         ranked = await self._diverse(found, ranked)
         return _results(ranked[: self._prefs.top_k], found)
 
-    async def find(self, *, depth: int, vector: Vector | None = None) -> Found:
-        """What the legs find, fused; with a second look where feedback is asked for."""
+    async def find(
+        self, *, depth: int, vector: Vector | None = None, passages: int | None = None
+    ) -> Found:
+        """What the legs find, fused; with a second look where feedback is asked for.
+
+        `passages` is how many of the best will be read, None for all.
+        """
         expansion = await self._expansion()
-        found = await self._look(depth, vector, expansion)
+        found = await self._look(depth, vector, expansion, passages)
         if not self._prefs.expansion.feedback or found.analysis.legs.text is None:
             return found
-        return await self._look(depth, vector, await self._feedback(found, expansion))
+        return await self._look(depth, vector, await self._feedback(found, expansion), passages)
 
-    async def _look(self, depth: int, vector: Vector | None, expansion: Expansion | None) -> Found:
+    async def _look(
+        self, depth: int, vector: Vector | None, expansion: Expansion | None, passages: int | None
+    ) -> Found:
         analyst = Analyst(
             self._view,
             self._prefs,
@@ -99,7 +107,8 @@ class Search:
         view = self._view
         if analysis.excluded is not None:
             view = await view.without(analysis.excluded)
-        recall = Recall(view, analysis.legs, self._prefs)
+        plan = Plan(analysis.weights, self._floor, passages)
+        recall = Recall(view, analysis.legs, self._prefs, plan=plan)
         return await self._recalled(view, analysis, recall, depth)
 
     async def look_deeper(self, found: Found, *, depth: int) -> Found:
@@ -118,9 +127,13 @@ class Search:
 
     def fused(self, candidates: Candidates, weights: Mapping[Leg, float]) -> Fused:
         """One score from those of the legs."""
+        return fuse(candidates, weights, self._prefs.scoring, floor=self._floor)
+
+    @property
+    def _floor(self) -> float:
+        """Where the cosines of unrelated texts start."""
         by_cosine = self._prefs.vector.distance == "cosine"
-        floor = self._parts.embedder.info.cosine_floor if by_cosine else 0.0
-        return fuse(candidates, weights, self._prefs.scoring, floor=floor)
+        return self._parts.embedder.info.cosine_floor if by_cosine else 0.0
 
     @property
     def _reranker(self) -> Reranker | None:

@@ -14,6 +14,8 @@ from lagotto.documents import Vector
 from lagotto.errors import StoreError
 from lagotto.prefs import Distance, RetrievalPrefs
 from lagotto.results import LEGS, Leg
+from lagotto.retrieval.alike import AlikeQuery
+from lagotto.retrieval.at_once import Plan, both_at_once, listed
 from lagotto.retrieval.degradation import Degradation
 from lagotto.retrieval.exact import ExactQuery
 from lagotto.retrieval.fusion import Candidates, LegScores
@@ -29,13 +31,13 @@ class LegQueries:
     """What each leg is asked; a leg that is None does not run.
 
     `length` is that of the caller's own vector; `semantic` has the length 1. `fuzzy` is the
-    full-text query with misspelt words replaced by what they may mean; `misspelt` is how much of
-    it was replaced, from 0 to 1.
+    full-text query with misspelt words replaced by what they may mean, or the words for whole
+    texts; `misspelt` is how much of it was replaced, from 0 to 1.
     """
 
     semantic: Vector | None = None
     text: TextQuery | None = None
-    fuzzy: TextQuery | None = None
+    fuzzy: TextQuery | AlikeQuery | None = None
     exact: ExactQuery | None = None
     length: float = 1.0
     misspelt: float = 0.0
@@ -46,23 +48,43 @@ class LegQueries:
 
 
 class Recall:
-    """One query's legs on one view."""
+    """One query's legs on one view; with a plan they may be asked at once."""
 
-    def __init__(self, view: View, queries: LegQueries, prefs: RetrievalPrefs) -> None:
+    def __init__(
+        self,
+        view: View,
+        queries: LegQueries,
+        prefs: RetrievalPrefs,
+        *,
+        plan: Plan | None = None,
+    ) -> None:
         self._view = view
         self._queries = queries
         self._prefs = prefs
+        self._plan = plan
 
     async def candidates(self, *, depth: int, degradation: Degradation) -> Candidates:
         """The best `depth` chunks of each leg, with what every leg says of each of them.
 
         A leg that fails is noted and left out, unless it was the only one.
         """
+        if (both := await self._at_once(depth)) is not None:
+            return both
         lists = await self._lists(depth, degradation)
         found = [hits.keys for hits in lists.values()]
         keys = np.unique(np.concatenate([np.empty(0, np.int64), *found]))
         scores = await self._each(self._filled(leg, hits, keys) for leg, hits in lists.items())
         return Candidates(keys, dict(zip(lists, scores, strict=True)))
+
+    async def _at_once(self, depth: int) -> Candidates | None:
+        """What the semantic and the text leg say, if these are all and the store can do so."""
+        vector, text = self._queries.semantic, self._queries.text
+        alone = self._queries.fuzzy is None and self._queries.exact is None
+        if self._plan is None or not alone or vector is None or text is None:
+            return None
+        return await both_at_once(
+            self._view, vector, text, depth=depth, plan=self._plan, prefs=self._prefs
+        )
 
     async def _lists(self, depth: int, degradation: Degradation) -> dict[Leg, Hits]:
         legs = self._queries.active()
@@ -108,20 +130,17 @@ class Recall:
         if leg == "exact" and query.exact is not None:
             return await query.exact.search(self._view, k=depth)
         words = query.text if leg == "text" else query.fuzzy
+        if isinstance(words, AlikeQuery):
+            return await words.search(self._view, k=depth)
         return await self._view.text(words or TextQuery(()), k=depth)
 
     async def _filled(self, leg: Leg, found: Hits, keys: ChunkKeys) -> LegScores:
         """Scores for all of `keys`: those of the leg's own list, and the missing ones."""
-        scores = np.zeros(len(keys))
-        ranks = np.zeros(len(keys), np.int64)
-        places = np.searchsorted(keys, found.keys)
-        scores[places] = found.scores
-        # Equal scores have equal ranks: their order in the list is that in which they came in.
-        ranks[places] = 1 + np.searchsorted(-found.scores, -found.scores)
-        missing = np.flatnonzero(ranks == 0)
+        known = listed(found, keys)
+        missing = np.flatnonzero(known.ranks == 0)
         if len(missing) and self._prefs.scoring.fill:
-            scores[missing] = await self._scores(leg, keys[missing])
-        return LegScores(scores, ranks)
+            known.scores[missing] = await self._scores(leg, keys[missing])
+        return known
 
     async def _scores(self, leg: Leg, keys: ChunkKeys) -> NDArray[np.float64]:
         query = self._queries
@@ -130,6 +149,8 @@ class Recall:
         if leg == "exact" and query.exact is not None:
             return await query.exact.scores(self._view, keys)
         words = query.text if leg == "text" else query.fuzzy
+        if isinstance(words, AlikeQuery):
+            return await words.scores(self._view, keys)
         scores = await self._view.text_scores(words or TextQuery(()), keys)
         return scores.astype(np.float64)
 

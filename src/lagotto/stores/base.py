@@ -62,12 +62,16 @@ def fingerprint(document: Document) -> str:
 
 
 class Capabilities(Record):
-    """The legs that a store can run, and by which functions it can rank words."""
+    """The legs that a store can run, and by which functions it can rank words.
+
+    With `chunk_similarity` its views compare words with whole texts.
+    """
 
     semantic: bool = True
     text: bool = True
     fuzzy: bool = True
     rank_functions: tuple[str, ...] = ("bm25",)
+    chunk_similarity: bool = False
 
 
 class StoreInfo(Record):
@@ -234,8 +238,9 @@ class Store(Protocol):
 
     Contract: `write` and `delete` are atomic per document and durable when they return; a reader
     sees a document whole or not at all. Writing a document replaces the one of the same
-    collection and id with all that was derived from it. Several readers and one writer may work at
-    once, in threads and in processes; a second writer waits. Failures are StoreErrors.
+    collection and id with all that was derived from it. Several readers and writers may work at
+    once, in threads and in processes; writers may have to wait for one another. Failures are
+    StoreErrors.
     """
 
     @property

@@ -8,7 +8,7 @@ trusted: see `cache_rows`. Plain functions over a Connection, as in `writing`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Protocol, TypeVar
 
@@ -41,16 +41,24 @@ _CONTENTS = (
 )
 
 
-class Transaction(Protocol):
+class Read(Protocol):
     """Runs a function over a Connection in a transaction of its own; failures are StoreErrors."""
 
     async def __call__(self, work: Callable[[Connection], T], /) -> T: ...
 
 
+class Write(Protocol):
+    """The same for one that changes what belongs to the documents named, or to any for None."""
+
+    async def __call__(
+        self, work: Callable[[Connection], T], names: Collection[tuple[str, str]] | None, /
+    ) -> T: ...
+
+
 class SqlChunkCache:
     """A ChunkCache in a table; `read` and `write` are the store's ways into its database."""
 
-    def __init__(self, *, read: Transaction, write: Transaction) -> None:
+    def __init__(self, *, read: Read, write: Write) -> None:
         self._read = read
         self._write = write
 
@@ -62,22 +70,22 @@ class SqlChunkCache:
             return {}
         if bad:
             log.warning("%d sets of cached chunks are damaged; they are made again", len(bad))
-            await self._try(lambda connection: delete_sets(connection, bad))
+            await self._try(lambda connection: delete_sets(connection, bad), bad)
         return found
 
     async def save(self, entries: Mapping[CacheKey, CachedChunks], *, ttl: float | None) -> None:
         if entries:
-            await self._try(lambda connection: save_sets(connection, entries, ttl=ttl))
+            await self._try(lambda connection: save_sets(connection, entries, ttl=ttl), entries)
 
     async def clear(self) -> int:
         return await self._write(
-            lambda connection: connection.execute(delete(ChunkCacheRow)).rowcount
+            lambda connection: connection.execute(delete(ChunkCacheRow)).rowcount, None
         )
 
-    async def _try(self, work: Callable[[Connection], None]) -> None:
+    async def _try(self, work: Callable[[Connection], None], keys: Collection[CacheKey]) -> None:
         """Write if that is possible right now; a search doesn't fail for its cache."""
         try:
-            await self._write(work)
+            await self._write(work, {(key.collection, key.document_id) for key in keys})
         except StoreError as exc:
             log.info("the chunk cache could not be written: %s", exc)
 

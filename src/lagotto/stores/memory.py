@@ -73,9 +73,10 @@ class MemoryStore:
 
     async def update(self, documents: Sequence[Document]) -> None:
         for document in documents:
-            former = self._entries[document.collection, document.id]
-            entry = Entry(document, former.chunks, former.vectors, former.model_id)
-            await self.write([entry])
+            former = self._entries.get((document.collection, document.id))
+            if former and _made_of(former.document) == _made_of(document):
+                entry = Entry(document, former.chunks, former.vectors, former.model_id)
+                await self.write([entry])
 
     async def delete(self, where: Filter) -> list[str]:
         gone = [document async for document in self.documents(where)]
@@ -282,11 +283,14 @@ class MemoryView:
 
 def _asked(query: TextQuery, item: _Item) -> bool:
     """Whether a query finds a chunk at all."""
-    if query.where is not None and not holds(query.where, item.terms):
-        return False
-    if not any(query.words):
-        return query.where is not None
+    if query.where is not None:
+        return holds(query.where, item.terms)
     return any(term.text in item.counts for word in query.words for term in word)
+
+
+def _made_of(document: Document) -> tuple[str, str | None]:
+    """What chunks and terms are made of."""
+    return document.content_hash, document.language
 
 
 def outline(document: Document) -> Document:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -190,19 +190,32 @@ def read_vectors(connection: Connection, keys: Sequence[int]) -> Vectors:
 def read_passages(connection: Connection, keys: Sequence[int]) -> dict[int, Passage]:
     """The chunks of `keys` with their texts and the outlines of their documents."""
     found: dict[int, Passage] = {}
-    documents: dict[int, Document] = {}
     for start in range(0, len(keys), AT_ONCE):
         some = [int(key) for key in keys[start : start + AT_ONCE]]
-        for row in connection.execute(_PASSAGES, {"keys": some}):
-            fields = dict(row._mapping)
-            owner = fields["document_key"]
-            if owner not in documents:
-                names = OUTLINE_LABELS.items()
-                documents[owner] = document_of({name: fields[label] for name, label in names})
-            document = documents[owner]
-            chunk = chunk_of(fields, collection=document.collection, document_id=document.id)
-            found[fields["key"]] = Passage(fields["key"], chunk, document)
+        rows = connection.execute(_PASSAGES, {"keys": some})
+        found |= passages_of(dict(row._mapping) for row in rows)
     return found
+
+
+def passages_of(rows: Iterable[Mapping[str, Any]]) -> dict[int, Passage]:
+    """Passages by their keys, from rows of `select_passages`."""
+    found: dict[int, Passage] = {}
+    documents: dict[int, Document] = {}
+    for fields in rows:
+        owner = fields["document_key"]
+        if owner not in documents:
+            names = OUTLINE_LABELS.items()
+            documents[owner] = document_of({name: fields[label] for name, label in names})
+        document = documents[owner]
+        chunk = chunk_of(fields, collection=document.collection, document_id=document.id)
+        found[fields["key"]] = Passage(fields["key"], chunk, document)
+    return found
+
+
+def select_passages() -> Select[Any]:
+    """Asks for chunks with their texts and the outlines of their documents."""
+    labels = OUTLINE_LABELS
+    return _chunks().add_columns(*(column.label(labels[column.name]) for column in OUTLINE_COLUMNS))
 
 
 def _chunks() -> Select[Any]:
@@ -218,9 +231,5 @@ OUTLINE_LABELS["key"] = "owner_key"
 
 # Made once: a search asks for these, and putting a statement together takes as long as running it.
 _KEYS: BindParameter[int] = bindparam("keys", expanding=True)
-_PASSAGES = (
-    _chunks()
-    .add_columns(*(column.label(OUTLINE_LABELS[column.name]) for column in OUTLINE_COLUMNS))
-    .where(ChunkRow.key.in_(_KEYS))
-)
+_PASSAGES = select_passages().where(ChunkRow.key.in_(_KEYS))
 _COUNTER = select(Counter.value).where(Counter.name == bindparam("name"))

@@ -27,7 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import UserDefinedType
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 class Number(UserDefinedType[int | float]):
@@ -157,7 +157,10 @@ class ChunkRow(Tables):
     """A span of a document; its text is read from the document."""
 
     __tablename__ = "chunk"
-    __table_args__ = (Index("chunk_by_document", "document_key"),)
+    __table_args__ = (
+        Index("chunk_by_document", "document_key"),
+        Index("chunk_by_set", "set_key"),
+    )
 
     key: Mapped[int] = mapped_column(primary_key=True)
     id: Mapped[str]

@@ -6,7 +6,10 @@ Pure: `holds` is the meaning of a condition, against which every store is tested
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from lagotto.prefs import FtsMode
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +68,40 @@ class Without:
 Match = Word | Prefix | Phrase | Every | Either | Without
 
 
+NativeFunction = Literal["ts_rank", "ts_rank_cd"]
+
+
+@dataclass(frozen=True, slots=True)
+class NativeQuery:
+    """A query as it was typed, which the store's server reads and ranks by functions of its own.
+
+    `config` names the language whose rules it follows; None for those of each document's own.
+    """
+
+    text: str
+    mode: FtsMode
+    function: NativeFunction
+    config: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class TextQuery:
-    """Any of the words; more and rarer ones score higher. Only chunks that `where` holds for.
+    """Any of the words, or else all that `where` holds for; more and rarer words score higher.
 
     A word is given by its alternatives (its stems in several languages, or the words that it may
     be a misspelling of), of which the best one counts. The score is BM25 over `words` alone;
-    `where` says which chunks are found at all, and a chunk that it does not hold for scores 0.
+    `where` says which chunks are found at all, with or without any of the words, and a chunk that
+    it does not hold for scores 0.
+    `native`, which only a store that can do so is given, says both in place of these two.
     """
 
     words: tuple[tuple[Term, ...], ...]
     where: Match | None = None
+    native: NativeQuery | None = None
+
+    def by_terms(self) -> TextQuery:
+        """The same for chunks that the server doesn't have: BM25 over the words."""
+        return replace(self, native=None)
 
 
 def as_terms(weighted: Iterable[tuple[str, float]]) -> tuple[Term, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy import Connection, delete, insert, select, tuple_, update
 
@@ -31,6 +31,14 @@ AT_ONCE = 500
 """How many values go into one IN list."""
 
 
+class Numbers(NamedTuple):
+    """The keys that documents, their chunk sets and all their chunks will have."""
+
+    documents: range
+    sets: range
+    chunks: range
+
+
 class Insert(Protocol):
     """Puts rows into a table; a store may have a quicker way than the usual one."""
 
@@ -47,49 +55,71 @@ def insert_rows(
         connection.execute(insert(table), rows)
 
 
+def number_entries(connection: Connection, entries: Sequence[Entry]) -> Numbers:
+    """Take numbers for entries; those that end up unused do no harm."""
+    chunks = sum(len(entry.chunks) for entry in entries)
+    return Numbers(
+        take_range(connection, "document", len(entries)),
+        take_range(connection, "chunk_set", len(entries)),
+        take_range(connection, "change", chunks),
+    )
+
+
 def write_entries(
-    connection: Connection, entries: Sequence[Entry], *, put: Insert = insert_rows
+    connection: Connection,
+    entries: Sequence[Entry],
+    *,
+    numbers: Numbers,
+    put: Insert = insert_rows,
 ) -> None:
-    """Store each entry in place of the document of the same collection and id."""
-    former = document_keys(connection, [entry.document for entry in entries])
-    remove_documents(connection, list(former.values()))
-    for table, rows in _rows(connection, entries).items():
+    """Store entries, whose former documents are gone."""
+    for table, rows in _rows(entries, numbers).items():
         put(connection, table, rows)
-    take_numbers(connection, "state", 1)
 
 
 def update_documents(connection: Connection, documents: Sequence[Document]) -> None:
     """Store other metadata for documents whose chunks stay as they are.
 
-    One that another process has removed or given other content is left alone, as if that had
-    happened a moment later.
+    One that another process has removed or given other content (or another language, which other
+    terms come from) is left alone, as if that had happened a moment later.
     """
     keys = document_keys(connection, documents)
     for document in documents:
         key = keys.get((document.collection, document.id), 0)
-        same = (DocumentRow.key == key, DocumentRow.content_hash == document.content_hash)
+        same = (
+            DocumentRow.key == key,
+            DocumentRow.content_hash == document.content_hash,
+            DocumentRow.language.is_not_distinct_from(document.language),
+        )
         row = document_row(key, document)
         if connection.execute(update(DocumentRow).where(*same).values(row)).rowcount:
             connection.execute(delete(AttributeRow).where(AttributeRow.document_key == key))
             insert_rows(connection, AttributeRow, attribute_rows(key, document))
-    take_numbers(connection, "state", 1)
 
 
 def remove_documents(connection: Connection, keys: Sequence[int]) -> None:
-    """Delete documents; what is derived goes with them, and indexes are told."""
+    """Delete documents; what is derived goes with them."""
     for start in range(0, len(keys), AT_ONCE):
         some = keys[start : start + AT_ONCE]
-        of_these = select(ChunkRow.key).where(ChunkRow.document_key.in_(some))
-        gone = list((connection.scalars(of_these)).all())
+        connection.execute(delete(DocumentRow).where(DocumentRow.key.in_(some)))
+
+
+def note_removals(connection: Connection, keys: Sequence[int]) -> None:
+    """Tell indexes beside the database that the chunks of documents are about to go."""
+    for start in range(0, len(keys), AT_ONCE):
+        some = keys[start : start + AT_ONCE]
+        gone = connection.scalars(select(ChunkRow.key).where(ChunkRow.document_key.in_(some))).all()
         numbers = take_range(connection, "change", len(gone))
         removals = [
             {"sequence": number, "chunk_key": key}
             for number, key in zip(numbers, gone, strict=True)
         ]
         insert_rows(connection, RemovalRow, removals)
-        connection.execute(delete(DocumentRow).where(DocumentRow.key.in_(some)))
-    if keys:
-        take_numbers(connection, "state", 1)
+
+
+def note_change(connection: Connection) -> None:
+    """Tell searches that they know an older state; the last thing to do, as others wait for it."""
+    take_numbers(connection, "state", 1)
 
 
 def document_keys(
@@ -125,27 +155,21 @@ def take_range(connection: Connection, counter: str, count: int) -> range:
     return range(last - count + 1, last + 1)
 
 
-def _rows(
-    connection: Connection, entries: Sequence[Entry]
-) -> dict[type[Tables], list[dict[str, Any]]]:
+def _rows(entries: Sequence[Entry], numbers: Numbers) -> dict[type[Tables], list[dict[str, Any]]]:
     """All rows of entries, in the order in which the tables need each other."""
-    document_numbers = take_range(connection, "document", len(entries))
-    set_numbers = take_range(connection, "chunk_set", len(entries))
-    chunk_numbers = iter(
-        take_range(connection, "change", sum(len(entry.chunks) for entry in entries))
-    )
+    chunk_numbers = iter(numbers.chunks)
     rows: dict[type[Tables], list[dict[str, Any]]] = {
         table: [] for table in (DocumentRow, AttributeRow, ChunkSetRow, ChunkRow, EmbeddingRow)
     }
-    for entry, key, set_key in zip(entries, document_numbers, set_numbers, strict=True):
+    for entry, key, set_key in zip(entries, numbers.documents, numbers.sets, strict=True):
         rows[DocumentRow].append(document_row(key, entry.document))
         rows[AttributeRow] += attribute_rows(key, entry.document)
         if entry.chunks:
             rows[ChunkSetRow].append(_set_row(set_key, key, entry))
-        numbers = islice(chunk_numbers, len(entry.chunks))
+        own = islice(chunk_numbers, len(entry.chunks))
         chunks = [
             chunk_row(number, key, set_key, chunk)
-            for number, chunk in zip(numbers, entry.chunks, strict=True)
+            for number, chunk in zip(own, entry.chunks, strict=True)
         ]
         rows[ChunkRow] += chunks
         rows[EmbeddingRow] += _embedding_rows(chunks, entry)

@@ -136,6 +136,15 @@ class PostgresServer:
         if (self._data / "postmaster.pid").exists():
             self._run("pg_ctl", "stop", "-w", "-s", "-m", mode, "-D", self._data)
 
+    def configure(self, settings: Mapping[str, str]) -> None:
+        """Have settings from the next start on."""
+        with (self._data / "postgresql.conf").open("a") as file:
+            file.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
+
+    def promote(self) -> None:
+        """Make a standby a primary; returns when it can be written to."""
+        self._run("pg_ctl", "promote", "-w", "-s", "-D", self._data)
+
     def _install(self) -> None:
         """A copy of the programs with pg_trgm added, and an empty cluster or a copy of another."""
         package = find_spec(CARRIER)
@@ -151,9 +160,7 @@ class PostgresServer:
         shutil.copytree(contrib, self.folder / CARRIER / INSTALL, dirs_exist_ok=True)
         self._give_away()
         self._run(*self._making(), "-D", self._data, "-U", "postgres", "-N")
-        lines = {**self._settings, "unix_socket_directories": str(self.folder)}
-        with (self._data / "postgresql.conf").open("a") as file:
-            file.writelines(f"{name} = '{value}'\n" for name, value in lines.items())
+        self.configure({**self._settings, "unix_socket_directories": str(self.folder)})
 
     def _making(self) -> tuple[str | Path, ...]:
         if self._primary is None:

@@ -149,6 +149,18 @@ class StoreContract(TextQueryContract):
         version = (await store.versions("default", ["truffle"]))["truffle"]
         assert version.fingerprint == fingerprint(changed)
 
+    @pytest.mark.parametrize(
+        "fields", [{"title": "Figs", "content_hash": "2"}, {"language": "de"}, {"id": "nobody"}]
+    )
+    async def test_an_update_leaves_other_content_alone(
+        self, store: Store, fields: dict[str, str]
+    ) -> None:
+        """Somebody else has written or removed the document meanwhile; that counts."""
+        await store.update([DOCUMENTS[0].model_copy(update=fields)])
+        assert await store.get("default", "truffle") == DOCUMENTS[0]
+        assert await store.get("default", "nobody") is None
+        assert await text_ids(store, "figs") == []
+
     async def test_versions_tell_what_is_stored(self, store: Store) -> None:
         stored = await store.versions("default", ["dog", "nobody"])
         assert list(stored) == ["dog"]

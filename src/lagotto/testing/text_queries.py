@@ -196,11 +196,9 @@ class TextQueryContract:
 
 def is_asked_for(query: TextQuery, terms: Sequence[str]) -> bool:
     """Whether a chunk with these terms is found."""
-    if query.where is not None and not holds(query.where, terms):
-        return False
-    if any(query.words):
-        return any(term.text in terms for word in query.words for term in word)
-    return query.where is not None
+    if query.where is not None:
+        return holds(query.where, terms)
+    return any(term.text in terms for word in query.words for term in word)
 
 
 async def _check_fill(view: View, query: TextQuery, hits: Hits) -> None:

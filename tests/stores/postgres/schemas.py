@@ -1,14 +1,16 @@
-"""Schemas and databases that tests have for themselves."""
+"""Schemas, databases and bases that tests have for themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from uuid import uuid4
 
 import psycopg
 from psycopg.sql import SQL, Identifier
 from sqlalchemy import make_url
+
+from lagotto.stores.postgres.store import PostgresStore
 
 
 @contextmanager
@@ -21,6 +23,18 @@ def own_schema(server_url: str) -> Iterator[str]:
             yield in_schema(server_url, name)
         finally:
             connection.execute(SQL("DROP SCHEMA {} CASCADE").format(Identifier(name)))
+
+
+@asynccontextmanager
+async def own_store(server_url: str) -> AsyncIterator[PostgresStore]:
+    """An empty base, open, which is gone afterwards."""
+    with own_schema(server_url) as location:
+        store = PostgresStore(location)
+        await store.open()
+        try:
+            yield store
+        finally:
+            await store.close()
 
 
 def in_schema(server_url: str, name: str) -> str:

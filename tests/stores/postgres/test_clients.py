@@ -1,21 +1,21 @@
-"""Several clients at once, servers that go away, and searches that are called off."""
+"""Several clients at once, and several servers."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 from asyncio.subprocess import PIPE, create_subprocess_exec
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 
 import psycopg
 import pytest
 
-from lagotto.documents import Document
-from lagotto.errors import StoreUnavailableError
+from lagotto.errors import StoreBusyError, StoreUnavailableError
 from lagotto.filters import And, Eq
 from lagotto.stores.postgres.store import PostgresStore
 from lagotto.testing.postgres import PostgresServer
-from lagotto.testing.stores import DOCUMENTS, entries, entry, semantic_ids, text_ids
+from lagotto.testing.stores import DOCUMENTS, entries, semantic_ids, text_ids
 
 WRITER = """
 import asyncio, sys
@@ -44,17 +44,13 @@ async def test_processes_that_write_at_once_lose_nothing(location: str) -> None:
     for writer in writers:
         _, problem = await writer.communicate()
         assert writer.returncode == 0, problem.decode()
-    store = PostgresStore(location)
-    await store.open()
-    try:
+    async with opened(location) as store:
         info = await store.info()
         assert info.documents == len(names) * 6 + 2
         assert info.chunks == info.documents
         for name in names:
             found = await text_ids(store, name)
             assert {f"{name}-{turn}" for turn in range(6)} <= set(found)
-    finally:
-        await store.close()
 
 
 @pytest.fixture
@@ -64,72 +60,21 @@ def own_server() -> Iterator[PostgresServer]:
         yield server
 
 
-async def test_a_server_that_crashes_and_comes_back(own_server: PostgresServer) -> None:
-    store = PostgresStore(own_server.url())
+@asynccontextmanager
+async def opened(location: str) -> AsyncIterator[PostgresStore]:
+    store = PostgresStore(location)
     await store.open()
     try:
-        await store.write(await entries())
-        own_server.stop(mode="immediate")
-        with pytest.raises(StoreUnavailableError):
-            await text_ids(store, "dog")
-        with pytest.raises(StoreUnavailableError):
-            await store.write([await entry(Document(id="new", text="New."))])
-        own_server.start()
-        assert set(await text_ids(store, "truffles")) == {"dog", "truffle"}
-        assert (await store.info()).documents == len(DOCUMENTS)
-        await store.write([await entry(Document(id="new", text="New."))])
+        yield store
     finally:
         await store.close()
 
 
-async def test_a_server_that_crashes_during_a_search(own_server: PostgresServer) -> None:
-    async def search() -> None:
-        async with store.view(And()) as view:
-            own_server.stop(mode="immediate")
-            await view.corrections(["romagnollo"])
-
-    store = PostgresStore(own_server.url())
-    await store.open()
-    try:
-        await store.write(await entries())
-        with pytest.raises(StoreUnavailableError):
-            await search()
-        own_server.start()
-        assert await text_ids(store, "Romagna") == ["dog"]
-    finally:
-        await store.close()
-
-
-async def test_a_search_that_is_called_off_ends_on_the_server(
-    store: PostgresStore, location: str
-) -> None:
-    async def sleep() -> None:
-        async with store.view(And()) as view:
-            await view._reader.rows("SELECT pg_sleep(600)")
-
-    def sleeping() -> int:
-        asked = "SELECT count(*) FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(600)'"
-        with psycopg.connect(location) as connection:
-            (row,) = connection.execute(f"{asked} AND state = 'active'").fetchall()
-        return int(row[0])
-
-    task = asyncio.create_task(sleep())
-    while not sleeping():  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert sleeping() == 0
-    assert await text_ids(store, "dog") == []
-
-
-async def test_a_standby_serves_searches_when_the_primary_is_down(
+async def test_a_standby_serves_searches_when_the_primary_is_down_and_takes_over(
     own_server: PostgresServer,
 ) -> None:
     with PostgresServer({}, primary=own_server) as standby:
-        store = PostgresStore(own_server.url(standby))
-        await store.open()
-        try:
+        async with opened(own_server.url(standby)) as store:
             await store.write(await entries())
             await followed(own_server, standby)
             async with store.view(And()) as view:
@@ -144,8 +89,27 @@ async def test_a_standby_serves_searches_when_the_primary_is_down(
             await store.delete(Eq("document_id", "truffle"))
             await followed(own_server, standby)
             assert set(await text_ids(store, "truffles")) == {"dog"}
-        finally:
-            await store.close()
+            own_server.stop(mode="immediate")
+            standby.promote()
+            await store.delete(Eq("document_id", "dog"))
+            assert await text_ids(store, "truffles") == []
+            assert "problem" not in [finding.level for finding in await store.check()]
+
+
+async def test_a_standby_that_may_not_wait_for_a_search(own_server: PostgresServer) -> None:
+    async def search() -> None:
+        async with store.view(And()) as view:
+            with psycopg.connect(own_server.url()) as primary:
+                primary.execute("LOCK TABLE counter IN ACCESS EXCLUSIVE MODE")
+            await followed(own_server, standby)
+            await view._reader.rows("SELECT 1")
+
+    with PostgresServer({"max_standby_streaming_delay": "0"}, primary=own_server) as standby:
+        async with opened(own_server.url(standby)) as store:
+            await followed(own_server, standby)
+            with pytest.raises(StoreBusyError, match=r"conflict with recovery.* try again"):
+                await search()
+            assert await text_ids(store, "truffles") == []
 
 
 async def followed(primary: PostgresServer, standby: PostgresServer) -> None:

@@ -1,4 +1,4 @@
-"""The store on a server keeps the contract."""
+"""The store on a server keeps every contract that a store can keep."""
 
 from __future__ import annotations
 
@@ -8,22 +8,38 @@ from contextlib import asynccontextmanager
 import pytest
 
 from lagotto.stores.base import Store
-from lagotto.stores.postgres.store import PostgresStore
+from lagotto.testing.chunk_cache import ChunkCacheContract
 from lagotto.testing.stores import StoreContract
-from tests.stores.postgres.schemas import own_schema
+from tests.retrieval import test_late as late
+from tests.stores.postgres.schemas import own_store
 
 
-class TestPostgres(StoreContract):
+class OnPostgres:
     @pytest.fixture(autouse=True)
     def _server(self, server_url: str) -> None:
         self.server_url = server_url
 
     @asynccontextmanager
     async def make(self) -> AsyncIterator[Store]:
-        with own_schema(self.server_url) as location:
-            store = PostgresStore(location)
-            await store.open()
-            try:
-                yield store
-            finally:
-                await store.close()
+        async with own_store(self.server_url) as store:
+            yield store
+
+
+class TestStore(OnPostgres, StoreContract):
+    pass
+
+
+class TestChunkCache(OnPostgres, ChunkCacheContract):
+    pass
+
+
+class TestLateEvidence(OnPostgres, late.TestEvidence):
+    pass
+
+
+class TestLateCache(OnPostgres, late.TestCache):
+    pass
+
+
+class TestLateStrategies(OnPostgres, late.TestStrategies):
+    pass

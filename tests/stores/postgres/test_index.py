@@ -92,19 +92,32 @@ async def test_other_rules_for_terms_make_another_index(
     await assert_same_texts(store, oracle)
 
 
+async def test_an_older_base_is_upgraded(store: PostgresStore, location: str) -> None:
+    await store.write(await entries(documents(5)))
+    with psycopg.connect(location, autocommit=True) as connection:
+        connection.execute("DROP INDEX chunk_by_set")
+        connection.execute("UPDATE setting SET value = '2' WHERE name = 'schema_version'")
+    await store.close()
+    await store.open()
+    with psycopg.connect(location) as connection:
+        found = connection.execute("SELECT to_regclass('chunk_by_set') IS NOT NULL").fetchone()
+    assert found == (True,)
+    assert len(await store.delete(And())) == 5
+
+
 async def test_a_check_finds_what_is_wrong(
     store: PostgresStore, location: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.write(await entries(documents(30)))
     await store.delete(Gte("number", 20))
-    assert [finding.level for finding in await store.check()] == ["ok"]
+    assert [finding.level for finding in await store.check()] == ["ok", "ok"]
     with psycopg.connect(location, autocommit=True) as connection:
         connection.execute("DELETE FROM embedding WHERE chunk_key % 2 = 0")
         connection.execute("UPDATE segment SET chunks = chunks - 1")
     monkeypatch.setattr(checking, "GRAPH_FROM", 10)
-    _, vectors, graph, texts = await store.check()
-    assert (vectors.level, vectors.what) == ("problem", "10 chunks have no vector")
-    assert (graph.level, texts.level) == ("note", "problem")
+    _, vectors, _, graph, texts = await store.check()
+    assert "10 chunks have no vector: default/d" in vectors.what
+    assert (vectors.level, graph.level, texts.level) == ("problem", "note", "problem")
     with psycopg.connect(location, autocommit=True) as connection:
         connection.execute("UPDATE setting SET value = '' WHERE name = 'text_rules'")
     await store.close()

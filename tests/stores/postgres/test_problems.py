@@ -20,9 +20,9 @@ from lagotto.errors import (
 )
 from lagotto.stores.base import Entry
 from lagotto.stores.postgres import problems
-from lagotto.stores.postgres.database import parse_location, shown
-from lagotto.stores.postgres.schema import WRITER
+from lagotto.stores.postgres.address import PoolSettings, parse_location
 from lagotto.stores.postgres.store import PostgresStore
+from lagotto.stores.postgres.turns import WRITER
 from lagotto.stores.registry import create_store
 from lagotto.testing.stores import DOCUMENTS, entries, entry, text_ids
 from tests.stores.postgres.schemas import own_database, own_schema
@@ -59,10 +59,51 @@ async def test_no_such_database(server_url: str) -> None:
 
 
 def test_several_hosts() -> None:
-    url = parse_location("postgresql://me:secret@one:6000,two/kb?sslmode=require")
-    assert url.query == {"host": "one,two", "port": "6000,5432", "sslmode": "require"}
-    assert (url.username, url.password, url.database) == ("me", "secret", "kb")
-    assert "secret" not in shown(url)
+    address = parse_location("postgresql://me:secret@one:6000,two/kb?sslmode=require")
+    options = {"host": "one,two", "port": "6000,5432", "sslmode": "require"}
+    assert address.url.query == {**options, "connect_timeout": "10"}
+    assert address.has_several_hosts
+    assert (address.url.username, address.url.password) == ("me", "secret")
+    assert address.url.database == "kb"
+
+
+@pytest.mark.parametrize("location", ["me:secret@host/kb", "host/kb?password=secret"])
+def test_a_password_is_not_shown(location: str) -> None:
+    assert "secret" not in parse_location(f"postgresql://{location}").place
+
+
+@pytest.mark.parametrize(
+    ("options", "settings"),
+    [
+        ("", PoolSettings(8, 40, 30)),
+        ("?pool_size=20&pool_timeout=0.5", PoolSettings(20, 40, 0.5)),
+        ("?pool_size=50", PoolSettings(50, 50, 30)),
+        ("?max_connections=100", PoolSettings(8, 100, 30)),
+    ],
+)
+def test_pool_settings(options: str, settings: PoolSettings) -> None:
+    address = parse_location(f"postgresql://host/kb{options}")
+    assert address.pool == settings
+    assert address.url.query == {"connect_timeout": "10"}
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ("pool_size=0", "pool_size is '0'; give a whole number, 1 or more"),
+        ("pool_size=many", "pool_size is 'many'"),
+        ("max_connections=1", "max_connections is '1'; give a whole number, 8 or more"),
+        ("pool_size=1&max_connections=1", "a whole number, 2 or more"),
+        ("pool_timeout=soon", "pool_timeout is 'soon'; give a number of seconds above 0"),
+        ("pool_timeout=0", "pool_timeout is '0'"),
+        ("pool_timeout=inf", "pool_timeout is 'inf'"),
+        ("poolsize=3", 'invalid connection option "poolsize"; .* pool_size'),
+        ("sslmode=a&sslmode=b", "gives sslmode more than once"),
+    ],
+)
+def test_bad_options(options: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        parse_location(f"postgresql://host/kb?{options}")
 
 
 @pytest.mark.parametrize("location", ["postgresql://", "postgresql://host", "postgresql://h:x/db"])

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lagotto.stores.registry import create_store
+from lagotto.stores.tables import SCHEMA_VERSION
 from lagotto.sync import KnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
 
@@ -63,7 +64,7 @@ def test_an_old_base_answers_like_a_new_one(tmp_path: Path, text_index: str) -> 
         assert base.info().documents == fresh.info().documents == 2
     assert schema(old) == schema(new)
     with closing(sqlite3.connect(old)) as file:
-        assert file.execute("PRAGMA user_version").fetchone() == (2,)
+        assert file.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
 
 
 def test_what_was_stored_is_unchanged(tmp_path: Path) -> None:

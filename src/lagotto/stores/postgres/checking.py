@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from sqlalchemy import Connection, Row, text
 
 from lagotto.stores.base import Finding
+from lagotto.stores.checks import check_rows
+from lagotto.stores.postgres.native_index import chunks_without_words
 from lagotto.stores.postgres.renewing import is_current
 from lagotto.stores.postgres.vector_index import GRAPH_FROM
 
@@ -15,8 +17,6 @@ SELECT
     (SELECT string_agg(extname || ' ' || extversion, ', ' ORDER BY extname) FROM pg_extension
      WHERE extname IN ('vector', 'pg_trgm')) AS extensions,
     (SELECT count(*) FROM chunk WHERE level != 'parent') AS chunks,
-    (SELECT count(*) FROM chunk LEFT JOIN embedding ON chunk_key = key
-     WHERE level != 'parent' AND chunk_key IS NULL) AS without_vector,
     (SELECT count(*) FROM chunk LEFT JOIN chunk_terms ON chunk_key = key
      WHERE level != 'parent' AND chunk_key IS NULL) AS without_terms,
     (SELECT value FROM counter WHERE name = 'indexed_chunks') AS counted,
@@ -34,21 +34,16 @@ REMAKE_TEXT = (
 def findings(connection: Connection) -> list[Finding]:
     """What there is to say about the base."""
     facts = connection.execute(_FACTS).one()
-    good = f"{facts.chunks} chunks; {facts.extensions}"
     return [
-        Finding(level="ok", what=good),
+        *check_rows(connection),
+        Finding(level="ok", what=f"the server has {facts.extensions}"),
         *_of_vectors(facts),
         *_of_text(facts, current=is_current(connection)),
+        *_of_native_text(chunks_without_words(connection)),
     ]
 
 
 def _of_vectors(facts: Row[tuple[object, ...]]) -> Iterator[Finding]:
-    if facts.without_vector:
-        yield Finding(
-            level="problem",
-            what=f"{facts.without_vector} chunks have no vector",
-            advice="add their documents again",
-        )
     if facts.chunks >= GRAPH_FROM and not facts.graph:
         yield Finding(
             level="note",
@@ -77,4 +72,14 @@ def _of_text(facts: Row[tuple[object, ...]], *, current: bool) -> Iterator[Findi
             what=f"the database has the character type {facts.ctype}, in which pg_trgm knows only "
             "ASCII letters: misspelt words in other scripts are not mended",
             advice="make a database with LC_CTYPE 'C.UTF-8' and copy the base there",
+        )
+
+
+def _of_native_text(without_words: int) -> Iterator[Finding]:
+    if without_words:
+        yield Finding(
+            level="problem",
+            what=f"{without_words} chunks are missing in the index for ts_rank and ts_rank_cd",
+            advice="run: DELETE FROM setting WHERE name = 'native_text'; the next search that asks "
+            "for them makes the index anew",
         )

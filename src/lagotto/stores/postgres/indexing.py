@@ -3,46 +3,76 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from sqlalchemy import Connection, func, insert, select, text
+from sqlalchemy import Connection, insert, text
 
-from lagotto.stores.base import ChunkKeys
+from lagotto.stores.base import ChunkKeys, Entry
 from lagotto.stores.postgres.copying import copy_encoded, integer
-from lagotto.stores.postgres.parameters import array_bytes
+from lagotto.stores.postgres.native_index import keep_words
 from lagotto.stores.postgres.postings import Segment
-from lagotto.stores.postgres.tables import ChunkTermsRow, GoneRow, SegmentRow
-from lagotto.stores.tables import ChunkRow
-from lagotto.stores.writing import take_numbers
+from lagotto.stores.postgres.tables import SegmentRow
+from lagotto.stores.writing import note_change, take_numbers
 from lagotto.terms.features import deletion_pairs
 
 _NEW_TERMS = text(
-    "SELECT new FROM unnest(cast(:terms as text[])) AS new "
+    "SELECT new FROM unnest(cast(:terms AS text[])) AS new "
     "WHERE NOT EXISTS (SELECT 1 FROM term WHERE term.text = new)"
 )
+_ADD_TERMS = text(
+    "INSERT INTO term (text, shapes) SELECT new, cast(shapes AS bigint[]) "
+    "FROM unnest(cast(:terms AS text[]), cast(:shapes AS text[])) AS added (new, shapes) "
+    "ON CONFLICT DO NOTHING"
+)
+_FORGET = text("""
+WITH theirs AS (
+    SELECT chunk_key, length FROM chunk_terms JOIN chunk ON chunk.key = chunk_key
+    WHERE document_key = ANY(cast(:documents AS bigint[]))
+), noted AS (INSERT INTO gone SELECT chunk_key FROM theirs)
+SELECT count(*), coalesce(sum(length), 0) FROM theirs
+""")
+_COUNT = text("""
+UPDATE counter SET value = value + CASE name WHEN 'indexed_chunks' THEN :chunks ELSE :terms END
+WHERE name IN ('indexed_chunks', 'indexed_terms')
+""")
 
 
-def findable_keys(connection: Connection, *, since: int) -> ChunkKeys:
-    """Keys of the chunks behind a change number that can be found, in order."""
-    statement = select(ChunkRow.key).where(ChunkRow.key > since, ChunkRow.level != "parent")
-    keys = connection.scalars(statement.order_by(ChunkRow.key)).all()
-    return np.array(keys, np.int64)
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many chunks are indexed, and how many terms they have."""
+
+    chunks: int = 0
+    terms: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(self.chunks + other.chunks, self.terms + other.terms)
+
+    def __neg__(self) -> Counts:
+        return Counts(-self.chunks, -self.terms)
 
 
-def add_segment(connection: Connection, segment: Segment, keys: ChunkKeys) -> None:
-    """Index the chunks of a segment under their keys."""
+def findable_keys(entries: Sequence[Entry], keys: range) -> ChunkKeys:
+    """Of the keys of all chunks, those of chunks that can be found, in order."""
+    levels = (chunk.level for entry in entries for chunk in entry.chunks)
+    pairs = zip(keys, levels, strict=True)
+    return np.array([key for key, level in pairs if level != "parent"], np.int64)
+
+
+def add_segment(connection: Connection, number: int, segment: Segment, keys: ChunkKeys) -> Counts:
+    """Index the chunks of a segment under their keys; how much that is."""
     if not len(keys):
-        return
-    number = take_segment_number(connection)
+        return Counts()
     connection.execute(insert(SegmentRow).values(number=number, chunks=len(keys)))
     places = (
         (integer(key), integer(chunk.length), chunk.places)
         for key, chunk in zip(keys.tolist(), segment.chunks, strict=True)
     )
     copy_encoded(connection, "chunk_terms", ("chunk_key", "length", "terms"), places)
+    keep_words(connection, keys.tolist(), segment.texts)
     add_postings(connection, number, segment.rows(keys))
     _add_terms(connection, segment.terms)
-    _count(connection, chunks=len(keys), terms=sum(chunk.length for chunk in segment.chunks))
+    return Counts(len(keys), sum(chunk.length for chunk in segment.chunks))
 
 
 def add_postings(connection: Connection, segment: int, rows: Iterable[tuple[str, bytes]]) -> None:
@@ -57,32 +87,32 @@ def take_segment_number(connection: Connection) -> int:
     return take_numbers(connection, "segment", 1)
 
 
-def forget(connection: Connection, document_keys: Sequence[int]) -> None:
-    """Let go of the chunks of documents that are about to be removed."""
+def forget(connection: Connection, document_keys: Sequence[int]) -> Counts:
+    """Let go of the chunks of documents that are about to be removed; how much that was."""
     if not document_keys:
-        return
-    theirs = (
-        select(ChunkTermsRow.chunk_key)
-        .join(ChunkRow, ChunkRow.key == ChunkTermsRow.chunk_key)
-        .where(ChunkRow.document_key.in_(document_keys))
-    )
-    sums = theirs.with_only_columns(func.count(), func.coalesce(func.sum(ChunkTermsRow.length), 0))
-    chunks, terms = connection.execute(sums).one()
-    connection.execute(insert(GoneRow).from_select(["chunk_key"], theirs))
-    _count(connection, chunks=-chunks, terms=-int(terms))
+        return Counts()
+    chunks, terms = connection.execute(_FORGET, {"documents": list(document_keys)}).one()
+    return Counts(chunks, int(terms))
+
+
+def conclude(connection: Connection, change: Counts = Counts()) -> None:  # noqa: B008
+    """Note that something was written, and how much more is indexed now.
+
+    The last thing that a transaction does: writers wait for each other from here on.
+    """
+    note_change(connection)
+    if change != Counts():
+        connection.execute(_COUNT, {"chunks": change.chunks, "terms": change.terms})
 
 
 def _add_terms(connection: Connection, terms: Sequence[str]) -> None:
-    new = list(connection.scalars(_NEW_TERMS, {"terms": list(terms)}))
+    """Add the terms that are new; in order, so that no two writers wait for each other."""
+    new = sorted(connection.scalars(_NEW_TERMS, {"terms": list(terms)}))
+    if not new:
+        return
     hashes, owners = deletion_pairs(new)
     order = np.argsort(owners, kind="stable")
     bounds = np.searchsorted(owners[order], np.arange(1, len(new)))
     shapes = np.split(hashes[order].view(np.int64), bounds)
-    pairs = zip(new, shapes, strict=True) if new else ()
-    rows = ((term.encode(), array_bytes(some)) for term, some in pairs)
-    copy_encoded(connection, "term", ("text", "shapes"), rows)
-
-
-def _count(connection: Connection, *, chunks: int, terms: int) -> None:
-    take_numbers(connection, "indexed_chunks", chunks)
-    take_numbers(connection, "indexed_terms", terms)
+    literals = [f"{{{','.join(map(str, some.tolist()))}}}" for some in shapes]
+    connection.execute(_ADD_TERMS, {"terms": new, "shapes": literals})

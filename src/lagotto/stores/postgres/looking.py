@@ -8,21 +8,26 @@ from sqlalchemy import Connection, func, literal_column, select
 
 from lagotto.filters import And, Filter
 from lagotto.stores.base import ChunkKeys
+from lagotto.stores.postgres.limits import SET_LIMIT, limit
+from lagotto.stores.postgres.native_index import SETTING, Configs, WordIndex, parse_configs
+from lagotto.stores.postgres.native_search import NativeSearch
 from lagotto.stores.postgres.parameters import keys_of
 from lagotto.stores.postgres.reader import Reader
-from lagotto.stores.postgres.remembered import Remembered
+from lagotto.stores.postgres.remembered import Remembered, State
 from lagotto.stores.postgres.text_search import Mask, Statistics, TextSearch
 from lagotto.stores.postgres.vector_search import VectorSearch
 from lagotto.stores.postgres.view import PostgresView
 from lagotto.stores.reading import chunks_that_match, main_languages
 
 _STATE = """
-SELECT name, value FROM counter
-UNION ALL SELECT name, value::bigint FROM setting WHERE name = 'dimension'
-UNION ALL SELECT 'graph', indisvalid::int FROM pg_index
+SELECT name, value::text FROM counter
+UNION ALL SELECT name, value FROM setting WHERE name IN ('dimension', 'native_text')
+UNION ALL SELECT 'graph', indisvalid::int::text FROM pg_index
 WHERE indexrelid = to_regclass('embedding_graph')
 """
+_STATE_WITH_LIMIT = f"{_STATE} UNION ALL SELECT 'limit', length({SET_LIMIT})::text"
 _GONE = "SELECT string_agg(int8send(chunk_key), '') FROM gone"
+_LANGUAGES = "SELECT DISTINCT language FROM document"
 
 
 class Look:
@@ -31,17 +36,17 @@ class Look:
     def __init__(self) -> None:
         self._remembered = Remembered()
 
-    async def view(self, reader: Reader, where: Filter) -> PostgresView:
+    async def view(self, reader: Reader, where: Filter, words: WordIndex) -> PostgresView:
         """The base as the reader's transaction sees it, through a filter."""
-        known: dict[str, int] = dict(await reader.rows(_STATE))
-        state = known["state"]
+        known, configs = await _state(reader)
+        state = State(reader.server_started, known["state"])
         text = TextSearch(
             reader,
             Statistics(
                 last_key=known["change"],
                 chunks=known["indexed_chunks"],
                 terms=known["indexed_terms"],
-                gone=await self._gone(reader, known["change"]),
+                gone=await self._gone(reader, state),
             ),
         )
         vectors = VectorSearch(
@@ -50,24 +55,34 @@ class Look:
             chunks=known["indexed_chunks"],
             indexed=bool(known.get("graph")),
         )
+        allowed = await self._allowed(reader, text, where, state)
+        native = NativeSearch(
+            reader,
+            words,
+            configs,
+            last_key=known["change"],
+            languages=lambda: self._all_languages(reader, state),
+            allowed=allowed,
+        )
         return PostgresView(
             reader,
             vectors=vectors,
             text=text,
-            allowed=await self._allowed(reader, text, where, state),
+            native=native,
+            allowed=allowed,
             languages=await self._languages(reader, state),
         )
 
-    async def _gone(self, reader: Reader, change: int) -> ChunkKeys:
+    async def _gone(self, reader: Reader, state: State) -> ChunkKeys:
         async def ask() -> ChunkKeys:
             ((keys,),) = await reader.rows(_GONE)
             return keys_of(keys)
 
-        gone: ChunkKeys = await self._remembered.get("gone", change, ask)
+        gone: ChunkKeys = await self._remembered.get("gone", state, ask)
         return gone
 
     async def _allowed(
-        self, reader: Reader, text: TextSearch, where: Filter, state: int
+        self, reader: Reader, text: TextSearch, where: Filter, state: State
     ) -> Mask | None:
         if where == And():
             return None
@@ -75,15 +90,40 @@ class Look:
         async def ask() -> Mask:
             return text.mask(await reader.ask(lambda connection: _matching(connection, where)))
 
-        mask: Mask = await self._remembered.get(repr(where), state, ask)
+        # Others may have taken numbers for chunks in this state: then a mask has more places.
+        name = (repr(where), text.statistics.last_key)
+        mask: Mask = await self._remembered.get(name, state, ask)
         return mask
 
-    async def _languages(self, reader: Reader, state: int) -> Sequence[str | None]:
+    async def _languages(self, reader: Reader, state: State) -> Sequence[str | None]:
         async def ask() -> list[str | None]:
             return await reader.ask(main_languages)
 
         languages: list[str | None] = await self._remembered.get("languages", state, ask)
         return languages
+
+    async def _all_languages(self, reader: Reader, state: State) -> Sequence[str | None]:
+        async def ask() -> list[str | None]:
+            return [language for (language,) in await reader.rows(_LANGUAGES)]
+
+        languages: list[str | None] = await self._remembered.get("all languages", state, ask)
+        return languages
+
+
+async def _state(reader: Reader) -> tuple[dict[str, int], Configs | None]:
+    """The numbers of the base, and with what its native index was made.
+
+    The server hears of a deadline in the same message.
+    """
+    seconds = limit()
+    rows = await (
+        reader.rows(_STATE)
+        if seconds is None
+        else reader.rows(_STATE_WITH_LIMIT, {"limit": seconds})
+    )
+    known = dict(rows)
+    configs = parse_configs(known.pop(SETTING, None))
+    return {name: int(value) for name, value in known.items()}, configs
 
 
 def _matching(connection: Connection, where: Filter) -> ChunkKeys:

@@ -40,8 +40,12 @@ class ChunkTerms:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The postings of some chunks, which are numbered from 0 as long as they have no keys."""
+    """The postings of some chunks, which are numbered from 0 as long as they have no keys.
 
+    `texts` are what they were made of, with their languages.
+    """
+
+    texts: Sequence[tuple[str, str | None]]
     chunks: Sequence[ChunkTerms]
     terms: Sequence[str]
     bounds: NDArray[np.int64]
@@ -73,7 +77,7 @@ def make_segment(texts: Sequence[tuple[str, str | None]]) -> Segment:
     for column, name in enumerate(("key", "count", "length"), 1):
         postings[name] = table[:, column]
     bounds = np.searchsorted(table[:, 0], np.arange(len(numbers) + 1))
-    return Segment(chunks, list(numbers), bounds, postings)
+    return Segment(texts, chunks, list(numbers), bounds, postings)
 
 
 def entry_texts(entries: Sequence[Entry]) -> list[tuple[str, str | None]]:

@@ -30,7 +30,8 @@ def translated(place: str) -> Iterator[None]:
         yield
     except NoConnectionLeft as exc:
         raise StoreBusyError(
-            f"{place}: too many searches at once, all connections are in use; try again later"
+            f"{place}: too many searches at once, all connections are in use; try again later, or "
+            "allow more of them in the address (max_connections=...)"
         ) from exc
     except DBAPIError as exc:
         if not isinstance(exc.orig, psycopg.Error):
@@ -41,13 +42,20 @@ def translated(place: str) -> Iterator[None]:
 
 
 def _explained(place: str, error: psycopg.Error) -> StoreError:
-    said = str(error).strip()
+    said = " ".join(str(error).split())
     if isinstance(error, errors.InsufficientPrivilege):
         return StoreReadOnlyError(f"{place}: {said}; ask the database's owner for the right")
     if isinstance(error, errors.ReadOnlySqlTransaction):
         return StoreReadOnlyError(f"{place} can only be read: {said}; write to the primary server")
     if isinstance(error, errors.LockNotAvailable):
         return StoreBusyError(f"{place}: another process is writing; try again when it has ended")
+    if isinstance(error, errors.QueryCanceled):
+        return StoreBusyError(
+            f"{place}: the server ended a query ({said}); give the search more time, or raise the "
+            "server's statement_timeout"
+        )
+    if isinstance(error, errors.SerializationFailure | errors.DeadlockDetected):
+        return StoreBusyError(f"{place}: others were in the way ({said}); try again")
     if isinstance(error, errors.DiskFull):
         return StoreFullError(
             f"{place}: the server's disk is full ({said}); free some space and add the documents "
@@ -57,7 +65,8 @@ def _explained(place: str, error: psycopg.Error) -> StoreError:
         return NotABaseError(f"{place} is no Lagotto base any more: {said}; open it again")
     if _is_unavailable(error):
         return StoreUnavailableError(
-            f"{place} can't be reached: {said}; check the address, and that the server runs"
+            f"{place} can't be reached: {said}; check the address, and that the server runs, then "
+            "try again (what was stored before is safe)"
         )
     return StoreError(f"{place}: {said}")
 

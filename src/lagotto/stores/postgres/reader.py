@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, LiteralString, TypeVar
 
+import psycopg
 from psycopg import AsyncConnection as Driver
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection
+
+from lagotto.errors import StoreError
+from lagotto.stores.postgres.database import STARTED
 
 T = TypeVar("T")
 
@@ -16,30 +21,53 @@ T = TypeVar("T")
 class Reader:
     """A read transaction on a connection; questions that come at once take turns.
 
-    A question whose task is cancelled is cancelled on the server too.
+    A question whose task is cancelled is cancelled on the server too. One that comes when the
+    transaction is over is refused: the connection is somebody else's by then.
     """
 
-    def __init__(self, connection: AsyncConnection, driver: Driver[Any]) -> None:
+    def __init__(
+        self, connection: AsyncConnection, driver: Driver[Any], *, server_started: str
+    ) -> None:
+        self.server_started = server_started
         self._connection = connection
         self._driver = driver
         self._turn = asyncio.Lock()
+        self._over = False
 
     @classmethod
-    async def of(cls, connection: AsyncConnection) -> Reader:
+    @asynccontextmanager
+    async def on(cls, connection: AsyncConnection) -> AsyncIterator[Reader]:
         """A reader on a connection whose transaction has the isolation it needs."""
         raw = await connection.get_raw_connection()
         driver: Any = raw.driver_connection
-        return cls(connection, driver)
+        reader = cls(connection, driver, server_started=raw.info[STARTED])
+        try:
+            yield reader
+        except psycopg.Error:
+            if driver.closed:  # a rollback would fail as well, and hide the reason
+                await connection.invalidate()
+            raise
+        finally:
+            reader._over = True
+            async with reader._turn:  # another leg's question may be under way
+                pass
 
     async def rows(
         self, statement: LiteralString, parameters: Mapping[str, Any] | None = None
     ) -> Sequence[tuple[Any, ...]]:
         """The rows that a statement gives, sent in binary."""
-        async with self._turn, self._driver.cursor(binary=True) as cursor:
+        async with self._my_turn(), self._driver.cursor(binary=True) as cursor:
             await cursor.execute(statement, parameters)
             return await cursor.fetchall()
 
     async def ask(self, question: Callable[[Connection], T]) -> T:
         """The answer of a function that every SQL store uses."""
-        async with self._turn:
+        async with self._my_turn():
             return await self._connection.run_sync(question)
+
+    @asynccontextmanager
+    async def _my_turn(self) -> AsyncIterator[None]:
+        async with self._turn:
+            if self._over:
+                raise StoreError("this view of the base is closed; open another one")
+            yield

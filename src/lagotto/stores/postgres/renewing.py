@@ -8,9 +8,9 @@ import numpy as np
 from sqlalchemy import Connection, text, update
 
 from lagotto.stores.facts import put_setting, setting
-from lagotto.stores.postgres.indexing import add_segment
+from lagotto.stores.postgres.indexing import Counts, add_segment, conclude, take_segment_number
 from lagotto.stores.postgres.postings import make_segment
-from lagotto.stores.postgres.schema import TEXT_COUNTERS, text_rules
+from lagotto.stores.postgres.schema import STATISTICS, text_rules
 from lagotto.stores.postgres.tables import PostgresTables
 from lagotto.stores.reading import counter
 from lagotto.stores.sqlite.changes import added_texts, ranges
@@ -31,9 +31,12 @@ def renew(connection: Connection) -> None:
     log.warning("the rules for terms have changed; the full-text index is made again")
     for table in PostgresTables.metadata.tables:
         connection.execute(text(f"DELETE FROM {table}"))
-    connection.execute(update(Counter).where(Counter.name.in_(TEXT_COUNTERS)).values(value=0))
+    connection.execute(update(Counter).where(Counter.name.in_(STATISTICS)).values(value=0))
+    indexed = Counts()
     for start, stop in ranges(connection, since=0, until=counter(connection, "change")):
         chunks = sorted(added_texts(connection, start, stop), key=lambda chunk: chunk.key)
         segment = make_segment([(chunk.text, chunk.language) for chunk in chunks])
-        add_segment(connection, segment, np.array([chunk.key for chunk in chunks], np.int64))
+        keys = np.array([chunk.key for chunk in chunks], np.int64)
+        indexed += add_segment(connection, take_segment_number(connection), segment, keys)
     put_setting(connection, "text_rules", text_rules())
+    conclude(connection, indexed)

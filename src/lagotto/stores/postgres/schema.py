@@ -1,4 +1,4 @@
-"""A base in a database: recognising it, making it, and whose turn it is to write."""
+"""A base in a database: recognising it, and making it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,8 @@ from lagotto.stores.postgres.tables import PostgresTables
 from lagotto.stores.tables import SCHEMA_VERSION, Counter, Tables
 from lagotto.terms import analyzer_id
 
-COUNTERS = ("document", "chunk_set", "change", "state")
-TEXT_COUNTERS = ("segment", "indexed_chunks", "indexed_terms")
-
-WRITER = 0x4C41474F
-"""`LAGO`: the class of the advisory lock that one writer at a time has."""
-
-BUSY_TIMEOUT = 30.0
+COUNTERS = ("document", "chunk_set", "change", "segment", "state")
+STATISTICS = ("indexed_chunks", "indexed_terms")
 
 
 def prepare_schema(connection: Connection, place: str) -> None:
@@ -59,13 +54,6 @@ def schema_version(connection: Connection, place: str) -> int:
     return int(version)
 
 
-def become_writer(connection: Connection, *, timeout: float = BUSY_TIMEOUT) -> None:
-    """Wait until no other transaction writes to this base; until the end of this one."""
-    connection.execute(text(f"SET LOCAL lock_timeout = {int(timeout * 1000)}"))
-    schema = "coalesce(current_schema(), 'public')::regnamespace::oid::int"
-    connection.execute(text(f"SELECT pg_advisory_xact_lock({WRITER}, {schema})"))
-
-
 def text_rules() -> str:
     """Names everything that the terms of a chunk depend on."""
     return f"{analyzer_id()}/context-{CONTEXT_RULES}"
@@ -76,7 +64,7 @@ def _create(connection: Connection) -> None:
         metadata.create_all(connection, checkfirst=False)
     # Postings hardly get smaller, and are read often.
     connection.execute(text("ALTER TABLE posting ALTER COLUMN records SET STORAGE EXTERNAL"))
-    rows = [{"name": name, "value": 0} for name in (*COUNTERS, *TEXT_COUNTERS)]
+    rows = [{"name": name, "value": 0} for name in (*COUNTERS, *STATISTICS)]
     connection.execute(insert(Counter), rows)
     put_setting(connection, "base_id", uuid4().hex)
     put_setting(connection, "text_rules", text_rules())

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TypeVar
 
 from sqlalchemy import Connection, text
@@ -13,38 +14,42 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from lagotto.concurrency import in_thread
 from lagotto.documents import Chunk, Document
-from lagotto.errors import StoreError
+from lagotto.errors import StoreBusyError, StoreError
 from lagotto.filters import Filter
 from lagotto.stores.base import Capabilities, Entry, Finding, StoreInfo, Version
 from lagotto.stores.chunk_cache import SqlChunkCache
-from lagotto.stores.facts import check_model, read_info
+from lagotto.stores.facts import read_info
+from lagotto.stores.postgres.address import parse_location
+from lagotto.stores.postgres.changing import (
+    change_metadata,
+    matching_names,
+    names_of,
+    remove,
+    replace,
+    reserve,
+    reserve_segment,
+)
 from lagotto.stores.postgres.checking import findings
-from lagotto.stores.postgres.copying import copy_rows
-from lagotto.stores.postgres.database import Servers, create_single, parse_location, shown
-from lagotto.stores.postgres.indexing import add_segment, findable_keys, forget
+from lagotto.stores.postgres.database import Servers, create_single
+from lagotto.stores.postgres.limits import set_limit
 from lagotto.stores.postgres.looking import Look
-from lagotto.stores.postgres.merging import merge
+from lagotto.stores.postgres.merging import drop_terms, due_step, merge
+from lagotto.stores.postgres.native_index import WordIndex
 from lagotto.stores.postgres.postings import entry_texts, make_segment
 from lagotto.stores.postgres.problems import translated
 from lagotto.stores.postgres.reader import Reader
 from lagotto.stores.postgres.renewing import is_current, renew
-from lagotto.stores.postgres.schema import (
-    BUSY_TIMEOUT,
-    become_writer,
-    prepare_schema,
-    schema_version,
-)
+from lagotto.stores.postgres.schema import prepare_schema, schema_version
+from lagotto.stores.postgres.turns import BUSY_TIMEOUT, Name, take_turn
 from lagotto.stores.postgres.vector_index import build_graph
 from lagotto.stores.postgres.view import PostgresView
 from lagotto.stores.reading import (
-    counter,
     matching_documents,
     read_chunks,
     read_document,
     read_versions,
 )
 from lagotto.stores.tables import SCHEMA_VERSION
-from lagotto.stores.writing import document_keys, remove_documents, update_documents, write_entries
 
 log = logging.getLogger(__name__)
 
@@ -65,32 +70,36 @@ _SIZE = text(
 class PostgresStore:
     """A base in a database, in the first schema of its search path.
 
-    One transaction at a time writes, and any number read, from any number of processes.
+    Any number of clients read and write at once, from any number of processes; those that write
+    the same document take turns.
     """
 
-    capabilities = Capabilities()
+    capabilities = Capabilities(
+        rank_functions=("bm25", "ts_rank", "ts_rank_cd"), chunk_similarity=True
+    )
 
     def __init__(self, location: str, *, busy_timeout: float = BUSY_TIMEOUT) -> None:
-        self._url = parse_location(location)
-        self.place = shown(self._url)
+        self._address = parse_location(location)
+        self.place = self._address.place
         self._busy_timeout = busy_timeout
         self._servers: Servers | None = None
         self._look = Look()
-        self._writing = asyncio.Lock()
+        self._words = WordIndex(change=self._write_alone, fresh=self._fresh)
         self._settling: asyncio.Task[None] | None = None
         self.chunk_cache = SqlChunkCache(read=self._read, write=self._write_cache)
 
     async def open(self) -> None:
-        self._servers = Servers.at(self._url)
+        self._servers = Servers.at(self._address)
         try:
             if not await self._read(self._is_ready):
-                await self._write(self._prepare)
+                await self._write(self._prepare, None)
                 await self._servers.dispose()  # older connections don't know vectors yet
         except BaseException:
             await self.close()
             raise
 
     async def close(self) -> None:
+        await self._words.close()
         if self._settling is not None:
             self._settling.cancel()
             self._settling = None
@@ -101,32 +110,23 @@ class PostgresStore:
 
     async def write(self, entries: Sequence[Entry]) -> None:
         segment = await in_thread(make_segment, entry_texts(entries))
-
-        def write(connection: Connection) -> None:
-            check_model(connection, entries, self.place)
-            former = document_keys(connection, [entry.document for entry in entries])
-            forget(connection, list(former.values()))
-            before = counter(connection, "change")
-            write_entries(connection, entries, put=copy_rows)
-            add_segment(connection, segment, findable_keys(connection, since=before))
-
-        await self._write(write)
-        await self._write(merge)
+        reserved = await self._write(partial(reserve, entries=entries), ())
+        await self._write(
+            partial(replace, entries=entries, segment=segment, reserved=reserved, place=self.place),
+            None if reserved.first else names_of([entry.document for entry in entries]),
+        )
+        await self._merge()
         self._settle_soon()
 
     async def update(self, documents: Sequence[Document]) -> None:
-        await self._write(lambda connection: update_documents(connection, documents))
+        await self._write(partial(change_metadata, documents=documents), names_of(documents))
 
     async def delete(self, where: Filter) -> list[str]:
-        def delete(connection: Connection) -> list[str]:
-            found = list(matching_documents(connection, where))
-            keys = [key for key, _ in found]
-            forget(connection, keys)
-            remove_documents(connection, keys)
-            return [document.id for _, document in found]
-
-        gone = await self._write(delete)
-        await self._write(merge)
+        names = await self._read(partial(matching_names, where=where), latest=True)
+        if not names:
+            return []
+        gone = await self._write(partial(remove, where=where, names=names), names)
+        await self._merge()
         return gone
 
     async def versions(self, collection: str, ids: Sequence[str]) -> dict[str, Version]:
@@ -151,8 +151,17 @@ class PostgresStore:
     @asynccontextmanager
     async def view(self, where: Filter) -> AsyncIterator[PostgresView]:
         with translated(self.place):
-            async with _one_state(self._opened().searching).connect() as connection:
-                yield await self._look.view(await Reader.of(connection), where)
+            engine = _one_state(self._opened().searching)
+            async with engine.begin() as connection, Reader.on(connection) as reader:
+                yield await self._look.view(reader, where, self._words)
+
+    @asynccontextmanager
+    async def _fresh(self) -> AsyncIterator[Reader]:
+        """A reader of the latest state."""
+        with translated(self.place):
+            engine = _one_state(self._opened().writing)
+            async with engine.begin() as connection, Reader.on(connection) as reader:
+                yield reader
 
     async def info(self) -> StoreInfo:
         return await self._read(
@@ -187,35 +196,56 @@ class PostgresStore:
     async def _settle(self) -> None:
         try:
             with translated(self.place):
-                await build_graph(create_single(self._url))
+                await build_graph(create_single(self._address))
         except StoreError as exc:
             log.warning("there is no index of vectors, so searches take longer: %s", exc)
 
     async def _read(self, question: Callable[[Connection], T], *, latest: bool = False) -> T:
         """An answer from one state of the base; the latest one, if a standby may be behind."""
         servers = self._opened()
-        engine = servers.writing if latest else servers.searching
+        engine = servers.writing if latest else servers.asking
         with translated(self.place):
-            async with _one_state(engine).connect() as connection:
+            async with _one_state(engine).begin() as connection:
+                await connection.run_sync(set_limit)
                 return await connection.run_sync(question)
 
-    async def _write(self, change: Callable[[Connection], T]) -> T:
-        """A change that is durable when it ends; one after another."""
-        return await self._change(change, patience=self._busy_timeout)
+    async def _write(self, change: Callable[[Connection], T], names: Collection[Name] | None) -> T:
+        """A change of the documents named, or of anything for None; durable when it ends."""
+        return await self._change(change, names, patience=self._busy_timeout)
 
-    async def _write_cache(self, change: Callable[[Connection], T]) -> T:
-        """A change that can as well be left out: other processes that write are not waited for."""
-        return await self._change(change, patience=CACHE_PATIENCE)
+    async def _write_alone(self, change: Callable[[Connection], T]) -> T:
+        """A change while nobody else writes."""
+        return await self._write(change, None)
 
-    async def _change(self, change: Callable[[Connection], T], *, patience: float) -> T:
+    async def _write_cache(
+        self, change: Callable[[Connection], T], names: Collection[Name] | None
+    ) -> T:
+        """A change that can as well be left out: others that write are not waited for."""
+        return await self._change(change, names, patience=CACHE_PATIENCE)
+
+    async def _change(
+        self, change: Callable[[Connection], T], names: Collection[Name] | None, *, patience: float
+    ) -> T:
         def write(connection: Connection) -> T:
-            become_writer(connection, timeout=patience)
+            take_turn(connection, names, timeout=patience)
             return change(connection)
 
-        async with self._writing:
-            with translated(self.place):
-                async with self._opened().writing.begin() as connection:
-                    return await connection.run_sync(write)
+        with translated(self.place):
+            async with _many_states(self._opened().writing).begin() as connection:
+                return await connection.run_sync(write)
+
+    async def _merge(self) -> None:
+        """Do what is due to the full-text index, unless somebody else is at it."""
+        try:
+            while await self._read(due_step, latest=True):
+                number = await self._write(reserve_segment, ())
+                done = await self._write(partial(merge, number=number), ())
+                if done is None:
+                    return
+                if done == "clear":
+                    await self._write(drop_terms, None)
+        except StoreBusyError as exc:
+            log.info("segments are merged after a later write: %s", exc)
 
     def _opened(self) -> Servers:
         if self._servers is None:
@@ -223,6 +253,14 @@ class PostgresStore:
         return self._servers
 
 
+def _many_states(engine: AsyncEngine) -> AsyncEngine:
+    """Transactions whose statements each see what others have written by then."""
+    return engine.execution_options(isolation_level="READ COMMITTED")
+
+
 def _one_state(engine: AsyncEngine) -> AsyncEngine:
-    """Transactions that see one state of the base, and change nothing."""
+    """Transactions that see one state of the base, and change nothing.
+
+    They are committed all the same: the driver forgets its prepared statements with a rollback.
+    """
     return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)

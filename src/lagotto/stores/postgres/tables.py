@@ -80,3 +80,22 @@ class TermRow(PostgresTables):
 
     text: Mapped[str] = mapped_column(primary_key=True)
     shapes: Mapped[list[int]] = mapped_column(ARRAY(BigInteger()))
+
+
+class NativeTables(DeclarativeBase):
+    """What is made only when a base is first asked for it."""
+
+    type_annotation_map = Tables.type_annotation_map
+
+
+class ChunkWordsRow(NativeTables):
+    """A chunk's words as a text search configuration of the server reads them; see native_index."""
+
+    __tablename__ = "chunk_words"
+    __table_args__ = (Index("chunk_words_by_word", "words", postgresql_using="gin"),)
+
+    chunk_key: Mapped[int] = mapped_column(
+        ForeignKey(ChunkRow.key, ondelete="CASCADE"), primary_key=True
+    )
+    config: Mapped[str]
+    words: Mapped[str] = mapped_column(TSVECTOR())

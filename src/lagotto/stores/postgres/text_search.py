@@ -30,6 +30,7 @@ from lagotto.stores.text_query import (
     Term,
     TextQuery,
     Word,
+    holds,
 )
 
 Mask = NDArray[np.bool_]
@@ -123,8 +124,9 @@ class TextSearch:
                 self._add(total, word)
             found = self._any_of([term.text for term in terms])
             if query.where is not None:
-                every = found if terms else await self.everything()
-                found = every & await self.holding(query.where)
+                found = await self.holding(query.where)
+                if holds(query.where, ()):  # also for keys that are no chunks
+                    found &= await self.everything()
                 total[~found] = 0.0
             self._scored[query] = total.astype(np.float32), found
         return self._scored[query]

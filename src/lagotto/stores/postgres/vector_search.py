@@ -62,12 +62,19 @@ class VectorSearch:
         if allowed is None:
             return await self._near(query, k) if self.indexed else await self._exact(query, k)
         keys = np.flatnonzero(allowed)
-        depth = int(SPARE * k * self.chunks / max(len(keys), 1))
-        if self.indexed and COST * depth < len(keys):
-            hits = _allowed(await self._near(query, depth), allowed)
+        if self.by_graph(k, len(keys)):
+            hits = _allowed(await self._near(query, self._reach(k, len(keys))), allowed)
             if len(hits) >= k:
                 return Hits(hits.keys[:k], hits.scores[:k])
         return best(*await self._among(query, keys), k)
+
+    def by_graph(self, k: int, allowed: int) -> bool:
+        """Whether, of so many chunks that a filter leaves, the graph finds `k` more quickly."""
+        return self.indexed and COST * self._reach(k, allowed) < allowed
+
+    def _reach(self, k: int, allowed: int) -> int:
+        """How many unfiltered neighbours to take so that `k` of them pass."""
+        return int(SPARE * k * self.chunks / max(allowed, 1))
 
     async def scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
         """The cosine of each of `keys`, 0 for one that is gone."""

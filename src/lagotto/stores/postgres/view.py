@@ -9,11 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.documents import Chunk, Document, Vector, Vectors
+from lagotto.stores.abilities import BothFound, BothLegs
 from lagotto.stores.base import ChunkKeys, Passage, StoredChunks
 from lagotto.stores.bm25 import rarity
 from lagotto.stores.hits import Hits
 from lagotto.stores.postgres import fuzzy
+from lagotto.stores.postgres.alike import TextComparison
+from lagotto.stores.postgres.native_search import NativeSearch
 from lagotto.stores.postgres.reader import Reader
+from lagotto.stores.postgres.single_search import SingleSearch
 from lagotto.stores.postgres.text_search import Mask, TextSearch
 from lagotto.stores.postgres.vector_search import VectorSearch
 from lagotto.stores.reading import (
@@ -23,7 +27,7 @@ from lagotto.stores.reading import (
     read_stored,
     read_vectors,
 )
-from lagotto.stores.text_query import Match, Term, TextQuery
+from lagotto.stores.text_query import Match, NativeQuery, Term, TextQuery
 
 
 class PostgresView:
@@ -37,25 +41,46 @@ class PostgresView:
         *,
         vectors: VectorSearch,
         text: TextSearch,
+        native: NativeSearch,
         allowed: Mask | None,
         languages: Sequence[str | None],
     ) -> None:
         self._reader = reader
         self._vectors = vectors
         self._text = text
+        self._native = native
         self._allowed = allowed
         self.languages = languages
+        self._at_hand: dict[int, Passage] = {}
 
     async def semantic(self, query: Vector, *, k: int) -> Hits:
         return await self._vectors.search(query, k=k, allowed=self._allowed)
 
+    async def prepare(self, query: NativeQuery) -> None:
+        await self._native.prepare(query)
+
     async def text(self, query: TextQuery, *, k: int) -> Hits:
+        if query.native is not None:
+            return await self._native.search(query.native, k=k)
         return await self._text.search(query, k=k, allowed=self._allowed)
+
+    async def both(self, asked: BothLegs) -> BothFound | None:
+        search = SingleSearch(
+            self._reader, self._vectors, self._native, self._text.statistics, self._allowed
+        )
+        answer = await search.ask(asked)
+        if answer is None:
+            return None
+        found, passages = answer
+        self._at_hand |= passages
+        return found
 
     async def semantic_scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
         return await self._vectors.scores(query, keys)
 
     async def text_scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
+        if query.native is not None:
+            return await self._native.scores(query.native, keys)
         return await self._text.scores(query, keys)
 
     async def rarities(self, terms: Sequence[str]) -> NDArray[np.float64]:
@@ -67,6 +92,7 @@ class PostgresView:
         allowed = await self._text.everything() if self._allowed is None else self._allowed
         rest = copy(self)
         rest._allowed = allowed & ~await self._text.holding(match)
+        rest._native = self._native.within(rest._allowed)
         return rest
 
     async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
@@ -78,12 +104,29 @@ class PostgresView:
             for word in words
         ]
 
+    async def comparable(self) -> bool:
+        return await self._texts().is_quick()
+
+    async def alike(self, words: str, *, threshold: float, k: int) -> Hits:
+        return await self._texts().search(words, threshold=threshold, k=k)
+
+    async def alike_scores(self, words: str, keys: ChunkKeys) -> NDArray[np.float32]:
+        return await self._texts().scores(words, keys)
+
+    def _texts(self) -> TextComparison:
+        return TextComparison(self._reader, self._text.statistics.chunks, self._allowed)
+
     async def vectors(self, keys: ChunkKeys) -> Vectors:
         return await self._reader.ask(lambda connection: read_vectors(connection, keys.tolist()))
 
     async def passages(self, keys: ChunkKeys) -> list[Passage]:
-        found = await self._reader.ask(lambda connection: read_passages(connection, keys.tolist()))
-        return [found[key] for key in keys.tolist() if key in found]
+        wanted = keys.tolist()
+        if missing := [key for key in wanted if key not in self._at_hand]:
+            found = await self._reader.ask(lambda connection: read_passages(connection, missing))
+        else:
+            found = {}
+        found |= {key: self._at_hand[key] for key in wanted if key in self._at_hand}
+        return [found[key] for key in wanted if key in found]
 
     async def parents(self, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
         return await self._reader.ask(lambda connection: read_parents(connection, chunks))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,24 +99,25 @@ class Fts5Leg:
         self, connection: Connection, query: TextQuery, keys: ChunkKeys
     ) -> NDArray[np.float32]:
         found, scores = self._found(connection, query, among=np.unique(keys))
-        if not len(found):
-            return np.zeros(len(keys), np.float32)
-        places = np.minimum(np.searchsorted(found, keys), len(found) - 1)
-        return np.where(found[places] == keys, scores[places], np.float32(0))
+        return _of(keys, found, scores)
 
-    def matching(self, connection: Connection, match: Match, among: ChunkKeys) -> ChunkKeys:
+    def matching(
+        self, connection: Connection, match: Match, among: ChunkKeys | None = None
+    ) -> ChunkKeys:
         """FTS5 looks for words and phrases; its AND and OR only go so deep, and it has no NOT."""
         if isinstance(match, Every):
-            return reduce(
-                lambda left, part: self.matching(connection, part, left), match.parts, among
-            )
+            for part in match.parts:
+                among = self.matching(connection, part, among)
+            return _keys(connection, _KEYS) if among is None else among
         if isinstance(match, Either):
             lists = [self.matching(connection, part, among) for part in match.parts]
             return np.unique(np.concatenate([np.empty(0, np.int64), *lists]))
         if isinstance(match, Without):
-            wrong = self.matching(connection, match.part, among)
-            return np.setdiff1d(among, wrong, assume_unique=True)
-        return np.intersect1d(among, _holding(connection, match), assume_unique=True)
+            seen = _keys(connection, _KEYS) if among is None else among
+            wrong = self.matching(connection, match.part, seen)
+            return np.setdiff1d(seen, wrong, assume_unique=True)
+        held = _holding(connection, match)
+        return held if among is None else np.intersect1d(among, held, assume_unique=True)
 
     def frequencies(self, connection: Connection, terms: Sequence[str]) -> list[int]:
         return [connection.scalar(_FREQUENCY, {"term": storable(term)}) or 0 for term in terms]
@@ -155,15 +155,12 @@ class Fts5Leg:
         self, connection: Connection, query: TextQuery, *, among: ChunkKeys | None
     ) -> tuple[ChunkKeys, NDArray[np.float32]]:
         """Every chunk that the query asks for, ascending by key, with its score."""
-        if any(query.words):
-            found, scores = self._scored(connection, query)
+        scored, scores = self._scored(connection, query)
+        if query.where is not None:
+            found = self.matching(connection, query.where, among)
         else:
-            found = _keys(connection, _KEYS) if query.where else np.empty(0, np.int64)
-            scores = np.zeros(len(found), np.float32)
-        kept = found if among is None else np.intersect1d(found, among, assume_unique=True)
-        if query.where:
-            kept = self.matching(connection, query.where, kept)
-        return kept, scores[np.searchsorted(found, kept)]
+            found = scored if among is None else np.intersect1d(scored, among, assume_unique=True)
+        return found, _of(found, scored, scores)
 
     def _scored(
         self, connection: Connection, query: TextQuery
@@ -200,6 +197,14 @@ def _holding(connection: Connection, match: Word | Prefix | Phrase) -> ChunkKeys
         return _keys(connection, _WITH_TERMS)
     wanted = expression(match)
     return _keys(connection, _MATCHING, wanted=wanted) if wanted else np.empty(0, np.int64)
+
+
+def _of(keys: ChunkKeys, found: ChunkKeys, scores: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The score of each of `keys`, 0 for those that are not among the ascending `found`."""
+    if not len(found):
+        return np.zeros(len(keys), np.float32)
+    places = np.minimum(np.searchsorted(found, keys), len(found) - 1)
+    return np.where(found[places] == keys, scores[places], np.float32(0))
 
 
 def _keys(connection: Connection, statement: TextClause, **values: str) -> ChunkKeys:

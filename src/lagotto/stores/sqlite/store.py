@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -50,7 +50,15 @@ from lagotto.stores.sqlite.vector_leg import VectorLeg
 from lagotto.stores.sqlite.view import SqliteView, Vocabularies
 from lagotto.stores.tables import SCHEMA_VERSION, ChunkRow, ChunkSetRow, DocumentRow, Setting
 from lagotto.stores.vectors.snapshot import check_vectors
-from lagotto.stores.writing import document_keys, remove_documents, update_documents, write_entries
+from lagotto.stores.writing import (
+    document_keys,
+    note_change,
+    note_removals,
+    number_entries,
+    remove_documents,
+    update_documents,
+    write_entries,
+)
 from lagotto.terms import analyzer_id
 
 log = logging.getLogger(__name__)
@@ -115,22 +123,27 @@ class SqliteStore:
             for entry in entries:
                 self._check_model(connection, entry)
             former = document_keys(connection, [entry.document for entry in entries])
-            self._text.forget(connection, list(former.values()))
             before = counter(connection, "change")
-            write_entries(connection, entries)
+            self._remove(connection, list(former.values()))
+            write_entries(connection, entries, numbers=number_entries(connection, entries))
             self._text.index(connection, since=before)
+            note_change(connection)
 
         await self._write(write)
 
     async def update(self, documents: Sequence[Document]) -> None:
-        await self._write(lambda connection: update_documents(connection, documents))
+        def update(connection: Connection) -> None:
+            update_documents(connection, documents)
+            note_change(connection)
+
+        await self._write(update)
 
     async def delete(self, where: Filter) -> list[str]:
         def delete(connection: Connection) -> list[str]:
             found = list(matching_documents(connection, where))
-            keys = [key for key, _ in found]
-            self._text.forget(connection, keys)
-            remove_documents(connection, keys)
+            self._remove(connection, [key for key, _ in found])
+            if found:
+                note_change(connection)
             return [document.id for _, document in found]
 
         return await self._write(delete)
@@ -163,6 +176,11 @@ class SqliteStore:
 
     async def check(self) -> list[Finding]:
         return await self._read(self._check)
+
+    def _remove(self, connection: Connection, keys: Sequence[int]) -> None:
+        self._text.forget(connection, keys)
+        note_removals(connection, keys)
+        remove_documents(connection, keys)
 
     def _open(self) -> None:
         recognise(self.path)
@@ -389,7 +407,9 @@ class SqliteStore:
         async with self._writing:
             return await in_thread(write)
 
-    async def _write_cache(self, change: Callable[[Connection], T]) -> T:
+    async def _write_cache(
+        self, change: Callable[[Connection], T], _names: Collection[tuple[str, str]] | None
+    ) -> T:
         """A change that can as well be left out: other processes that write are not waited for."""
 
         def write() -> T:

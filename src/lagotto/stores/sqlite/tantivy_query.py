@@ -39,10 +39,13 @@ def index_schema() -> Schema:
 def scoring_query(schema: Schema, query: TextQuery) -> Query:
     """Any of the words; their scores add up, each one's being that of its best alternative.
 
-    A condition has to hold as well, but adds nothing to the score.
+    Where there is a condition, it alone says what is found, and adds nothing to the score.
     """
     words = any_of([_word_query(schema, word) for word in query.words if word])
-    return words if query.where is None else only_where(match_query(schema, query.where), words)
+    if query.where is None:
+        return words
+    silent = Query.const_score_query(match_query(schema, query.where), 0.0)
+    return Query.boolean_query([(Occur.Must, silent), (Occur.Should, words)])
 
 
 def match_query(schema: Schema, match: Match) -> Query:

@@ -122,7 +122,9 @@ class TextSnapshot:
         return np.array([key for key, _ in found.hits], np.int64)
 
     def _most_hits(self, query: TextQuery) -> int:
-        """No search for these words finds more chunks."""
+        """The search finds no more chunks than this."""
+        if query.where is not None:
+            return int(self.searcher.num_docs)
         terms = {storable(term.text) for word in query.words for term in word}
         return sum(self.searcher.doc_freq(TERMS, term) for term in terms)
 

@@ -1,0 +1,68 @@
+"""A whole search on a server: filters hold in it, and it answers as one in memory does."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lagotto.documents import Document
+from lagotto.filters import And, Filter
+from lagotto.knowledge import AsyncKnowledgeBase
+from lagotto.testing.filters import FILTERS
+from tests.retrieval.test_filters import (
+    QUERIES,
+    STRATEGIES,
+    check_bundles,
+    check_lists,
+    corpora,
+    filled,
+)
+from tests.stores.postgres.schemas import own_schema
+
+few_examples = settings(max_examples=10, suppress_health_check=[HealthCheck.too_slow])
+
+
+async def ranking(
+    base: AsyncKnowledgeBase, query: str, where: Filter, fuzzy: str
+) -> dict[str, float]:
+    hits = await base.retrieve(query, top_k=100, where=where, fuzzy={"mode": fuzzy})
+    assert not hits.degraded
+    return {hit.chunk_id: hit.score for hit in hits}
+
+
+@few_examples
+@given(
+    corpus=corpora(),
+    where=st.just(And()) | FILTERS,
+    words=QUERIES,
+    fuzzy=st.sampled_from(["mend", "always", "off"]),
+)
+async def test_the_same_as_in_memory(
+    server_url: str, corpus: list[Document], where: Filter, words: list[str], fuzzy: str
+) -> None:
+    query = " ".join(words)
+    with own_schema(server_url) as location:
+        async with filled(location, corpus) as base, filled(":memory:", corpus) as oracle:
+            found = await ranking(base, query, where, fuzzy)
+            assert found == pytest.approx(await ranking(oracle, query, where, fuzzy), abs=1e-5)
+
+
+@few_examples
+@given(corpus=corpora(), where=FILTERS, words=QUERIES)
+async def test_filters_hold_in_lists(
+    server_url: str, corpus: list[Document], where: Filter, words: list[str]
+) -> None:
+    with own_schema(server_url) as location:
+        async with filled(location, corpus) as base:
+            await check_lists(base, corpus, where, " ".join(words))
+
+
+@few_examples
+@given(corpus=corpora(), where=FILTERS, words=QUERIES, strategy=STRATEGIES)
+async def test_filters_hold_in_bundles(
+    server_url: str, corpus: list[Document], where: Filter, words: list[str], strategy: str
+) -> None:
+    with own_schema(server_url) as location:
+        async with filled(location, corpus) as base:
+            await check_bundles(base, corpus, where, " ".join(words), strategy)
