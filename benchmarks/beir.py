@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import random
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +38,15 @@ def read_jsonl(path: Path) -> list[dict[str, str]]:
     """The rows of a file."""
     with path.open(encoding="utf-8") as file:
         return [json.loads(line) for line in file]
+
+
+def read_questions(dataset: Path, most: int) -> tuple[dict[str, str], Judgements]:
+    """The texts of the judged queries by id, a fixed sample of many, and their judgements."""
+    judged = read_judgements(dataset / "qrels.tsv")
+    queries = [row for row in read_jsonl(dataset / "queries.jsonl") if row["_id"] in judged]
+    if len(queries) > most:
+        queries = random.Random(0).sample(queries, most)
+    return {row["_id"]: row["text"] for row in queries}, judged
 
 
 def read_judgements(path: Path) -> Judgements:

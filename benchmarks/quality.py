@@ -1,7 +1,7 @@
 """How well a knowledge base ranks: each leg by itself, and all together.
 
     python benchmarks/quality.py DATASET... [--queries 1000] [--misspell] [--variants]
-                                 [--cache FOLDER] [--json]
+                                 [--store sqlite|postgresql] [--cache FOLDER] [--json]
 
 A data set is a folder in BEIR's layout. Its documents go through the normal ingest; a document
 ranks by its best chunk. Of a set with more queries a fixed sample is taken. `--misspell` makes one
@@ -17,18 +17,19 @@ import asyncio
 import json
 import random
 import string
-import tempfile
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from beir import mean, ndcg, read_jsonl, read_judgements, recall
-from lagotto.embedders import CachedEmbedder, Embedder, create_embedder
+from beir import Judgements, mean, ndcg, read_questions, recall
+from lagotto.embedders import CachedEmbedder, create_embedder
 from lagotto.knowledge import AsyncKnowledgeBase
 from lagotto.readers import Columns
 from lagotto.terms import keywords
+from scale import place
 
 Settings = dict[str, Any]
 
@@ -56,19 +57,15 @@ VARIANTS: dict[str, Settings] = {
 CHUNKS = 120
 RESAMPLED = 2000
 Table = dict[str, dict[str, Any]]
+Rankings = dict[str, list[str]]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("datasets", nargs="+", type=Path)
-    parser.add_argument("--queries", type=int, default=1000)
+    add_options(parser)
     parser.add_argument("--misspell", action="store_true")
     parser.add_argument("--variants", action="store_true")
-    parser.add_argument("--embedder", default="minilm")
-    parser.add_argument("--chunker", default="recursive:256/32")
-    parser.add_argument("--text-index")
-    parser.add_argument("--cache", type=Path)
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--store", choices=["sqlite", "postgresql"], default="sqlite")
     options = parser.parse_args()
     tables = {}
     for dataset in options.datasets:
@@ -79,42 +76,77 @@ def main() -> None:
         print(json.dumps(tables, indent=2))
 
 
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What is measured with, and on what."""
+    parser.add_argument("datasets", nargs="+", type=Path)
+    parser.add_argument("--queries", type=int, default=1000)
+    parser.add_argument("--embedder", default="minilm")
+    parser.add_argument("--chunker", default="recursive:256/32")
+    parser.add_argument("--text-index", choices=["tantivy", "fts5"])
+    parser.add_argument("--cache", type=Path)
+    parser.add_argument("--json", action="store_true")
+
+
 async def measure(dataset: Path, options: argparse.Namespace) -> Table:
     """The table of one data set."""
-    embedder: Embedder = create_embedder(options.embedder)
-    if options.cache:
-        embedder = CachedEmbedder(embedder, options.cache)
-    judged = read_judgements(dataset / "qrels.tsv")
-    queries = [row for row in read_jsonl(dataset / "queries.jsonl") if row["_id"] in judged]
-    if len(queries) > options.queries:
-        queries = random.Random(0).sample(queries, options.queries)
-    asked = {row["_id"]: row["text"] for row in queries}
+    asked, judged = read_questions(dataset, options.queries)
     if options.misspell:
         chance = random.Random(1)
         asked = {name: misspelt(text, chance) for name, text in asked.items()}
-    with tempfile.TemporaryDirectory() as folder:
-        base = AsyncKnowledgeBase(
-            Path(folder) / "kb.db",
-            embedder=embedder,
-            chunker=options.chunker,
-            text_index=options.text_index,
-        )
-        async with base:
-            await base.add(dataset / "corpus.jsonl", columns=Columns(id="_id"))
-            systems = SYSTEMS | (VARIANTS if options.variants else {})
-            gains = {
-                system: await _gains(base, asked, judged, settings)
-                for system, settings in systems.items()
-            }
-    table = {system: _summary(*found) for system, found in gains.items()}
+    systems = SYSTEMS | (VARIANTS if options.variants else {})
+    async with filled(options.store, dataset, options, text_index=options.text_index) as base:
+        rankings = {
+            system: await rank(base, asked, settings) for system, settings in systems.items()
+        }
+    gains = {system: gains_of(found, judged) for system, found in rankings.items()}
+    table: Table = {
+        system: {"ndcg@10": mean(gains[system]), "recall@100": mean(_recalls(found, judged))}
+        for system, found in rankings.items()
+    }
     if options.variants:
-        for system, (found, _) in gains.items():
-            table[system]["minus hybrid"] = interval(np.subtract(found, gains["hybrid"][0]))
+        for system, found in gains.items():
+            table[system]["minus hybrid"] = interval(np.subtract(found, gains["hybrid"]))
     return table
 
 
-def _summary(gains: list[float], recalls: list[float]) -> dict[str, Any]:
-    return {"ndcg@10": mean(gains), "recall@100": mean(recalls)}
+@asynccontextmanager
+async def filled(
+    store: str, dataset: Path, options: argparse.Namespace, *, text_index: str | None = None
+) -> AsyncIterator[AsyncKnowledgeBase]:
+    """A base with the documents of a data set, opened anew, by when all its indexes are built."""
+
+    def base() -> AsyncKnowledgeBase:
+        embedder = create_embedder(options.embedder)
+        return AsyncKnowledgeBase(
+            location,
+            embedder=CachedEmbedder(embedder, options.cache) if options.cache else embedder,
+            chunker=options.chunker,
+            text_index=text_index,
+        )
+
+    with place(store) as location:
+        async with base() as new:
+            await new.add(dataset / "corpus.jsonl", columns=Columns(id="_id"))
+        async with base() as complete:
+            yield complete
+
+
+async def rank(base: AsyncKnowledgeBase, asked: dict[str, str], settings: Settings) -> Rankings:
+    """The best documents for each query, by their best chunks."""
+    rankings = {}
+    for name, text in asked.items():
+        hits = await base.retrieve(text, top_k=CHUNKS, **settings)
+        rankings[name] = list(dict.fromkeys(hit.document_id for hit in hits))[:100]
+    return rankings
+
+
+def gains_of(rankings: Rankings, judged: Judgements) -> list[float]:
+    """nDCG@10 of each query."""
+    return [ndcg(ranking, judged[name], depth=10) for name, ranking in rankings.items()]
+
+
+def _recalls(rankings: Rankings, judged: Judgements) -> list[float]:
+    return [recall(ranking, judged[name]) for name, ranking in rankings.items()]
 
 
 def interval(differences: np.ndarray[Any, np.dtype[np.float64]]) -> list[float]:
@@ -123,22 +155,6 @@ def interval(differences: np.ndarray[Any, np.dtype[np.float64]]) -> list[float]:
     drawn = chance.integers(len(differences), size=(RESAMPLED, len(differences)))
     low, high = np.percentile(differences[drawn].mean(axis=1), [2.5, 97.5])
     return [round(float(value), 4) for value in (low, differences.mean(), high)]
-
-
-async def _gains(
-    base: AsyncKnowledgeBase,
-    asked: dict[str, str],
-    judged: dict[str, dict[str, int]],
-    settings: Settings,
-) -> tuple[list[float], list[float]]:
-    """nDCG@10 and recall@100 of each query."""
-    gains, recalls = [], []
-    for name, text in asked.items():
-        hits = await base.retrieve(text, top_k=CHUNKS, **settings)
-        ranking = list(dict.fromkeys(hit.document_id for hit in hits))[:100]
-        gains.append(ndcg(ranking, judged[name], depth=10))
-        recalls.append(recall(ranking, judged[name]))
-    return gains, recalls
 
 
 def misspelt(query: str, chance: random.Random) -> str:

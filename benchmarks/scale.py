@@ -184,7 +184,7 @@ async def measure(chunks: int, count: int, store: str, text_index: str | None) -
     """All figures for one size."""
     with place(store) as location:
         corpus = Corpus(chunks)
-        figures: dict[str, Any] = {"build": await _build(location, corpus, text_index)}
+        figures: dict[str, Any] = {"build": await build(location, corpus, text_index)}
         queries = corpus.queries(count)
         embedder = GivenVectors()
         embedder.vectors = {query.text: query.vector for query in queries}
@@ -200,7 +200,7 @@ async def measure(chunks: int, count: int, store: str, text_index: str | None) -
         return figures
 
 
-async def _build(location: str, corpus: Corpus, text_index: str | None) -> dict[str, float]:
+async def build(location: str, corpus: Corpus, text_index: str | None) -> dict[str, float]:
     store = create_store(location, text_index=text_index)
     await store.open()
     wall, cpu = time.perf_counter(), time.process_time()
