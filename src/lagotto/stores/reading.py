@@ -9,15 +9,19 @@ from typing import Any
 import numpy as np
 from sqlalchemy import (
     BindParameter,
+    ColumnElement,
     Connection,
     Integer,
     Select,
+    Text,
     bindparam,
     cast,
     func,
     select,
     tuple_,
 )
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
 
 from lagotto.documents import Chunk, Document, Vectors
 from lagotto.filters import Filter, matches
@@ -27,11 +31,28 @@ from lagotto.stores.rows import CHUNK_COLUMNS, OUTLINE_COLUMNS, chunk_of, docume
 from lagotto.stores.tables import ChunkRow, ChunkSetRow, Counter, DocumentRow, EmbeddingRow
 from lagotto.stores.writing import AT_ONCE
 
-CHUNK_TEXT = func.substr(
-    DocumentRow.text,
-    cast(ChunkRow.start + 1, Integer),
-    cast(ChunkRow.end - ChunkRow.start, Integer),
-)
+
+class ChunkText(ColumnElement[str]):
+    """The text of a chunk: cut out of its document, or, on PostgreSQL, as it is kept beside it."""
+
+    inherit_cache = True
+    type = Text()
+
+
+CHUNK_TEXT = ChunkText()
+
+
+@compiles(ChunkText)
+def _cut_out(_element: ChunkText, compiler: SQLCompiler, **how: Any) -> str:
+    length = cast(ChunkRow.end - ChunkRow.start, Integer)
+    first = cast(ChunkRow.start + 1, Integer)
+    return compiler.process(func.substr(DocumentRow.text, first, length), **how)
+
+
+@compiles(ChunkText, "postgresql")
+def _kept(element: ChunkText, compiler: SQLCompiler, **how: Any) -> str:
+    kept = "SELECT chunk_text.text FROM chunk_text WHERE chunk_text.chunk_key = chunk.key"
+    return f"coalesce(({kept}), {_cut_out(element, compiler, **how)})"
 
 
 def counter(connection: Connection, name: str) -> int:

@@ -18,7 +18,7 @@ from lagotto.stores.postgres import alike
 from lagotto.stores.postgres.store import PostgresStore
 from lagotto.stores.text_query import Word
 from lagotto.testing.hash_embedder import HashEmbedder
-from lagotto.testing.store_samples import DOCUMENTS, entries, entry
+from lagotto.testing.store_samples import DOCUMENTS, entries
 
 ASTRAL = Document(
     id="astral",
@@ -137,19 +137,6 @@ async def test_only_so_much_text_is_compared(
         async with filled.view(where) as view:
             assert isinstance(view, ComparesTexts)
             assert await view.comparable() is expected
-
-
-async def test_text_far_behind_in_a_document_counts_for_more(
-    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text = "A dog finds truffles. " * 400
-    long = await entry(Document(id="long", text=text))
-    await store.write([long])
-    length = sum(chunk.end - chunk.start for chunk in long.chunks)
-    monkeypatch.setattr(alike, "MOST_CHARACTERS", length)
-    async with store.view(And()) as view:
-        assert isinstance(view, ComparesTexts)
-        assert not await view.comparable()
 
 
 async def test_a_search_over_texts_and_what_it_falls_back_to(

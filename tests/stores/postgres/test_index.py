@@ -96,12 +96,17 @@ async def test_an_older_base_is_upgraded(store: PostgresStore, location: str) ->
     await store.write(await entries(documents(5)))
     with psycopg.connect(location, autocommit=True) as connection:
         connection.execute("DROP INDEX chunk_by_set")
+        connection.execute("DROP TABLE chunk_text")
         connection.execute("UPDATE setting SET value = '2' WHERE name = 'schema_version'")
     await store.close()
     await store.open()
     with psycopg.connect(location) as connection:
         found = connection.execute("SELECT to_regclass('chunk_by_set') IS NOT NULL").fetchone()
     assert found == (True,)
+    assert [finding.level for finding in await store.check()] == ["ok", "ok"]
+    for document in documents(5):
+        for chunk in await store.chunks(document.collection, document.id):
+            assert chunk.text == document.text[chunk.start : chunk.end]
     assert len(await store.delete(And())) == 5
 
 
@@ -114,10 +119,13 @@ async def test_a_check_finds_what_is_wrong(
     with psycopg.connect(location, autocommit=True) as connection:
         connection.execute("DELETE FROM embedding WHERE chunk_key % 2 = 0")
         connection.execute("UPDATE segment SET chunks = chunks - 1")
+        connection.execute("DELETE FROM chunk_text WHERE chunk_key % 2 = 0")
     monkeypatch.setattr(checking, "GRAPH_FROM", 10)
-    _, vectors, _, graph, texts = await store.check()
+    _, vectors, _, graph, texts, terms = await store.check()
     assert "10 chunks have no vector: default/d" in vectors.what
-    assert (vectors.level, graph.level, texts.level) == ("problem", "note", "problem")
+    assert "10 chunks are cut out of their documents" in texts.what
+    levels = [finding.level for finding in (vectors, graph, texts, terms)]
+    assert levels == ["problem", "note", "note", "problem"]
     with psycopg.connect(location, autocommit=True) as connection:
         connection.execute("UPDATE setting SET value = '' WHERE name = 'text_rules'")
     await store.close()

@@ -1,7 +1,7 @@
 """Words compared with the texts of chunks, by pg_trgm's word similarity.
 
-Texts of chunks are not stored one by one, and have no index of trigrams: every text that the filter
-allows is cut out of its document and compared, which is for small bases.
+Texts have no index of trigrams: every one that the filter allows is compared, which is for small
+bases.
 """
 
 from __future__ import annotations
@@ -22,22 +22,15 @@ from lagotto.stores.postgres.text_search import Mask
 MOST_CHARACTERS = 2_500_000
 """To compare so many takes about half a second of one core: 3,000 chunks of 800, for example."""
 
-SKIPPED = 20
-"""To go past so many characters in front of a chunk takes as long as to compare one."""
-
 MOST_CHUNKS = 20_000
 """With more, nobody counts characters."""
 
 _ANY: LiteralString = "level <> 'parent'"
 _THESE: LiteralString = "chunk.key = ANY(%(keys)s)"
-_WORK: LiteralString = (
-    f'SELECT coalesce(sum("end" - start + start / {SKIPPED}), 0)::bigint FROM chunk WHERE '
-)
+_WORK: LiteralString = 'SELECT coalesce(sum("end" - start), 0)::bigint FROM chunk WHERE '
 _COMPARED: LiteralString = """
-SELECT chunk.key, word_similarity(%(words)s, substr(
-    document.text, (chunk.start + 1)::int, (chunk."end" - chunk.start)::int
-)) AS score
-FROM chunk JOIN document ON document.key = chunk.document_key WHERE """
+SELECT chunk.key, word_similarity(%(words)s, chunk_text.text) AS score
+FROM chunk JOIN chunk_text ON chunk_text.chunk_key = chunk.key WHERE """
 # As `words <% text`, which would compute the score once more than it is needed.
 _ALIKE: LiteralString = """
 WITH compared AS MATERIALIZED ({})

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 
 import numpy as np
-from sqlalchemy import Connection, text, update
+from sqlalchemy import Connection, delete, update
 
 from lagotto.stores.facts import put_setting, setting
 from lagotto.stores.postgres.indexing import Counts, add_segment, conclude, take_segment_number
 from lagotto.stores.postgres.postings import make_segment
 from lagotto.stores.postgres.schema import STATISTICS, text_rules
-from lagotto.stores.postgres.tables import PostgresTables
+from lagotto.stores.postgres.tables import TEXT_INDEX
 from lagotto.stores.reading import counter
 from lagotto.stores.sqlite.changes import added_texts, ranges
 from lagotto.stores.tables import Counter
@@ -29,8 +29,8 @@ def renew(connection: Connection) -> None:
     if is_current(connection):
         return
     log.warning("the rules for terms have changed; the full-text index is made again")
-    for table in PostgresTables.metadata.tables:
-        connection.execute(text(f"DELETE FROM {table}"))
+    for table in TEXT_INDEX:
+        connection.execute(delete(table))
     connection.execute(update(Counter).where(Counter.name.in_(STATISTICS)).values(value=0))
     indexed = Counts()
     for start, stop in ranges(connection, since=0, until=counter(connection, "change")):
