@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from sqlalchemy import (
     BindParameter,
-    ColumnElement,
     Connection,
     Integer,
     Select,
@@ -22,6 +21,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
 
 from lagotto.documents import Chunk, Document, Vectors
 from lagotto.filters import Filter, matches
@@ -32,21 +32,23 @@ from lagotto.stores.tables import ChunkRow, ChunkSetRow, Counter, DocumentRow, E
 from lagotto.stores.writing import AT_ONCE
 
 
-class ChunkText(ColumnElement[str]):
+class ChunkText(FunctionElement[str]):
     """The text of a chunk: cut out of its document, or, on PostgreSQL, as it is kept beside it."""
 
     inherit_cache = True
     type = Text()
 
 
-CHUNK_TEXT = ChunkText()
+CHUNK_TEXT = ChunkText(
+    DocumentRow.text,
+    cast(ChunkRow.start + 1, Integer),
+    cast(ChunkRow.end - ChunkRow.start, Integer),
+)
 
 
 @compiles(ChunkText)
-def _cut_out(_element: ChunkText, compiler: SQLCompiler, **how: Any) -> str:
-    length = cast(ChunkRow.end - ChunkRow.start, Integer)
-    first = cast(ChunkRow.start + 1, Integer)
-    return compiler.process(func.substr(DocumentRow.text, first, length), **how)
+def _cut_out(element: ChunkText, compiler: SQLCompiler, **how: Any) -> str:
+    return f"substr({compiler.process(element.clauses, **how)})"
 
 
 @compiles(ChunkText, "postgresql")
