@@ -122,7 +122,7 @@ def living(records: bytes, gone: ChunkKeys) -> Postings:
     postings = np.frombuffer(records, RECORD)
     if not len(gone):
         return postings
-    return postings[np.isin(postings["key"], gone, invert=True)]
+    return postings[np.isin(postings["key"], gone, invert=True, kind="table")]  # keys are dense
 
 
 def joined(rows: Sequence[tuple[str, bytes]]) -> Mapping[str, bytes]:

@@ -165,13 +165,10 @@ class TextSnapshot:
     def _best(self, wanted: Query, limit: int) -> Hits:
         """The hits with the greatest scores, best first, equal ones in any order."""
         found = self.searcher.search(wanted, limit, count=False).hits
-        if not found:
-            return NO_HITS
-        scores, addresses = zip(*found, strict=True)
-        keys = cast("list[int]", self.searcher.fast_field_values(KEY, list(addresses)))
-        return Hits(
-            np.fromiter(keys, np.int64, len(keys)), np.fromiter(scores, np.float32, len(keys))
-        )
+        addresses = [address for _, address in found]
+        keys = cast("list[int]", self.searcher.fast_field_values(KEY, addresses))
+        scores = np.fromiter((score for score, _ in found), np.float32, len(found))
+        return Hits(np.fromiter(keys, np.int64, len(keys)), scores)
 
     def _inside(self, allowed: Allowed, wanted: Query) -> Query:
         if allowed.documents is None:
@@ -210,7 +207,5 @@ def _sorted(hits: Hits) -> Hits:
 
 
 def _among(hits: Hits, allowed: ChunkKeys) -> Hits:
-    places = np.searchsorted(allowed, hits.keys)
-    places[places == len(allowed)] = 0
-    kept = allowed[places] == hits.keys
+    kept = np.isin(hits.keys, allowed, kind="table")  # keys are dense
     return Hits(hits.keys[kept], hits.scores[kept])

@@ -18,7 +18,7 @@ from lagotto.stores.vectors.ranking import Positions, Scores, best, best_of_each
 from lagotto.stores.vectors.sketch import Sketch
 from lagotto.stores.vectors.tuning import Tuning
 
-FEW = 4
+FEW = 3
 """Scoring so many times the candidates takes no longer than choosing the candidates."""
 
 
