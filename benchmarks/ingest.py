@@ -110,12 +110,12 @@ def main() -> None:
     if options.peak:
         asyncio.run(peak_memory(options.peak))
         return
-    rate = asyncio.run(rates(options.chunks, options.rounds, options.embedder))
-    memory = [
+    memory = [  # first, since a process counts the peak of the one that started it
         json.loads(subprocess.check_output([sys.executable, __file__, "--peak", size]))
         for size in options.memory.split(",")
         if size
     ]
+    rate = asyncio.run(rates(options.chunks, options.rounds, options.embedder))
     if options.json:
         print(json.dumps({"rate": rate, "memory": memory}, indent=2))
         return
