@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from lagotto.documents import in_context
 from lagotto.stores.base import ChunkKeys, Entry
+from lagotto.stores.keys import are_among
 from lagotto.terms import analyze
 
 RECORD = np.dtype([("key", "<u4"), ("count", "<u2"), ("length", "<u2")])
@@ -122,7 +123,7 @@ def living(records: bytes, gone: ChunkKeys) -> Postings:
     postings = np.frombuffer(records, RECORD)
     if not len(gone):
         return postings
-    return postings[np.isin(postings["key"], gone, invert=True, kind="table")]  # keys are dense
+    return postings[~are_among(postings["key"], gone)]
 
 
 def joined(rows: Sequence[tuple[str, bytes]]) -> Mapping[str, bytes]:

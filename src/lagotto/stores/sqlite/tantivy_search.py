@@ -15,6 +15,7 @@ from tantivy import Order, Query, Schema, Searcher
 from lagotto.documents import storable
 from lagotto.stores.base import ChunkKeys
 from lagotto.stores.hits import NO_HITS, Hits
+from lagotto.stores.keys import are_among
 from lagotto.stores.sqlite.allowed import Allowed
 from lagotto.stores.sqlite.tantivy_errors import translated
 from lagotto.stores.sqlite.tantivy_query import (
@@ -207,5 +208,5 @@ def _sorted(hits: Hits) -> Hits:
 
 
 def _among(hits: Hits, allowed: ChunkKeys) -> Hits:
-    kept = np.isin(hits.keys, allowed, kind="table")  # keys are dense
+    kept = are_among(hits.keys, allowed)
     return Hits(hits.keys[kept], hits.scores[kept])
