@@ -198,7 +198,7 @@ class PostgresStore:
             with translated(self.place):
                 await build_graph(create_single(self._address))
         except StoreError as exc:
-            log.warning("there is no index of vectors, so searches take longer: %s", exc)
+            log.warning("the index of vectors is left as it is, or missing: %s", exc)
 
     async def _read(self, question: Callable[[Connection], T], *, latest: bool = False) -> T:
         """An answer from one state of the base; the latest one, if a standby may be behind."""

@@ -9,11 +9,11 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from sqlalchemy import Connection, Engine, func, insert, select
+from sqlalchemy import Connection, Engine
 
 from lagotto.concurrency import in_thread
 from lagotto.documents import CONTEXT_RULES, Chunk, Document, digest
-from lagotto.errors import ConfigError, ModelMismatchError, StoreBusyError, StoreError
+from lagotto.errors import ConfigError, StoreBusyError, StoreError
 from lagotto.filters import And, Filter
 from lagotto.stores.base import (
     Capabilities,
@@ -24,6 +24,7 @@ from lagotto.stores.base import (
 )
 from lagotto.stores.checks import check_rows
 from lagotto.stores.chunk_cache import SqlChunkCache
+from lagotto.stores.facts import check_model, put_setting, read_info, setting
 from lagotto.stores.reading import (
     counter,
     main_languages,
@@ -48,8 +49,7 @@ from lagotto.stores.sqlite.index_folder import newest_stamp, size_of, wipe
 from lagotto.stores.sqlite.text_leg import TextLeg
 from lagotto.stores.sqlite.vector_leg import VectorLeg
 from lagotto.stores.sqlite.view import SqliteView, Vocabularies
-from lagotto.stores.tables import SCHEMA_VERSION, ChunkRow, ChunkSetRow, DocumentRow, Setting
-from lagotto.stores.vectors.snapshot import check_vectors
+from lagotto.stores.tables import SCHEMA_VERSION
 from lagotto.stores.writing import (
     document_keys,
     note_change,
@@ -120,8 +120,7 @@ class SqliteStore:
 
     async def write(self, entries: Sequence[Entry]) -> None:
         def write(connection: Connection) -> None:
-            for entry in entries:
-                self._check_model(connection, entry)
+            check_model(connection, entries, str(self.path))
             former = document_keys(connection, [entry.document for entry in entries])
             before = counter(connection, "change")
             self._remove(connection, list(former.values()))
@@ -172,7 +171,11 @@ class SqliteStore:
             yield view if view is not None else await in_thread(self._look, where, stack)
 
     async def info(self) -> StoreInfo:
-        return await self._read(self._info)
+        return await self._read(
+            lambda connection: read_info(
+                connection, location=str(self.path), bytes_on_disk=self._bytes_on_disk()
+            )
+        )
 
     async def check(self) -> list[Finding]:
         return await self._read(self._check)
@@ -216,7 +219,7 @@ class SqliteStore:
         """A base that was put back to an older state has indexes that know too much."""
         known = newest_stamp(self.indexes)
         with self._transaction() as connection:
-            self._base_id = _setting(connection, "base_id") or ""
+            self._base_id = setting(connection, "base_id") or ""
             last = counter(connection, "change")
         if known > last:
             log.warning("%s is older than its indexes; they are made again", self.path)
@@ -293,23 +296,6 @@ class SqliteStore:
         self._ready = state
         return view
 
-    def _info(self, connection: Connection) -> StoreInfo:
-        counted = select(DocumentRow.collection, func.count()).group_by(DocumentRow.collection)
-        collections = {row[0]: row[1] for row in connection.execute(counted)}
-        languages = select(DocumentRow.language).where(DocumentRow.language.is_not(None)).distinct()
-        chunks = select(func.count()).where(ChunkRow.level != "parent")
-        return StoreInfo(
-            location=str(self.path),
-            documents=sum(collections.values()),
-            chunks=connection.scalar(chunks) or 0,
-            collections=dict(sorted(collections.items())),
-            languages=tuple(sorted(name for name in connection.scalars(languages) if name)),
-            model_id=_setting(connection, "model_id"),
-            dimension=int(_setting(connection, "dimension") or 0) or None,
-            chunker_id=connection.scalar(select(ChunkSetRow.chunker_id).limit(1)),
-            bytes_on_disk=self._bytes_on_disk(),
-        )
-
     def _check(self, connection: Connection) -> list[Finding]:
         found = check_file(connection, self.path)
         if found[0].level == "problem":
@@ -351,31 +337,16 @@ class SqliteStore:
     def _vector_leg(self, connection: Connection) -> VectorLeg | None:
         """None as long as there is not a single vector."""
         if self._vectors is None:
-            model_id = _setting(connection, "model_id")
-            dimension = _setting(connection, "dimension")
+            model_id = setting(connection, "model_id")
+            dimension = setting(connection, "dimension")
             if model_id is None or dimension is None:
                 return None
             folder = self._index_folder("vectors", model_id)
             self._vectors = VectorLeg(folder, model_id=model_id, dimension=int(dimension))
         return self._vectors
 
-    def _check_model(self, connection: Connection, entry: Entry) -> None:
-        dimension = entry.vectors.shape[1]
-        stored = _setting(connection, "model_id")
-        if stored is None:
-            settings = {"model_id": entry.model_id, "dimension": str(dimension)}
-            rows = [{"name": name, "value": value} for name, value in settings.items()]
-            connection.execute(insert(Setting), rows)
-        elif (stored, _setting(connection, "dimension")) != (entry.model_id, str(dimension)):
-            raise ModelMismatchError(
-                f"{self.path} holds vectors of {stored} with "
-                f"{_setting(connection, 'dimension')} numbers, not of {entry.model_id} with "
-                f"{dimension}; use the embedder it was made with, or make another base"
-            )
-        check_vectors(entry.vectors, dimension=dimension)
-
     def _text_index(self, connection: Connection) -> TextIndex:
-        stored = _setting(connection, "text_index")
+        stored = setting(connection, "text_index")
         kind = stored or self._wanted_text_index or "tantivy"
         if self._wanted_text_index not in (None, kind):
             raise ConfigError(
@@ -383,7 +354,7 @@ class SqliteStore:
                 f"{self._wanted_text_index!r}; leave it out, or make another base"
             )
         if stored is None:
-            connection.execute(insert(Setting).values(name="text_index", value=kind))
+            put_setting(connection, "text_index", kind)
             if kind == "fts5":
                 create_fts5(connection)
         return "fts5" if kind == "fts5" else "tantivy"
@@ -431,7 +402,3 @@ class SqliteStore:
         if engine is None:
             raise StoreError(f"{self.path} is closed; open it first")
         return engine
-
-
-def _setting(connection: Connection, name: str) -> str | None:
-    return connection.scalar(select(Setting.value).where(Setting.name == name))
