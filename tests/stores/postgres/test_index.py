@@ -173,3 +173,26 @@ async def test_what_a_stopped_builder_left_is_made_again(
     await store.open()
     async with store.view(And()) as view:
         assert view._vectors.indexed
+
+
+async def test_a_builder_does_not_wait_for_ever(
+    store: PostgresStore,
+    location: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The index can't be built while somebody sees an older state; the base closes all the same."""
+    monkeypatch.setattr(vector_index, "GRAPH_FROM", 10)
+    monkeypatch.setattr(vector_index, "PATIENCE", 0.2)
+    await store.write(await entries(documents(20)))
+    with psycopg.connect(location) as connection:
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        connection.execute("SELECT count(*) FROM chunk")
+        await store.close()
+        assert "a transaction has been open for long" in caplog.text
+    await store.open()
+    await store.write(await entries(documents(2)))
+    await store.close()
+    await store.open()
+    async with store.view(And()) as view:
+        assert view._vectors.indexed

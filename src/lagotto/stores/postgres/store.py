@@ -197,6 +197,8 @@ class PostgresStore:
         try:
             with translated(self.place):
                 await build_graph(create_single(self._address))
+        except StoreBusyError:
+            log.warning("the index of vectors is built later: a transaction has been open for long")
         except StoreError as exc:
             log.warning("the index of vectors is left as it is, or missing: %s", exc)
 

@@ -21,6 +21,9 @@ BYTES_PER_VECTOR = 1024
 
 MOST_MEMORY = 4 * 2**30
 
+PATIENCE = 20.0
+"""Seconds to wait for transactions that began before: the index must know what they see."""
+
 BUILDER = 0x4C414748
 """`LAGH`: the class of the advisory lock that one builder at a time has."""
 
@@ -40,6 +43,7 @@ async def build_graph(engine: AsyncEngine) -> None:
         valid = await connection.scalar(_VALID)
         if chunks < GRAPH_FROM or valid or not await connection.scalar(_LOCK):
             return
+        await connection.execute(text(f"SET lock_timeout = {int(PATIENCE * 1000)}"))
         if valid is False:  # what a builder that was stopped has left
             await connection.execute(text("DROP INDEX CONCURRENTLY embedding_graph"))
         dimension = await connection.scalar(_DIMENSION) or 0
