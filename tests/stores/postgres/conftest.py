@@ -11,13 +11,13 @@ import pytest
 from lagotto.stores.postgres.problems import EXTENSIONS
 from lagotto.stores.postgres.store import PostgresStore
 from lagotto.testing.postgres import PostgresServer
-from tests.stores.postgres.schemas import own_schema
+from tests.stores.postgres.schemas import GIVEN, own_schema
 
 
 @pytest.fixture(scope="session")
 def server_url() -> Iterator[str]:
     """The server that LAGOTTO_TEST_POSTGRES names, or one started for this session."""
-    if given := os.environ.get("LAGOTTO_TEST_POSTGRES"):
+    if given := os.environ.get(GIVEN):
         yield given
         return
     with PostgresServer() as server:

@@ -1,16 +1,38 @@
-"""Schemas, databases and bases that tests have for themselves."""
+"""Servers, schemas, databases and bases that tests have for themselves."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from uuid import uuid4
 
 import psycopg
+import pytest
 from psycopg.sql import SQL, Identifier
 from sqlalchemy import make_url
 
 from lagotto.stores.postgres.store import PostgresStore
+from lagotto.testing.postgres import PostgresServer, contrib_folder
+
+GIVEN = "LAGOTTO_TEST_POSTGRES"
+
+
+def need_a_server_to_stop() -> None:
+    """Somebody else's is not ours to stop: where there is no other, skip, which pytest reports."""
+    if os.environ.get(GIVEN) and not contrib_folder().is_dir():
+        pytest.skip(
+            f"needs a server that it may stop, not that of {GIVEN}; "
+            "run `python -m lagotto.testing.postgres` to have one"
+        )
+
+
+@contextmanager
+def server_to_stop() -> Iterator[PostgresServer]:
+    """A server that keeps what it acknowledges, and that tests may stop and start."""
+    need_a_server_to_stop()
+    with PostgresServer({}) as server:
+        yield server
 
 
 @contextmanager

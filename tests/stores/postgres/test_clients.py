@@ -16,6 +16,7 @@ from lagotto.filters import And, Eq
 from lagotto.stores.postgres.store import PostgresStore
 from lagotto.testing.postgres import PostgresServer
 from lagotto.testing.stores import DOCUMENTS, entries, semantic_ids, text_ids
+from tests.stores.postgres.schemas import server_to_stop
 
 WRITER = """
 import asyncio, sys
@@ -56,7 +57,7 @@ async def test_processes_that_write_at_once_lose_nothing(location: str) -> None:
 @pytest.fixture
 def own_server() -> Iterator[PostgresServer]:
     """A server that the test may stop and start."""
-    with PostgresServer({}) as server:
+    with server_to_stop() as server:
         yield server
 
 

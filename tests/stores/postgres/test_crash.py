@@ -7,10 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.stores.postgres.schemas import need_a_server_to_stop
+
 CAMPAIGN = Path(__file__).parents[3] / "benchmarks" / "crash.py"
 
 
 def test_a_killed_writer_or_server_loses_nothing() -> None:
+    need_a_server_to_stop()
     command = [sys.executable, str(CAMPAIGN), "--store", "postgresql", "--server", "--kills", "4"]
     said = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True).stdout
     outcome = json.loads(said)["postgresql"]

@@ -22,7 +22,7 @@ from lagotto.stores.postgres.store import PostgresStore
 from lagotto.testing.postgres import PostgresServer
 from lagotto.testing.stores import DOCUMENTS, entries, entry, text_ids
 from tests.counting import CountingEmbedder
-from tests.stores.postgres.schemas import in_schema
+from tests.stores.postgres.schemas import in_schema, server_to_stop
 
 FILES = 6 * BATCH_DOCUMENTS
 LATE_ENOUGH = 4 * BATCH_DOCUMENTS
@@ -47,7 +47,7 @@ class Embedder(CountingEmbedder):
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
     """A server that keeps what it acknowledges, and that tests may stop if they start it again."""
-    with PostgresServer({}) as server:
+    with server_to_stop() as server:
         yield server
 
 

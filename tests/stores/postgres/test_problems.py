@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import psycopg
 import pytest
@@ -196,6 +198,16 @@ async def test_bases_in_schemas_of_one_database(server_url: str) -> None:
         await store.open()
         assert await text_ids(store, "oak") == ["truffle"]
         await store.close()
+
+
+async def test_bases_that_are_made_at_once_in_one_database(server_url: str) -> None:
+    """Each would add the extensions; the first one does."""
+    with own_database(server_url) as empty, ExitStack() as schemas:
+        locations = [schemas.enter_context(own_schema(empty)) for _ in range(6)]
+        stores = [PostgresStore(location) for location in locations]
+        await asyncio.gather(*(store.open() for store in stores))
+        for store in stores:
+            await store.close()
 
 
 async def test_an_extension_that_is_too_old(location: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from lagotto.stores.facts import put_setting, setting
 from lagotto.stores.migrations import migrate
 from lagotto.stores.postgres.problems import EXTENSIONS, missing_extension, old_extension
 from lagotto.stores.postgres.tables import PostgresTables
+from lagotto.stores.postgres.turns import take_turn_in_database
 from lagotto.stores.tables import SCHEMA_VERSION, Counter, Tables
 from lagotto.terms import analyzer_id
 
@@ -26,6 +27,7 @@ def prepare_schema(connection: Connection, place: str) -> None:
     version = schema_version(connection, place)
     if version == SCHEMA_VERSION:
         return
+    take_turn_in_database(connection)
     for name in EXTENSIONS:
         _add_extension(connection, name, place)
     if version == 0:

@@ -26,6 +26,9 @@ WRITER = 0x4C41474F
 MERGER = 0x4C41474D
 """`LAGM`: the class of the advisory lock that one merger at a time has."""
 
+PREPARER = 0x4C414750
+"""`LAGP`: the advisory lock for what all bases of a database share."""
+
 _SCHEMA = "coalesce(current_schema(), 'public')::regnamespace::oid"
 _SHARE = text(f"SELECT pg_advisory_xact_lock_shared({WRITER}, {_SCHEMA}::int)")
 _OWN = text(f"SELECT pg_advisory_xact_lock({WRITER}, {_SCHEMA}::int)")
@@ -48,6 +51,11 @@ def take_turn(connection: Connection, names: Collection[Name] | None, *, timeout
     connection.execute(_SHARE)
     if names:
         connection.execute(_LOCK, {"names": [digest(*name) for name in names]})
+
+
+def take_turn_in_database(connection: Connection) -> None:
+    """Wait until nobody else changes what all bases of the database share: its extensions."""
+    connection.execute(text(f"SELECT pg_advisory_xact_lock({PREPARER}, 0)"))
 
 
 def may_merge(connection: Connection) -> bool:
