@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lagotto.documents import Document
-from lagotto.errors import ConfigError, ModelMismatchError, StoreError
+from lagotto.errors import ConfigError, ModelMismatchError, StoreError, UnknownNameError
 from lagotto.ingest import Progress
 from lagotto.knowledge import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
@@ -250,3 +250,19 @@ class TestOpening:
             assert (await base.info()).location == ":memory:"
         async with memory() as base:
             assert (await base.info()).documents == 0
+
+
+class TestPreferences:
+    async def test_a_preset_by_its_name(self) -> None:
+        """For every call, or for one; what else is given changes it."""
+        preset = RetrievalPrefs.preset("oasis")
+        async with memory() as base:
+            await base.add(Document(id="dog", text="A dog that finds truffles."))
+            named = await base.retrieve("truffles", prefs="oasis", top_k=1)
+            assert named == await base.retrieve("truffles", prefs=preset, top_k=1)
+            assert named != await base.retrieve("truffles", top_k=1)
+            (many,) = await base.retrieve_many(["truffles"], prefs="oasis", top_k=1)
+            assert many == named
+            assert (await base.context("truffles", prefs="oasis")).citations
+            with pytest.raises(UnknownNameError, match="oasis"):
+                await base.retrieve("truffles", prefs="mirage")

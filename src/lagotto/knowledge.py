@@ -206,16 +206,16 @@ class AsyncKnowledgeBase:
         mode: Mode | None = None,
         where: FilterLike = None,
         collection: str | None = None,
-        prefs: RetrievalPrefs | None = None,
+        prefs: RetrievalPrefs | str | None = None,
         query_vector: Vector | None = None,
         request: RequestContext | None = None,
         **settings: Any,
     ) -> Results:
         """The passages that answer `query` best; none for a query without any text.
 
-        `prefs` say how to search, by default those of the base; the other arguments, and any
-        setting of RetrievalPrefs by its name, override them. `degraded` of the result says what
-        could not be used.
+        `prefs`, or a preset's name, say how to search, by default those of the base; the other
+        arguments, and any setting of RetrievalPrefs by its name, override them. `degraded` of the
+        result says what could not be used.
         """
         asked = self._asked(
             prefs,
@@ -238,7 +238,7 @@ class AsyncKnowledgeBase:
         mode: Mode | None = None,
         where: FilterLike = None,
         collection: str | None = None,
-        prefs: RetrievalPrefs | None = None,
+        prefs: RetrievalPrefs | str | None = None,
         request: RequestContext | None = None,
         **settings: Any,
     ) -> list[Results]:
@@ -273,7 +273,7 @@ class AsyncKnowledgeBase:
         mode: Mode | None = None,
         where: FilterLike = None,
         collection: str | None = None,
-        prefs: RetrievalPrefs | None = None,
+        prefs: RetrievalPrefs | str | None = None,
         request: RequestContext | None = None,
         **settings: Any,
     ) -> ContextPack:
@@ -320,7 +320,7 @@ class AsyncKnowledgeBase:
         top_k: int | None = None,
         mode: Mode | None = None,
         where: FilterLike = None,
-        prefs: RetrievalPrefs | None = None,
+        prefs: RetrievalPrefs | str | None = None,
         **settings: Any,
     ) -> WhyNot:
         """Why a document is not among the results of `retrieve`, in numbers."""
@@ -335,11 +335,12 @@ class AsyncKnowledgeBase:
         return await self._store.info()
 
     def _asked(
-        self, prefs: RetrievalPrefs | None, settings: Mapping[str, Any], **given: Any
+        self, prefs: RetrievalPrefs | str | None, settings: Mapping[str, Any], **given: Any
     ) -> RetrievalPrefs:
         """The preferences of one call: those of the base, or `prefs`, with what was given."""
         changes = {name: value for name, value in given.items() if value is not None}
-        return (prefs or self._prefs).but(**changes, **settings)
+        start = self._prefs if prefs is None else _preferences(prefs)
+        return start.but(**changes, **settings)
 
     def _ingest(self, progress: OnProgress | None) -> Ingest:
         return Ingest(
