@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from selectors import EVENT_READ, DefaultSelector
 from typing import Any
 
+from psycopg import AsyncConnection
 from sqlalchemy import NullPool, event
+from sqlalchemy.exc import InvalidatePoolError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -71,7 +74,6 @@ def _pool(address: Address, *, session: str = "any") -> AsyncEngine:
         pool_size=address.pool.kept,
         max_overflow=address.pool.most - address.pool.kept,
         pool_timeout=address.pool.timeout,
-        pool_pre_ping=True,
         connect_args={"target_session_attrs": session},
     )
 
@@ -87,4 +89,19 @@ def _pool(address: Address, *, session: str = "any") -> AsyncEngine:
         cursor.close()
         connection.commit()
 
+    @event.listens_for(engine.sync_engine, "checkout")
+    def check(connection: Any, _record: ConnectionPoolEntry, _proxy: object) -> None:
+        # To ask whether the server is there would be a round trip more for every search.
+        if _has_spoken(connection.driver_connection):
+            raise InvalidatePoolError
+
     return engine
+
+
+def _has_spoken(driver: AsyncConnection[Any]) -> bool:
+    """Whether the server has said something unasked: goodbye, mostly."""
+    if driver.closed:
+        return True
+    with DefaultSelector() as selector:
+        selector.register(driver.fileno(), EVENT_READ)
+        return bool(selector.select(0))
