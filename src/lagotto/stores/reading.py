@@ -32,27 +32,27 @@ from lagotto.stores.tables import ChunkRow, ChunkSetRow, Counter, DocumentRow, E
 from lagotto.stores.writing import AT_ONCE
 
 
-class ChunkText(FunctionElement[str]):
+class TextOfChunk(FunctionElement[str]):
     """The text of a chunk: cut out of its document, or, on PostgreSQL, as it is kept beside it."""
 
     inherit_cache = True
     type = Text()
 
 
-CHUNK_TEXT = ChunkText(
+CHUNK_TEXT = TextOfChunk(
     DocumentRow.text,
     cast(ChunkRow.start + 1, Integer),
     cast(ChunkRow.end - ChunkRow.start, Integer),
 )
 
 
-@compiles(ChunkText)
-def _cut_out(element: ChunkText, compiler: SQLCompiler, **how: Any) -> str:
+@compiles(TextOfChunk)
+def _cut_out(element: TextOfChunk, compiler: SQLCompiler, **how: Any) -> str:
     return f"substr({compiler.process(element.clauses, **how)})"
 
 
-@compiles(ChunkText, "postgresql")
-def _kept(element: ChunkText, compiler: SQLCompiler, **how: Any) -> str:
+@compiles(TextOfChunk, "postgresql")
+def _kept(element: TextOfChunk, compiler: SQLCompiler, **how: Any) -> str:
     kept = "SELECT chunk_text.text FROM chunk_text WHERE chunk_text.chunk_key = chunk.key"
     return f"coalesce(({kept}), {_cut_out(element, compiler, **how)})"
 

@@ -13,6 +13,7 @@ from psycopg.sql import SQL, Identifier
 from sqlalchemy import make_url
 
 from lagotto.stores.postgres.store import PostgresStore
+from lagotto.stores.postgres.turns import BUSY_TIMEOUT
 from lagotto.testing.postgres import PostgresServer, contrib_folder
 
 GIVEN = "LAGOTTO_TEST_POSTGRES"
@@ -51,12 +52,21 @@ def own_schema(server_url: str) -> Iterator[str]:
 async def own_store(server_url: str) -> AsyncIterator[PostgresStore]:
     """An empty base, open, which is gone afterwards."""
     with own_schema(server_url) as location:
-        store = PostgresStore(location)
-        await store.open()
-        try:
+        async with opened(location) as store:
             yield store
-        finally:
-            await store.close()
+
+
+@asynccontextmanager
+async def opened(
+    location: str, *, busy_timeout: float = BUSY_TIMEOUT
+) -> AsyncIterator[PostgresStore]:
+    """A store of its own on a base."""
+    store = PostgresStore(location, busy_timeout=busy_timeout)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
 
 
 def in_schema(server_url: str, name: str) -> str:

@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 import sys
 from asyncio.subprocess import PIPE, create_subprocess_exec
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 
 import psycopg
 import pytest
 
 from lagotto.errors import StoreBusyError, StoreUnavailableError
 from lagotto.filters import And, Eq
-from lagotto.stores.postgres.store import PostgresStore
 from lagotto.testing.postgres import PostgresServer
 from lagotto.testing.stores import DOCUMENTS, entries, semantic_ids, text_ids
-from tests.stores.postgres.schemas import server_to_stop
+from tests.stores.postgres.schemas import opened, server_to_stop
 
 WRITER = """
 import asyncio, sys
@@ -59,16 +57,6 @@ def own_server() -> Iterator[PostgresServer]:
     """A server that the test may stop and start."""
     with server_to_stop() as server:
         yield server
-
-
-@asynccontextmanager
-async def opened(location: str) -> AsyncIterator[PostgresStore]:
-    store = PostgresStore(location)
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 async def test_a_standby_serves_searches_when_the_primary_is_down_and_takes_over(

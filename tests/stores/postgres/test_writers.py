@@ -6,8 +6,8 @@ import asyncio
 import json
 import sys
 from asyncio.subprocess import PIPE, create_subprocess_exec
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import psycopg
 import pytest
@@ -20,6 +20,7 @@ from lagotto.stores.memory import MemoryStore
 from lagotto.stores.postgres import merging, turns
 from lagotto.stores.postgres.store import PostgresStore
 from lagotto.testing.stores import entries, entry, text_ids
+from tests.stores.postgres.schemas import opened
 from tests.stores.postgres.test_index import assert_same_texts, documents
 
 WRITER = """
@@ -256,17 +257,6 @@ async def test_the_order_of_new_words_does_not_matter(location: str) -> None:
             done()
             await both
         await assert_whole(store, location)
-
-
-@asynccontextmanager
-async def opened(location: str, *, busy_timeout: float = 30.0) -> AsyncIterator[PostgresStore]:
-    """A store of its own on a base."""
-    store = PostgresStore(location, busy_timeout=busy_timeout)
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 @contextmanager

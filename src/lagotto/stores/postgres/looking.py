@@ -19,9 +19,9 @@ from lagotto.stores.postgres.vector_search import VectorSearch
 from lagotto.stores.postgres.view import PostgresView
 from lagotto.stores.reading import chunks_that_match, main_languages
 
-_STATE = """
+_STATE = f"""
 SELECT name, value::text FROM counter
-UNION ALL SELECT name, value FROM setting WHERE name IN ('dimension', 'native_text')
+UNION ALL SELECT name, value FROM setting WHERE name IN ('dimension', '{SETTING}')
 UNION ALL SELECT 'graph', indisvalid::int::text FROM pg_index
 WHERE indexrelid = to_regclass('embedding_graph')
 """

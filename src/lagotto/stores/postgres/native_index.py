@@ -15,12 +15,12 @@ from contextlib import AbstractAsyncContextManager
 from sqlalchemy import Connection, Table, text
 from sqlalchemy.schema import CreateTable, DropTable
 
+from lagotto.stores.changes import added_texts, ranges
 from lagotto.stores.facts import put_setting, setting
 from lagotto.stores.postgres.native_configs import config_of
 from lagotto.stores.postgres.reader import Reader
 from lagotto.stores.postgres.tables import ChunkWordsRow
 from lagotto.stores.reading import counter
-from lagotto.stores.sqlite.changes import added_texts, ranges
 
 log = logging.getLogger(__name__)
 

@@ -7,13 +7,13 @@ import logging
 import numpy as np
 from sqlalchemy import Connection, delete, update
 
+from lagotto.stores.changes import added_texts, ranges
 from lagotto.stores.facts import put_setting, setting
 from lagotto.stores.postgres.indexing import Counts, add_segment, conclude, take_segment_number
 from lagotto.stores.postgres.postings import make_segment
 from lagotto.stores.postgres.schema import STATISTICS, text_rules
 from lagotto.stores.postgres.tables import TEXT_INDEX
 from lagotto.stores.reading import counter
-from lagotto.stores.sqlite.changes import added_texts, ranges
 from lagotto.stores.tables import Counter
 
 log = logging.getLogger(__name__)

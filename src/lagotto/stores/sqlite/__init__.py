@@ -3,7 +3,6 @@
 database        the file: opening it, recognising it, explaining its errors
 store           SqliteStore: assembly
 view            what one search sees
-changes         what an index has missed
 index_folder    the indexes beside the file: whose they are, who may change them
 vector_leg      keeps lagotto.stores.vectors in step
 allowed         what a filter lets through

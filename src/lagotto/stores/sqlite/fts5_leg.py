@@ -17,10 +17,10 @@ from sqlalchemy import Connection, TextClause, text
 from lagotto.documents import storable
 from lagotto.stores.base import ChunkKeys, Finding
 from lagotto.stores.bm25 import rarity
+from lagotto.stores.changes import ChunkText, added_texts, ranges
 from lagotto.stores.hits import Hits
 from lagotto.stores.reading import counter
 from lagotto.stores.sqlite.allowed import Allowed
-from lagotto.stores.sqlite.changes import ChunkText, added_texts, ranges
 from lagotto.stores.sqlite.fts5_match import expression
 from lagotto.stores.text_query import (
     Either,

@@ -16,10 +16,10 @@ from sqlalchemy import Connection
 
 from lagotto.errors import IndexDamagedError, StoreError
 from lagotto.stores.base import ChunkKeys, Finding
+from lagotto.stores.changes import ChunkText, added_texts, ranges, removed
 from lagotto.stores.hits import Hits
 from lagotto.stores.reading import counter
 from lagotto.stores.sqlite.allowed import Allowed
-from lagotto.stores.sqlite.changes import ChunkText, added_texts, ranges, removed
 from lagotto.stores.sqlite.checking import damaged_index, index_state, missing_index
 from lagotto.stores.sqlite.index_folder import turn, wipe
 from lagotto.stores.sqlite.tantivy_disk import ALL_FILES, check_files, read_state

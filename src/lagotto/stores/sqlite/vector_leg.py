@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from lagotto.errors import IndexDamagedError, StoreError
 from lagotto.stores.base import Finding
-from lagotto.stores.sqlite.changes import added_vectors, ranges, removed
+from lagotto.stores.changes import added_vectors, ranges, removed
 from lagotto.stores.sqlite.checking import damaged_index, index_state, missing_index
 from lagotto.stores.sqlite.index_folder import turn, wipe
 from lagotto.stores.vectors import Snapshot, VectorIndex
