@@ -21,7 +21,7 @@ from lagotto.embedders import (
     create_embedder,
 )
 from lagotto.embedders.base import TokenVectors
-from lagotto.knowledge import AsyncKnowledgeBase
+from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.readers import Columns
 from lagotto.rerankers import UNIT, Candidate, Judgement, Reranker, Scale
 

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lagotto.knowledge import AsyncKnowledgeBase
+from lagotto.knowledge_base import AsyncKnowledgeBase
 from scale import Corpus, GivenVectors, Query, build, place
 
 WARM_UP = 20

@@ -27,7 +27,7 @@ from pathlib import Path
 
 from crash_checks import Outcome, Place, State, check, make_document, replay
 from lagotto.errors import StoreUnavailableError
-from lagotto.knowledge import AsyncKnowledgeBase
+from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.testing.postgres import PostgresServer
 
 NAMES = 60

@@ -15,7 +15,7 @@ import psycopg
 
 from lagotto.documents import Document
 from lagotto.filters import And
-from lagotto.knowledge import AsyncKnowledgeBase
+from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.stores.base import Store
 from lagotto.stores.registry import create_store
 from lagotto.testing.hash_embedder import HashEmbedder

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 import psycopg
 
-from lagotto.stores.postgres.copying import END, HEADER
-from lagotto.stores.postgres.parameters import VectorParameter, register, vector_bytes
+from lagotto.stores.postgres.adapters import VectorParameter, register, vector_bytes
+from lagotto.stores.postgres.bulk_copy import END, HEADER
 from lagotto.testing.postgres import PostgresServer
 
 DIMENSION, ROWS, COPIED = 384, 5_000, 200

@@ -30,12 +30,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from beir import mean, read_jsonl
-from lagotto.chunk_vectors import Pooling
 from lagotto.documents import Document, Heading
 from lagotto.embedders import CachedEmbedder, Embedder, create_embedder
-from lagotto.knowledge import AsyncKnowledgeBase
+from lagotto.embedders.chunk_embedder import Pooling
+from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import ChunkingPrefs, RetrievalPrefs
-from lagotto.requests import RequestContext
+from lagotto.request_context import RequestContext
 
 BUDGETS = (256, 512, 1024)
 DEPTH = 40
@@ -186,7 +186,7 @@ async def passages(opened: AsyncKnowledgeBase, system: System, query: str) -> li
             Passage(hit.document_id, hit.start, hit.end, count)
             for hit, count in zip(hits, tokens, strict=True)
         ]
-    bundle = await opened.search(RequestContext(), system.prefs.but(query_text=query))
+    bundle = await opened.search(RequestContext(), system.prefs.replace(query_text=query))
     return [
         Passage(item.item_id, item.start_idx or 0, item.end_idx or 0, item.token_count or 1)
         for item in bundle.evidence
@@ -234,7 +234,7 @@ async def cold_and_warm(options: argparse.Namespace) -> dict[str, float]:
             await opened.retrieve("the first search loads the model and the index")
             for query in queries:
                 start = time.perf_counter()
-                await opened.search(RequestContext(), system.prefs.but(query_text=query))
+                await opened.search(RequestContext(), system.prefs.replace(query_text=query))
                 seconds.append(time.perf_counter() - start)
     cold, warm = seconds[0], float(np.median(seconds[1:]))
     return {

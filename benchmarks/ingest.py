@@ -25,7 +25,7 @@ from pathlib import Path
 from lagotto.chunkers import CHUNKERS, DEFAULT_CHUNKER
 from lagotto.documents import Document, in_context
 from lagotto.embedders import Embedder, create_embedder
-from lagotto.knowledge import AsyncKnowledgeBase
+from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
 
 WORDS = (Path(__file__).parent / "words.txt").read_text(encoding="utf-8").split()

@@ -23,7 +23,7 @@ from beir import read_jsonl
 from lagotto.context import TokenCounter, build_pack, token_counter
 from lagotto.documents import Chunk
 from lagotto.embedders import CachedEmbedder, Embedder, create_embedder
-from lagotto.knowledge import AsyncKnowledgeBase
+from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import ContextPrefs
 from lagotto.readers import Columns
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from beir import Judgements, mean, ndcg, read_questions, recall
 from lagotto.embedders import CachedEmbedder, create_embedder
-from lagotto.knowledge import AsyncKnowledgeBase
+from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.readers import Columns
 from lagotto.terms import keywords
 from scale import place

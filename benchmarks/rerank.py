@@ -27,7 +27,7 @@ from candidates import SAMPLE, Asked, Remembering, bootstrap, collect, sampled_q
 from lagotto.embedders import TokenEmbedder, create_embedder
 from lagotto.rerankers import BlendedReranker, GatedReranker, Reranker, create_reranker
 
-NAMES = ("overlap", "overlap-idf", "wording")
+NAMES = ("overlap", "overlap-idf", "lexical")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def _rerankers(options: argparse.Namespace) -> dict[str, Reranker]:
     embedder = create_embedder("minilm")
     assert isinstance(embedder, TokenEmbedder)
     tokens = Remembering(embedder) if options.remember else embedder
-    overlap, wording = create_reranker("overlap"), create_reranker("wording")
+    overlap, wording = create_reranker("overlap"), create_reranker("lexical")
     return {
         **{name: create_reranker(name, embedder=tokens) for name in (*NAMES, *options.reranker)},
         "overlap, blended": BlendedReranker(overlap),

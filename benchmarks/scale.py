@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from lagotto.documents import Chunk, Document, Span, Vectors, chunk_id
 from lagotto.embedders.base import EmbedderInfo, Role
 from lagotto.filters import And, Eq, Filter, Lt
-from lagotto.knowledge import AsyncKnowledgeBase
+from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.stores.base import Entry
 from lagotto.stores.registry import create_store
 from lagotto.testing.postgres import PostgresServer

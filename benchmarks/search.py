@@ -21,9 +21,9 @@ from pathlib import Path
 from lagotto.demo import corpus, questions
 from lagotto.documents import Document
 from lagotto.errors import SearchCancelled
-from lagotto.knowledge import AsyncKnowledgeBase
+from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
-from lagotto.requests import CancellationToken, RequestContext
+from lagotto.request_context import CancellationToken, RequestContext
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ from urllib.parse import quote
 import numpy as np
 
 from lagotto.filters import And, Eq, Filter
-from lagotto.knowledge import AsyncKnowledgeBase
+from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
 from lagotto.testing.postgres import PostgresServer
 from scale import Corpus, GivenVectors, Query, build

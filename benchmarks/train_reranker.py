@@ -29,11 +29,11 @@ from candidates import Asked, bootstrap, collect, training_queries
 from lagotto.documents import in_context
 from lagotto.embedders import TokenEmbedder, create_embedder
 from lagotto.embedders.base import TokenVectors
+from lagotto.rerankers.lexical_features import NAMES as WORDING_NAMES
 from lagotto.rerankers.maxsim import NAMES, maxsim_features
-from lagotto.rerankers.wording_features import NAMES as WORDING_NAMES
 
 OUT = Path(__file__).parent.parent / "src/lagotto/rerankers"
-LEARNED = {"wording": WORDING_NAMES, "maxsim": NAMES}
+LEARNED = {"lexical": WORDING_NAMES, "maxsim": NAMES}
 """The rerankers, and the features that each of them has."""
 
 STEPS, RATE, PENALTY = 300, 0.05, 1e-3

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.documents import Vectors
-from lagotto.stores.hits import Hits
-from lagotto.stores.vectors import Snapshot, Tuning, VectorIndex
+from lagotto.indexes.hits import Hits
+from lagotto.indexes.vectors import Snapshot, Tuning, VectorIndex
 
 DIMENSION = 384
 TOPICS = 1000

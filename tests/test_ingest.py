@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from lagotto.chunk_vectors import ChunkVectors
 from lagotto.chunkers import CHUNKERS
 from lagotto.documents import Document
 from lagotto.embedders import Embedder
+from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.errors import EmbeddingError, LagottoError
 from lagotto.ingest import BATCH_DOCUMENTS, QUEUED_BATCHES, AddReport, Ingest, Progress
 from lagotto.readers import ReadFailure
@@ -40,7 +40,7 @@ def ingest(
     return Ingest(
         store=store,
         chunker=CHUNKERS.create(chunker, tokenizer=embedder.tokenizer),
-        vectors=ChunkVectors(embedder),
+        vectors=ChunkEmbedder(embedder),
         on_progress=steps.append if steps is not None else None,
     )
 
@@ -148,7 +148,7 @@ class TestReport:
         worker = Ingest(
             store=store,
             chunker=CHUNKERS.create("recursive:64/8", tokenizer=embedder.tokenizer),
-            vectors=ChunkVectors(embedder),
+            vectors=ChunkEmbedder(embedder),
             on_progress=note,
         )
         failure = ReadFailure(source="x", reason="no", error="ReadError")
@@ -225,7 +225,7 @@ class TestInterrupted:
         first = Ingest(
             store=store,
             chunker=CHUNKERS.create("recursive:64/8", tokenizer=embedder.tokenizer),
-            vectors=ChunkVectors(embedder),
+            vectors=ChunkEmbedder(embedder),
             on_progress=lambda step: enough.set() if step.added >= 256 else None,
         )
         task = asyncio.create_task(first.run(documents(1_000)))
@@ -271,7 +271,7 @@ class TestInterrupted:
         worker = Ingest(
             store=MemoryStore(),
             chunker=CHUNKERS.create("recursive:64/8", tokenizer=embedder.tokenizer),
-            vectors=ChunkVectors(embedder),
+            vectors=ChunkEmbedder(embedder),
             on_progress=stop,
         )
         with pytest.raises(KeyError):

@@ -237,7 +237,7 @@ class TestPresets:
 class TestBut:
     def test_of_a_group_only_what_is_named_changes(self) -> None:
         prefs = RetrievalPrefs.preset("local-rag")
-        changed = prefs.but(top_k=5, scoring={"rrf_k": 20}, fuzzy=FuzzyPrefs(threshold=0.5))
+        changed = prefs.replace(top_k=5, scoring={"rrf_k": 20}, fuzzy=FuzzyPrefs(threshold=0.5))
         assert changed.scoring == prefs.scoring.model_copy(update={"rrf_k": 20})
         assert (changed.fuzzy.mode, changed.fuzzy.threshold) == ("always", 0.5)
         assert changed.top_k == 5
@@ -245,27 +245,27 @@ class TestBut:
 
     def test_nothing(self) -> None:
         prefs = RetrievalPrefs(filters=Eq("year", 2020), scoring=ScoringPrefs(w_vec=0.2), top_k=3)
-        assert prefs.but() == prefs
+        assert prefs.replace() == prefs
 
     def test_back_to_the_default(self) -> None:
         prefs = RetrievalPrefs(top_k=3, rerank=RerankPrefs(reranker="overlap"))
-        assert prefs.but(top_k=10, rerank={"reranker": None}) == RetrievalPrefs()
+        assert prefs.replace(top_k=10, rerank={"reranker": None}) == RetrievalPrefs()
 
     def test_filters_are_replaced(self) -> None:
         prefs = RetrievalPrefs(filters={"year": 2020})
-        assert prefs.but(filters={"kind": "pdf"}).filters == Eq("kind", "pdf")
-        assert prefs.but(filters=None).filters == And()
-        assert prefs.but(top_k=3).filters == Eq("year", 2020)
+        assert prefs.replace(filters={"kind": "pdf"}).filters == Eq("kind", "pdf")
+        assert prefs.replace(filters=None).filters == And()
+        assert prefs.replace(top_k=3).filters == Eq("year", 2020)
 
     def test_types_are_added(self) -> None:
         prefs = RetrievalPrefs(scoring={"by_type": {"question": {"w_text": 1}}})
-        changed = prefs.but(scoring={"by_type": {"keywords": {"w_vec": 0}}})
+        changed = prefs.replace(scoring={"by_type": {"keywords": {"w_vec": 0}}})
         assert set(changed.scoring.by_type) == {"question", "keywords"}
 
     def test_what_comes_out_is_checked_as_well(self) -> None:
         prefs = RetrievalPrefs(mode="semantic")
         with pytest.raises(ConfigError, match="has a weight of 0"):
-            prefs.but(scoring={"w_vec": 0})
+            prefs.replace(scoring={"w_vec": 0})
 
 
 class TestPlainData:
@@ -314,7 +314,7 @@ class TestPlainData:
     )
     def test_any_there_and_back(self, prefs: RetrievalPrefs) -> None:
         assert RetrievalPrefs.model_validate_json(prefs.model_dump_json()) == prefs
-        assert prefs.but() == prefs
+        assert prefs.replace() == prefs
 
 
 class TestToml:

@@ -10,18 +10,18 @@ if TYPE_CHECKING:
     from lagotto.documents import Chunk, Document, Embedding
     from lagotto.errors import LagottoError
     from lagotto.filters import parse_filter
-    from lagotto.knowledge import AsyncKnowledgeBase
+    from lagotto.knowledge_base import AsyncKnowledgeBase
     from lagotto.results import RetrievalResult
-    from lagotto.sync import KnowledgeBase
+    from lagotto.sync_facade import KnowledgeBase
 
 __version__ = "0.1.0.dev0"
 
 _HOMES = {
-    "AsyncKnowledgeBase": "knowledge",
+    "AsyncKnowledgeBase": "knowledge_base",
     "Chunk": "documents",
     "Document": "documents",
     "Embedding": "documents",
-    "KnowledgeBase": "sync",
+    "KnowledgeBase": "sync_facade",
     "LagottoError": "errors",
     "RetrievalResult": "results",
     "parse_filter": "filters",

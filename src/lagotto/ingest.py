@@ -15,9 +15,9 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from dataclasses import dataclass, field
 from typing import Literal
 
-from lagotto.chunk_vectors import ChunkVectors
 from lagotto.chunkers import Chunker
 from lagotto.documents import Chunk, Document, Record
+from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.readers import ReadFailure
 from lagotto.stores.base import Entry, Store, Version, fingerprint
 
@@ -87,7 +87,7 @@ class Ingest:
         *,
         store: Store,
         chunker: Chunker,
-        vectors: ChunkVectors,
+        vectors: ChunkEmbedder,
         on_progress: OnProgress | None = None,
     ) -> None:
         self._store = store

@@ -305,7 +305,7 @@ class RetrievalPrefs(Preferences):
             return max(1, round(count * self.overfetch))
         return max(self.candidates, count)
 
-    def but(self, **changes: Any) -> RetrievalPrefs:
+    def replace(self, **changes: Any) -> RetrievalPrefs:
         """These preferences with changes.
 
         Of a group, given as a dict or as an object, only what is set in it changes.

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from lagotto.documents import Document
-from lagotto.stores import checks
-from lagotto.stores.sqlite import vector_leg
-from lagotto.stores.tables import SCHEMA_VERSION
-from lagotto.sync import KnowledgeBase
+from lagotto.stores.sql import checks
+from lagotto.stores.sql.tables import SCHEMA_VERSION
+from lagotto.stores.sqlite import vector_index
+from lagotto.sync_facade import KnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
 from tests.cli.running import run
 from tests.stores.sqlite.bases import document, documents, made, opened, run_sql
@@ -29,7 +29,7 @@ def kb(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 @pytest.fixture
 def tantivy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A base with both of its indexes beside it."""
-    monkeypatch.setattr(vector_leg, "WORTH_SAVING", 1)
+    monkeypatch.setattr(vector_index, "WORTH_SAVING", 1)
     made(tmp_path / "kb.db")
     return tmp_path / "kb.db"
 

@@ -9,7 +9,7 @@ import pytest
 
 import lagotto
 from lagotto.cli.options import DEFAULT_EMBEDDER, BaseOptions, MakingOptions, ReadingOptions
-from lagotto.sync import KnowledgeBase
+from lagotto.sync_facade import KnowledgeBase
 from tests.cli.running import command, run, run_apart
 
 HEAVY = {"numpy", "onnxruntime", "tokenizers", "sqlalchemy", "tantivy", "lxml", "httpx"}
@@ -30,7 +30,7 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
 def test_defaults_are_those_of_the_library() -> None:
     from lagotto.chunkers import DEFAULT_CHUNKER
     from lagotto.documents import DEFAULT_COLLECTION
-    from lagotto.knowledge import DEFAULT_EMBEDDER as LIBRARY_EMBEDDER
+    from lagotto.knowledge_base import DEFAULT_EMBEDDER as LIBRARY_EMBEDDER
 
     assert DEFAULT_EMBEDDER == LIBRARY_EMBEDDER == BaseOptions().embedder
     assert MakingOptions().chunker == DEFAULT_CHUNKER

@@ -16,9 +16,9 @@ from lagotto.documents import Document
 from lagotto.embedders.base import Role
 from lagotto.errors import ConfigError, DeadlineExceeded, QueryError, SearchCancelled
 from lagotto.filters import Eq
-from lagotto.knowledge import AsyncKnowledgeBase
+from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
-from lagotto.requests import CancellationToken, RequestContext
+from lagotto.request_context import CancellationToken, RequestContext
 from lagotto.results import CandidateItem, EvidenceChunk, RetrievalBundle, RetrievalStats
 from lagotto.retrieval.fusion import fuse
 from lagotto.retrieval.retriever import Retriever
@@ -61,7 +61,7 @@ async def base(tmp_path: Path, embedder: CountingEmbedder) -> AsyncIterator[Asyn
 
 def asked(query: str, **settings: object) -> RetrievalPrefs:
     small = {"chunker_id": "recursive:32/0"}
-    return AIBLOX.but(query_text=query, chunking=small).but(**settings)
+    return AIBLOX.replace(query_text=query, chunking=small).replace(**settings)
 
 
 async def test_retriever_emits_nothing(
@@ -213,7 +213,7 @@ class TestVector:
 
     async def test_own_vector(self, base: AsyncKnowledgeBase, embedder: CountingEmbedder) -> None:
         (vector,) = await embedder.embed(["Atlantis the island"], role="query")
-        prefs = AIBLOX.but(mode="semantic", vector={"embed_query": False})
+        prefs = AIBLOX.replace(mode="semantic", vector={"embed_query": False})
         own = await base.retrieve("anything", prefs=prefs, query_vector=3 * vector)
         embedded = await base.retrieve("Atlantis the island", mode="semantic")
         assert [hit.chunk_id for hit in own] == [hit.chunk_id for hit in embedded]
@@ -224,7 +224,7 @@ class TestVector:
         (vector,) = await embedder.embed(["Atlantis"], role="query")
         by = {}
         for scale in ("cosine", "l2", "ip"):
-            prefs = AIBLOX.but(mode="semantic", vector={"distance": scale})
+            prefs = AIBLOX.replace(mode="semantic", vector={"distance": scale})
             by[scale] = await base.retrieve("Atlantis", prefs=prefs, query_vector=2 * vector)
         orders = {tuple(hit.chunk_id for hit in found) for found in by.values()}
         assert len(orders) == 1
@@ -242,7 +242,7 @@ class TestVector:
         found = await base.retrieve("Atlantis", mode="semantic")
         least = found[1].breakdown.semantic
         assert least is not None
-        prefs = AIBLOX.but(mode="semantic", vector={"min_score": least.score})
+        prefs = AIBLOX.replace(mode="semantic", vector={"min_score": least.score})
         few = await base.retrieve("Atlantis", prefs=prefs)
         assert len(few) == 2
 
@@ -256,7 +256,7 @@ def test_scoring_defaults() -> None:
 
 def test_reciprocal_ranks() -> None:
     """aiblox 7 and 16: 1 / (k + rank_text) + 1 / (k + rank_vec) for equal weights."""
-    scoring = AIBLOX.but(scoring={"w_text": 1, "w_vec": 1}).scoring
+    scoring = AIBLOX.replace(scoring={"w_text": 1, "w_vec": 1}).scoring
     found = candidates(text="ab", semantic="bca")
     raw = named(fuse(found, scoring.weights(), scoring).raw, found)
     assert raw["a"] == pytest.approx(1 / 61 + 1 / 63)
@@ -284,7 +284,7 @@ async def test_single_query(location: str) -> None:
 
 def test_linear_blend() -> None:
     """aiblox 7: sigmoid of standardised scores; two equal scores are 0.5 each."""
-    scoring = AIBLOX.but(scoring={"blend": "linear"}).scoring
+    scoring = AIBLOX.replace(scoring={"blend": "linear"}).scoring
     found = candidates(text={"a": 3.0, "b": 1.0}, semantic={"a": 0.5, "b": 0.5})
     scores = named(fuse(found, scoring.weights(), scoring).scores, found)
     # Standardised text scores are 1 and -1: 1 / (1 + e^-1) = 0.731059 and 0.268941.

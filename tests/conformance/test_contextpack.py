@@ -10,7 +10,7 @@ import pytest
 
 from lagotto.context import ContextPack, expand_neighbors
 from lagotto.documents import Document, Page
-from lagotto.knowledge import AsyncKnowledgeBase
+from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
 from lagotto.rerankers.cached import CachedReranker
 from lagotto.rerankers.llm import LlmConfig, LlmReranker
@@ -112,7 +112,7 @@ class TestReranking:
         async with AsyncKnowledgeBase(
             ":memory:",
             embedder=HashEmbedder(),
-            prefs=PACK.but(rerank={"reranker": None}),
+            prefs=PACK.replace(rerank={"reranker": None}),
             reranker=CachedReranker(model, folder=tmp_path),
         ) as base:
             await base.add(*DOCUMENTS)

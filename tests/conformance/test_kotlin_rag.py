@@ -10,7 +10,7 @@ import pytest
 from lagotto.documents import Chunk, Document
 from lagotto.errors import ConfigError
 from lagotto.filters import And, Eq, Gt
-from lagotto.knowledge import AsyncKnowledgeBase
+from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
 from lagotto.rerankers import create_reranker
 from lagotto.results import ScoreBreakdown
@@ -52,7 +52,7 @@ async def test_modes(base: AsyncKnowledgeBase) -> None:
         ("keyword", {"text"}),
         ("hybrid", {"semantic", "text"}),
     ):
-        found = await base.retrieve("logging configuration", prefs=KOTLIN.but(mode=mode))
+        found = await base.retrieve("logging configuration", prefs=KOTLIN.replace(mode=mode))
         assert found
         assert {leg for hit in found for leg in hit.breakdown.legs()} == legs
 
@@ -68,10 +68,10 @@ def test_hybrid_config_defaults() -> None:
 
 def test_two_fusion_methods() -> None:
     """kotlin-rag 4: RRF and WEIGHTED (linear here)."""
-    weighted = KOTLIN.but(scoring={"blend": "linear", "normalize": "none"})
+    weighted = KOTLIN.replace(scoring={"blend": "linear", "normalize": "none"})
     assert weighted.scoring.blend == "linear"
     with pytest.raises(ConfigError, match=r"scoring\.blend"):
-        KOTLIN.but(scoring={"blend": "max"})
+        KOTLIN.replace(scoring={"blend": "max"})
 
 
 def test_reciprocal_ranks() -> None:
@@ -79,7 +79,7 @@ def test_reciprocal_ranks() -> None:
 
     With equal weights a (first, second) has 1/61 + 1/62 and c (third in one list) has 1/63.
     """
-    scoring = KOTLIN.but(scoring={"w_vec": 1.0, "w_text": 1.0}).scoring
+    scoring = KOTLIN.replace(scoring={"w_vec": 1.0, "w_text": 1.0}).scoring
     found = candidates(semantic="abc", text="ba")
     raw = named(fuse(found, scoring.weights(), scoring).raw, found)
     assert raw["a"] == pytest.approx(1 / 61 + 1 / 62)
@@ -89,7 +89,7 @@ def test_reciprocal_ranks() -> None:
 
 def test_weighted_fusion() -> None:
     """kotlin-rag 6: score * weight, added up, without normalisation: 0.9 * 0.7 + 2 * 0.3 = 1.23."""
-    scoring = KOTLIN.but(scoring={"blend": "linear", "normalize": "none"}).scoring
+    scoring = KOTLIN.replace(scoring={"blend": "linear", "normalize": "none"}).scoring
     found = candidates(semantic={"a": 0.9, "b": 0.5}, text={"a": 2.0, "c": 4.0})
     fused = fuse(found, scoring.weights(), scoring)
     raw = named(fused.raw, found)
@@ -134,7 +134,7 @@ async def test_metadata_filter_in_every_mode(base: AsyncKnowledgeBase, mode: str
     found = await base.retrieve(
         "API reference logging",
         collection="my-collection",
-        prefs=KOTLIN.but(mode=mode),
+        prefs=KOTLIN.replace(mode=mode),
         where=where,
     )
     assert {hit.document_id for hit in found} == {"guide"}
@@ -238,7 +238,7 @@ async def test_builder() -> None:
         embedder=ENTRIES,
         reranker=create_reranker("overlap"),
     )
-    found = await retriever.retrieve(KOTLIN.but(query_text="How to configure logging?"))
+    found = await retriever.retrieve(KOTLIN.replace(query_text="How to configure logging?"))
     assert found[0].document_id == "guide"
     with pytest.raises(ConfigError, match="needs a store"):
         Retriever(embedder=EMBEDDER)

@@ -11,12 +11,12 @@ from sqlalchemy import create_engine, inspect
 
 from lagotto.documents import Document
 from lagotto.embedders import create_embedder
-from lagotto.knowledge import AsyncKnowledgeBase
+from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
 from lagotto.retrieval.fusion import fuse
 from lagotto.retrieval.query.expansion import declarative
+from lagotto.stores.sql.tables import SCHEMA_VERSION, ChunkRow, EmbeddingRow
 from lagotto.stores.sqlite.store import SqliteStore
-from lagotto.stores.tables import SCHEMA_VERSION, ChunkRow, EmbeddingRow
 from lagotto.terms import keywords, word_similarity
 from lagotto.testing.hash_embedder import HashEmbedder
 from tests.conformance.lists import DOCUMENTS, candidates, named

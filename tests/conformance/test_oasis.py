@@ -9,9 +9,9 @@ import pytest
 
 from lagotto.documents import Chunk, Document
 from lagotto.errors import DegradedError, RerankError, SearchCancelled, StoreError
-from lagotto.knowledge import AsyncKnowledgeBase
+from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
-from lagotto.requests import CancellationToken, RequestContext
+from lagotto.request_context import CancellationToken, RequestContext
 from lagotto.rerankers.base import UNIT, Candidate, Judgement, Scale, Verdict
 from lagotto.results import RetrievalResult
 from lagotto.retrieval.fusion import fuse
@@ -113,12 +113,12 @@ async def test_store_without_keywords_falls_back_to_vectors() -> None:
     store = VectorStore()
     await store.write([await entry(document) for document in DOCUMENTS])
     retriever = Retriever(store=store, embedder=ENTRIES)
-    found = await retriever.retrieve(OASIS.but(query_text="configure logging"))
+    found = await retriever.retrieve(OASIS.replace(query_text="configure logging"))
     assert {hit.document_id for hit in found} == {document.id for document in DOCUMENTS}
     assert len(found.degraded) == 1
     assert "no full-text index" in found.degraded[0]
     with pytest.raises(DegradedError, match="no full-text index"):
-        await retriever.retrieve(OASIS.but(query_text="configure logging", strict=True))
+        await retriever.retrieve(OASIS.replace(query_text="configure logging", strict=True))
 
 
 async def test_text_index_follows_the_documents(base: AsyncKnowledgeBase) -> None:
@@ -131,7 +131,7 @@ async def test_text_index_follows_the_documents(base: AsyncKnowledgeBase) -> Non
 @pytest.mark.parametrize(("top_k", "multiplier", "depth"), [(10, 3, 30), (4, 3, 12), (5, 1, 5)])
 def test_overfetch(top_k: int, multiplier: float, depth: int) -> None:
     """oasis 8: topK times the multiplier from each leg."""
-    assert OASIS.but(overfetch=multiplier).depth(top_k) == depth
+    assert OASIS.replace(overfetch=multiplier).depth(top_k) == depth
 
 
 async def test_overfetched_candidates_are_trimmed() -> None:

@@ -9,7 +9,7 @@ import pytest
 from lagotto.embedders import create_embedder
 from lagotto.embedders.openai import OpenAIConfig, OpenAIEmbedder
 from lagotto.errors import ConfigError, EmbeddingServiceError
-from lagotto.service import Patience
+from lagotto.models.http import RetryPolicy
 from lagotto.testing.embedders import TEXTS, EmbedderContract
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.openai_server import embeddings_route
@@ -36,7 +36,7 @@ def make(server: ScriptedServer, **settings: object) -> OpenAIEmbedder:
     config = OpenAIConfig.model_validate(
         {"model": "m", "dimension": 16, "base_url": f"{server.url}/v1", **settings}
     )
-    return OpenAIEmbedder(config, patience=Patience(tries=3, timeout=10.0, pause=0.001))
+    return OpenAIEmbedder(config, patience=RetryPolicy(tries=3, timeout=10.0, pause=0.001))
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from lagotto.errors import ConfigError, RerankError
+from lagotto.models.http import RetryPolicy
 from lagotto.rerankers.api import ApiReranker, from_name
 from lagotto.rerankers.base import LOGIT, UNIT, Candidate
-from lagotto.service import Patience
 from lagotto.testing.rerank_server import rerank_route, share_of_words, tei_rerank_route
 from lagotto.testing.rerankers import RerankerContract
 from lagotto.testing.server import Reply, ScriptedServer
@@ -23,7 +23,7 @@ CANDIDATES = [
     Candidate(id="c2", text="Bread is made of flour", score=0.7),
 ]
 SCORES = [2 / 3, 1.0, 1 / 3]
-QUICK = Patience(tries=3, timeout=5.0, pause=0.001, longest_pause=0.5)
+QUICK = RetryPolicy(tries=3, timeout=5.0, pause=0.001, longest_pause=0.5)
 
 
 @pytest.fixture

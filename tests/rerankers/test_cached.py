@@ -111,7 +111,7 @@ async def test_no_verdicts_are_not_kept() -> None:
     assert (await cached.rerank(QUERY, CANDIDATES)).verdicts is not None
 
 
-@pytest.mark.parametrize("name", ["overlap-idf", "score:0.5", "wording"])
+@pytest.mark.parametrize("name", ["overlap-idf", "score:0.5", "lexical"])
 def test_verdicts_that_depend_on_more_than_the_passage_are_not_for_keeping(name: str) -> None:
     with pytest.raises(ConfigError, match="depend on more than the passage"):
         CachedReranker(create_reranker(name))

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lagotto.errors import ConfigError, RerankError
+from lagotto.models.http import RetryPolicy
 from lagotto.rerankers.base import Candidate, Scale, Verdict
 from lagotto.rerankers.llm import LlmConfig, LlmReranker, from_name, from_score_name, runs
-from lagotto.service import Patience
 from lagotto.testing.rerank_server import chat_reply, chat_route, judged
 from lagotto.testing.rerankers import RerankerContract
 from lagotto.testing.server import Handler, Reply, Request, ScriptedServer
@@ -27,7 +27,7 @@ CANDIDATES = [
     Candidate(id="c2", text="Bread needs flour", score=0.7),
 ]
 SCORES = [67, 100, 0]
-QUICK = Patience(tries=3, timeout=5.0, pause=0.001, longest_pause=0.5)
+QUICK = RetryPolicy(tries=3, timeout=5.0, pause=0.001, longest_pause=0.5)
 
 
 @pytest.fixture(autouse=True)

@@ -108,7 +108,7 @@ async def test_an_alphabet_that_the_embedder_never_learned_leaves_the_wording() 
     embedder = WordVectors()
     reranker = MaxSimReranker(embedder)
     query = "Когда отменили Atlantis?"
-    wording = create_reranker("wording")
+    wording = create_reranker("lexical")
     assert await reranker.rerank(query, CANDIDATES) == await wording.rerank(query, CANDIDATES)
     assert not embedder.asked
 

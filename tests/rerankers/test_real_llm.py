@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from lagotto.models.http import RetryPolicy
 from lagotto.rerankers.base import Candidate
 from lagotto.rerankers.llm import LlmConfig, LlmReranker, RubricName
-from lagotto.service import Patience
 
 xllamacpp = pytest.importorskip("xllamacpp")
 
@@ -44,7 +44,7 @@ def address() -> Iterator[str]:
 @pytest.mark.parametrize("rubric", ["rubric100", "score10"])
 async def test_a_verdict_on_each_candidate(address: str, rubric: RubricName) -> None:
     config = LlmConfig(model="smollm2", base_url=address, rubric=rubric, thinking_tokens=0)
-    reranker = LlmReranker(config, patience=Patience(tries=1, timeout=600))
+    reranker = LlmReranker(config, patience=RetryPolicy(tries=1, timeout=600))
     judgement = await reranker.rerank("What is the capital of France?", CANDIDATES)
     await reranker.close()
     assert judgement.verdicts is not None

@@ -14,7 +14,7 @@ def test_a_reranker_is_itself() -> None:
 
 
 def test_what_there_is() -> None:
-    known = {"score", "overlap", "overlap-idf", "wording", "maxsim", "cross-encoder"}
+    known = {"score", "overlap", "overlap-idf", "lexical", "maxsim", "cross-encoder"}
     assert known | {"api", "llm", "llm-score"} <= set(RERANKERS.names())
     for name in RERANKERS.names():
         assert RERANKERS.get(name)
@@ -27,7 +27,7 @@ def test_unknown() -> None:
         create_reranker("nope:1")
 
 
-@pytest.mark.parametrize("name", ["overlap", "overlap-idf", "wording", "maxsim"])
+@pytest.mark.parametrize("name", ["overlap", "overlap-idf", "lexical", "maxsim"])
 def test_those_without_parameters_take_none(name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name} takes no parameters, but got 'x'"):
         create_reranker(f"{name}:x")

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from lagotto.documents import Document
 from lagotto.filters import Filter, matches
-from lagotto.knowledge import AsyncKnowledgeBase
+from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
-from lagotto.requests import RequestContext
+from lagotto.request_context import RequestContext
 from lagotto.stores.base import Store
 from lagotto.stores.registry import create_store
 from lagotto.testing.filters import FILTERS

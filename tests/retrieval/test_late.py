@@ -11,18 +11,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lagotto.chunk_vectors import ChunkVectors
 from lagotto.chunkers import CHUNKERS
 from lagotto.documents import Document, Page, Vector
 from lagotto.embedders import Embedder
+from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.errors import ConfigError
 from lagotto.filters import And, Eq, Gte
+from lagotto.indexes.text_query import Phrase, Term, TextQuery, Word
 from lagotto.ingest import Ingest
 from lagotto.prefs import ChunkingPrefs, RetrievalPrefs
 from lagotto.retrieval.late import LateEvidence, LateParts, LateQuery, late_chunker, late_evidence
 from lagotto.stores.base import Store
 from lagotto.stores.memory import MemoryStore
-from lagotto.stores.text_query import Phrase, Term, TextQuery, Word
 from lagotto.testing.chunk_cache import cache_of
 from lagotto.testing.strategies import documents as any_documents
 from lagotto.tokens import ApproximateTokenizer
@@ -47,7 +47,7 @@ async def written(
     store: Store, embedder: Embedder, documents: Sequence[Document], *, chunker: str = "document"
 ) -> None:
     cutter = CHUNKERS.create(chunker, tokenizer=embedder.tokenizer)
-    await Ingest(store=store, chunker=cutter, vectors=ChunkVectors(embedder)).run(documents)
+    await Ingest(store=store, chunker=cutter, vectors=ChunkEmbedder(embedder)).run(documents)
 
 
 def words(*terms: str) -> TextQuery:
@@ -72,7 +72,7 @@ async def evidence(
     parts = LateParts(
         chunker_id=chunker_id,
         tokenizer=embedder.tokenizer,
-        vectors=ChunkVectors(embedder),
+        vectors=ChunkEmbedder(embedder),
         cache=store.chunk_cache if cached else None,
     )
     async with store.view(prefs.filters) as view:
@@ -126,9 +126,11 @@ class TestEvidence(OnStore):
     async def test_scores_add_up(self, base: Base) -> None:
         vector = await base.vector("seals")
         found = await base.ask(LateQuery(words("seal"), vector))
-        everything = await base.ask(LateQuery(words("seal"), None), LATE.but(top_k_chunks=10_000))
+        everything = await base.ask(
+            LateQuery(words("seal"), None), LATE.replace(top_k_chunks=10_000)
+        )
         best = max(item.score_text or 0.0 for item in everything.items)
-        (plain,) = await ChunkVectors(base.embedder).embed(
+        (plain,) = await ChunkEmbedder(base.embedder).embed(
             [(found.items[0].document, [found.items[0].chunk])]
         )
         first = found.items[0]
@@ -143,7 +145,7 @@ class TestEvidence(OnStore):
         text = "red dog red cat cow\n\ngreen dog blue cat blue cat blue cat"
         document = Document(id="x", text=text)
         await written(store, embedder, [document])
-        prefs = LATE.but(chunking={"chunker_id": "recursive:8/0"})
+        prefs = LATE.replace(chunking={"chunker_id": "recursive:8/0"})
         found = await evidence(
             store, embedder, LateQuery(words("red", "dog")), prefs, documents=[document]
         )
@@ -163,22 +165,22 @@ class TestEvidence(OnStore):
     async def test_a_document_gives_no_more_than_its_cap(self, base: Base) -> None:
         query = LateQuery(None, await base.vector("seals"))
         for cap in (1, 2, 5):
-            found = await base.ask(query, LATE.but(per_item_chunk_cap=cap, top_k_chunks=100))
+            found = await base.ask(query, LATE.replace(per_item_chunk_cap=cap, top_k_chunks=100))
             names = [(item.document.collection, item.document.id) for item in found.items]
             assert {names.count(name) for name in names} == {cap}
 
     async def test_fewer_are_the_first_of_more(self, base: Base) -> None:
         query = LateQuery(words("lake", "noon"), await base.vector("a train by the lake"))
-        many = (await base.ask(query, LATE.but(top_k_chunks=50))).items
+        many = (await base.ask(query, LATE.replace(top_k_chunks=50))).items
         for count in (1, 4, 11):
-            assert (await base.ask(query, LATE.but(top_k_chunks=count))).items == many[:count]
+            assert (await base.ask(query, LATE.replace(top_k_chunks=count))).items == many[:count]
 
     async def test_ties_are_settled_by_document_and_place(self, store: Store) -> None:
         embedder = CountingEmbedder()
         same = [Document(id=name, text="One dog. " * 40) for name in ("b", "a")]
         await written(store, embedder, same)
         query = LateQuery(None, await vector_of(embedder, "dog"))
-        prefs = LATE.but(chunking={"chunker_id": "recursive:8/0"})
+        prefs = LATE.replace(chunking={"chunker_id": "recursive:8/0"})
         found = await evidence(store, embedder, query, prefs, documents=same)
         places = [(item.document.id, item.chunk.start) for item in found.items]
         assert places == sorted(places)
@@ -194,13 +196,15 @@ class TestEvidence(OnStore):
     async def test_conditions_of_the_query_count(self, base: Base) -> None:
         phrase = Phrase((("deep", "lake"),))
         text = TextQuery(words("sentenc", "lake").words, where=phrase)
-        found = await base.ask(LateQuery(text), LATE.but(top_k_chunks=100, per_item_chunk_cap=100))
+        found = await base.ask(
+            LateQuery(text), LATE.replace(top_k_chunks=100, per_item_chunk_cap=100)
+        )
         scored = [item for item in found.items if item.score_text]
         assert scored
         assert all("deep lake" in item.chunk.text for item in scored)
 
     async def test_what_is_excluded_is_no_evidence(self, base: Base) -> None:
-        everything = LATE.but(top_k_chunks=10_000, per_item_chunk_cap=10_000)
+        everything = LATE.replace(top_k_chunks=10_000, per_item_chunk_cap=10_000)
         query = LateQuery(None, await base.vector("seals"), excluded=Word(("seal",)))
         found = await base.ask(query, everything)
         assert found.items
@@ -213,7 +217,7 @@ class TestEvidence(OnStore):
         pages = (Page(start=0, end=middle, number=1), Page(start=middle, end=len(text), number=2))
         document = Document(id="paged", text=text, pages=pages)
         await written(store, embedder, [document])
-        prefs = LATE.but(
+        prefs = LATE.replace(
             filters=Gte("page", 2), chunking={"chunker_id": "page:16/0"}, top_k_chunks=99
         )
         query = LateQuery(None, await vector_of(embedder, "dogs"))
@@ -223,15 +227,15 @@ class TestEvidence(OnStore):
 
     async def test_a_threshold_leaves_out_what_is_below(self, base: Base) -> None:
         query = LateQuery(None, await base.vector("seals in the lake"))
-        everything = LATE.but(top_k_chunks=10_000, per_item_chunk_cap=10_000)
+        everything = LATE.replace(top_k_chunks=10_000, per_item_chunk_cap=10_000)
         scores = [item.score for item in (await base.ask(query, everything)).items]
         least = scores[len(scores) // 2]
-        kept = await base.ask(query, everything.but(scoring={"min_score": least}))
+        kept = await base.ask(query, everything.replace(scoring={"min_score": least}))
         assert [item.score for item in kept.items] == [one for one in scores if one >= least]
 
     async def test_parents_are_no_evidence(self, base: Base) -> None:
         query = LateQuery(words("seal"), await base.vector("seals"))
-        prefs = LATE.but(chunking={"chunker_id": "parent-child:64/16/0"})
+        prefs = LATE.replace(chunking={"chunker_id": "parent-child:64/16/0"})
         for _ in range(2):  # made, then from the cache
             found = await base.ask(query, prefs)
             assert {item.chunk.level for item in found.items} == {"child"}
@@ -265,7 +269,7 @@ class TestEvidence(OnStore):
 
     async def _check(self, documents: list[Document], chunker: str) -> None:
         embedder = CountingEmbedder()
-        prefs = LATE.but(chunking={"chunker_id": chunker}, top_k_chunks=50)
+        prefs = LATE.replace(chunking={"chunker_id": chunker}, top_k_chunks=50)
         query = LateQuery(words("cat", "home"), await vector_of(embedder, "the cat"))
         async with self.make() as store:
             await written(store, embedder, documents)
@@ -301,14 +305,14 @@ class TestCache(OnStore):
         self, base: Base, cache: dict[str, float], made_twice: bool, kept: int
     ) -> None:
         query = LateQuery(None, await base.vector("seals"))
-        prefs = LATE.but(cache=cache)
+        prefs = LATE.replace(cache=cache)
         counts = [(await base.ask(query, prefs)).counts for _ in range(2)]
         assert ("chunks_made" in counts[1]) is made_twice
         assert await cache_of(base.store).clear() == kept
 
     async def test_an_expired_entry_is_made_again(self, base: Base) -> None:
         query = LateQuery(None, await base.vector("seals"))
-        await base.ask(query, LATE.but(cache={"ttl_seconds": 0.001}))
+        await base.ask(query, LATE.replace(cache={"ttl_seconds": 0.001}))
         await asyncio.sleep(0.02)
         assert "chunks_cached" not in (await base.ask(query)).counts
 
@@ -321,7 +325,7 @@ class TestCache(OnStore):
     ) -> None:
         query = LateQuery(None, await base.vector("seals"))
         await base.ask(query)
-        counts = (await base.ask(query, LATE.but(chunking=chunking))).counts
+        counts = (await base.ask(query, LATE.replace(chunking=chunking))).counts
         assert counts["chunks_made"] > 0
         assert "chunks_cached" not in counts
 
@@ -377,10 +381,12 @@ class TestStrategies(OnStore):
 
     async def test_mixed_takes_stored_chunks_where_they_fit(self, mixed: Base) -> None:
         query = LateQuery(words("seal"), await mixed.vector("seals"))
-        late = await mixed.ask(query, LATE.but(top_k_chunks=100))
+        late = await mixed.ask(query, LATE.replace(top_k_chunks=100))
         mixed.embedder.texts.clear()
         await cache_of(mixed.store).clear()
-        both = await mixed.ask(query, LATE.but(top_k_chunks=100, chunking={"strategy": "mixed"}))
+        both = await mixed.ask(
+            query, LATE.replace(top_k_chunks=100, chunking={"strategy": "mixed"})
+        )
         cutter = CHUNKERS.create(CHUNKER, tokenizer=mixed.embedder.tokenizer)
         counts = [len(cutter.chunk(book)) for book in BOOKS]
         assert both.counts["chunks_stored"] == sum(counts[:2])
@@ -391,24 +397,24 @@ class TestStrategies(OnStore):
 
     async def test_mixed_makes_chunks_of_another_size(self, mixed: Base) -> None:
         query = LateQuery(None, await mixed.vector("seals"))
-        prefs = LATE.but(chunking={"strategy": "mixed", "max_chunk_tokens": 24})
+        prefs = LATE.replace(chunking={"strategy": "mixed", "max_chunk_tokens": 24})
         assert "chunks_stored" not in (await mixed.ask(query, prefs)).counts
 
     async def test_mixed_makes_chunks_without_headers(self, mixed: Base) -> None:
         query = LateQuery(None, await mixed.vector("seals"))
-        prefs = LATE.but(chunking={"strategy": "mixed", "include_headers": False})
+        prefs = LATE.replace(chunking={"strategy": "mixed", "include_headers": False})
         assert "chunks_stored" not in (await mixed.ask(query, prefs)).counts
 
     async def test_precomputed_takes_what_is_stored(self, mixed: Base) -> None:
         query = LateQuery(words("seal"), await mixed.vector("seals"))
-        prefs = LATE.but(chunking={"strategy": "precomputed"})
+        prefs = LATE.replace(chunking={"strategy": "precomputed"})
         found = await mixed.ask(query, prefs)
         assert mixed.embedder.texts == []
         assert {item.chunk.chunker_id for item in found.items} == {CHUNKER, "sentence:16/0"}
 
     async def test_filters_hold_for_stored_chunks(self, mixed: Base) -> None:
         query = LateQuery(None, await mixed.vector("seals"))
-        prefs = LATE.but(
+        prefs = LATE.replace(
             filters=And(Eq("collection", "default"), Eq("document_id", "a")),
             chunking={"strategy": "precomputed"},
         )

@@ -15,7 +15,7 @@ import pytest
 
 from lagotto.documents import Document
 from lagotto.filters import And, Contains, Eq, Exists, Filter, Gte, Not, matches
-from lagotto.knowledge import AsyncKnowledgeBase
+from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import Blend, Mode, RetrievalPrefs
 from lagotto.results import RetrievalResult
 from lagotto.retrieval.retriever import Results, Retriever
@@ -259,7 +259,7 @@ async def test_parents_do_not_depend_on_top_k() -> None:
 
 ANOTHER_PROCESS = """
 import asyncio, json, sys
-from lagotto.knowledge import AsyncKnowledgeBase
+from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
 
 async def main():

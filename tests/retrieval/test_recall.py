@@ -5,13 +5,13 @@ import pytest
 
 from lagotto.documents import Document
 from lagotto.filters import And
+from lagotto.indexes.text_query import TextQuery
 from lagotto.prefs import RetrievalPrefs
 from lagotto.retrieval.degradation import Degradation
 from lagotto.retrieval.fusion import Candidates
 from lagotto.retrieval.recall import LegQueries, Recall
 from lagotto.stores.base import View
 from lagotto.stores.memory import MemoryStore
-from lagotto.stores.text_query import TextQuery
 from lagotto.testing.stores import EMBEDDER, entries, entry, text_query
 
 

@@ -20,14 +20,14 @@ from lagotto.errors import (
     SearchCancelled,
     StoreError,
 )
-from lagotto.knowledge import AsyncKnowledgeBase
+from lagotto.indexes.hits import Hits
+from lagotto.indexes.text_query import TextQuery
+from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
-from lagotto.requests import CancellationToken, RequestContext
+from lagotto.request_context import CancellationToken, RequestContext
 from lagotto.results import RetrievalResult
 from lagotto.retrieval.query.expansion import Expansion
-from lagotto.stores.hits import Hits
 from lagotto.stores.memory import MemoryView
-from lagotto.stores.text_query import TextQuery
 from lagotto.testing.hash_embedder import HashEmbedder
 
 WORDS = ["oak", "hazel", "truffle", "dog", "water", "lake", "root", "smell", "marsh"]

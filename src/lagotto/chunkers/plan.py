@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from lagotto.chunkers.boundaries import Boundaries, BoundaryKind, Offsets
-from lagotto.chunkers.ruler import TokenRuler
 from lagotto.documents import Span
+from lagotto.token_ruler import TokenRuler
 
 
 @dataclass(frozen=True, slots=True)

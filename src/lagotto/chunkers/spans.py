@@ -8,9 +8,9 @@ from typing import NamedTuple
 from lagotto.chunkers.base import parse_sizes
 from lagotto.chunkers.boundaries import Boundaries, BoundaryKind
 from lagotto.chunkers.plan import Cuts, plan
-from lagotto.chunkers.ruler import TokenRuler
 from lagotto.chunkers.structure import Structure
 from lagotto.documents import Chunk, ChunkLevel, Document, Span, chunk_id
+from lagotto.token_ruler import TokenRuler
 from lagotto.tokens import Tokenizer
 
 Stretches = Callable[[Document], Iterable[Span]]

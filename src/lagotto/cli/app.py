@@ -8,16 +8,16 @@ from typing import Annotated
 import typer
 
 from lagotto import __version__
-from lagotto.cli.adding import add, sync
-from lagotto.cli.copying import copy
+from lagotto.cli.add import add, sync
+from lagotto.cli.context import context as pack_context
+from lagotto.cli.copy import copy
 from lagotto.cli.demo import demo
 from lagotto.cli.doctor import doctor
+from lagotto.cli.documents import info, list_documents, show
 from lagotto.cli.grouped import grouped
-from lagotto.cli.listing import info, list_documents, show
 from lagotto.cli.options import DEFAULT_EMBEDDER, DEFAULT_KB
-from lagotto.cli.packing import context as pack_context
-from lagotto.cli.removing import remove
-from lagotto.cli.searching import search
+from lagotto.cli.remove import remove
+from lagotto.cli.search import search
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -16,7 +16,7 @@ from lagotto.cli.output import one_line, say, stdout
 
 if TYPE_CHECKING:
     from lagotto.demo import Outcome
-    from lagotto.sync import KnowledgeBase
+    from lagotto.sync_facade import KnowledgeBase
 
 
 def demo(
@@ -28,7 +28,7 @@ def demo(
 ) -> None:
     """Search bundled documents. By meaning, by words, and by both; works offline."""
     from lagotto.demo import ask, examples, questions
-    from lagotto.sync import KnowledgeBase
+    from lagotto.sync_facade import KnowledgeBase
 
     with demo_place(kb, keep=keep) as place, KnowledgeBase(place, embedder=embedder) as base:
         _fill(base)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from lagotto.cli.opening import check_exists, open_store
+from lagotto.cli.connect import check_exists, open_store
 from lagotto.cli.options import DEFAULT_KB, AsJson, Kb
 from lagotto.cli.output import one_line, print_json
 from lagotto.errors import StoreError
 
 if TYPE_CHECKING:
-    from lagotto.stores.base import Finding
+    from lagotto.indexes.base import Finding
 
 
 def doctor(kb: Kb = DEFAULT_KB, as_json: AsJson = False) -> None:
@@ -31,7 +31,7 @@ def doctor(kb: Kb = DEFAULT_KB, as_json: AsJson = False) -> None:
 
 async def _findings(place: str) -> list[Finding]:
     """A base that can't be opened or read has told what is wrong with it."""
-    from lagotto.stores.base import Finding
+    from lagotto.indexes.base import Finding
 
     try:
         async with open_store(place) as store:

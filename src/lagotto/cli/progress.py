@@ -18,8 +18,8 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bar
 
+from lagotto.base_copy import CopyReport
 from lagotto.cli.output import one_line
-from lagotto.copying import CopyReport
 from lagotto.ingest import Progress
 from lagotto.readers.walk import Selection, walk
 

@@ -16,7 +16,7 @@ from typing import Literal
 from lagotto.documents import Record
 from lagotto.ingest import AddReport, OnProgress
 from lagotto.results import RetrievalResult
-from lagotto.sync import KnowledgeBase
+from lagotto.sync_facade import KnowledgeBase
 
 COLLECTION = "demo"
 TOP_K = 10

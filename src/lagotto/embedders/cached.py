@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from lagotto.cache_file import CacheFile
 from lagotto.documents import Vector, Vectors
 from lagotto.embedders.base import Embedder, EmbedderInfo, Role, checked
 from lagotto.errors import EmbeddingError
+from lagotto.models.disk_cache import DiskCache
 from lagotto.tokens import Tokenizer
 
 SLICE = 256
@@ -29,7 +29,7 @@ class CachedEmbedder:
 
     def __init__(self, inner: Embedder, folder: Path | str) -> None:
         self._inner = inner
-        self._file = CacheFile(
+        self._file = DiskCache(
             Path(folder) / "vectors.db",
             table="vectors",
             what="embedding cache",

@@ -10,7 +10,7 @@ import numpy as np
 
 from lagotto.documents import Vectors
 from lagotto.errors import EmbeddingError, WeightsError
-from lagotto.onnx_session import OnnxSession
+from lagotto.models.onnx import OnnxSession
 
 if TYPE_CHECKING:
     from tokenizers import Encoding

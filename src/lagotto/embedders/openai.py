@@ -14,7 +14,7 @@ from lagotto.documents import Record, Vectors, storable
 from lagotto.embedders.base import EmbedderInfo, Role, checked, normalised
 from lagotto.embedders.openai_answer import read_answer
 from lagotto.errors import ConfigError, EmbeddingServiceError
-from lagotto.service import JsonService, Patience
+from lagotto.models.http import JsonService, RetryPolicy
 from lagotto.tokens import ApproximateTokenizer
 
 PUBLIC_URL = "https://api.openai.com/v1"
@@ -75,7 +75,7 @@ class OpenAIEmbedder:
         config: OpenAIConfig,
         *,
         api_key: str | None = None,
-        patience: Patience | None = None,
+        patience: RetryPolicy | None = None,
     ) -> None:
         self.config = config
         self._info = config.info
@@ -83,7 +83,7 @@ class OpenAIEmbedder:
         self._service = JsonService(
             config.base_url or os.environ.get("OPENAI_BASE_URL") or PUBLIC_URL,
             api_key=api_key or os.environ.get("OPENAI_API_KEY"),
-            patience=patience or Patience(),
+            patience=patience or RetryPolicy(),
             connections=config.connections,
             failure=EmbeddingServiceError,
         )

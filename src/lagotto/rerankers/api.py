@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from lagotto.concurrency import run_all
 from lagotto.documents import in_context, storable
 from lagotto.errors import ConfigError, RerankError
+from lagotto.models.http import JsonService, RetryPolicy
 from lagotto.rerankers.api_answer import read_scores
 from lagotto.rerankers.base import UNIT, Candidate, Judgement, Scale, Verdict
-from lagotto.service import JsonService, Patience
 
 CONNECTIONS = 4
 
@@ -55,7 +55,7 @@ class ApiReranker:
         model: str,
         api_key: str | None = None,
         scale: Scale = UNIT,
-        patience: Patience | None = None,
+        patience: RetryPolicy | None = None,
     ) -> None:
         self.model = model
         self._scale = scale
@@ -63,7 +63,7 @@ class ApiReranker:
         self._service = JsonService(
             base_url,
             api_key=api_key,
-            patience=patience or Patience(),
+            patience=patience or RetryPolicy(),
             connections=CONNECTIONS,
             failure=RerankError,
         )

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from lagotto.cache_file import CacheFile
 from lagotto.errors import ConfigError, RerankError
+from lagotto.models.disk_cache import DiskCache
 from lagotto.rerankers.base import Candidate, Judgement, Reranker, Scale, Verdict
 
 Verdicts = dict[bytes, Verdict | None]
@@ -112,8 +112,8 @@ class CachedReranker:
         return hashlib.blake2b(named, digest_size=32).digest()
 
 
-def _cache_file(folder: Path) -> CacheFile:
-    return CacheFile(
+def _cache_file(folder: Path) -> DiskCache:
+    return DiskCache(
         folder / "verdicts.db", table="verdicts", what="cache of verdicts", failure=RerankError
     )
 

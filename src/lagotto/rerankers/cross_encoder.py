@@ -18,7 +18,7 @@ import numpy as np
 from lagotto.concurrency import available_cpus, run_all
 from lagotto.documents import in_context, storable
 from lagotto.errors import ConfigError, RerankError
-from lagotto.onnx_session import OnnxSession
+from lagotto.models.onnx import OnnxSession
 from lagotto.rerankers.base import LOGIT, Candidate, Judgement, Scale, Verdict
 from lagotto.rerankers.cross_encoder_files import CrossEncoderFiles, hub_folder
 

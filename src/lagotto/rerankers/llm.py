@@ -16,11 +16,11 @@ from pydantic import Field
 from lagotto.concurrency import run_all
 from lagotto.documents import Record
 from lagotto.errors import ConfigError, RerankError
+from lagotto.models.http import JsonService, RetryPolicy
 from lagotto.rerankers.base import Candidate, Judgement, Scale, Verdict
 from lagotto.rerankers.llm_answer import read_answer
 from lagotto.rerankers.llm_chat import ChatService
 from lagotto.rerankers.llm_prompt import PROMPT_VERSION, RUBRICS, Prompt, build_prompt, framed
-from lagotto.service import JsonService, Patience
 from lagotto.tokens import ApproximateTokenizer
 
 RubricName = Literal["rubric100", "score10"]
@@ -63,11 +63,11 @@ class LlmReranker:
     """
 
     def __init__(
-        self, config: LlmConfig, *, api_key: str | None = None, patience: Patience | None = None
+        self, config: LlmConfig, *, api_key: str | None = None, patience: RetryPolicy | None = None
     ) -> None:
         self.config = config
         self._rubric = RUBRICS[config.rubric]
-        self._patience = patience or Patience()
+        self._patience = patience or RetryPolicy()
         self._tokenizer = ApproximateTokenizer()
         self._secret = secrets.token_bytes(32)
         service = JsonService(

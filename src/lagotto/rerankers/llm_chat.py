@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lagotto.errors import RerankError
-from lagotto.service import JsonService
+from lagotto.models.http import JsonService
 
 REFUSED = (400, 422)
 """What services answer to a parameter that they don't know."""

@@ -73,7 +73,7 @@ def equal_weights(matches: Sequence[Matches]) -> list[Weights]:
     return [np.ones(len(one.words)) for one in matches]
 
 
-def rarity_weights(matches: Sequence[Matches]) -> list[Weights]:
+def idf_weights(matches: Sequence[Matches]) -> list[Weights]:
     """For each candidate, a word counts for more the fewer of the candidates have it.
 
     It never counts for nothing: what all candidates have is still what was asked for.
@@ -83,5 +83,5 @@ def rarity_weights(matches: Sequence[Matches]) -> list[Weights]:
         found = one.found()
         for term, number in one.words.numbers.items():
             holders[term] = holders.get(term, 0) + (number in found)
-    rarity = {term: 1 + np.log((len(matches) + 1) / (count + 1)) for term, count in holders.items()}
-    return [np.array([rarity[term] for term in one.words.numbers]) for one in matches]
+    idf = {term: 1 + np.log((len(matches) + 1) / (count + 1)) for term, count in holders.items()}
+    return [np.array([idf[term] for term in one.words.numbers]) for one in matches]

@@ -16,13 +16,13 @@ from lagotto.concurrency import in_thread
 from lagotto.documents import in_context
 from lagotto.errors import ConfigError, EmbeddingError, RerankError
 from lagotto.rerankers.base import LOGIT, Candidate, Judgement, Scale, Verdict
+from lagotto.rerankers.lexical import LexicalReranker
+from lagotto.rerankers.lexical_features import NAMES as WORDING_NAMES
+from lagotto.rerankers.lexical_features import lexical_features
 from lagotto.rerankers.linear import Features, LinearWeights, learned_weights
 from lagotto.rerankers.registry import WithEmbedder
 from lagotto.rerankers.token_features import NAMES as TOKEN_NAMES
 from lagotto.rerankers.token_features import TokenEmbedder, Tokens, token_features
-from lagotto.rerankers.wording import WordingReranker
-from lagotto.rerankers.wording_features import NAMES as WORDING_NAMES
-from lagotto.rerankers.wording_features import wording_features
 
 NAMES = (*WORDING_NAMES, *TOKEN_NAMES)
 SEEN = 1000
@@ -30,7 +30,7 @@ SEEN = 1000
 
 
 class MaxSimReranker:
-    """Scores passages by their wording, as `wording` does, and by the vectors of their tokens.
+    """Scores passages by their wording, as `lexical` does, and by the vectors of their tokens.
 
     `embedder` must give token vectors, as ONNX ones do; the weights were learned with MiniLM. It
     belongs to whoever made it and is not closed here. A query whose alphabet the embedder never
@@ -44,11 +44,11 @@ class MaxSimReranker:
             raise ConfigError(
                 f"maxsim needs an embedder that gives the vectors of tokens, and "
                 f"{type(embedder).__name__} does not; use minilm or an onnx one, or the reranker "
-                "wording"
+                "lexical"
             )
         self._embedder = embedder
         self._weights = weights or learned_weights("maxsim")
-        self._wording = WordingReranker()
+        self._wording = LexicalReranker()
 
     @property
     def id(self) -> str:
@@ -84,7 +84,7 @@ def maxsim_features(
     query: str, candidates: Sequence[Candidate], asked: Tokens, passages: Sequence[Tokens]
 ) -> Features:
     """One row per candidate, in the order of `NAMES`."""
-    return np.hstack([wording_features(query, candidates), token_features(asked, passages)])
+    return np.hstack([lexical_features(query, candidates), token_features(asked, passages)])
 
 
 def _readable(query: str, alphabets: tuple[str, ...]) -> bool:

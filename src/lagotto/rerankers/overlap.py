@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from lagotto.concurrency import in_thread
 from lagotto.errors import ConfigError
 from lagotto.rerankers.base import UNIT, Candidate, Judgement, Scale, Verdict
-from lagotto.rerankers.matching import equal_weights, match, rarity_weights
+from lagotto.rerankers.matching import equal_weights, idf_weights, match
 
 
 class OverlapReranker:
@@ -42,7 +42,7 @@ class OverlapReranker:
 
     def _shares(self, query: str, candidates: Sequence[Candidate]) -> list[float]:
         matches = match(query, candidates)
-        weights = rarity_weights(matches) if self.idf else equal_weights(matches)
+        weights = idf_weights(matches) if self.idf else equal_weights(matches)
         return [
             float(weight[sorted(one.found())].sum() / weight.sum()) if len(weight) else 0.0
             for one, weight in zip(matches, weights, strict=True)

@@ -26,7 +26,7 @@ RERANKERS: Registry[RerankerFactory | WithEmbedder] = Registry(
         "score": "lagotto.rerankers.score:from_name",
         "overlap": "lagotto.rerankers.overlap:overlap",
         "overlap-idf": "lagotto.rerankers.overlap:overlap_idf",
-        "wording": "lagotto.rerankers.wording:from_name",
+        "lexical": "lagotto.rerankers.lexical:from_name",
         "maxsim": "lagotto.rerankers.maxsim:from_name",
         "cross-encoder": "lagotto.rerankers.cross_encoder:from_name",
         "api": "lagotto.rerankers.api:from_name",
@@ -39,7 +39,7 @@ RERANKERS: Registry[RerankerFactory | WithEmbedder] = Registry(
 def create_reranker(spec: str | Reranker, *, embedder: object = None) -> Reranker:
     """The reranker that `spec` names, or `spec` itself if it is one.
 
-    `score:MIN`, `overlap`, `overlap-idf`, `wording`, `maxsim`, `cross-encoder:FOLDER`,
+    `score:MIN`, `overlap`, `overlap-idf`, `lexical`, `maxsim`, `cross-encoder:FOLDER`,
     `api:MODEL`, `llm:MODEL`, `llm-score:MODEL`, or a name that another package has registered.
     `embedder` is the base's; `maxsim` is the one that needs it.
     """

@@ -17,14 +17,14 @@ from lagotto.results import (
     RetrievalStats,
     SnippetFrom,
 )
-from lagotto.retrieval.breakdown import leg_scores
 from lagotto.retrieval.diversity import cap
+from lagotto.retrieval.explanation import leg_scores
 from lagotto.retrieval.fusion import Fused
+from lagotto.retrieval.grouping import DocumentGroups, collapse
 from lagotto.retrieval.late import LateParts, LateQuery, late_evidence
 from lagotto.retrieval.pipeline import Found, Search, document_of
 from lagotto.retrieval.ranking import Ranked, good_enough, total_order
 from lagotto.retrieval.snippets import Snippet, snippet
-from lagotto.retrieval.sources import Sources, collapse
 from lagotto.stores.base import Passage, View
 
 DEEPER = 4
@@ -51,7 +51,7 @@ class Chunks:
 
     found: Found
     ranked: Sequence[Ranked]
-    sources: Sources
+    sources: DocumentGroups
 
 
 class BundleSearch:
@@ -109,7 +109,7 @@ class BundleSearch:
     def _source(
         self,
         place: int,
-        sources: Sources,
+        sources: DocumentGroups,
         fused: Fused,
         best_chunks: Mapping[tuple[str, str], Ranked],
     ) -> Source:

@@ -10,11 +10,12 @@ from itertools import zip_longest
 import numpy as np
 from numpy.typing import NDArray
 
+from lagotto.indexes.base import ChunkKeys
+from lagotto.indexes.hits import Hits
+from lagotto.indexes.text_query import Phrase, Term, TextQuery
 from lagotto.results import Leg
 from lagotto.retrieval.fusion import Candidates, LegScores, Scores
-from lagotto.stores.base import ChunkKeys, View
-from lagotto.stores.hits import Hits
-from lagotto.stores.text_query import Phrase, Term, TextQuery
+from lagotto.stores.base import View
 
 MOST_PARTS = 4
 """Of a query with more quotations only so many are looked up."""

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lagotto.indexes.base import ChunkKeys
 from lagotto.prefs import Normalisation, ScoringPrefs
 from lagotto.results import LEGS, Leg
-from lagotto.stores.base import ChunkKeys
 
 Scores = NDArray[np.float64]
 Ranks = NDArray[np.int64]

@@ -9,17 +9,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lagotto.chunk_vectors import ChunkVectors
 from lagotto.chunkers import CHUNKERS, DEFAULT_CHUNKER, Chunker
 from lagotto.documents import Chunk, Document, Vector, Vectors
+from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.filters import And, matches
+from lagotto.indexes.text_query import Match, TextQuery
 from lagotto.prefs import ChunkingPrefs, RetrievalPrefs, ScoringPrefs
 from lagotto.results import Leg
-from lagotto.retrieval.chunk_words import ChunkWords, bm25, count_words, query_texts
 from lagotto.retrieval.fusion import Candidates, LegScores, Scores, fuse
 from lagotto.retrieval.late_chunks import LateChunks
+from lagotto.retrieval.unindexed_bm25 import TermCounts, bm25, count_terms, query_texts
 from lagotto.stores.base import ChunkCache, View
-from lagotto.stores.text_query import Match, TextQuery
 from lagotto.tokens import Tokenizer
 
 WHOLE = "document"
@@ -37,7 +37,7 @@ class LateParts:
 
     chunker_id: str
     tokenizer: Tokenizer
-    vectors: ChunkVectors
+    vectors: ChunkEmbedder
     cache: ChunkCache | None = None
 
 
@@ -157,12 +157,12 @@ async def _made_rows(
     """Chunks that are made now, or were for another query."""
     sets = await (late.cut(documents) if query.vector is None else late.embedded(documents))
     text = query.text or TextQuery(())
-    words: list[ChunkWords] = []
+    words: list[TermCounts] = []
     rows: list[tuple[Document, Chunk, float]] = []
     for document, made in zip(documents, sets, strict=True):
         chunks = [chunk for chunk in made.chunks if chunk.level != "parent"]
         words += await asyncio.to_thread(
-            count_words,
+            count_terms,
             document,
             chunks,
             query=text,
@@ -171,8 +171,8 @@ async def _made_rows(
         )
         cosines = _cosines(made.vectors, query.vector)
         rows += [(document, *pair) for pair in zip(chunks, cosines, strict=True)]
-    rarities = await view.rarities(query_texts(text))
-    scores = bm25(words, query=text, rarities=rarities).tolist()
+    idfs = await view.idf(query_texts(text))
+    scores = bm25(words, query=text, idfs=idfs).tolist()
     return [
         _Row(_name(document), chunk, cosine, score)
         for (document, chunk, cosine), score, held in zip(rows, scores, words, strict=True)

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lagotto.chunk_vectors import ChunkVectors
 from lagotto.chunkers import Chunker
 from lagotto.documents import Chunk, Document
+from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.prefs import CachePrefs
 from lagotto.stores.base import CachedChunks, CacheKey, ChunkCache
 
@@ -29,7 +29,7 @@ class LateChunks:
     """
 
     chunker: Chunker
-    vectors: ChunkVectors
+    vectors: ChunkEmbedder
     cache: ChunkCache | None = None
     prefs: CachePrefs = field(default_factory=CachePrefs)
     counts: Counter[str] = field(default_factory=Counter)

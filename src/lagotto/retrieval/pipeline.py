@@ -10,15 +10,14 @@ import numpy as np
 from lagotto.documents import Vector
 from lagotto.embedders import Embedder
 from lagotto.errors import RetrievalError
+from lagotto.indexes.text_query import TextQuery
 from lagotto.prefs import RetrievalPrefs
 from lagotto.rerankers.base import Reranker
 from lagotto.results import Leg, RetrievalResult
-from lagotto.retrieval.analyse import Analysis, Analyst
-from lagotto.retrieval.at_once import Plan
-from lagotto.retrieval.breakdown import as_result
 from lagotto.retrieval.degradation import Degradation
 from lagotto.retrieval.diversity import cap, mmr
 from lagotto.retrieval.exact import lift
+from lagotto.retrieval.explanation import as_result
 from lagotto.retrieval.fusion import Candidates, Fused, fuse
 from lagotto.retrieval.parents import any_children, parent_or_self, resolve_parents
 from lagotto.retrieval.query.expansion import (
@@ -27,12 +26,13 @@ from lagotto.retrieval.query.expansion import (
     feedback_candidates,
     feedback_terms,
 )
+from lagotto.retrieval.query_plan import QueryPlan, QueryPlanner
 from lagotto.retrieval.ranking import Ranked, good_enough, rank
 from lagotto.retrieval.recall import Recall
 from lagotto.retrieval.rerank import rerank
+from lagotto.retrieval.single_query import Plan
 from lagotto.retrieval.stopwatch import Stopwatch
 from lagotto.stores.base import Capabilities, View
-from lagotto.stores.text_query import TextQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Found:
     """The candidates of a query and their scores; `view` leaves out what the query excludes."""
 
     view: View
-    analysis: Analysis
+    analysis: QueryPlan
     recall: Recall
     candidates: Candidates
     fused: Fused
@@ -95,7 +95,7 @@ class Search:
     async def _look(
         self, depth: int, vector: Vector | None, expansion: Expansion | None, passages: int | None
     ) -> Found:
-        analyst = Analyst(
+        analyst = QueryPlanner(
             self._view,
             self._prefs,
             embedder=self._parts.embedder,
@@ -106,7 +106,7 @@ class Search:
             analysis = await analyst.analysis(vector=vector, expansion=expansion)
         view = self._view
         if analysis.excluded is not None:
-            view = await view.without(analysis.excluded)
+            view = await view.excluding(analysis.excluded)
         plan = Plan(analysis.weights, self._floor, passages)
         recall = Recall(view, analysis.legs, self._prefs, plan=plan)
         return await self._recalled(view, analysis, recall, depth)
@@ -115,7 +115,7 @@ class Search:
         """The same question, with more candidates of each leg."""
         return await self._recalled(found.view, found.analysis, found.recall, depth)
 
-    async def _recalled(self, view: View, analysis: Analysis, recall: Recall, depth: int) -> Found:
+    async def _recalled(self, view: View, analysis: QueryPlan, recall: Recall, depth: int) -> Found:
         with self.stopwatch.stage("recall"):
             candidates = await recall.candidates(depth=depth, degradation=self.degradation)
         weights = analysis.weights
@@ -211,12 +211,12 @@ class Search:
         texts = [item.passage.chunk.text for item in best]
         languages = [item.passage.document.language for item in best]
         terms = feedback_candidates(texts, languages)
-        rarities = await found.view.rarities(terms)
+        idf = await found.view.idf(terms)
         added = feedback_terms(
             texts,
             [item.score for item in best],
             languages,
-            dict(zip(terms, rarities.tolist(), strict=True)),
+            dict(zip(terms, idf.tolist(), strict=True)),
             asked.feedback_terms,
             known=_terms_of(found.analysis.legs.text),
         )

@@ -12,16 +12,17 @@ from numpy.typing import NDArray
 
 from lagotto.documents import Vector
 from lagotto.errors import StoreError
+from lagotto.indexes.base import ChunkKeys
+from lagotto.indexes.hits import Hits
+from lagotto.indexes.text_query import TextQuery
 from lagotto.prefs import Distance, RetrievalPrefs
 from lagotto.results import LEGS, Leg
-from lagotto.retrieval.alike import AlikeQuery
-from lagotto.retrieval.at_once import Plan, both_at_once, listed
 from lagotto.retrieval.degradation import Degradation
 from lagotto.retrieval.exact import ExactQuery
 from lagotto.retrieval.fusion import Candidates, LegScores
-from lagotto.stores.base import ChunkKeys, View
-from lagotto.stores.hits import Hits
-from lagotto.stores.text_query import TextQuery
+from lagotto.retrieval.single_query import Plan, listed, single_query_candidates
+from lagotto.retrieval.trigram_text import TrigramTextQuery
+from lagotto.stores.base import View
 
 T = TypeVar("T")
 
@@ -37,7 +38,7 @@ class LegQueries:
 
     semantic: Vector | None = None
     text: TextQuery | None = None
-    fuzzy: TextQuery | AlikeQuery | None = None
+    fuzzy: TextQuery | TrigramTextQuery | None = None
     exact: ExactQuery | None = None
     length: float = 1.0
     misspelt: float = 0.0
@@ -82,7 +83,7 @@ class Recall:
         alone = self._queries.fuzzy is None and self._queries.exact is None
         if self._plan is None or not alone or vector is None or text is None:
             return None
-        return await both_at_once(
+        return await single_query_candidates(
             self._view, vector, text, depth=depth, plan=self._plan, prefs=self._prefs
         )
 
@@ -130,7 +131,7 @@ class Recall:
         if leg == "exact" and query.exact is not None:
             return await query.exact.search(self._view, k=depth)
         words = query.text if leg == "text" else query.fuzzy
-        if isinstance(words, AlikeQuery):
+        if isinstance(words, TrigramTextQuery):
             return await words.search(self._view, k=depth)
         return await self._view.text(words or TextQuery(()), k=depth)
 
@@ -149,7 +150,7 @@ class Recall:
         if leg == "exact" and query.exact is not None:
             return await query.exact.scores(self._view, keys)
         words = query.text if leg == "text" else query.fuzzy
-        if isinstance(words, AlikeQuery):
+        if isinstance(words, TrigramTextQuery):
             return await words.scores(self._view, keys)
         scores = await self._view.text_scores(words or TextQuery(()), keys)
         return scores.astype(np.float64)

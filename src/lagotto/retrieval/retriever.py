@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 
-from lagotto.chunk_vectors import ChunkVectors
 from lagotto.chunkers import DEFAULT_CHUNKER
 from lagotto.documents import Vector
 from lagotto.embedders import Embedder
+from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.errors import ConfigError, EmbeddingError
 from lagotto.filters import And, Eq, Filter
 from lagotto.prefs import RetrievalPrefs
-from lagotto.requests import RequestContext, obeying
+from lagotto.request_context import RequestContext, cancel_scope
 from lagotto.rerankers import Reranker, create_reranker
 from lagotto.results import RetrievalBundle, RetrievalResult
 from lagotto.retrieval.bundle import BundleSearch
@@ -54,7 +54,7 @@ class Retriever:
         embedder: Embedder | None = None,
         reranker: Reranker | str | None = None,
         expander: Expander | None = None,
-        chunk_vectors: ChunkVectors | None = None,
+        chunk_vectors: ChunkEmbedder | None = None,
         chunker: str = DEFAULT_CHUNKER,
     ) -> None:
         if store is None:
@@ -69,7 +69,7 @@ class Retriever:
         self._late = LateParts(
             chunker_id=chunker,
             tokenizer=embedder.tokenizer,
-            vectors=chunk_vectors or ChunkVectors(embedder),
+            vectors=chunk_vectors or ChunkEmbedder(embedder),
             cache=store.chunk_cache,
         )
 
@@ -84,7 +84,7 @@ class Retriever:
         context = context or RequestContext()
         if _is_empty(prefs, query_vector):
             return Results()
-        async with obeying(context), self._view(prefs, context) as view:
+        async with cancel_scope(context), self._view(prefs, context) as view:
             return await _run(Search(self._parts(prefs), prefs, view), query_vector)
 
     async def retrieve_many(
@@ -96,7 +96,7 @@ class Retriever:
         """
         context = context or RequestContext()
         answers: list[Results] = [Results()] * len(queries)
-        async with obeying(context):
+        async with cancel_scope(context):
             vectors = await self._vectors(queries)
             for places in _by_filter(queries):
                 async with self._view(queries[places[0]], context) as view:
@@ -111,7 +111,7 @@ class Retriever:
         """The documents that may hold the answer, and the passages in them that support it."""
         if _is_empty(prefs, query_vector):
             return RetrievalBundle(candidates=[], evidence=[])
-        async with obeying(context), self._view(prefs, context) as view:
+        async with cancel_scope(context), self._view(prefs, context) as view:
             search = Search(self._parts(prefs), prefs, view)
             return await BundleSearch(search, prefs, self._late).bundle(vector=query_vector)
 

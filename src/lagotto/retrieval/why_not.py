@@ -8,13 +8,14 @@ import numpy as np
 
 from lagotto.documents import Document, Record
 from lagotto.filters import matches
+from lagotto.indexes.base import ChunkKeys
 from lagotto.prefs import RetrievalPrefs
 from lagotto.results import Leg, RetrievalResult, ScoreBreakdown
-from lagotto.retrieval.breakdown import leg_scores
+from lagotto.retrieval.explanation import leg_scores
 from lagotto.retrieval.fusion import Candidates, LegScores
 from lagotto.retrieval.pipeline import Found, Search
 from lagotto.retrieval.recall import Recall
-from lagotto.stores.base import ChunkKeys, View
+from lagotto.stores.base import View
 
 
 class WhyNot(Record):
@@ -69,7 +70,7 @@ async def examine(
     """What the legs say of the document, which is all that `narrow` sees."""
     found = await search.find(depth=search.depth)
     if found.analysis.excluded is not None:
-        narrow = await narrow.without(found.analysis.excluded)
+        narrow = await narrow.excluding(found.analysis.excluded)
     alone = await Recall(narrow, found.analysis.legs, prefs).candidates(
         depth=search.depth, degradation=search.degradation
     )

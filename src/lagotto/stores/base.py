@@ -10,21 +10,19 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.documents import Chunk, Document, Record, Vector, Vectors, digest
 from lagotto.filters import Filter
-from lagotto.stores.hits import Hits
-from lagotto.stores.text_query import Match, Term, TextQuery
+from lagotto.indexes.base import ChunkKeys, Finding
+from lagotto.indexes.hits import Hits
+from lagotto.indexes.text_query import Match, Term, TextQuery
 
 MOST_LANGUAGES = 8
 """A query is stemmed in this many of a base's languages."""
-
-ChunkKeys = NDArray[np.int64]
-"""A store's own numbers for its chunks; a number is never used again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +87,6 @@ class StoreInfo(Record):
     degraded: tuple[str, ...] = ()
 
 
-class Finding(Record):
-    """What a check of a base has found, and what to do about it.
-
-    A `note` mends itself or does no harm, a `problem` makes answers wrong or incomplete.
-    """
-
-    level: Literal["ok", "note", "problem"]
-    what: str
-    advice: str = ""
-
-
 @dataclass(frozen=True, slots=True)
 class Passage:
     """A chunk as it comes out of the store, with the document it belongs to.
@@ -153,11 +140,11 @@ class View(Protocol):
         """The BM25 score of each of `keys`, 0 for those without any term."""
         ...
 
-    async def rarities(self, terms: Sequence[str]) -> NDArray[np.float64]:
+    async def idf(self, terms: Sequence[str]) -> NDArray[np.float64]:
         """How much each term tells: BM25's inverse document frequency over all chunks."""
         ...
 
-    async def without(self, match: Match) -> View:
+    async def excluding(self, match: Match) -> View:
         """The same view of the chunks for which `match` does not hold."""
         ...
 

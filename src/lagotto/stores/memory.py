@@ -14,22 +14,21 @@ from numpy.typing import NDArray
 from lagotto.documents import Chunk, Document, Vector, Vectors, in_context
 from lagotto.errors import ModelMismatchError
 from lagotto.filters import Filter, matches
+from lagotto.indexes.base import ChunkKeys, Finding
+from lagotto.indexes.bm25 import K1, B, idf
+from lagotto.indexes.hits import Hits
+from lagotto.indexes.text_query import Match, Term, TextQuery, as_terms, holds
 from lagotto.stores.base import (
     MOST_LANGUAGES,
     Capabilities,
-    ChunkKeys,
     Entry,
-    Finding,
     Passage,
     StoredChunks,
     StoreInfo,
     Version,
     fingerprint,
 )
-from lagotto.stores.bm25 import K1, B, rarity
-from lagotto.stores.hits import Hits
 from lagotto.stores.memory_cache import MemoryChunkCache
-from lagotto.stores.text_query import Match, Term, TextQuery, as_terms, holds
 from lagotto.terms import analyze
 from lagotto.terms.vocabulary import Vocabulary
 
@@ -193,10 +192,10 @@ class MemoryView:
         score = self._bm25(query)
         return np.array([score(self._all[int(key)]) for key in keys], np.float32)
 
-    async def rarities(self, terms: Sequence[str]) -> NDArray[np.float64]:
+    async def idf(self, terms: Sequence[str]) -> NDArray[np.float64]:
         return np.array([self._rarity(term) for term in terms], np.float64)
 
-    async def without(self, match: Match) -> MemoryView:
+    async def excluding(self, match: Match) -> MemoryView:
         rest = copy(self)
         rest._allowed = {
             key: item for key, item in self._allowed.items() if not holds(match, item.terms)
@@ -257,7 +256,7 @@ class MemoryView:
     def _bm25(self, query: TextQuery) -> Callable[[_Item], float]:
         """BM25 over all items, whatever the filter: the same chunk always has the same score."""
         mean = sum(len(item.terms) for item in self._all.values()) / max(1, len(self._all))
-        rarities = {term: self._rarity(term.text) for word in query.words for term in word}
+        idf = {term: self._rarity(term.text) for word in query.words for term in word}
 
         def of_term(item: _Item, term: Term) -> float:
             frequency = item.counts[term.text]
@@ -265,7 +264,7 @@ class MemoryView:
                 return 0.0
             length = 1 - B + B * len(item.terms) / mean
             saturated = frequency * (K1 + 1) / (frequency + K1 * length)
-            return term.weight * rarities[term] * saturated
+            return term.weight * idf[term] * saturated
 
         def of_item(item: _Item) -> float:
             if not _asked(query, item):
@@ -278,7 +277,7 @@ class MemoryView:
 
     def _rarity(self, term: str) -> float:
         having = sum(term in item.counts for item in self._all.values())
-        return rarity(having, count=len(self._all))
+        return idf(having, count=len(self._all))
 
 
 def _asked(query: TextQuery, item: _Item) -> bool:

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from lagotto.chunk_vectors import ChunkVectors
 from lagotto.chunkers import CHUNKERS
 from lagotto.documents import Document
+from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.filters import Eq
 from lagotto.stores.base import CachedChunks, CacheKey, ChunkCache, Entry, Store
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.strategies import documents
 
-VECTORS = ChunkVectors(HashEmbedder(dimension=16))
+VECTORS = ChunkEmbedder(HashEmbedder(dimension=16))
 CHUNKERS_TRIED = ("recursive:16/4", "parent-child:48/16/4", "document")
 
 DOCUMENT = Document(

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from lagotto.documents import Chunk, Document
 from lagotto.errors import LagottoError, ModelMismatchError
 from lagotto.filters import And, Contains, Eq, Exists, Filter, Gte, In, Not, matches
+from lagotto.indexes.hits import Hits
+from lagotto.indexes.text_query import Term, TextQuery
 from lagotto.stores.base import Entry, Passage, Store, View, fingerprint
-from lagotto.stores.hits import Hits
 from lagotto.stores.memory import MemoryStore, outline
-from lagotto.stores.text_query import Term, TextQuery
 from lagotto.terms import content_terms, query_terms
 from lagotto.testing.filters import FILTERS
 from lagotto.testing.filters import documents as filterable_documents

@@ -1,7 +1,7 @@
 """The part of the contract of stores that is about what a full-text query may ask for.
 
 Chunks of a few short words, conditions of any shape over them: what is found is what
-`lagotto.stores.text_query.holds` says.
+`lagotto.indexes.text_query.holds` says.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 
 from lagotto.documents import Document, in_context
 from lagotto.filters import And, Eq, matches
-from lagotto.stores.base import ChunkKeys, Store, View
-from lagotto.stores.hits import Hits
-from lagotto.stores.memory import MemoryStore
-from lagotto.stores.text_query import (
+from lagotto.indexes.base import ChunkKeys
+from lagotto.indexes.hits import Hits
+from lagotto.indexes.text_query import (
     Either,
     Every,
     Match,
@@ -32,6 +31,8 @@ from lagotto.stores.text_query import (
     Word,
     holds,
 )
+from lagotto.stores.base import Store, View
+from lagotto.stores.memory import MemoryStore
 from lagotto.terms import analyze
 from lagotto.testing.store_samples import DOCUMENTS, EMBEDDER, entries
 
@@ -122,7 +123,7 @@ class TextQueryContract:
                         await self._check_query(ours, right, query, allowed)
                     for match in excluded:
                         rest = [item for item in allowed if not holds(match, terms_of(item))]
-                        kept, right_kept = await ours.without(match), await right.without(match)
+                        kept, right_kept = await ours.excluding(match), await right.excluding(match)
                         assert await _everything(kept) == {item.id for item in rest}
                         for query in queries:
                             await self._check_query(kept, right_kept, query, rest)
@@ -164,22 +165,22 @@ class TextQueryContract:
                 await each.delete(Eq("document_id", "truffle"))
             for where in (And(), Eq("document_id", "ru")):
                 async with store.view(where) as ours, oracle.view(where) as right:
-                    assert list(await ours.rarities(asked)) == list(await right.rarities(asked))
-                    assert (await ours.rarities([])).shape == (0,)
+                    assert list(await ours.idf(asked)) == list(await right.idf(asked))
+                    assert (await ours.idf([])).shape == (0,)
 
     async def test_an_empty_store_has_no_conditions_to_meet(self) -> None:
         async with self.make() as store, store.view(And()) as view:
-            nothing = await view.without(Word(("a",)))
+            nothing = await view.excluding(Word(("a",)))
             assert len(await nothing.text(TextQuery((), Every(())), k=5)) == 0
-            assert np.isfinite(await view.rarities(["a"])).all()
+            assert np.isfinite(await view.idf(["a"])).all()
 
     async def test_a_view_without_something_leaves_the_first_one_as_it_is(self) -> None:
         async with self.make() as store:
             await store.write(await entries())
             async with store.view(And()) as view:
                 everything = await _everything(view)
-                less = await view.without(Word(("dog",)))
-                least = await less.without(Word(("connect",)))
+                less = await view.excluding(Word(("dog",)))
+                least = await less.excluding(Word(("connect",)))
                 assert await _everything(less) == everything - {"dog", "truffle"}
                 assert await _everything(least) == everything - {"dog", "truffle", "code"}
                 assert await _everything(view) == everything

@@ -126,13 +126,13 @@ def test_feedback_leaves_out_what_is_known_and_keeps_to_the_count() -> None:
 def test_feedback_of_any_passages(passages: list[tuple[str, float]], count: int) -> None:
     bodies, scores = [body for body, _ in passages], [score for _, score in passages]
     languages = ["en"] * len(bodies)
-    rarities = dict.fromkeys(feedback_candidates(bodies, languages), 1.0)
-    found = feedback_terms(bodies, scores, languages, rarities, count)
+    idf = dict.fromkeys(feedback_candidates(bodies, languages), 1.0)
+    found = feedback_terms(bodies, scores, languages, idf, count)
     assert len(found) <= count
     weights = [term.weight for (term,) in found]
     assert weights == sorted(weights, reverse=True)
     assert all(0 <= weight <= 0.3 for weight in weights)
-    assert {term.text for (term,) in found} <= rarities.keys()
+    assert {term.text for (term,) in found} <= idf.keys()
 
 
 # a model

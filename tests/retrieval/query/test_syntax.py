@@ -7,10 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lagotto.errors import QueryError
-from lagotto.prefs import FtsMode
-from lagotto.retrieval.query.operands import operand, pieces
-from lagotto.retrieval.query.syntax import ParsedQuery, parse_query
-from lagotto.stores.text_query import (
+from lagotto.indexes.text_query import (
     Either,
     Every,
     Match,
@@ -21,6 +18,9 @@ from lagotto.stores.text_query import (
     Word,
     holds,
 )
+from lagotto.prefs import FtsMode
+from lagotto.retrieval.query.operands import operand, pieces
+from lagotto.retrieval.query.syntax import ParsedQuery, parse_query
 from lagotto.terms import MAX_QUERY_TERMS, analyze, content_terms, query_terms
 from lagotto.testing.strategies import texts
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lagotto.indexes.text_query import Phrase, holds
 from lagotto.prefs import QueryType
 from lagotto.retrieval.query.identifiers import LONGEST, find_identifiers
 from lagotto.retrieval.query.types import classify, exact_parts, identifiers, quotations
-from lagotto.stores.text_query import Phrase, holds
 from lagotto.terms import analyze
 from lagotto.testing.strategies import texts
 

@@ -12,8 +12,8 @@ import pytest
 from psycopg.sql import SQL, Identifier
 from sqlalchemy import make_url
 
+from lagotto.stores.postgres.locks import BUSY_TIMEOUT
 from lagotto.stores.postgres.store import PostgresStore
-from lagotto.stores.postgres.turns import BUSY_TIMEOUT
 from lagotto.testing.postgres import PostgresServer, contrib_folder
 
 GIVEN = "LAGOTTO_TEST_POSTGRES"

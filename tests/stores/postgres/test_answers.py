@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lagotto.documents import Document
 from lagotto.filters import And, Filter
-from lagotto.knowledge import AsyncKnowledgeBase
+from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.testing.filters import FILTERS
 from tests.retrieval.test_filters import (
     QUERIES,

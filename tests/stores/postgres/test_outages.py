@@ -16,8 +16,8 @@ from lagotto.embedders import Role
 from lagotto.errors import StoreUnavailableError
 from lagotto.filters import Eq
 from lagotto.ingest import BATCH_DOCUMENTS, Progress
-from lagotto.knowledge import AsyncKnowledgeBase
-from lagotto.requests import RequestContext
+from lagotto.knowledge_base import AsyncKnowledgeBase
+from lagotto.request_context import RequestContext
 from lagotto.stores.postgres.store import PostgresStore
 from lagotto.testing.postgres import PostgresServer
 from lagotto.testing.stores import DOCUMENTS, entries, entry, text_ids
@@ -116,7 +116,7 @@ async def test_a_crash_while_a_query_is_answered(server: PostgresServer, locatio
     embedder = Embedder()
     prefs = {"chunking": {"strategy": "late"}}
     async with AsyncKnowledgeBase(location, embedder=embedder) as base:
-        asked = base._prefs.but(query_text="truffles", **prefs)
+        asked = base._prefs.replace(query_text="truffles", **prefs)
         await base.add(*DOCUMENTS)
         for search in (
             lambda: base.retrieve("truffles"),

@@ -11,9 +11,9 @@ from sqlalchemy import make_url
 
 from lagotto.errors import DeadlineExceeded, StoreBusyError, StoreError
 from lagotto.filters import And
-from lagotto.knowledge import AsyncKnowledgeBase
-from lagotto.requests import RequestContext, obeying
-from lagotto.stores.postgres import limits
+from lagotto.knowledge_base import AsyncKnowledgeBase
+from lagotto.request_context import RequestContext, cancel_scope
+from lagotto.stores.postgres import timeouts
 from lagotto.stores.postgres.store import PostgresStore
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.stores import DOCUMENTS, entries, text_ids
@@ -56,8 +56,8 @@ class TestDeadline:
     async def test_the_server_knows_it(self, store: PostgresStore) -> None:
         for limit in (limit_of_a_view, limit_of_a_question):
             assert await limit(store) == 0
-            async with obeying(RequestContext(timeout=50)):
-                assert 49_000 < await limit(store) <= 1000 * (50 + limits.SLACK)
+            async with cancel_scope(RequestContext(timeout=50)):
+                assert 49_000 < await limit(store) <= 1000 * (50 + timeouts.SLACK)
             assert await limit(store) == 0
 
     async def test_a_shorter_limit_of_the_server_stays(self, location: str) -> None:
@@ -66,27 +66,27 @@ class TestDeadline:
         await store.open()
         assert await limit_of_a_view(store) == 7_000
         for timeout, limit in ((50, 7_000), (1, 2_000)):
-            async with obeying(RequestContext(timeout=timeout)):
+            async with cancel_scope(RequestContext(timeout=timeout)):
                 assert limit - 900 < await limit_of_a_view(store) <= limit
         await store.close()
 
     async def test_one_that_is_far_away(self, store: PostgresStore) -> None:
-        async with obeying(RequestContext(timeout=10**8)):
-            assert await limit_of_a_view(store) == 1000 * limits.LONGEST
+        async with cancel_scope(RequestContext(timeout=10**8)):
+            assert await limit_of_a_view(store) == 1000 * timeouts.LONGEST
 
     async def test_the_server_ends_what_the_client_does_not(
         self, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """As if the client were gone: nobody cancels anything."""
-        monkeypatch.setattr(limits, "SLACK", -59.9)
+        monkeypatch.setattr(timeouts, "SLACK", -59.9)
         with pytest.raises(StoreBusyError, match=r"statement timeout.*give the search more time"):
-            async with obeying(RequestContext(timeout=60)), store.view(And()) as view:
+            async with cancel_scope(RequestContext(timeout=60)), store.view(And()) as view:
                 await view._reader.rows("SELECT pg_sleep(30)")
         assert await text_ids(store, "dog") == []
 
     async def test_the_client_ends_it_first(self, store: PostgresStore, location: str) -> None:
         with pytest.raises(DeadlineExceeded):
-            async with obeying(RequestContext(timeout=0.3)), store.view(And()) as view:
+            async with cancel_scope(RequestContext(timeout=0.3)), store.view(And()) as view:
                 await view._reader.rows("SELECT pg_sleep(31)")
         assert at_work(location, "SELECT pg_sleep(31)").count("active") == 0
         assert await text_ids(store, "dog") == []
@@ -163,6 +163,6 @@ class TestPool:
         self, narrow: AsyncKnowledgeBase
     ) -> None:
         """Late chunking looks into the chunk cache while its view is open."""
-        prefs = narrow._prefs.but(query_text="truffles", chunking={"strategy": "late"})
+        prefs = narrow._prefs.replace(query_text="truffles", chunking={"strategy": "late"})
         bundles = await asyncio.gather(*(narrow.search(RequestContext(), prefs) for _ in range(12)))
         assert all(bundle.evidence for bundle in bundles)

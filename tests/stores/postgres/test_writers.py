@@ -17,21 +17,22 @@ from lagotto.errors import ModelMismatchError, StoreBusyError
 from lagotto.filters import And, Gte
 from lagotto.stores.base import CachedChunks, CacheKey, Entry
 from lagotto.stores.memory import MemoryStore
-from lagotto.stores.postgres import merging, turns
+from lagotto.stores.postgres import locks
 from lagotto.stores.postgres.store import PostgresStore
+from lagotto.stores.postgres.text_index import merge
 from lagotto.testing.stores import entries, entry, text_ids
 from tests.stores.postgres.schemas import opened
-from tests.stores.postgres.test_index import assert_same_texts, documents
+from tests.stores.postgres.text_index.test_index import assert_same_texts, documents
 
 WRITER = """
 import asyncio, json, random, sys
 from lagotto.documents import Document
 from lagotto.filters import Eq
-from lagotto.stores.postgres import merging
+from lagotto.stores.postgres.text_index import merge
 from lagotto.stores.postgres.store import PostgresStore
 from lagotto.testing.stores import entries
 
-merging.AT_ONCE, merging.FEW_GONE = 3, 8
+merge.AT_ONCE, merge.FEW_GONE = 3, 8
 WORDS = ("oak", "dog", "truffle", "hazel", "water", "smell")
 
 async def main(location, name):
@@ -193,7 +194,7 @@ async def test_documents_are_deleted_once(location: str) -> None:
 async def test_who_writes_many_documents_has_the_base_to_himself(
     location: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns, "MOST_LOCKED", 5)
+    monkeypatch.setattr(locks, "MOST_LOCKED", 5)
     async with opened(location) as store, opened(location, busy_timeout=0.05) as other:
         await store.write(await entries(documents(20)))
         with somebody_adds(location, "zebra") as done:
@@ -213,7 +214,7 @@ async def test_who_finds_somebody_merging_leaves_it_to_him(location: str) -> Non
             (row,) = connection.execute("SELECT count(*) FROM segment").fetchall()
         return int(row[0])
 
-    lock = f"SELECT pg_advisory_xact_lock({turns.MERGER}, current_schema()::regnamespace::int)"
+    lock = f"SELECT pg_advisory_xact_lock({locks.MERGER}, current_schema()::regnamespace::int)"
     async with opened(location) as store:
         with psycopg.connect(location) as somebody:
             somebody.execute(lock)
@@ -228,8 +229,8 @@ async def test_who_finds_somebody_merging_leaves_it_to_him(location: str) -> Non
 async def test_a_term_that_somebody_is_about_to_use_is_not_dropped(
     location: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(merging, "FEW_GONE", 0)
-    monkeypatch.setattr(merging, "MOST_GONE", 0.0)
+    monkeypatch.setattr(merge, "FEW_GONE", 0)
+    monkeypatch.setattr(merge, "MOST_GONE", 0.0)
     async with opened(location) as store, opened(location, busy_timeout=0.05) as other:
         figs = Document(id="figs", language="en", text="figs", metadata={"number": 7})
         await store.write(await entries([*documents(3), figs]))

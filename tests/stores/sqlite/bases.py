@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lagotto.documents import Document
 from lagotto.stores.registry import create_store
-from lagotto.sync import KnowledgeBase
+from lagotto.sync_facade import KnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
 
 WORDS = ("water", "dog", "truffle", "oak", "root", "smell", "marsh", "lake")

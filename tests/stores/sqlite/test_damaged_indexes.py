@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lagotto.stores.sqlite import vector_leg
+from lagotto.stores.sqlite import vector_index
 from tests.stores.sqlite.bases import Answers, answers, document, made, opened
 
 Damage = Callable[[Path], None]
@@ -37,7 +37,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Answ
     """A base with saved indexes of both kinds."""
     folder = tmp_path_factory.mktemp("whole")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(vector_leg, "WORTH_SAVING", 1)
+        patch.setattr(vector_index, "WORTH_SAVING", 1)
         made(folder / "kb.db")
     with opened(folder / "kb.db") as base:
         yield folder, answers(base)

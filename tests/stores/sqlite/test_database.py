@@ -14,10 +14,10 @@ from lagotto.errors import (
     NotABaseError,
     StoreError,
 )
-from lagotto.stores.migrations import migrate
+from lagotto.stores.sql.migrations import migrate
+from lagotto.stores.sql.tables import SCHEMA_VERSION
 from lagotto.stores.sqlite import database
 from lagotto.stores.sqlite.database import create_engine
-from lagotto.stores.tables import SCHEMA_VERSION
 from tests.stores.sqlite.bases import answers, documents, made, opened
 
 NEXT = SCHEMA_VERSION + 1

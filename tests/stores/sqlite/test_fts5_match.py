@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from lagotto.indexes.text_query import Phrase, Prefix, Word
 from lagotto.stores.sqlite.fts5_match import expression
-from lagotto.stores.text_query import Phrase, Prefix, Word
 
 
 @pytest.mark.parametrize(

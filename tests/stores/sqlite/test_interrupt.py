@@ -11,11 +11,11 @@ from sqlalchemy import Connection
 
 from lagotto.documents import Document
 from lagotto.errors import DeadlineExceeded
-from lagotto.knowledge import AsyncKnowledgeBase
-from lagotto.requests import RequestContext
-from lagotto.stores.hits import Hits
-from lagotto.stores.sqlite.fts5_leg import Fts5Leg
-from lagotto.stores.text_query import TextQuery
+from lagotto.indexes.hits import Hits
+from lagotto.indexes.text_query import TextQuery
+from lagotto.knowledge_base import AsyncKnowledgeBase
+from lagotto.request_context import RequestContext
+from lagotto.stores.sqlite.fts5_index import Fts5Index
 from lagotto.testing.hash_embedder import HashEmbedder
 
 FOR_EVER = """
@@ -28,7 +28,7 @@ async def test_a_slow_statement_is_interrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def slow(
-        self: Fts5Leg, connection: Connection, query: TextQuery, *, k: int, allowed: object
+        self: Fts5Index, connection: Connection, query: TextQuery, *, k: int, allowed: object
     ) -> Hits:
         connection.exec_driver_sql(FOR_EVER)
         raise AssertionError("that never ends")
@@ -39,7 +39,7 @@ async def test_a_slow_statement_is_interrupted(
         await base.add(Document(id="a", text="A truffle."))
         expected = await base.retrieve("truffle")
         with monkeypatch.context() as patched:
-            patched.setattr(Fts5Leg, "search", slow)
+            patched.setattr(Fts5Index, "search", slow)
             started = time.monotonic()
             with pytest.raises(DeadlineExceeded):
                 await base.retrieve("truffle", request=RequestContext(timeout=0.2))

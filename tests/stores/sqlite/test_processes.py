@@ -11,10 +11,10 @@ import pytest
 
 from lagotto.errors import StoreBusyError
 from lagotto.filters import And
-from lagotto.knowledge import AsyncKnowledgeBase
-from lagotto.stores.sqlite.index_folder import turn
+from lagotto.indexes.folder import index_lock
+from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.stores.sqlite.store import SqliteStore
-from lagotto.sync import KnowledgeBase
+from lagotto.sync_facade import KnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
 from tests.stores.sqlite.bases import child, document, documents, opened, said
 
@@ -136,7 +136,7 @@ async def test_a_process_that_keeps_the_indexes_to_itself(tmp_path: Path) -> Non
     store = SqliteStore(tmp_path / "kb.db", busy_timeout=0.2)
     async with AsyncKnowledgeBase(store, embedder=HashEmbedder()) as base:
         await base.add(*documents(3))
-        with turn(store.indexes, timeout=1), pytest.raises(StoreBusyError, match="try again"):
+        with index_lock(store.indexes, timeout=1), pytest.raises(StoreBusyError, match="try again"):
             await base.retrieve("unique1x")
         assert (await base.retrieve("unique1x"))[0].document_id == "d001"
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from lagotto.stores.registry import create_store
-from lagotto.stores.tables import SCHEMA_VERSION
-from lagotto.sync import KnowledgeBase
+from lagotto.stores.sql.tables import SCHEMA_VERSION
+from lagotto.sync_facade import KnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
 
 VERSION_1 = (Path(__file__).parent / "v1.sql").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from lagotto.stores.text_query import Term
+from lagotto.indexes.text_query import Term
 from lagotto.terms import analyze
 
 Kind = Literal["time", "person", "place", "number"]

@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from lagotto.indexes.text_query import Term
 from lagotto.retrieval.query.answers import answer_patterns, declarative
 from lagotto.retrieval.query.feedback import feedback_candidates, feedback_terms
-from lagotto.stores.text_query import Term
 
 __all__ = [
     "Expander",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-from lagotto.stores.text_query import Term
+from lagotto.indexes.text_query import Term
 from lagotto.terms import analyze, stop_words
 from lagotto.terms.words import fold, words
 
@@ -28,7 +28,7 @@ def feedback_terms(
     texts: Sequence[str],
     scores: Sequence[float],
     languages: Sequence[str | None],
-    rarities: Mapping[str, float],
+    idf: Mapping[str, float],
     count: int,
     *,
     known: Collection[str] = (),
@@ -37,13 +37,13 @@ def feedback_terms(
 
     A term is worth its share of each passage, weighted by the passage's score, times how rare it
     is (a relevance model, as in RM3). The best gets `FEEDBACK_WEIGHT`, others less in proportion.
-    Only terms of `rarities` come in question, and none of `known`, the query's own.
+    Only terms of `idf` come in question, and none of `known`, the query's own.
     """
     worth: dict[str, float] = {}
     for text, language, weight in zip(texts, languages, _weights(scores), strict=True):
         terms = Counter(_terms(text, language))
         for term, times in terms.items():
-            value = weight * times / terms.total() * rarities.get(term, 0.0)
+            value = weight * times / terms.total() * idf.get(term, 0.0)
             worth[term] = worth.get(term, 0.0) + value
     kept = [(term, value) for term, value in worth.items() if value > 0 and term not in known]
     best = sorted(kept, key=lambda pair: (-pair[1], pair[0]))[:count]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
 
-from lagotto.stores.text_query import Either, Every, Match, Phrase, Without, Word
+from lagotto.indexes.text_query import Either, Every, Match, Phrase, Without, Word
 from lagotto.terms import MAX_QUERY_TERMS, analyze, query_terms
 from lagotto.terms.words import UNSPACED, runs
 

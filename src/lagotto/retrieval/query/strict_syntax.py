@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from lagotto.errors import QueryError
+from lagotto.indexes.text_query import Match, Prefix
 from lagotto.retrieval.query.operands import (
     QUOTATION_MARKS,
     QUOTED,
@@ -21,7 +22,6 @@ from lagotto.retrieval.query.operands import (
     operand,
     without,
 )
-from lagotto.stores.text_query import Match, Prefix
 from lagotto.terms import MAX_QUERY_TERMS
 
 MOST_NESTED = 50

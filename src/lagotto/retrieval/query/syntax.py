@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from lagotto.indexes.text_query import Every, Match, Term, Without, Word
 from lagotto.prefs import FtsMode
 from lagotto.retrieval.query.operands import (
     Reading,
@@ -18,7 +19,6 @@ from lagotto.retrieval.query.operands import (
 )
 from lagotto.retrieval.query.strict_syntax import read_strict
 from lagotto.retrieval.query.web_syntax import read_web
-from lagotto.stores.text_query import Every, Match, Term, Without, Word
 from lagotto.terms import MAX_QUERY_TERMS, query_terms
 from lagotto.terms.words import runs
 

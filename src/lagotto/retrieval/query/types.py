@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from lagotto.indexes.text_query import Phrase
 from lagotto.prefs import QueryType
 from lagotto.retrieval.query.identifiers import find_identifiers
 from lagotto.retrieval.query.operands import QUOTED, operand
-from lagotto.stores.text_query import Phrase
 from lagotto.terms import QueryTerm, query_terms
 from lagotto.terms.stems import language_of
 from lagotto.terms.words import fold, runs

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from lagotto.indexes.text_query import Match, Without, Word
 from lagotto.retrieval.query.operands import (
     QUOTED,
     Operand,
@@ -19,7 +20,6 @@ from lagotto.retrieval.query.operands import (
     pieces,
     stop_words_in,
 )
-from lagotto.stores.text_query import Match, Without, Word
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from sqlalchemy.exc import InvalidatePoolError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from lagotto.stores.postgres.adapters import register
 from lagotto.stores.postgres.address import Address
-from lagotto.stores.postgres.parameters import register
 
 CANDIDATES_KEPT = 250
 """hnsw.ef_search: how many candidates pgvector's graph search keeps. Measured at 100,000 chunks."""

@@ -10,12 +10,12 @@ from sqlalchemy.exc import DBAPIError
 
 from lagotto.documents import CONTEXT_RULES
 from lagotto.errors import NotABaseError
-from lagotto.stores.facts import put_setting, setting
-from lagotto.stores.migrations import migrate
-from lagotto.stores.postgres.problems import EXTENSIONS, missing_extension, old_extension
+from lagotto.stores.postgres.errors import EXTENSIONS, missing_extension, old_extension
+from lagotto.stores.postgres.locks import acquire_database_lock
 from lagotto.stores.postgres.tables import PostgresTables
-from lagotto.stores.postgres.turns import take_turn_in_database
-from lagotto.stores.tables import SCHEMA_VERSION, Counter, Tables
+from lagotto.stores.sql.migrations import migrate
+from lagotto.stores.sql.settings import put_setting, setting
+from lagotto.stores.sql.tables import SCHEMA_VERSION, Counter, Tables
 from lagotto.terms import analyzer_id
 
 COUNTERS = ("document", "chunk_set", "change", "segment", "state")
@@ -27,7 +27,7 @@ def prepare_schema(connection: Connection, place: str) -> None:
     version = schema_version(connection, place)
     if version == SCHEMA_VERSION:
         return
-    take_turn_in_database(connection)
+    acquire_database_lock(connection)
     for name in EXTENSIONS:
         _add_extension(connection, name, place)
     if version == 0:

@@ -16,11 +16,24 @@ from lagotto.concurrency import in_thread
 from lagotto.documents import Chunk, Document
 from lagotto.errors import StoreBusyError, StoreError
 from lagotto.filters import Filter
-from lagotto.stores.base import Capabilities, Entry, Finding, StoreInfo, Version
-from lagotto.stores.chunk_cache import SqlChunkCache
-from lagotto.stores.facts import read_info
+from lagotto.indexes.base import Finding
+from lagotto.stores.base import Capabilities, Entry, StoreInfo, Version
 from lagotto.stores.postgres.address import parse_location
-from lagotto.stores.postgres.changing import (
+from lagotto.stores.postgres.checks import findings
+from lagotto.stores.postgres.database import Servers, create_single
+from lagotto.stores.postgres.errors import postgres_errors
+from lagotto.stores.postgres.locks import BUSY_TIMEOUT, Name, acquire_locks
+from lagotto.stores.postgres.native.index import WordIndex
+from lagotto.stores.postgres.schema import prepare_schema, schema_version
+from lagotto.stores.postgres.text_index.merge import drop_terms, due_step, merge
+from lagotto.stores.postgres.text_index.postings import entry_texts, make_segment
+from lagotto.stores.postgres.text_index.reindex import is_current, renew
+from lagotto.stores.postgres.timeouts import set_statement_timeout
+from lagotto.stores.postgres.transaction import Reader
+from lagotto.stores.postgres.vector_index.graph import build_graph
+from lagotto.stores.postgres.view import PostgresView
+from lagotto.stores.postgres.view_factory import ViewFactory
+from lagotto.stores.postgres.write import (
     change_metadata,
     matching_names,
     names_of,
@@ -29,27 +42,15 @@ from lagotto.stores.postgres.changing import (
     reserve,
     reserve_segment,
 )
-from lagotto.stores.postgres.checking import findings
-from lagotto.stores.postgres.database import Servers, create_single
-from lagotto.stores.postgres.limits import set_limit
-from lagotto.stores.postgres.looking import Look
-from lagotto.stores.postgres.merging import drop_terms, due_step, merge
-from lagotto.stores.postgres.native_index import WordIndex
-from lagotto.stores.postgres.postings import entry_texts, make_segment
-from lagotto.stores.postgres.problems import translated
-from lagotto.stores.postgres.reader import Reader
-from lagotto.stores.postgres.renewing import is_current, renew
-from lagotto.stores.postgres.schema import prepare_schema, schema_version
-from lagotto.stores.postgres.turns import BUSY_TIMEOUT, Name, take_turn
-from lagotto.stores.postgres.vector_index import build_graph
-from lagotto.stores.postgres.view import PostgresView
-from lagotto.stores.reading import (
+from lagotto.stores.sql.chunk_cache import SqlChunkCache
+from lagotto.stores.sql.read import (
     matching_documents,
     read_chunks,
     read_document,
     read_versions,
 )
-from lagotto.stores.tables import SCHEMA_VERSION
+from lagotto.stores.sql.settings import read_info
+from lagotto.stores.sql.tables import SCHEMA_VERSION
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +84,7 @@ class PostgresStore:
         self.place = self._address.place
         self._busy_timeout = busy_timeout
         self._servers: Servers | None = None
-        self._look = Look()
+        self._look = ViewFactory()
         self._words = WordIndex(change=self._write_alone, fresh=self._fresh)
         self._settling: asyncio.Task[None] | None = None
         self.chunk_cache = SqlChunkCache(read=self._read, write=self._write_cache)
@@ -150,7 +151,7 @@ class PostgresStore:
 
     @asynccontextmanager
     async def view(self, where: Filter) -> AsyncIterator[PostgresView]:
-        with translated(self.place):
+        with postgres_errors(self.place):
             engine = _one_state(self._opened().searching)
             async with engine.begin() as connection, Reader.on(connection) as reader:
                 yield await self._look.view(reader, where, self._words)
@@ -158,7 +159,7 @@ class PostgresStore:
     @asynccontextmanager
     async def _fresh(self) -> AsyncIterator[Reader]:
         """A reader of the latest state."""
-        with translated(self.place):
+        with postgres_errors(self.place):
             engine = _one_state(self._opened().writing)
             async with engine.begin() as connection, Reader.on(connection) as reader:
                 yield reader
@@ -195,7 +196,7 @@ class PostgresStore:
 
     async def _settle(self) -> None:
         try:
-            with translated(self.place):
+            with postgres_errors(self.place):
                 await build_graph(create_single(self._address))
         except StoreBusyError:
             log.warning("the index of vectors is built later: a transaction has been open for long")
@@ -206,9 +207,9 @@ class PostgresStore:
         """An answer from one state of the base; the latest one, if a standby may be behind."""
         servers = self._opened()
         engine = servers.writing if latest else servers.asking
-        with translated(self.place):
+        with postgres_errors(self.place):
             async with _one_state(engine).begin() as connection:
-                await connection.run_sync(set_limit)
+                await connection.run_sync(set_statement_timeout)
                 return await connection.run_sync(question)
 
     async def _write(self, change: Callable[[Connection], T], names: Collection[Name] | None) -> T:
@@ -229,10 +230,10 @@ class PostgresStore:
         self, change: Callable[[Connection], T], names: Collection[Name] | None, *, patience: float
     ) -> T:
         def write(connection: Connection) -> T:
-            take_turn(connection, names, timeout=patience)
+            acquire_locks(connection, names, timeout=patience)
             return change(connection)
 
-        with translated(self.place):
+        with postgres_errors(self.place):
             async with _many_states(self._opened().writing).begin() as connection:
                 return await connection.run_sync(write)
 

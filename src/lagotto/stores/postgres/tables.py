@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, TSVECTOR
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import BigInteger
 
-from lagotto.stores.tables import ChunkRow, Tables
+from lagotto.stores.sql.tables import ChunkRow, Tables
 
 
 class PostgresTables(DeclarativeBase):

@@ -9,25 +9,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.documents import Chunk, Document, Vector, Vectors
-from lagotto.stores.abilities import BothFound, BothLegs
-from lagotto.stores.base import ChunkKeys, Passage, StoredChunks
-from lagotto.stores.bm25 import rarity
-from lagotto.stores.hits import Hits
-from lagotto.stores.postgres import fuzzy
-from lagotto.stores.postgres.alike import TextComparison
-from lagotto.stores.postgres.native_search import NativeSearch
-from lagotto.stores.postgres.reader import Reader
-from lagotto.stores.postgres.single_search import SingleSearch
-from lagotto.stores.postgres.text_search import Mask, TextSearch
-from lagotto.stores.postgres.vector_search import VectorSearch
-from lagotto.stores.reading import (
+from lagotto.indexes.base import ChunkKeys
+from lagotto.indexes.bm25 import idf
+from lagotto.indexes.hits import Hits
+from lagotto.indexes.text_query import Match, NativeQuery, Term, TextQuery
+from lagotto.stores.base import Passage, StoredChunks
+from lagotto.stores.capabilities import HybridFound, HybridQuery
+from lagotto.stores.postgres.native.search import NativeSearch
+from lagotto.stores.postgres.native.single_query import SingleQuery
+from lagotto.stores.postgres.native.trigram_text import TrigramTextComparison
+from lagotto.stores.postgres.text_index import fuzzy
+from lagotto.stores.postgres.text_index.search import Mask, TextSearch
+from lagotto.stores.postgres.transaction import Reader
+from lagotto.stores.postgres.vector_index.search import VectorSearch
+from lagotto.stores.sql.read import (
     read_parents,
     read_passages,
     read_sources,
     read_stored,
     read_vectors,
 )
-from lagotto.stores.text_query import Match, NativeQuery, Term, TextQuery
 
 
 class PostgresView:
@@ -64,8 +65,8 @@ class PostgresView:
             return await self._native.search(query.native, k=k)
         return await self._text.search(query, k=k, allowed=self._allowed)
 
-    async def both(self, asked: BothLegs) -> BothFound | None:
-        search = SingleSearch(
+    async def hybrid(self, asked: HybridQuery) -> HybridFound | None:
+        search = SingleQuery(
             self._reader, self._vectors, self._native, self._text.statistics, self._allowed
         )
         answer = await search.ask(asked)
@@ -83,12 +84,12 @@ class PostgresView:
             return await self._native.scores(query.native, keys)
         return await self._text.scores(query, keys)
 
-    async def rarities(self, terms: Sequence[str]) -> NDArray[np.float64]:
+    async def idf(self, terms: Sequence[str]) -> NDArray[np.float64]:
         count = self._text.statistics.chunks
         having = await self._text.frequencies(terms)
-        return np.array([rarity(number, count=count) for number in having], np.float64)
+        return np.array([idf(number, count=count) for number in having], np.float64)
 
-    async def without(self, match: Match) -> PostgresView:
+    async def excluding(self, match: Match) -> PostgresView:
         allowed = await self._text.everything() if self._allowed is None else self._allowed
         rest = copy(self)
         rest._allowed = allowed & ~await self._text.holding(match)
@@ -107,14 +108,14 @@ class PostgresView:
     async def comparable(self) -> bool:
         return await self._texts().is_quick()
 
-    async def alike(self, words: str, *, threshold: float, k: int) -> Hits:
+    async def trigram_search(self, words: str, *, threshold: float, k: int) -> Hits:
         return await self._texts().search(words, threshold=threshold, k=k)
 
-    async def alike_scores(self, words: str, keys: ChunkKeys) -> NDArray[np.float32]:
+    async def trigram_scores(self, words: str, keys: ChunkKeys) -> NDArray[np.float32]:
         return await self._texts().scores(words, keys)
 
-    def _texts(self) -> TextComparison:
-        return TextComparison(self._reader, self._text.statistics.chunks, self._allowed)
+    def _texts(self) -> TrigramTextComparison:
+        return TrigramTextComparison(self._reader, self._text.statistics.chunks, self._allowed)
 
     async def vectors(self, keys: ChunkKeys) -> Vectors:
         return await self._reader.ask(lambda connection: read_vectors(connection, keys.tolist()))

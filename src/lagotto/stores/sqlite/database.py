@@ -23,8 +23,8 @@ from lagotto.errors import (
     StoreFullError,
     StoreReadOnlyError,
 )
-from lagotto.stores.migrations import migrate
-from lagotto.stores.tables import SCHEMA_VERSION, Counter, Setting, Tables
+from lagotto.stores.sql.migrations import migrate
+from lagotto.stores.sql.tables import SCHEMA_VERSION, Counter, Setting, Tables
 
 APPLICATION_ID = 0x4C41474F
 """`LAGO` in the header of the file tells a base from other SQLite files."""
@@ -77,7 +77,7 @@ def recognise(path: Path) -> None:
         return
     _check_header(path)
     with (
-        translated(path),
+        sqlite_errors(path),
         understood(path),
         closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as file,
     ):
@@ -127,7 +127,7 @@ def prepare_schema(connection: Connection) -> None:
 
 
 @contextmanager
-def translated(path: Path) -> Iterator[None]:
+def sqlite_errors(path: Path) -> Iterator[None]:
     """Turn what SQLite raises into StoreErrors that say what to do."""
     try:
         yield

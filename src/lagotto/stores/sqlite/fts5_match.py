@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from lagotto.stores.text_query import Phrase, Prefix, Word
+from lagotto.indexes.text_query import Phrase, Prefix, Word
 
 # FTS5 would cut other strings into pieces, or read capitals as small letters.
 _is_term = re.compile(r"(?:[a-z0-9_]|[^\x00-\x7f\ud800-\udfff])+").fullmatch

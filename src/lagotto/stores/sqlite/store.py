@@ -15,42 +15,24 @@ from lagotto.concurrency import in_thread
 from lagotto.documents import CONTEXT_RULES, Chunk, Document, digest
 from lagotto.errors import ConfigError, StoreBusyError, StoreError
 from lagotto.filters import And, Filter
-from lagotto.stores.base import (
-    Capabilities,
-    Entry,
-    Finding,
-    StoreInfo,
-    Version,
-)
-from lagotto.stores.checks import check_rows
-from lagotto.stores.chunk_cache import SqlChunkCache
-from lagotto.stores.facts import check_model, put_setting, read_info, setting
-from lagotto.stores.reading import (
+from lagotto.indexes.base import Finding
+from lagotto.indexes.filter_keys import FilterKeys
+from lagotto.indexes.folder import newest_stamp, size_of, wipe
+from lagotto.stores.base import Capabilities, Entry, StoreInfo, Version
+from lagotto.stores.sql.checks import check_rows
+from lagotto.stores.sql.chunk_cache import SqlChunkCache
+from lagotto.stores.sql.read import (
     counter,
     main_languages,
     matching_documents,
     read_chunks,
     read_document,
     read_versions,
+    resolve_filter,
 )
-from lagotto.stores.sqlite.allowed import Allowed, allowed_by
-from lagotto.stores.sqlite.checking import check_contents, check_file, check_leftovers
-from lagotto.stores.sqlite.database import (
-    BUSY_TIMEOUT,
-    create_engine,
-    prepare_schema,
-    recognise,
-    schema_version,
-    translated,
-    understood,
-)
-from lagotto.stores.sqlite.fts5_leg import Fts5Leg, create_fts5, renew_fts5
-from lagotto.stores.sqlite.index_folder import newest_stamp, size_of, wipe
-from lagotto.stores.sqlite.text_leg import TextLeg
-from lagotto.stores.sqlite.vector_leg import VectorLeg
-from lagotto.stores.sqlite.view import SqliteView, Vocabularies
-from lagotto.stores.tables import SCHEMA_VERSION
-from lagotto.stores.writing import (
+from lagotto.stores.sql.settings import check_model, put_setting, read_info, setting
+from lagotto.stores.sql.tables import SCHEMA_VERSION
+from lagotto.stores.sql.write import (
     document_keys,
     note_change,
     note_removals,
@@ -59,6 +41,20 @@ from lagotto.stores.writing import (
     update_documents,
     write_entries,
 )
+from lagotto.stores.sqlite.checks import check_contents, check_file, check_leftovers
+from lagotto.stores.sqlite.database import (
+    BUSY_TIMEOUT,
+    create_engine,
+    prepare_schema,
+    recognise,
+    schema_version,
+    sqlite_errors,
+    understood,
+)
+from lagotto.stores.sqlite.fts5_index import Fts5Index, create_fts5, rebuild_fts5
+from lagotto.stores.sqlite.text_index import TextIndexLeg
+from lagotto.stores.sqlite.vector_index import VectorIndexLeg
+from lagotto.stores.sqlite.view import SqliteView, Vocabularies
 from lagotto.terms import analyzer_id
 
 log = logging.getLogger(__name__)
@@ -97,10 +93,10 @@ class SqliteStore:
         self._busy_timeout = busy_timeout
         self._engine: Engine | None = None
         self._impatient: Engine | None = None
-        self._text: TextLeg = Fts5Leg()
-        self._vectors: VectorLeg | None = None
+        self._text: TextIndexLeg = Fts5Index()
+        self._vectors: VectorIndexLeg | None = None
         self._vocabularies = Vocabularies()
-        self._filters: dict[tuple[str, int | None], Allowed] = {}
+        self._filters: dict[tuple[str, int | None], FilterKeys] = {}
         self._ready: int | None = None
         """The state of the base that all indexes have caught up with."""
         self._known_languages: tuple[int, list[str | None]] | None = None
@@ -166,7 +162,7 @@ class SqliteStore:
 
     @asynccontextmanager
     async def view(self, where: Filter) -> AsyncIterator[SqliteView]:
-        with translated(self.path), ExitStack() as stack:
+        with sqlite_errors(self.path), ExitStack() as stack:
             view = self._look_again(where, stack)
             yield view if view is not None else await in_thread(self._look, where, stack)
 
@@ -196,9 +192,9 @@ class SqliteStore:
             self._close()
             raise
         if kind == "tantivy":
-            from lagotto.stores.sqlite.tantivy_leg import TantivyLeg
+            from lagotto.stores.sqlite.tantivy_index import TantivyIndex
 
-            self._text = TantivyLeg(self._text_folder(), timeout=self._busy_timeout)
+            self._text = TantivyIndex(self._text_folder(), timeout=self._busy_timeout)
 
     def _prepared(self) -> TextIndex:
         """The kind of text index; waits for other writers only if there is something to make."""
@@ -212,7 +208,7 @@ class SqliteStore:
             prepare_schema(connection)
             kind = self._text_index(connection)
             if former and kind == "fts5":
-                renew_fts5(connection)  # what is indexed changes with the schema
+                rebuild_fts5(connection)  # what is indexed changes with the schema
             return kind
 
     def _check_indexes(self) -> None:
@@ -318,7 +314,7 @@ class SqliteStore:
                 total += self._file.with_name(f"{self._file.name}{ending}").stat().st_size
         return total
 
-    def _allowed(self, connection: Connection, where: Filter, state: int) -> Allowed | None:
+    def _allowed(self, connection: Connection, where: Filter, state: int) -> FilterKeys | None:
         """The chunks that a filter lets through, None for all; remembered until a write."""
         if where == And():
             return None
@@ -326,7 +322,7 @@ class SqliteStore:
         if name not in self._filters:
             while len(self._filters) >= FILTERS_REMEMBERED:
                 self._filters.pop(next(iter(self._filters)), None)
-            self._filters[name] = allowed_by(connection, where)
+            self._filters[name] = resolve_filter(connection, where)
         return self._filters[name]
 
     def _languages(self, connection: Connection, state: int) -> list[str | None]:
@@ -334,7 +330,7 @@ class SqliteStore:
             self._known_languages = (state, main_languages(connection))
         return self._known_languages[1]
 
-    def _vector_leg(self, connection: Connection) -> VectorLeg | None:
+    def _vector_leg(self, connection: Connection) -> VectorIndexLeg | None:
         """None as long as there is not a single vector."""
         if self._vectors is None:
             model_id = setting(connection, "model_id")
@@ -342,7 +338,7 @@ class SqliteStore:
             if model_id is None or dimension is None:
                 return None
             folder = self._index_folder("vectors", model_id)
-            self._vectors = VectorLeg(folder, model_id=model_id, dimension=int(dimension))
+            self._vectors = VectorIndexLeg(folder, model_id=model_id, dimension=int(dimension))
         return self._vectors
 
     def _text_index(self, connection: Connection) -> TextIndex:
@@ -392,7 +388,7 @@ class SqliteStore:
 
     @contextmanager
     def _transaction(self, *, writing: bool = False, patient: bool = True) -> Iterator[Connection]:
-        with translated(self.path):
+        with sqlite_errors(self.path):
             engine = self._opened(patient=patient).execution_options(writing=writing)
             with engine.begin() as connection:
                 yield connection

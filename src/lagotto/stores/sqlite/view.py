@@ -14,21 +14,22 @@ from sqlalchemy import Connection
 
 from lagotto.concurrency import in_thread, interruptible
 from lagotto.documents import Chunk, Document, Vector, Vectors
-from lagotto.stores.base import ChunkKeys, Passage, StoredChunks
-from lagotto.stores.bm25 import rarity
-from lagotto.stores.hits import NO_HITS, Hits
-from lagotto.stores.reading import (
+from lagotto.indexes.base import ChunkKeys
+from lagotto.indexes.bm25 import idf
+from lagotto.indexes.filter_keys import FilterKeys
+from lagotto.indexes.hits import NO_HITS, Hits
+from lagotto.indexes.text_query import Match, Term, TextQuery, as_terms
+from lagotto.indexes.vectors import Snapshot
+from lagotto.stores.base import Passage, StoredChunks
+from lagotto.stores.sql.read import (
     read_parents,
     read_passages,
     read_sources,
     read_stored,
     read_vectors,
 )
-from lagotto.stores.sqlite.allowed import Allowed
 from lagotto.stores.sqlite.database import understood
-from lagotto.stores.sqlite.text_leg import TextLeg
-from lagotto.stores.text_query import Match, Term, TextQuery, as_terms
-from lagotto.stores.vectors import Snapshot
+from lagotto.stores.sqlite.text_index import TextIndexLeg
 from lagotto.terms.vocabulary import Vocabulary
 
 T = TypeVar("T")
@@ -52,10 +53,10 @@ class SqliteView:
         *,
         path: Path,
         vectors: Snapshot | None,
-        text: TextLeg,
+        text: TextIndexLeg,
         vocabularies: Vocabularies,
         changes: int,
-        allowed: Allowed | None,
+        allowed: FilterKeys | None,
         languages: Sequence[str | None],
     ) -> None:
         self._connection = connection
@@ -97,19 +98,19 @@ class SqliteView:
             quick=self.quick,
         )
 
-    async def rarities(self, terms: Sequence[str]) -> NDArray[np.float64]:
+    async def idf(self, terms: Sequence[str]) -> NDArray[np.float64]:
         having = await self._frequencies(terms)
         count = len(self._vectors) if self._vectors else 0
-        return np.array([rarity(number, count=count) for number in having], np.float64)
+        return np.array([idf(number, count=count) for number in having], np.float64)
 
-    async def without(self, match: Match) -> SqliteView:
+    async def excluding(self, match: Match) -> SqliteView:
         if self._vectors is None:
             return self
         seen = self._vectors.keys if self._keys is None else self._keys
         hidden = await self._ask(lambda connection: self._text.matching(connection, match, seen))
         rest = copy(self)
         rest._keys = np.setdiff1d(seen, hidden, assume_unique=True)
-        rest._allowed = Allowed(rest._keys)
+        rest._allowed = FilterKeys(rest._keys)
         return rest
 
     async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
@@ -186,7 +187,7 @@ class Vocabularies:
         self._vocabulary: Vocabulary | None = None
         self._making = threading.Lock()
 
-    def current(self, connection: Connection, text: TextLeg, changes: int) -> Vocabulary:
+    def current(self, connection: Connection, text: TextIndexLeg, changes: int) -> Vocabulary:
         """The vocabulary as of a change, as the connection sees it."""
         with self._making:
             if self._vocabulary is None or self._made_of != changes:

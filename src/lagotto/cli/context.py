@@ -1,0 +1,62 @@
+"""`context`: cited evidence for a prompt."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from lagotto.cli.connect import open_existing
+from lagotto.cli.options import AsJson, BaseOptions, InCollection, Mode, SearchOptions, Where
+from lagotto.cli.output import print_json, printable, say, warn
+from lagotto.cli.search import preferences
+
+Format = Literal["plain", "markdown", "xml"]
+
+
+def context(
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="A question or some words.")],
+    base: BaseOptions,
+    how: SearchOptions,
+    max_tokens: Annotated[
+        int | None,
+        typer.Option("--max-tokens", min=1, help="The budget, markup included. [default: 12000]"),
+    ] = None,
+    format: Annotated[  # noqa: A002
+        Format, typer.Option("--format", help="How passages are set apart.")
+    ] = "plain",
+    counter: Annotated[
+        str | None,
+        typer.Option("--counter", metavar="NAME", help="Who counts, such as tiktoken:o200k_base."),
+    ] = None,
+    top_k: Annotated[
+        int | None, typer.Option("--top-k", min=1, help="How many passages at most. [default: 10]")
+    ] = None,
+    mode: Annotated[
+        Mode | None, typer.Option("--mode", help="By meaning, by words, or both. [default: hybrid]")
+    ] = None,
+    collection: InCollection = None,
+    where: Where = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put together cited evidence for a prompt. Within a budget of tokens."""
+    prefs = preferences(how, top_k=top_k, mode=mode)
+    with open_existing(base) as kb:
+        pack = kb.context(
+            query,
+            prefs=prefs,
+            where=where,
+            collection=collection,
+            max_tokens=max_tokens,
+            format=format,
+            counter=counter,
+        )
+    if as_json:
+        print_json(pack.model_dump(mode="json"))
+        return
+    warn(pack.trace.notes)
+    if pack.context_pack:
+        typer.echo(printable(pack.context_pack))
+    for citation in pack.citations:
+        say(f"[{citation.marker}] {citation.key}")
+    say(f"{pack.tokens} tokens, {len(pack.citations)} citations")

@@ -1,0 +1,45 @@
+"""`copy`: a base from one store to another."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lagotto.cli.connect import check_exists, open_store
+from lagotto.cli.options import INTERRUPTED, AsJson
+from lagotto.cli.output import print_json, say
+
+if TYPE_CHECKING:
+    from lagotto.base_copy import CopyReport
+    from lagotto.cli.progress import CopyMeter
+
+
+def copy(
+    source: Annotated[str, typer.Argument(metavar="SRC", help="The base to copy.")],
+    target: Annotated[str, typer.Argument(metavar="DST", help="Made if there is none.")],
+    as_json: AsJson = False,
+) -> None:
+    """Copy a base with its vectors. To another file or server; every document is verified."""
+    from lagotto.cli.progress import CopyMeter
+
+    check_exists(source)
+    meter = CopyMeter()
+    try:
+        with meter:
+            report = asyncio.run(_copy(source, target, meter))
+    except KeyboardInterrupt as exc:
+        say(f"stopped: {meter.stored} documents are stored; run the same command again to go on")
+        raise typer.Exit(INTERRUPTED) from exc
+    if as_json:
+        print_json(report.model_dump(mode="json"))
+    else:
+        typer.echo(report)
+
+
+async def _copy(source: str, target: str, meter: CopyMeter) -> CopyReport:
+    from lagotto.base_copy import copy_base
+
+    async with open_store(source) as ours, open_store(target) as theirs:
+        return await copy_base(ours, theirs, progress=meter)

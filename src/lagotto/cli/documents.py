@@ -1,0 +1,168 @@
+"""`list`, `show` and `info`: what is in a base."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lagotto.cli.connect import open_existing
+from lagotto.cli.options import AsJson, BaseOptions, InCollection, Where
+from lagotto.cli.output import one_line, print_json, printable, stdout, warn
+from lagotto.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lagotto.context import CitedPassage
+    from lagotto.documents import Chunk, Document
+    from lagotto.sync_facade import KnowledgeBase
+
+CITATION = re.compile(r"\S+/\S+#\d+-\d+(~[0-9a-f]{8})?")
+UNLISTED = {"text", "pages", "headings", "blocks"}
+COLUMNS = ("id", "title", "kind", "language", "source", "updated")
+
+
+def list_documents(
+    base: BaseOptions,
+    collection: InCollection = None,
+    where: Where = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the documents."""
+    with open_existing(base) as kb:
+        found = kb.documents(collection=collection, where=where)
+    if as_json:
+        print_json([document.model_dump(mode="json", exclude=UNLISTED) for document in found])
+        return
+    from lagotto.cli.render import print_table
+
+    print_table(stdout(), COLUMNS, map(_row, found), whole="id")
+
+
+def _row(document: Document) -> tuple[str, ...]:
+    updated = f"{document.updated_at:%Y-%m-%d}" if document.updated_at else ""
+    source = _from_here(document.source)
+    texts = (document.id, document.title, document.kind, document.language, source)
+    return (*map(one_line, texts), updated)
+
+
+def _from_here(source: str) -> str:
+    """A path relative to the current folder if it lies there: shorter, and easy to open."""
+    path, here = Path(source), Path.cwd()
+    return str(path.relative_to(here)) if here in path.parents else source
+
+
+def show(
+    document_id: Annotated[
+        str, typer.Argument(metavar="DOCUMENT_ID", help="Or the key of a citation.")
+    ],
+    base: BaseOptions,
+    collection: InCollection = None,
+    chunks: Annotated[
+        bool, typer.Option("--chunks", help="The chunks instead of the text.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show a document, or what a citation stands for. Its fields and its text, or its chunks."""
+    with open_existing(base) as kb:
+        if CITATION.fullmatch(document_id):
+            _print_passage(kb.resolve(document_id), as_json=as_json)
+            return
+        document = _find(kb, document_id, collection)
+        pieces = kb.chunks(document.id, collection=document.collection) if chunks else []
+    if as_json:
+        print_json(_as_json(document, pieces if chunks else None))
+    else:
+        _print_document(document, pieces if chunks else None)
+
+
+def _print_passage(passage: CitedPassage, *, as_json: bool) -> None:
+    if as_json:
+        print_json(passage.model_dump(mode="json"))
+        return
+    console = stdout()
+    console.print(one_line(passage.label), style="bold")
+    console.print(printable(passage.text))
+
+
+def _find(kb: KnowledgeBase, document_id: str, collection: str | None) -> Document:
+    from lagotto.filters import Eq
+
+    found = kb.documents(where=Eq("document_id", document_id), collection=collection)
+    if len(found) > 1:
+        names = ", ".join(document.collection for document in found)
+        raise ConfigError(f"the id {document_id!r} is in several collections: {names}; give one")
+    document = kb.get(document_id, collection=found[0].collection) if found else None
+    if document is None:
+        raise ConfigError(f"no document has the id {document_id!r}; `lagotto list` shows the ids")
+    return document
+
+
+def _as_json(document: Document, chunks: list[Chunk] | None) -> dict[str, Any]:
+    fields = document.model_dump(mode="json")
+    if chunks is not None:
+        fields["chunks"] = [chunk.model_dump(mode="json") for chunk in chunks]
+    return fields
+
+
+def _print_document(document: Document, chunks: list[Chunk] | None) -> None:
+    from lagotto.cli.render import print_fields
+
+    console = stdout()
+    fields = {"id": document.id, **document.model_dump(mode="json", exclude=UNLISTED)}
+    print_fields(console, {name: one_line(_shown(value)) for name, value in fields.items()})
+    if chunks is None:
+        console.print()
+        console.print(printable(document.text))
+    for chunk in chunks or ():
+        console.print()
+        console.print(_place(chunk), style="bold")
+        console.print(printable(chunk.text.strip()))
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, str | None):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False) if value else ""
+
+
+def _place(chunk: Chunk) -> str:
+    from lagotto.results import format_citation
+
+    place = format_citation(
+        f"{chunk.level} {chunk.ordinal}, characters {chunk.start}-{chunk.end}, "
+        f"{chunk.token_count} tokens",
+        pages=chunk.pages,
+        heading_path=chunk.heading_path,
+        row_range=chunk.row_range,
+        item_range=chunk.item_range,
+    )
+    return one_line(place.removeprefix("Doc: "))
+
+
+def info(base: BaseOptions, as_json: AsJson = False) -> None:
+    """Say how much is in a base and what it was made with."""
+    with open_existing(base) as kb:
+        found = kb.info()
+    if as_json:
+        print_json(found.model_dump(mode="json"))
+        return
+    from rich.filesize import decimal
+
+    from lagotto.cli.render import print_fields
+
+    collections = (f"{name} ({count})" for name, count in found.collections.items())
+    fields = {
+        "base": found.location,
+        "documents": str(found.documents),
+        "chunks": str(found.chunks),
+        "collections": ", ".join(collections),
+        "languages": ", ".join(found.languages),
+        "embedder": found.model_id or "",
+        "chunker": found.chunker_id or "",
+        "size": decimal(found.bytes_on_disk),
+    }
+    print_fields(stdout(), {name: one_line(value) for name, value in fields.items()})
+    warn(found.degraded)

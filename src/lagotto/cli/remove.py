@@ -1,0 +1,72 @@
+"""`remove`: documents out."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lagotto.cli.connect import open_existing
+from lagotto.cli.options import AsJson, BaseOptions, InCollection, Where
+from lagotto.cli.output import print_json, say
+from lagotto.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lagotto.documents import Document
+    from lagotto.sync_facade import KnowledgeBase
+
+
+def remove(
+    base: BaseOptions,
+    document_ids: Annotated[
+        list[str] | None, typer.Argument(metavar="ID", help="Ids of documents.")
+    ] = None,
+    collection: InCollection = None,
+    where: Where = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Remove documents. By id, by filter, or a whole collection; what is given counts together."""
+    ids = document_ids or []
+    if not ids and collection is None and where is None:
+        raise ConfigError(
+            "nothing says what to remove; give ids, --collection or --filter "
+            "(--filter '{}' removes everything)"
+        )
+    with open_existing(base) as kb:
+        found = _matching(kb, ids, collection, where)
+        if found and not yes:
+            _confirm(len(found), base.kb)
+        gone = kb.remove(*ids, collection=collection, where=where) if found else []
+    if as_json:
+        print_json({"removed": gone})
+    else:
+        typer.echo(f"{len(gone)} removed")
+
+
+def _matching(
+    kb: KnowledgeBase, ids: list[str], collection: str | None, where: str | None
+) -> list[Document]:
+    """What would be removed; ConfigError if an id is not among it."""
+    from lagotto.filters import And, In, parse_filter
+
+    wanted = And(In("document_id", ids), parse_filter(where)) if ids else parse_filter(where)
+    found = kb.documents(where=wanted, collection=collection)
+    unknown = sorted(set(ids) - {document.id for document in found})
+    if unknown:
+        raise ConfigError(
+            f"no such document: {', '.join(unknown)}; `lagotto list` shows the ids; "
+            "nothing was removed"
+        )
+    return found
+
+
+def _confirm(count: int, place: str) -> None:
+    if not sys.stdin.isatty():
+        raise ConfigError(
+            f"this removes {count} documents from {place}; nobody is there to ask, so add --yes"
+        )
+    if not typer.confirm(f"Remove {count} documents from {place}?", err=True):
+        say("nothing was removed")
+        raise typer.Exit(1)

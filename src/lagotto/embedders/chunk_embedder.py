@@ -1,0 +1,220 @@
+"""From chunks to vectors, in one way for what is stored and for what is made at query time.
+
+A window is a text as the model reads it; a chunk's vector comes from one window, or from several if
+the model can't read it at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagotto.documents import Chunk, Document, Span, Vectors, in_context
+from lagotto.embedders import Embedder, TokenEmbedder
+from lagotto.embedders.base import TokenVectors, normalised
+from lagotto.errors import ConfigError
+from lagotto.token_ruler import TokenRuler
+
+Pooling = Literal["chunk", "late"]
+Works = Sequence[tuple[Document, Sequence[Chunk]]]
+
+SPECIAL_TOKENS = 4
+"""Left free in a window for what the model adds, and for words that an edge cuts in two."""
+
+OWN_SHARE = 0.5
+"""How much of a window its chunks take up at most if there are several; the rest is context."""
+
+WINDOWS_AT_ONCE = 64
+"""Token vectors are large: those of so many windows are in memory at a time."""
+
+
+class ChunkEmbedder:
+    """Embeds the chunks of documents.
+
+    With `pooling="chunk"` a chunk is embedded by itself, under its title and headings if `headers`
+    is set. With `"late"` the model reads it with as much of the text around it as fits in its
+    window, and the chunk's vector is the mean of its own tokens; a chunk that fills the window has
+    the same vector either way. A chunk larger than the window is read in parts.
+    """
+
+    def __init__(
+        self, embedder: Embedder, *, pooling: Pooling = "chunk", headers: bool = True
+    ) -> None:
+        if pooling not in ("chunk", "late"):
+            raise ConfigError(f"pooling is {pooling!r}; it must be 'chunk' or 'late'")
+        if pooling == "late" and not isinstance(embedder, TokenEmbedder):
+            raise ConfigError(
+                f"pooling is 'late', but {type(embedder).__name__} ({embedder.info.model_id}) has "
+                "no token vectors; use a local model such as minilm, or pooling='chunk'"
+            )
+        self.embedder = embedder
+        self._pooling = pooling
+        self._headers = headers
+
+    @property
+    def model_id(self) -> str:
+        """Names the vectors: the embedder's id, and how they were made if not in the plain way."""
+        late = "+late" if self._pooling == "late" else ""
+        bare = "" if self._headers else "+bare"
+        return f"{self.embedder.info.model_id}{late}{bare}"
+
+    def with_headers(self, headers: bool) -> ChunkEmbedder:
+        """The same way of making vectors, with or without title and headings."""
+        return ChunkEmbedder(self.embedder, pooling=self._pooling, headers=headers)
+
+    async def embed(self, works: Works) -> list[Vectors]:
+        """For each document a unit vector for each of its chunks that is not a parent, in order."""
+        findable = [
+            (document, [chunk for chunk in chunks if chunk.level != "parent"])
+            for document, chunks in works
+        ]
+        edges = list(accumulate((len(chunks) for _, chunks in findable), initial=0))
+        windows = await asyncio.to_thread(self._windows, findable)
+        rows = np.zeros((edges[-1], self.embedder.info.dimension))
+        if isinstance(self.embedder, TokenEmbedder) and self._pooling == "late":
+            await _add_tokens(self.embedder, windows, rows)
+        else:
+            texts = [window.text for window in windows]
+            vectors = await self.embedder.embed(texts, role="document")
+            places = np.array([window.parts[0].row for window in windows], np.int64)
+            np.add.at(rows, places, vectors)
+        unit = normalised(rows)
+        return [unit[start:end] for start, end in pairwise(edges)]
+
+    def _windows(self, works: Works) -> list[_Window]:
+        windows: list[_Window] = []
+        row = 0
+        for document, chunks in works:
+            planner = _Planner(document, self.embedder, headers=self._headers, first_row=row)
+            windows += planner.shared(chunks) if self._pooling == "late" else planner.single(chunks)
+            row += len(chunks)
+        return windows
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A chunk or a part of it in a window's text; `row` is where its vector goes."""
+
+    row: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """A text as the model reads it; the document's own text starts behind `header` characters."""
+
+    text: str
+    header: int
+    parts: tuple[_Part, ...]
+
+
+class _Planner:
+    """Plans the windows of one document."""
+
+    def __init__(
+        self, document: Document, embedder: Embedder, *, headers: bool, first_row: int
+    ) -> None:
+        self._document = document
+        self._tokenizer = embedder.tokenizer
+        self._max_tokens = embedder.info.max_tokens or sys.maxsize
+        self._headers = headers
+        self._first_row = first_row
+
+    def single(self, chunks: Sequence[Chunk]) -> Iterator[_Window]:
+        """Each chunk in a window of its own."""
+        for number, chunk in enumerate(chunks):
+            if chunk.token_count <= self._max_tokens:
+                yield self._window(chunk, Span(chunk.start, chunk.end), {number: chunk})
+            else:
+                yield from self._in_parts(chunk, number, TokenRuler(self._text, self._tokenizer))
+
+    def shared(self, chunks: Sequence[Chunk]) -> Iterator[_Window]:
+        """Neighbouring chunks in one window, with as much text around them as fits."""
+        ruler = TokenRuler(self._text, self._tokenizer)
+        number = 0
+        while number < len(chunks):
+            first = chunks[number]
+            if first.token_count > self._max_tokens:
+                yield from self._in_parts(first, number, ruler)
+                number += 1
+                continue
+            room = self._room(first)
+            limit = ruler.forward(first.start, int(room * OWN_SHARE))
+            group = {number: first}
+            while (number := number + 1) < len(chunks) and chunks[number].end <= limit:
+                group[number] = chunks[number]
+            own = Span(first.start, max(chunk.end for chunk in group.values()))
+            yield self._window(first, _widened(own, ruler, room), group)
+
+    def _in_parts(self, chunk: Chunk, number: int, ruler: TokenRuler) -> Iterator[_Window]:
+        """A chunk that is larger than the window, in parts of about the same size."""
+        count = math.ceil(chunk.token_count / self._room(chunk))
+        size = math.ceil(chunk.token_count / count)
+        start = chunk.start
+        while start < chunk.end:
+            end = min(max(ruler.forward(start, size), start + 1), chunk.end)
+            if self._text[start:end].strip():
+                yield self._window(chunk, Span(start, end), {number: chunk})
+            start = end
+
+    def _window(self, first: Chunk, span: Span, chunks: dict[int, Chunk]) -> _Window:
+        header = self._header(first)
+        shift = len(header) - span.start
+        parts = tuple(
+            _Part(self._first_row + number, max(chunk.start, span.start) + shift, chunk.end + shift)
+            for number, chunk in chunks.items()
+        )
+        return _Window(header + self._text[span.start : span.end], len(header), parts)
+
+    def _header(self, chunk: Chunk) -> str:
+        if not self._headers:
+            return ""
+        return in_context(self._document.title, "", headings=chunk.heading_path)
+
+    def _room(self, chunk: Chunk) -> int:
+        """Tokens of text for which there is room in a window, under the header."""
+        (taken,) = self._tokenizer.count([self._header(chunk)])
+        return max(self._max_tokens - taken - SPECIAL_TOKENS, self._max_tokens // 2)
+
+    @property
+    def _text(self) -> str:
+        return self._document.text
+
+
+def _widened(own: Span, ruler: TokenRuler, room: int) -> Span:
+    """`own` with as much of the text on both sides as there is room for, evenly if possible."""
+    spare = max(0, room - ruler.between(own.start, own.end))
+    start = ruler.backward(own.start, spare // 2)
+    end = ruler.forward(own.end, spare - ruler.between(start, own.start))
+    start = ruler.backward(own.start, spare - ruler.between(own.end, end))
+    return Span(start, end)
+
+
+async def _add_tokens(
+    embedder: TokenEmbedder, windows: Sequence[_Window], rows: NDArray[np.float64]
+) -> None:
+    """Add to each row the vectors of the tokens that are its chunk's."""
+    for start in range(0, len(windows), WINDOWS_AT_ONCE):
+        some = windows[start : start + WINDOWS_AT_ONCE]
+        read = await embedder.token_vectors([window.text for window in some], role="document")
+        for window, tokens in zip(some, read, strict=True):
+            for part in window.parts:
+                rows[part.row] += tokens.vectors[_own(tokens, window, part)].sum(axis=0)
+
+
+def _own(tokens: TokenVectors, window: _Window, part: _Part) -> NDArray[np.bool_]:
+    """Which tokens are a chunk's: those that start in it; all of them if there is no other text."""
+    of_document = (tokens.ends > tokens.starts) & (tokens.starts >= window.header)
+    own = of_document & (tokens.starts >= part.start) & (tokens.starts < part.end)
+    if not own.any() or (own == of_document).all():
+        return np.ones(len(own), np.bool_)
+    return own

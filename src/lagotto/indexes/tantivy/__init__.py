@@ -1,0 +1,1 @@
+"""Full text by tantivy, in a folder beside the database."""

@@ -1,0 +1,17 @@
+"""Nearest vectors: exact while that is quick, a sketch with exact scores beyond.
+
+ranking      exact scores and their order
+places       where a key's row is
+sketch       one bit per dimension
+segment      rows that never change, and the search in them
+tail         rows added since the base was written
+snapshot     base and tail at one moment
+generations  the base on disk
+index        VectorIndex
+"""
+
+from lagotto.indexes.vectors.index import VectorIndex
+from lagotto.indexes.vectors.snapshot import Snapshot
+from lagotto.indexes.vectors.tuning import Tuning
+
+__all__ = ["Snapshot", "Tuning", "VectorIndex"]

@@ -1,0 +1,182 @@
+"""The base on disk: a folder per generation, complete before it gets its name.
+
+A generation is written under a name that ends in `.part`, synced, and renamed to its number;
+only then are older ones removed. So after a crash at any point the newest numbered folder is a
+whole generation, the old one or the new. Processes that have an older one mapped keep it: the
+system frees its files when the last of them lets go.
+"""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from lagotto.documents import Record
+from lagotto.errors import (
+    IndexDamagedError,
+    StoreError,
+    StoreFullError,
+    StoreReadOnlyError,
+)
+from lagotto.indexes.vectors.files import Mark, map_array, sync_folder, write_file
+from lagotto.indexes.vectors.places import Places
+from lagotto.indexes.vectors.segment import Segment
+from lagotto.indexes.vectors.sketch import WORD, Frame, Sketch
+from lagotto.indexes.vectors.snapshot import Snapshot
+
+ROWS, KEYS, FRAME, CODES = "rows.f32", "keys.i64", "frame.f32", "sketch.u64"
+META = "meta.json"
+PART = ".part"
+
+
+class Meta(Record):
+    """What a generation holds; `words` of 64 bits per row are in its sketch, 0 without one."""
+
+    format: Literal["lagotto vectors"] = "lagotto vectors"
+    version: Literal[1] = 1
+    model_id: str
+    dimension: int = Field(ge=1)
+    count: int = Field(ge=0)
+    words: int = Field(ge=0)
+    stamp: int
+    files: dict[str, Mark]
+
+
+class SealedMeta(Record):
+    """A generation's description with its own checksum."""
+
+    meta: Meta
+    checksum: int
+
+    @classmethod
+    def of(cls, meta: Meta) -> SealedMeta:
+        """`meta`, sealed."""
+        return cls(meta=meta, checksum=zlib.crc32(meta.model_dump_json().encode()))
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A base as it was read, and the last change that it knows of."""
+
+    base: Segment
+    stamp: int
+
+
+def write_generation(folder: Path, snapshot: Snapshot, *, model_id: str, stamp: int) -> Path:
+    """Write all that is in `snapshot` as the newest generation, and remove the older ones."""
+    with _translated(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for left in folder.glob(f"*{PART}"):
+            shutil.rmtree(left)
+        older = _generations(folder)
+        number = int(older[0].name) + 1 if older else 1
+        part = folder / f"{number:08}{PART}"
+        try:
+            _write_part(part, snapshot, model_id=model_id, stamp=stamp)
+            written = part.rename(folder / f"{number:08}")
+        except OSError:
+            shutil.rmtree(part, ignore_errors=True)
+            raise
+        sync_folder(folder)
+        for path in older:
+            with suppress(OSError):  # Windows keeps what is mapped; the next time, then
+                shutil.rmtree(path)
+        return written
+
+
+def read_newest(folder: Path, *, model_id: str, dimension: int) -> Generation | None:
+    """The newest generation that is whole, None if there is none at all.
+
+    IndexDamagedError if there are some, but none can be used.
+    """
+    problems: dict[Path, IndexDamagedError] = {}
+    # Looked up anew each time: a writer may have put a newer one in the place of one being read.
+    while untried := [path for path in _generations(folder) if path not in problems]:
+        try:
+            return read_generation(untried[0], model_id=model_id, dimension=dimension)
+        except IndexDamagedError as exc:
+            problems[untried[0]] = exc
+    if problems:
+        raise IndexDamagedError("; ".join(map(str, problems.values())))
+    return None
+
+
+def read_generation(path: Path, *, model_id: str, dimension: int) -> Generation:
+    """One generation; IndexDamagedError says what is wrong with it."""
+    try:
+        sealed = SealedMeta.model_validate_json((path / META).read_bytes())
+        meta = sealed.meta
+        if sealed != SealedMeta.of(meta):
+            raise IndexDamagedError(f"{path / META} is damaged: its checksum is wrong")
+        if (meta.model_id, meta.dimension) != (model_id, dimension):
+            raise IndexDamagedError(
+                f"{path} holds vectors of {meta.model_id} ({meta.dimension} numbers), not of "
+                f"{model_id} ({dimension})"
+            )
+        for name, mark in meta.files.items():
+            if Mark.of(path / name, sampled=name == ROWS) != mark:
+                raise IndexDamagedError(f"{path / name} is damaged: wrong size or checksum")
+        return Generation(_mapped(path, meta), meta.stamp)
+    except (OSError, ValueError) as exc:
+        raise IndexDamagedError(f"{path} can't be read: {exc}") from exc
+
+
+def _write_part(part: Path, snapshot: Snapshot, *, model_id: str, stamp: int) -> None:
+    part.mkdir()
+    keys, dimension = snapshot.keys, snapshot.dimension
+    write_file(part / KEYS, [keys.data])
+    write_file(part / ROWS, (block.data for block in snapshot.blocks()))
+    rows = map_array(part / ROWS, dtype="<f4", shape=(len(keys), dimension))
+    sketch = Segment.of(keys, rows, tuning=snapshot.tuning).sketch
+    if sketch:
+        write_file(part / FRAME, [sketch.frame.mean.data, sketch.frame.directions.data])
+        write_file(part / CODES, [sketch.codes.data])
+    meta = Meta(
+        model_id=model_id,
+        dimension=dimension,
+        count=len(keys),
+        words=sketch.frame.words if sketch else 0,
+        stamp=stamp,
+        files={path.name: Mark.of(path, sampled=path.name == ROWS) for path in part.iterdir()},
+    )
+    write_file(part / META, [SealedMeta.of(meta).model_dump_json().encode()])
+    sync_folder(part)
+
+
+def _mapped(path: Path, meta: Meta) -> Segment:
+    keys = map_array(path / KEYS, dtype="<i8", shape=(meta.count,))
+    rows = map_array(path / ROWS, dtype="<f4", shape=(meta.count, meta.dimension))
+    if not meta.words:
+        return Segment(keys, rows, Places(keys))
+    lines = 1 + meta.words * WORD
+    frame = map_array(path / FRAME, dtype="<f4", shape=(lines, meta.dimension))
+    codes = map_array(path / CODES, dtype="<u8", shape=(meta.words, meta.count))
+    return Segment(keys, rows, Places(keys), sketch=Sketch(Frame(frame[0], frame[1:]), codes))
+
+
+def _generations(folder: Path) -> list[Path]:
+    """The folders of all generations, newest first."""
+    numbered = [path for path in folder.glob("[0-9]*") if path.name.isdecimal()]
+    return sorted(numbered, key=lambda path: int(path.name), reverse=True)
+
+
+@contextmanager
+def _translated(folder: Path) -> Iterator[None]:
+    """Turn what the system says into StoreErrors."""
+    try:
+        yield
+    except OSError as exc:
+        kind: type[StoreError] = StoreError
+        if exc.errno in (errno.ENOSPC, errno.EDQUOT):
+            kind = StoreFullError
+        elif exc.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            kind = StoreReadOnlyError
+        raise kind(f"the vector index {folder} can't be written: {exc}") from exc

@@ -1,0 +1,78 @@
+"""Exact scores and their order; whatever a search returns went through here.
+
+A score is computed with `np.vecdot`, one row at a time, so that it depends on nothing but the row
+and the query: neither on the rows beside it nor on how it was found. Hence equal rows have equal
+scores, and ties can be broken by key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagotto.documents import Vector, Vectors
+from lagotto.indexes.base import ChunkKeys
+from lagotto.indexes.hits import Hits
+
+Positions = NDArray[np.intp]
+Scores = NDArray[np.float32]
+
+GATHERED = 4096
+"""Rows copied at a time; they should fit into the processor's cache."""
+
+PRODUCTS = 4_000_000
+"""Scores held at a time when many queries are answered at once."""
+
+
+def dots(rows: Vectors, query: Vector, positions: Positions | None = None) -> Scores:
+    """The inner product of `query` with every row, or with those at `positions`."""
+    if positions is None or 3 * len(positions) > len(rows):  # reading in order is quicker
+        scores: Scores = np.vecdot(rows, query)
+        return scores if positions is None else scores.take(positions)
+    scores = np.empty(len(positions), dtype=np.float32)
+    for start in range(0, len(positions), GATHERED):
+        some = slice(start, start + GATHERED)
+        scores[some] = np.vecdot(rows.take(positions[some], axis=0), query)
+    return scores
+
+
+def best(keys: ChunkKeys, scores: Scores, *, k: int) -> Hits:
+    """The `k` greatest scores with their keys, greatest first, ties by key."""
+    if len(scores) > k:
+        enough = np.flatnonzero(scores >= _kth(scores, k))
+        keys, scores = keys[enough], scores[enough]
+    order = np.lexsort((keys, -scores))[:k]
+    return Hits(keys[order], scores[order])
+
+
+def best_of_each(keys: ChunkKeys, rows: Vectors, queries: Vectors, *, k: int) -> Iterator[Hits]:
+    """What `best` gives for each query; a matrix product finds the rows worth a closer look.
+
+    The last bits of a matrix product depend on its shape. `slack` is more than twice the rounding
+    error of a product of unit vectors, so no row is missed.
+    """
+    slack = rows.shape[1] * 2.0**-22
+    step = max(1, PRODUCTS // max(1, len(rows)))
+    for start in range(0, len(queries), step):
+        some = queries[start : start + step]
+        for query, products in zip(some, some @ rows.T, strict=True):
+            if len(products) <= k:
+                yield best(keys, dots(rows, query), k=k)
+            else:
+                close = np.flatnonzero(products >= _kth(products, k) - slack)
+                yield best(keys[close], dots(rows, query, close), k=k)
+
+
+def merged(found: Sequence[Hits], *, k: int) -> Hits:
+    """The best `k` of several lists that have no key in common."""
+    keys = np.concatenate([hits.keys for hits in found])
+    return best(keys, np.concatenate([hits.scores for hits in found]), k=k)
+
+
+def _kth(scores: Scores, k: int) -> np.float32:
+    """The k-th greatest of more than `k` scores."""
+    place = len(scores) - k
+    kth: np.float32 = np.partition(scores, place)[place]
+    return kth

@@ -1,0 +1,186 @@
+"""One bit per dimension: finds, among a million rows, the few thousand worth an exact look.
+
+A row's bits say on which side of the mean it lies, in each direction of a randomly rotated frame.
+The rotation spreads the information evenly over the bits, whatever the model's own dimensions
+are like. The number of bits in which two vectors differ then grows with the angle between them,
+and NumPy counts it in 5 ms for a million rows of 384 bits, because the bits are stored in columns
+of 64: the first 64 bits of all rows, then the next 64, and so on. Two thirds of them are enough to
+see which rows deserve a look at all.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagotto.documents import Vector, Vectors
+from lagotto.indexes.vectors.ranking import Positions
+
+Codes = NDArray[np.uint64]
+"""64 bits of every row per line: the shape is (bits / 64, rows)."""
+
+Distances = NDArray[np.uint16]
+"""16 bits hold a weighed distance up to 9,362 dimensions."""
+
+WORD = 64
+LEAST = 256
+"""Bits of a row; fewer tell too little, so a vector of fewer numbers is turned more than once."""
+
+SEED = 20_240_229
+SAMPLE = 65_536
+ENCODED = 16_384
+SCANNED = 65_536
+"""Rows looked at, encoded and scanned at a time."""
+
+POOL = 4
+"""Rows that are weighed for each one that is kept."""
+
+SEEN = 2 / 3
+"""The share of the bits by which these rows are chosen. `benchmarks/scale.py`, a million chunks: as
+good as all bits (recall@100 .982), in a third less time."""
+
+COUNTED = 16
+"""One of so many distances is enough to tell where the least ones end, if there are many."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryCode:
+    """A query's signs, and how much each of them matters: a number from 0 to 7 in three planes."""
+
+    signs: Codes
+    planes: tuple[Codes, Codes, Codes]
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Where bits come from: the mean of the rows, and one direction per bit."""
+
+    mean: Vector
+    directions: Vectors
+
+    @classmethod
+    def fitted(cls, rows: Vectors) -> Self:
+        """A frame around the mean of `rows`."""
+        sample = rows[:: -(-len(rows) // SAMPLE)]
+        mean = sample.mean(axis=0, dtype=np.float64).astype(np.float32)
+        return cls(mean, _directions(rows.shape[1]))
+
+    @property
+    def words(self) -> int:
+        """How many words of 64 bits a row takes."""
+        return len(self.directions) // WORD
+
+    def encode(self, rows: Vectors) -> Codes:
+        """The bits of `rows`, in columns."""
+        codes = np.empty((self.words, len(rows)), dtype=np.uint64)
+        for start in range(0, len(rows), ENCODED):
+            some = slice(start, start + ENCODED)
+            codes[:, some] = _packed((rows[some] - self.mean) @ self.directions.T > 0)
+        return codes
+
+    def encode_query(self, query: Vector) -> QueryCode:
+        """The bits of a query and their weights."""
+        turned = np.vecdot(self.directions, query - self.mean)
+        size = np.abs(turned)
+        weights = np.rint(size * (7 / max(float(size.max()), 1e-9))).astype(np.uint8)
+        first, second, third = (_packed((weights & bit)[None] > 0) for bit in (1, 2, 4))
+        return QueryCode(_packed(turned[None] > 0), (first, second, third))
+
+
+@dataclass(frozen=True, slots=True)
+class Sketch:
+    """The codes of some rows."""
+
+    frame: Frame
+    codes: Codes
+
+    @classmethod
+    def of(cls, rows: Vectors) -> Self:
+        """The sketch of `rows`."""
+        frame = Frame.fitted(rows)
+        return cls(frame, frame.encode(rows))
+
+    def nearest(self, query: Vector, *, count: int, among: Positions | None = None) -> Positions:
+        """The positions of about `count` rows that are nearest to `query`, never fewer.
+
+        `among` are the positions to choose from. All rows are compared by the number of bits that
+        differ, as far as these are looked at; the closest of them by all bits, each weighed by
+        what it means to the query.
+        """
+        code = self.frame.encode_query(query)
+        pool = closest(self._distances(code, among), count=POOL * count)
+        if among is not None:
+            pool = among[pool]
+        weighed = _weighed_distances(_gathered(self.codes, pool), code)
+        return pool[closest(weighed, count=count)]
+
+    def _distances(self, code: QueryCode, among: Positions | None) -> Distances:
+        seen = math.ceil(SEEN * self.frame.words)
+        codes, signs = self.codes[:seen], code.signs[:seen]
+        if among is None:
+            return _distances(codes, signs)
+        if 3 * len(among) > codes.shape[1]:  # copying the codes would take longer
+            return _distances(codes, signs).take(among)
+        return _distances(_gathered(codes, among), signs)
+
+
+def closest(distances: Distances, *, count: int) -> Positions:
+    """The positions of about `count` least distances, never fewer, and of all that equal the last.
+
+    If there are many times as many, where to cut is guessed from a part of them first.
+    """
+    if len(distances) > 4 * COUNTED * count:
+        limit = _limit(distances[::COUNTED], count=math.ceil(1.1 * count / COUNTED))
+        found = np.flatnonzero(distances <= limit)
+        if len(found) >= count:
+            return found
+    return np.flatnonzero(distances <= _limit(distances, count=count))
+
+
+def _limit(distances: Distances, *, count: int) -> int:
+    """The `count`-th least distance; a plain number, which doesn't widen comparisons."""
+    return int(np.searchsorted(np.cumsum(np.bincount(distances)), count))
+
+
+def _gathered(codes: Codes, positions: Positions) -> Codes:
+    """The codes of some rows; line by line, since a tail's lines don't adjoin in memory."""
+    return np.stack([line.take(positions) for line in codes])
+
+
+def _distances(codes: Codes, signs: Codes) -> Distances:
+    """How many bits of each row differ from the query's."""
+    result = np.empty(codes.shape[1], dtype=np.uint16)
+    for start in range(0, len(result), SCANNED):
+        some = slice(start, start + SCANNED)
+        differing = np.bitwise_count(codes[:, some] ^ signs)
+        np.add.reduce(differing, axis=0, dtype=np.uint16, out=result[some])
+    return result
+
+
+def _weighed_distances(codes: Codes, code: QueryCode) -> Distances:
+    """The weights of the bits in which each row differs from the query, added up."""
+    differing = codes ^ code.signs
+    total = np.zeros(codes.shape[1], dtype=np.uint16)
+    for place, plane in enumerate(code.planes):
+        total += np.bitwise_count(differing & plane).sum(axis=0, dtype=np.uint16) << place
+    return total
+
+
+def _packed(bits: NDArray[np.bool_]) -> Codes:
+    """Rows of bits as columns of 64."""
+    return np.packbits(bits, axis=1, bitorder="little").view(np.uint64).T
+
+
+def _directions(dimension: int) -> Vectors:
+    """Random orthogonal directions, with as many further sets as it takes to fill the words."""
+    bits = max(LEAST, -(-dimension // WORD) * WORD)
+    random = np.random.default_rng(SEED)
+    turns = [
+        np.linalg.qr(random.standard_normal((dimension, dimension)))[0]
+        for _ in range(-(-bits // dimension))
+    ]
+    return np.concatenate(turns)[:bits].astype(np.float32)

@@ -1,0 +1,115 @@
+"""The index at one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lagotto.documents import Vector, Vectors
+from lagotto.errors import ConfigError, EmbeddingError, ModelMismatchError
+from lagotto.indexes.base import ChunkKeys
+from lagotto.indexes.hits import Hits
+from lagotto.indexes.vectors.ranking import Scores, merged
+from lagotto.indexes.vectors.segment import Segment
+from lagotto.indexes.vectors.tuning import Tuning
+
+COPIED = 8192
+"""Rows copied at a time when the index is rewritten."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A base and the tail of what came later; a key is alive in at most one of them.
+
+    It never changes, whatever happens to the index it was taken from: what is asked of one
+    snapshot fits together. Keys that are `allowed` are unique; if `k` of them are in the index,
+    `k` come back, however few they are among the rest.
+    """
+
+    base: Segment
+    tail: Segment
+    tuning: Tuning
+
+    def __len__(self) -> int:
+        return len(self.base) + len(self.tail)
+
+    @property
+    def dimension(self) -> int:
+        """How many numbers a vector has."""
+        return int(self.base.rows.shape[1])
+
+    @property
+    def keys(self) -> ChunkKeys:
+        """All keys in the index, ascending."""
+        return np.sort(np.concatenate([self.base.living_keys, self.tail.living_keys]))
+
+    def search(self, query: Vector, k: int, *, allowed: ChunkKeys | None = None) -> Hits:
+        """The `k` rows with the greatest cosine, greatest first, ties by key."""
+        check_count(k)
+        check_vectors(query[None], dimension=self.dimension)
+        found = [
+            part.search(query, k=k, among=part.choose(allowed), tuning=self.tuning)
+            for part in (self.base, self.tail)
+        ]
+        return merged(found, k=k)
+
+    def search_many(
+        self, queries: Vectors, k: int, *, allowed: ChunkKeys | None = None
+    ) -> list[Hits]:
+        """What `search` gives for each query; quicker than one by one where all rows are scored."""
+        check_count(k)
+        check_vectors(queries, dimension=self.dimension)
+        base, tail = (
+            part.search_each(queries, k=k, among=part.choose(allowed), tuning=self.tuning)
+            for part in (self.base, self.tail)
+        )
+        return [merged(pair, k=k) for pair in zip(base, tail, strict=True)]
+
+    def scores(self, query: Vector, keys: ChunkKeys) -> Scores:
+        """The cosine of each of `keys`, NaN for those that are not in the index."""
+        check_vectors(query[None], dimension=self.dimension)
+        scores = np.full(len(keys), np.nan, dtype=np.float32)
+        for part in (self.base, self.tail):
+            part.fill(scores, query, keys)
+        return scores
+
+    def blocks(self) -> Iterator[Vectors]:
+        """All rows in the order of `keys`, some at a time."""
+        keys = self.keys
+        for start in range(0, len(keys), COPIED):
+            some = keys[start : start + COPIED]
+            rows = np.empty((len(some), self.dimension), dtype=np.float32)
+            for part in (self.base, self.tail):
+                part.copy_rows(rows, some)
+            yield rows
+
+    def without(self, keys: ChunkKeys) -> Snapshot:
+        """The snapshot less the rows of `keys`."""
+        return replace(self, base=self.base.without(keys), tail=self.tail.without(keys))
+
+    def loose(self) -> int:
+        """Rows outside the base, and dead rows inside it."""
+        return len(self.tail.keys) + len(self.base.keys) - len(self.base)
+
+
+def check_count(k: int) -> None:
+    """ConfigError unless at least one hit is asked for."""
+    if k < 1:
+        raise ConfigError(f"k is {k}: ask for at least one hit")
+
+
+def check_vectors(vectors: Vectors, *, dimension: int) -> None:
+    """Raise unless all rows are float32 unit vectors of that dimension."""
+    if vectors.ndim != 2 or vectors.shape[1] != dimension:
+        raise ModelMismatchError(
+            f"the index holds vectors of {dimension} numbers, not of the shape "
+            f"{vectors.shape[1:]}; use the model that it was made with"
+        )
+    if vectors.dtype != np.float32:
+        raise EmbeddingError(f"vectors are float32 here, not {vectors.dtype}; convert them")
+    lengths = np.sqrt(np.vecdot(vectors, vectors))
+    if not (np.abs(lengths - 1) < 1e-3).all():
+        worst = lengths[np.argmax(np.where(np.isnan(lengths), np.inf, np.abs(lengths - 1)))]
+        raise EmbeddingError(f"a vector has the length {worst}, not 1; normalise vectors first")

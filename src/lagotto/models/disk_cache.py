@@ -1,0 +1,106 @@
+"""A file of bytes by key: SQLite, shared by threads and processes, suspicious of its content."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import sqlite3
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import TypeVar
+
+from lagotto.errors import LagottoError
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+KEYS_PER_QUERY = 500
+BUSY_SECONDS = 60.0
+
+
+class DiskCache:
+    """Values filed under keys; it may forget, but never gives back a wrong value.
+
+    The file is opened for each call, which costs far less than what is kept in it. `table` is
+    where the values are, `what` the name of the cache in messages, `failure` the error of whoever
+    uses it.
+    """
+
+    def __init__(self, path: Path, *, table: str, what: str, failure: type[LagottoError]) -> None:
+        self._path = path
+        self._table = table
+        self._what = what
+        self._failure = failure
+
+    def read(self, keys: Collection[bytes]) -> dict[bytes, bytes]:
+        """The values that are there and whole."""
+        return self._attempt(lambda: dict(self._rows(list(keys))))
+
+    def write(self, values: Mapping[bytes, bytes]) -> None:
+        """Keep `values`, all of them or none, in place of any that had the same keys."""
+        rows = [(key, value, _checksum(key, value)) for key, value in values.items()]
+        self._attempt(lambda: self._insert(rows))
+
+    def _rows(self, keys: list[bytes]) -> Iterator[tuple[bytes, bytes]]:
+        with self._open() as connection:
+            for start in range(0, len(keys), KEYS_PER_QUERY):
+                some = keys[start : start + KEYS_PER_QUERY]
+                marks = ",".join("?" * len(some))
+                query = f"SELECT * FROM {self._table} WHERE key IN ({marks})"
+                for key, value, checksum in connection.execute(query, some):
+                    if isinstance(value, bytes) and checksum == _checksum(key, value):
+                        yield key, value
+
+    def _insert(self, rows: list[tuple[bytes, bytes, bytes]]) -> None:
+        with self._open() as connection, connection:
+            insert = f"INSERT OR REPLACE INTO {self._table} VALUES (?, ?, ?)"
+            connection.executemany(insert, rows)
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with closing(sqlite3.connect(self._path, timeout=BUSY_SECONDS)) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute(
+                f"CREATE TABLE IF NOT EXISTS {self._table}"
+                " (key BLOB PRIMARY KEY, value BLOB NOT NULL, checksum BLOB NOT NULL)"
+            )
+            yield connection
+
+    def _attempt(self, action: Callable[[], T]) -> T:
+        """Do `action`; if the file is damaged, move it aside and do it on a new one."""
+        try:
+            try:
+                return action()
+            except sqlite3.DatabaseError as exc:
+                if isinstance(exc, sqlite3.OperationalError):  # locked, read-only, disk full
+                    raise
+                self._move_aside(exc)
+                return action()
+        except (sqlite3.Error, OSError) as exc:
+            raise self._failure(
+                f"the {self._what} {self._path} can't be used: {exc}; free it, delete it, or "
+                "name another folder"
+            ) from exc
+
+    def _move_aside(self, reason: sqlite3.DatabaseError) -> None:
+        aside = self._path.with_name(f"{self._path.name}.damaged-{time.time_ns()}")
+        log.warning(
+            "the %s %s is damaged (%s); moved to %s and begun anew",
+            self._what,
+            self._path,
+            reason,
+            aside,
+        )
+        with suppress(FileNotFoundError):  # another process was quicker
+            self._path.replace(aside)
+        for suffix in ("-wal", "-shm"):
+            self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+
+
+def _checksum(key: bytes, value: bytes) -> bytes:
+    return hashlib.blake2b(key + value, digest_size=8).digest()

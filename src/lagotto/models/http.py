@@ -1,0 +1,182 @@
+"""Posting JSON to a service that may be busy, slow or broken."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Protocol
+
+from pydantic import Field
+
+from lagotto.documents import Record
+from lagotto.errors import LagottoError
+
+if TYPE_CHECKING:
+    import httpx
+
+PASSING = frozenset({408, 409, 429, 500, 502, 503, 504, 520, 522, 524, 529})
+"""HTTP statuses that may be gone a moment later."""
+
+
+class RetryPolicy(Record):
+    """How often to try, how long to wait for an answer, and how long between two tries.
+
+    The pause doubles from `pause` seconds on, with some chance in it so that clients that failed
+    together don't come back together. A service that says how long to wait (Retry-After) is
+    obeyed, unless it asks for more than `longest_pause`.
+    """
+
+    tries: int = Field(default=6, ge=1)
+    timeout: float = Field(default=60.0, gt=0)
+    pause: float = Field(default=0.5, ge=0)
+    longest_pause: float = Field(default=60.0, ge=0)
+
+    def wait(self, failures: int) -> float:
+        """Seconds to wait after that many failures in a row."""
+        longest: float = min(self.pause * 2.0 ** (failures - 1), self.longest_pause)
+        return longest * random.uniform(0.5, 1.0)
+
+
+class Failure(Protocol):
+    """An error class of whoever uses a service; `status` is the HTTP status, if there was one."""
+
+    def __call__(self, message: str, *, status: int | None = None) -> LagottoError: ...
+
+
+class JsonService:
+    """A JSON service at `base_url`. It connects on first use, at most `connections` at once.
+
+    `api_key` is sent as a bearer token; neither it nor a password in the address is shown in an
+    error. What fails for good is raised as `failure`.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        api_key: str | None,
+        patience: RetryPolicy,
+        connections: int,
+        failure: Failure,
+    ) -> None:
+        self._base_url = base_url.rstrip("/")
+        self._api_key = api_key
+        self._failure = failure
+        self._patience = patience
+        self._connections = connections
+        self._client: httpx.AsyncClient | None = None
+
+    @property
+    def address(self) -> str:
+        """The address as it may be shown: without name and password."""
+        return re.sub(r"//[^/]*@", "//", self._base_url)
+
+    async def post(self, path: str, payload: object) -> object:
+        """The JSON that the service answers with, after as many tries as it takes.
+
+        The error says what the service said, once there is no use in trying on.
+        """
+        for failures in range(1, self._patience.tries + 1):
+            try:
+                return await self._post_once(path, payload)
+            except _PassingError as problem:
+                wait = problem.retry_after
+                if wait is None:
+                    wait = self._patience.wait(failures)
+                if failures == self._patience.tries or wait > self._patience.longest_pause:
+                    asked = f"; it asks to wait {wait:.0f} s" if problem.retry_after else ""
+                    raise self._failure(
+                        f"{problem} (try {failures} of {self._patience.tries}{asked})",
+                        status=problem.status,
+                    ) from problem.__cause__
+            await asyncio.sleep(wait)
+        raise AssertionError("the last try returns or raises")
+
+    async def close(self) -> None:
+        """Close the connections; the next call opens new ones."""
+        client, self._client = self._client, None
+        if client:
+            await client.aclose()
+
+    async def _post_once(self, path: str, payload: object) -> object:
+        import httpx
+
+        url = self.address + path
+        try:
+            response = await self._connected().post(self._base_url + path, json=payload)
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as exc:
+            raise self._failure(f"{url} is no address to connect to: {exc}") from exc
+        except httpx.TransportError as exc:
+            reason = str(exc) or type(exc).__name__
+            raise _PassingError(f"{url} can't be reached: {self._without_key(reason)}") from exc
+        if response.is_success:
+            return self._parsed(url, response)
+        said = self._without_key(_message(response))
+        problem = f"{url} answered {response.status_code}: {said}"
+        if response.status_code in PASSING:
+            raise _PassingError(problem, response=response)
+        raise self._failure(problem, status=response.status_code)
+
+    def _parsed(self, url: str, response: httpx.Response) -> object:
+        try:
+            return response.json()
+        except ValueError as exc:
+            said = self._without_key(response.text[:200])
+            raise self._failure(
+                f"{url} answered with something else than JSON: {said!r}; is the address right?",
+                status=response.status_code,
+            ) from exc
+
+    def _connected(self) -> httpx.AsyncClient:
+        import httpx
+
+        if self._client is None:
+            self._client = httpx.AsyncClient(
+                headers={"Authorization": f"Bearer {self._api_key}"} if self._api_key else {},
+                timeout=httpx.Timeout(self._patience.timeout, pool=None),
+                limits=httpx.Limits(max_connections=self._connections),
+            )
+        return self._client
+
+    def _without_key(self, text: str) -> str:
+        return text.replace(self._api_key, "***") if self._api_key else text
+
+
+class _PassingError(Exception):
+    """Worth another try."""
+
+    def __init__(self, message: str, *, response: httpx.Response | None = None) -> None:
+        super().__init__(message)
+        self.status = response.status_code if response else None
+        self.retry_after = _retry_after(response.headers.get("retry-after")) if response else None
+
+
+def _retry_after(value: str | None) -> float | None:
+    """Seconds to wait, from a Retry-After header, which holds seconds or a date."""
+    if not value:
+        return None
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    try:
+        moment = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max(0.0, (aware - datetime.now(UTC)).total_seconds())
+
+
+def _message(response: httpx.Response) -> str:
+    """What went wrong in the service's own words, wherever it put them."""
+    try:
+        body = response.json()
+    except ValueError:
+        return response.text[:500] or response.reason_phrase
+    error = body.get("error", body) if isinstance(body, dict) else body
+    if isinstance(error, dict):
+        error = error.get("message", error.get("detail", error))
+    return str(error)[:500]

@@ -1,0 +1,261 @@
+"""From a question to what each leg is asked."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lagotto.documents import Vector
+from lagotto.embedders import Embedder
+from lagotto.errors import ConfigError, EmbeddingError, ModelMismatchError
+from lagotto.indexes.text_query import Match, Term, TextQuery
+from lagotto.prefs import QueryType, RetrievalPrefs
+from lagotto.results import Leg
+from lagotto.retrieval.degradation import Degradation
+from lagotto.retrieval.exact import exact_query
+from lagotto.retrieval.native_text import NativeText
+from lagotto.retrieval.query.expansion import Expansion, answer_patterns, declarative
+from lagotto.retrieval.query.types import classify, identifiers, quotations
+from lagotto.retrieval.recall import LegQueries
+from lagotto.retrieval.trigram_text import TrigramTextQuery, trigram_text_query
+from lagotto.stores.base import Capabilities, View
+from lagotto.terms import QueryTerm, content_terms, query_terms
+from lagotto.tokens import Tokenizer
+
+SEEN = 1_000
+"""Characters of a query that are looked at for its alphabet."""
+
+UNFAMILIAR = 0.1
+"""What is left of the semantic leg's weight where the embedder can't read the query."""
+
+MENTIONING: tuple[QueryType, ...] = ("question", "description")
+"""Types of queries that may mention a name or title without asking for what holds it."""
+
+ADDED_WEIGHT = 0.3
+"""What a word that only an expansion has counts beside one of the query."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPlan:
+    """A query, understood: its type, what each leg is asked, and what must not be in a result."""
+
+    type: QueryType
+    legs: LegQueries
+    weights: Mapping[Leg, float]
+    excluded: Match | None = None
+
+
+class QueryPlanner:
+    """Understands one query for one view."""
+
+    def __init__(
+        self,
+        view: View,
+        prefs: RetrievalPrefs,
+        *,
+        embedder: Embedder,
+        capabilities: Capabilities,
+        degradation: Degradation,
+    ) -> None:
+        self._view = view
+        self._prefs = prefs
+        self._embedder = embedder
+        self._degradation = degradation
+        config = prefs.fts.config
+        self._languages = view.languages if config is None else [config]
+        self._native = NativeText(prefs, capabilities, self._languages)
+        self._parsed = self._native.parsed
+        # Operators and what the query rejects mean nothing to an embedder.
+        self._query = self._parsed.text if self._parsed.has_text else prefs.query_text
+        self._type = classify(self._query, self._languages).type
+        self._weights = prefs.scoring.weights(self._type)
+        self._semantic, self._text = self._sides(capabilities)
+        self._can = capabilities
+
+    def _sides(self, can: Capabilities) -> tuple[bool, bool]:
+        """Whether to look by meaning and by words: what is asked for, as far as it can be had."""
+        mode, weights = self._prefs.mode, self._weights
+        semantic = mode != "keyword" and weights["semantic"] > 0
+        text = mode != "semantic" and any(weights[leg] > 0 for leg in ("text", "fuzzy", "exact"))
+        if text and not can.text:
+            self._degradation.note("text", "this store has no full-text index; only vectors count")
+            return can.semantic, False
+        if semantic and not can.semantic:
+            self._degradation.note("semantic", "this store has no vectors; only words count")
+            return False, can.text
+        if text and self._prefs.fts.rank_func not in can.rank_functions:
+            ranked = f"words are ranked by {can.rank_functions[0]} in this store"
+            self._degradation.note("text", f"{ranked}, not by {self._prefs.fts.rank_func}")
+        return semantic, text
+
+    async def analysis(
+        self, *, vector: Vector | None = None, expansion: Expansion | None = None
+    ) -> QueryPlan:
+        """What to ask each leg; `vector` is the query's, if there is one already."""
+        legs = await self._words(expansion) if self._text else LegQueries()
+        if self._semantic:
+            legs = await self._meaning(legs, vector, expansion)
+        excluded = self._parsed.excluded if self._can.text else None
+        return QueryPlan(self._type, legs, self._adapted(legs), excluded)
+
+    async def _words(self, expansion: Expansion | None) -> LegQueries:
+        query, fts, parsed = self._query, self._prefs.fts, self._parsed
+        legs = LegQueries()
+        if self._weights["text"]:
+            added = _added(expansion, self._languages, known=parsed.words)
+            if self._prefs.expansion.answers:
+                added += answer_patterns(query, self._languages)
+            native = await self._native.prepared(self._view, self._degradation)
+            legs = replace(legs, text=TextQuery(parsed.words + added, parsed.where, native))
+        if fts.mode == "any" and self._can.fuzzy and self._weights["fuzzy"]:
+            fuzzy, misspelt = await self._fuzzy(content_words(query, self._languages))
+            legs = replace(legs, fuzzy=fuzzy, misspelt=misspelt)
+        if fts.mode == "any" and self._weights["exact"]:
+            exact = await exact_query(
+                self._view,
+                quotations(query, self._languages),
+                identifiers(query, self._languages),
+                mentioned=self._type in MENTIONING,
+            )
+            legs = replace(legs, exact=exact)
+        return legs
+
+    async def _fuzzy(
+        self, words: Sequence[QueryTerm]
+    ) -> tuple[TextQuery | TrigramTextQuery | None, float]:
+        fuzzy = self._prefs.fuzzy
+        if fuzzy.mode == "off" or not words:
+            return None, 0.0
+        if fuzzy.mode == "always" and fuzzy.over == "chunks":
+            plain = [word.word for word in words]
+            alike = await trigram_text_query(self._view, plain, fuzzy, self._can, self._degradation)
+            if alike is not None:
+                return alike, 0.0
+        if fuzzy.mode == "always":
+            roots = [word.variants[0] for word in words]
+            found = await self._view.similar(roots, threshold=fuzzy.threshold)
+            return TextQuery(tuple(terms for terms in found if terms)), 0.0
+        return await correct(self._view, words, self._embedder.tokenizer)
+
+    async def _meaning(
+        self, legs: LegQueries, vector: Vector | None, expansion: Expansion | None
+    ) -> LegQueries:
+        if not self._prefs.vector.embed_query and vector is None:
+            raise ConfigError("vector.embed_query is off, so the query's vector must be given")
+        try:
+            if vector is None or (expansion and self._prefs.vector.embed_query):
+                vector = await self._embedded(expansion)
+        except EmbeddingError as exc:
+            if not self._text:
+                raise
+            note = f"the query could not be embedded, only words count ({exc})"
+            self._degradation.note("semantic", note, cause=exc)
+            return legs
+        unit, length = _unit(vector, self._embedder.info.dimension)
+        return replace(legs, semantic=unit, length=length)
+
+    async def _embedded(self, expansion: Expansion | None) -> Vector:
+        """The query's vector; with an expansion the mean of all that it may be asking for."""
+        query = self._query
+        queries = [query, *(expansion.queries if expansion else ())]
+        if self._prefs.expansion.answers and (statement := declarative(query)):
+            queries.append(statement)
+        vectors = await self._embedder.embed(queries, role="query")
+        if expansion and expansion.passages:
+            answers = await self._embedder.embed(list(expansion.passages), role="document")
+            vectors = np.concatenate([vectors, answers])
+        mean: Vector = vectors.mean(axis=0)
+        return vectors[0] if len(vectors) == 1 else mean / np.linalg.norm(mean)
+
+    def _adapted(self, legs: LegQueries) -> Mapping[Leg, float]:
+        """The weights as asked for, but less for a leg that can't make much of this query.
+
+        Vectors say little of an alphabet that the embedder never learned. Where words are
+        misspelt, the fuzzy leg stands in for the text leg, whose words it has too, and counts for
+        more the more of them there are: a vector of misspelt words says little as well.
+        """
+        weights = dict(self._weights)
+        if self._prefs.scoring.adapt:
+            known = familiarity(self._query, self._embedder.info.alphabets)
+            weights["semantic"] *= max(known, UNFAMILIAR)
+            if legs.misspelt:
+                weights["text"] = 0.0
+                weights["fuzzy"] *= 1 + legs.misspelt
+        if legs.exact and self._prefs.scoring.w_exact is None:
+            others = [leg for leg in legs.active() if leg != "exact"]
+            weights["exact"] = sum(weights[leg] for leg in others) or 1.0
+        return weights
+
+
+def content_words(query: str, languages: Sequence[str | None]) -> list[QueryTerm]:
+    """The words of `query` that say what it is about, with their stems in `languages`."""
+    return content_terms(query_terms(query, languages))
+
+
+async def correct(
+    view: View, words: Sequence[QueryTerm], tokenizer: Tokenizer
+) -> tuple[TextQuery | None, float]:
+    """The query with the terms that misspelt words may mean, and how much of it was misspelt.
+
+    None if there is nothing to mend. A word that the embedder's tokenizer has whole is a word, even
+    if no document holds it, and is left alone.
+    """
+    counts = tokenizer.count([word.word for word in words])
+    doubtful = [word for word, count in zip(words, counts, strict=True) if count > 1]
+    found = await view.corrections([word.variants[0] for word in doubtful])
+    mended = {word: terms for word, terms in zip(doubtful, found, strict=True) if terms}
+    if not mended:
+        return None, 0.0
+    query = TextQuery(tuple(mended.get(word) or _terms(word) for word in words))
+    certainty = sum(max(term.weight for term in terms) for terms in mended.values())
+    return query, certainty / len(words)
+
+
+def familiarity(query: str, alphabets: Sequence[str]) -> float:
+    """The share of the query's letters that are of the given alphabets; 1 if none are given.
+
+    An embedder that never learned an alphabet still gives a vector, but it says next to nothing.
+    """
+    names = [unicodedata.name(letter, "") for letter in query[:SEEN] if letter.isalpha()]
+    if not alphabets or not names:
+        return 1.0
+    known = sum(name.startswith(tuple(alphabets)) for name in names)
+    return known / len(names)
+
+
+def _terms(word: QueryTerm) -> tuple[Term, ...]:
+    return tuple(map(Term, word.variants))
+
+
+def _added(
+    expansion: Expansion | None,
+    languages: Sequence[str | None],
+    *,
+    known: Sequence[Sequence[Term]],
+) -> tuple[tuple[Term, ...], ...]:
+    """The words that only the expansion has, with less weight."""
+    if expansion is None:
+        return ()
+    asked = {term.text for word in known for term in word}
+    words = content_words(" ".join((*expansion.queries, *expansion.passages)), languages)
+    new = [word for word in words if asked.isdisjoint(word.variants)]
+    return expansion.terms + tuple(
+        tuple(Term(variant, ADDED_WEIGHT) for variant in word.variants) for word in new
+    )
+
+
+def _unit(vector: Vector, dimension: int) -> tuple[Vector, float]:
+    """A caller's vector with the length 1, and the length that it had."""
+    given = np.asarray(vector, dtype=np.float32)
+    if given.shape != (dimension,):
+        raise ModelMismatchError(
+            f"the query's vector has the shape {given.shape}, but this base's vectors have "
+            f"{dimension} numbers; embed the query with the base's model"
+        )
+    length = float(np.linalg.norm(given))
+    if not np.isfinite(length) or length == 0:
+        raise ConfigError(f"the query's vector has the length {length}; it has no direction")
+    return (given if abs(length - 1) < 1e-6 else given / np.float32(length)), length

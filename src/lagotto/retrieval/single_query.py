@@ -1,0 +1,92 @@
+"""The semantic and the text leg asked at once, where a store can do that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagotto.documents import Vector
+from lagotto.indexes.base import ChunkKeys
+from lagotto.indexes.hits import Hits
+from lagotto.indexes.text_query import TextQuery
+from lagotto.prefs import RetrievalPrefs, ScoringPrefs
+from lagotto.results import Leg
+from lagotto.retrieval.fusion import Candidates, LegScores
+from lagotto.stores.base import View
+from lagotto.stores.capabilities import HybridQuery, Scale, SingleQueryHybrid
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What will become of the candidates: how they are fused, and how many are read; None for all.
+
+    `floor` is where the embedder's cosines of unrelated texts start.
+    """
+
+    weights: Mapping[Leg, float]
+    floor: float
+    passages: int | None
+
+
+async def single_query_candidates(
+    view: View, vector: Vector, text: TextQuery, *, depth: int, plan: Plan, prefs: RetrievalPrefs
+) -> Candidates | None:
+    """The candidates of both legs, None if they are to be asked one by one."""
+    asked = _asked(vector, text, depth, plan, prefs)
+    if asked is None or not isinstance(view, SingleQueryHybrid):
+        return None
+    found = await view.hybrid(asked)
+    if found is None:
+        return None
+    legs: dict[Leg, LegScores] = {
+        "semantic": listed(found.semantic, found.keys, rest=found.semantic_scores),
+        "text": listed(found.text, found.keys, rest=found.text_scores),
+    }
+    return Candidates(found.keys, legs)
+
+
+def listed(found: Hits, keys: ChunkKeys, *, rest: NDArray[np.float32] | None = None) -> LegScores:
+    """What a leg says of all of `keys`: its own list, and scores of the rest if there are any."""
+    scores = np.zeros(len(keys)) if rest is None else np.nan_to_num(rest.astype(np.float64))
+    ranks = np.zeros(len(keys), np.int64)
+    places = np.searchsorted(keys, found.keys)
+    scores[places] = found.scores
+    # Equal scores have equal ranks: their order in the list is that in which they came in.
+    ranks[places] = 1 + np.searchsorted(-found.scores, -found.scores)
+    return LegScores(scores, ranks)
+
+
+def _asked(
+    vector: Vector, text: TextQuery, depth: int, plan: Plan, prefs: RetrievalPrefs
+) -> HybridQuery | None:
+    scale = _scale(prefs.scoring)
+    weights = plan.weights["semantic"], plan.weights["text"]
+    if scale is None or min(weights) <= 0 or prefs.vector.distance != "cosine":
+        return None
+    if prefs.strategy == "legs":
+        return None
+    return HybridQuery(
+        vector=vector,
+        text=text,
+        depth=depth,
+        fill=prefs.scoring.fill,
+        least=(prefs.vector.min_score, prefs.fts.min_rank),
+        scale=scale,
+        weights=weights,
+        rrf_k=prefs.scoring.rrf_k,
+        floor=plan.floor,
+        passages=2 * depth if plan.passages is None else plan.passages,
+        anyway=prefs.strategy == "statement",
+    )
+
+
+def _scale(scoring: ScoringPrefs) -> Scale | None:
+    """How the scores are compared, if it is a way that looks at one score after the other."""
+    if scoring.blend == "rrf":
+        return "rrf"
+    if scoring.normalize == "absolute" or scoring.normalize == "theoretical":
+        return scoring.normalize
+    return None

@@ -1,0 +1,56 @@
+"""The fuzzy leg over whole texts: chunks in which a stretch is like the words of the query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagotto.errors import StoreError
+from lagotto.indexes.base import ChunkKeys
+from lagotto.indexes.hits import Hits
+from lagotto.prefs import FuzzyPrefs
+from lagotto.retrieval.degradation import Degradation
+from lagotto.stores.base import Capabilities, View
+from lagotto.stores.capabilities import TrigramTextSearch
+
+
+@dataclass(frozen=True, slots=True)
+class TrigramTextQuery:
+    """Words, together, and how alike a text must be to be found."""
+
+    words: str
+    threshold: float
+
+    async def search(self, view: View, *, k: int) -> Hits:
+        """The chunks that are most alike."""
+        return await _comparing(view).trigram_search(self.words, threshold=self.threshold, k=k)
+
+    async def scores(self, view: View, keys: ChunkKeys) -> NDArray[np.float64]:
+        """How alike each of `keys` is."""
+        scores = await _comparing(view).trigram_scores(self.words, keys)
+        return scores.astype(np.float64)
+
+
+async def trigram_text_query(
+    view: View, words: Sequence[str], prefs: FuzzyPrefs, can: Capabilities, notes: Degradation
+) -> TrigramTextQuery | None:
+    """The query for these words; None, and a note, where texts can't be compared."""
+    if not can.chunk_similarity:
+        problem = "this store can't compare words with whole texts"
+    elif not await _comparing(view).comparable():
+        problem = "there is too much text to compare all of it"
+    else:
+        return TrigramTextQuery(" ".join(words), prefs.threshold)
+    notes.note("fuzzy", f"{problem}; words are compared with index terms")
+    return None
+
+
+def _comparing(view: View) -> TrigramTextSearch:
+    if not isinstance(view, TrigramTextSearch):
+        raise StoreError(
+            f"a {type(view).__name__} can't compare whole texts; ask for fuzzy.over = 'terms'"
+        )
+    return view

@@ -1,0 +1,101 @@
+"""What the server or the way to it says, as StoreErrors that tell what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from psycopg import errors
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as NoConnectionLeft
+
+from lagotto.errors import (
+    NotABaseError,
+    StoreBusyError,
+    StoreError,
+    StoreFullError,
+    StoreReadOnlyError,
+    StoreUnavailableError,
+)
+
+EXTENSIONS = {"vector": "0.8.0", "pg_trgm": "1.6"}
+"""What a database needs, and from which version on."""
+
+
+@contextmanager
+def postgres_errors(place: str) -> Iterator[None]:
+    """Turn what psycopg and SQLAlchemy raise into StoreErrors."""
+    try:
+        yield
+    except NoConnectionLeft as exc:
+        raise StoreBusyError(
+            f"{place}: too many searches at once, all connections are in use; try again later, or "
+            "allow more of them in the address (max_connections=...)"
+        ) from exc
+    except DBAPIError as exc:
+        if not isinstance(exc.orig, psycopg.Error):
+            raise
+        raise _explained(place, exc.orig) from exc
+    except psycopg.Error as exc:
+        raise _explained(place, exc) from exc
+
+
+def _explained(place: str, error: psycopg.Error) -> StoreError:
+    said = " ".join(str(error).split())
+    if isinstance(error, errors.InsufficientPrivilege):
+        return StoreReadOnlyError(f"{place}: {said}; ask the database's owner for the right")
+    if isinstance(error, errors.ReadOnlySqlTransaction):
+        return StoreReadOnlyError(f"{place} can only be read: {said}; write to the primary server")
+    if isinstance(error, errors.LockNotAvailable):
+        return StoreBusyError(f"{place}: another process is writing; try again when it has ended")
+    if isinstance(error, errors.QueryCanceled):
+        return StoreBusyError(
+            f"{place}: the server ended a query ({said}); give the search more time, or raise the "
+            "server's statement_timeout"
+        )
+    if isinstance(error, errors.SerializationFailure | errors.DeadlockDetected):
+        return StoreBusyError(f"{place}: others were in the way ({said}); try again")
+    if isinstance(error, errors.DiskFull):
+        return StoreFullError(
+            f"{place}: the server's disk is full ({said}); free some space and add the documents "
+            "again (what was stored before is safe)"
+        )
+    if isinstance(error, errors.UndefinedTable | errors.UndefinedColumn):
+        return NotABaseError(f"{place} is no Lagotto base any more: {said}; open it again")
+    if _is_unavailable(error):
+        return StoreUnavailableError(
+            f"{place} can't be reached: {said}; check the address, and that the server runs, then "
+            "try again (what was stored before is safe)"
+        )
+    return StoreError(f"{place}: {said}")
+
+
+def _is_unavailable(error: psycopg.Error) -> bool:
+    """Connections that fail have no SQLSTATE, those that break have one of class 08 or 57P."""
+    state = error.sqlstate or ""
+    if isinstance(error, psycopg.OperationalError) and not state:
+        return True
+    return state.startswith(("08", "57P", "53300"))
+
+
+def missing_extension(place: str, name: str, error: psycopg.Error) -> StoreError:
+    """The error for a database without an extension that we may not add, or that isn't there."""
+    if isinstance(error, errors.InsufficientPrivilege):
+        return StoreReadOnlyError(
+            f"{place}: the extension {name} is missing, and this user has no right to add it; let "
+            f"an administrator run in this database: CREATE EXTENSION {name};"
+        )
+    package = "pgvector" if name == "vector" else "postgresql-contrib"
+    return StoreError(
+        f"{place}: the server doesn't have the extension {name} ({str(error).strip()}); install "
+        f"{package} on the server, then run: CREATE EXTENSION {name};"
+    )
+
+
+def old_extension(place: str, name: str, version: str) -> StoreError:
+    """The error for a version that lacks what we need."""
+    return StoreError(
+        f"{place}: the extension {name} is of version {version}, and {EXTENSIONS[name]} is needed; "
+        f"install a newer one on the server, then run: ALTER EXTENSION {name} UPDATE;"
+    )

@@ -1,0 +1,159 @@
+"""The server's own full-text search: its functions read the query and rank the chunks.
+
+A query is read once by each configuration that documents of the base have, and a chunk is compared
+with what its own configuration made of it. All matches are ranked in any case, so all of them are
+read: then any filter is exact, and what this leg says of chunks that others find is known as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, LiteralString
+
+import numpy as np
+from numpy.typing import NDArray
+from psycopg import errors
+
+from lagotto.documents import storable
+from lagotto.errors import QueryError
+from lagotto.indexes.base import ChunkKeys
+from lagotto.indexes.hits import Hits
+from lagotto.indexes.text_query import NativeQuery
+from lagotto.prefs import FtsMode
+from lagotto.stores.postgres.adapters import KeysParameter, keys_of
+from lagotto.stores.postgres.native.configs import config_of
+from lagotto.stores.postgres.native.index import Configs, WordIndex
+from lagotto.stores.postgres.text_index.search import Mask, best
+from lagotto.stores.postgres.transaction import Reader
+
+_READ_BY: Mapping[FtsMode, LiteralString] = {
+    "web": "websearch_to_tsquery(config::regconfig, %(text)s)",
+    "plain": "plainto_tsquery(config::regconfig, %(text)s)",
+    "phrase": "phraseto_tsquery(config::regconfig, %(text)s)",
+    "strict": "to_tsquery(config::regconfig, %(text)s)",
+    # No function has the words joined by or; a lexeme may hold anything, so it is quoted.
+    "any": r"""(
+        SELECT string_agg(
+            '''' || replace(replace(lexeme, '\', '\\'), '''', '''''') || '''', ' | '
+        )::tsquery
+        FROM unnest(tsvector_to_array(to_tsvector(config::regconfig, %(text)s))) AS lexeme
+    )""",
+}
+
+# Materialized, or else the query would be read anew for every chunk.
+_MATCHES: LiteralString = """
+WITH asked AS MATERIALIZED (
+    SELECT config, {query} AS query FROM unnest(%(configs)s::text[]) AS config
+)
+SELECT chunk_key, {function}(words, query) AS score
+FROM asked JOIN chunk_words
+    ON words @@ query AND (chunk_words.config = asked.config OR %(everywhere)s) {within}
+"""
+_WITHIN: LiteralString = "AND chunk_key = ANY(%(allowed)s)"
+_ALL: LiteralString = """
+SELECT string_agg(int8send(chunk_key), ''), string_agg(float4send(score), '')
+FROM ({matches}) AS matching
+"""
+
+LONGEST = 10_000
+"""Characters of a query that are looked at: the server's stack is limited."""
+
+FEW = 5_000
+"""Up to so many chunks that a filter leaves are named to the server, which ranks only these."""
+
+REFUSALS = (errors.SyntaxError, errors.ProgramLimitExceeded, errors.StatementTooComplex)
+
+
+@dataclass(slots=True)
+class NativeSearch:
+    """Native full text as one search sees it; `allowed` are the chunks that its filter leaves.
+
+    `configs` are those of the index, None if the state that the search sees has none.
+    """
+
+    reader: Reader
+    index: WordIndex
+    configs: Configs | None
+    last_key: int
+    languages: Callable[[], Awaitable[Sequence[str | None]]]
+    allowed: Mask | None
+    _made: Configs = ()
+    _scored: dict[NativeQuery, tuple[NDArray[np.float32], Mask]] = field(default_factory=dict)
+
+    def within(self, allowed: Mask) -> NativeSearch:
+        """The same through another filter."""
+        return replace(self, allowed=allowed, _scored={})
+
+    async def prepare(self, query: NativeQuery) -> None:
+        """Have an index; a strict query is asked already, since the server may refuse it."""
+        if not (self.configs or self._made):
+            self._made = await self.index.make()
+        if query.mode == "strict":
+            await self._score(query)
+
+    async def search(self, query: NativeQuery, *, k: int) -> Hits:
+        """The best `k` of the chunks that match."""
+        scores, found = await self._score(query)
+        keys = np.flatnonzero(found)
+        return best(keys, scores[keys], k)
+
+    async def scores(self, query: NativeQuery, keys: ChunkKeys) -> NDArray[np.float32]:
+        """The score of each of `keys`, 0 for those that don't match."""
+        scores, _ = await self._score(query)
+        return scores[keys]
+
+    def is_answered(self, query: NativeQuery) -> bool:
+        """Whether the answer to a query is there already."""
+        return query in self._scored
+
+    async def asked(self, query: NativeQuery) -> tuple[LiteralString, dict[str, Any]]:
+        """A statement for all matches with their scores, and its parameters."""
+        known = self.configs or self._made
+        languages = await self.languages() if query.config is None else [query.config]
+        parameters: dict[str, Any] = {
+            "text": storable(query.text)[:LONGEST],
+            "configs": sorted({config_of(language, known) for language in languages}),
+            "everywhere": query.config is not None,
+        }
+        few = self.allowed is not None and np.count_nonzero(self.allowed) <= FEW
+        if self.allowed is not None and few:
+            parameters["allowed"] = KeysParameter(np.flatnonzero(self.allowed))
+        return _MATCHES.format(
+            function=query.function, query=_READ_BY[query.mode], within=_WITHIN if few else ""
+        ), parameters
+
+    async def _score(self, query: NativeQuery) -> tuple[NDArray[np.float32], Mask]:
+        """Scores by key, and which keys match."""
+        if query not in self._scored:
+            keys, ranks = await self._matches(query)
+            seen = keys <= self.last_key  # a fresh reader may know newer ones
+            scores = np.zeros(self.last_key + 1, np.float32)
+            scores[keys[seen]] = ranks[seen]
+            found = np.zeros(self.last_key + 1, np.bool_)
+            found[keys[seen]] = True
+            if self.allowed is not None:
+                found &= self.allowed
+            self._scored[query] = scores, found
+        return self._scored[query]
+
+    async def _matches(self, query: NativeQuery) -> tuple[ChunkKeys, NDArray[np.float32]]:
+        """Those in the state that the search sees, or if that has no index, in the latest one."""
+        if self.configs:
+            return await self._matches_in(self.reader, query)
+        async with self.index.fresh() as reader:
+            return await self._matches_in(reader, query)
+
+    async def _matches_in(
+        self, reader: Reader, query: NativeQuery
+    ) -> tuple[ChunkKeys, NDArray[np.float32]]:
+        matches, parameters = await self.asked(query)
+        try:
+            ((keys, ranks),) = await reader.rows(_ALL.format(matches=matches), parameters)
+        except REFUSALS as exc:
+            problem = (
+                f"PostgreSQL can't read this as a tsquery ({exc.diag.message_primary}); join words "
+                "by & | ! <-> and close every parenthesis and quotation"
+            )
+            raise QueryError(query.text, 0, problem) from exc
+        return keys_of(keys), np.frombuffer(ranks or b"", ">f4").astype(np.float32)

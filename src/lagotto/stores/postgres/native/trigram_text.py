@@ -1,0 +1,78 @@
+"""Words compared with the texts of chunks, by pg_trgm's word similarity.
+
+Texts have no index of trigrams: every one that the filter allows is compared, which is for small
+bases.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import LiteralString
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagotto.documents import storable
+from lagotto.indexes.base import ChunkKeys
+from lagotto.indexes.hits import Hits
+from lagotto.stores.postgres.adapters import KeysParameter
+from lagotto.stores.postgres.text_index.search import Mask
+from lagotto.stores.postgres.transaction import Reader
+
+MOST_CHARACTERS = 2_500_000
+"""To compare so many takes about half a second of one core: 3,000 chunks of 800, for example."""
+
+MOST_CHUNKS = 20_000
+"""With more, nobody counts characters."""
+
+_ANY: LiteralString = "level <> 'parent'"
+_THESE: LiteralString = "chunk.key = ANY(%(keys)s)"
+_WORK: LiteralString = 'SELECT coalesce(sum("end" - start), 0)::bigint FROM chunk WHERE '
+_COMPARED: LiteralString = """
+SELECT chunk.key, word_similarity(%(words)s, chunk_text.text) AS score
+FROM chunk JOIN chunk_text ON chunk_text.chunk_key = chunk.key WHERE """
+# As `words <% text`, which would compute the score once more than it is needed.
+_ALIKE: LiteralString = """
+WITH compared AS MATERIALIZED ({})
+SELECT key, score FROM compared WHERE score >= %(threshold)s
+ORDER BY score DESC, key LIMIT %(limit)s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TrigramTextComparison:
+    """The chunks of one search, of which `allowed` are those that the filter lets through."""
+
+    reader: Reader
+    chunks: int
+    allowed: Mask | None
+
+    async def is_quick(self) -> bool:
+        """Whether all texts can be compared within about half a second."""
+        count = self.chunks if self.allowed is None else np.count_nonzero(self.allowed)
+        if count > MOST_CHUNKS:
+            return False
+        ((work,),) = await self.reader.rows(_WORK + self._which(), self._keys())
+        return bool(work <= MOST_CHARACTERS)
+
+    async def search(self, words: str, *, threshold: float, k: int) -> Hits:
+        """The `k` chunks whose texts are most like the words."""
+        asked = {"words": storable(words), "threshold": threshold, "limit": max(k, 0)}
+        statement = _ALIKE.format(_COMPARED + self._which())
+        rows = await self.reader.rows(statement, asked | self._keys())
+        scores = np.array([score for _, score in rows], np.float32)
+        return Hits(np.array([key for key, _ in rows], np.int64), scores)
+
+    async def scores(self, words: str, keys: ChunkKeys) -> NDArray[np.float32]:
+        """How alike the text of each of `keys` is, 0 for one that is gone."""
+        asked = {"words": storable(words), "keys": KeysParameter(keys)}
+        known: dict[int, float] = dict(await self.reader.rows(_COMPARED + _THESE, asked))
+        return np.array([known.get(key, 0.0) for key in keys.tolist()], np.float32)
+
+    def _which(self) -> LiteralString:
+        return _ANY if self.allowed is None else _THESE
+
+    def _keys(self) -> dict[str, KeysParameter]:
+        if self.allowed is None:
+            return {}
+        return {"keys": KeysParameter(np.flatnonzero(self.allowed))}

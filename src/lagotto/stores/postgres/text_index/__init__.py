@@ -1,0 +1,1 @@
+"""Full text in tables: BM25 over postings, a segment per write."""

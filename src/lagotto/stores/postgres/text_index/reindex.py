@@ -1,0 +1,47 @@
+"""The full-text index made again from the chunks, when the rules for terms have changed."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+from sqlalchemy import Connection, delete, update
+
+from lagotto.stores.postgres.schema import STATISTICS, text_rules
+from lagotto.stores.postgres.tables import TEXT_INDEX
+from lagotto.stores.postgres.text_index.postings import make_segment
+from lagotto.stores.postgres.text_index.write import (
+    Counts,
+    add_segment,
+    conclude,
+    take_segment_number,
+)
+from lagotto.stores.sql.changelog import added_texts, ranges
+from lagotto.stores.sql.read import counter
+from lagotto.stores.sql.settings import put_setting, setting
+from lagotto.stores.sql.tables import Counter
+
+log = logging.getLogger(__name__)
+
+
+def is_current(connection: Connection) -> bool:
+    """Whether the index was made by the rules of this Lagotto."""
+    return setting(connection, "text_rules") == text_rules()
+
+
+def renew(connection: Connection) -> None:
+    """Make the index again, unless somebody else just did; the caller is the only writer."""
+    if is_current(connection):
+        return
+    log.warning("the rules for terms have changed; the full-text index is made again")
+    for table in TEXT_INDEX:
+        connection.execute(delete(table))
+    connection.execute(update(Counter).where(Counter.name.in_(STATISTICS)).values(value=0))
+    indexed = Counts()
+    for start, stop in ranges(connection, since=0, until=counter(connection, "change")):
+        chunks = sorted(added_texts(connection, start, stop), key=lambda chunk: chunk.key)
+        segment = make_segment([(chunk.text, chunk.language) for chunk in chunks])
+        keys = np.array([chunk.key for chunk in chunks], np.int64)
+        indexed += add_segment(connection, take_segment_number(connection), segment, keys)
+    put_setting(connection, "text_rules", text_rules())
+    conclude(connection, indexed)

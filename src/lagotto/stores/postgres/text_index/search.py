@@ -1,0 +1,192 @@
+"""BM25 and conditions over postings, for one search.
+
+Keys are dense enough for arrays with a place for each: scores add up there, and conditions are
+masks that combine by `&`, `|` and `~`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import and_, or_
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagotto.documents import storable
+from lagotto.indexes.base import ChunkKeys
+from lagotto.indexes.bm25 import K1, B, idf
+from lagotto.indexes.hits import Hits
+from lagotto.indexes.text_query import (
+    Either,
+    Every,
+    Match,
+    Phrase,
+    Prefix,
+    Term,
+    TextQuery,
+    Word,
+    holds,
+)
+from lagotto.stores.postgres.adapters import KeysParameter, keys_of
+from lagotto.stores.postgres.text_index.postings import Postings, joined, living, phrase
+from lagotto.stores.postgres.transaction import Reader
+
+Mask = NDArray[np.bool_]
+
+_OF_TERMS = "SELECT term, records FROM posting WHERE term = ANY(%(terms)s) ORDER BY segment"
+_OF_PREFIX = """
+SELECT term, records FROM posting WHERE term >= %(start)s AND term < %(stop)s ORDER BY segment
+"""
+_HOLDING = """
+SELECT string_agg(int8send(chunk_key), '') FROM chunk_terms
+WHERE chunk_key = ANY(%(keys)s) AND terms @@ cast(%(phrase)s AS tsquery)
+"""
+_ALL = "SELECT string_agg(int8send(chunk_key), '') FROM chunk_terms"
+
+BEHIND_ALL = "\U0010ffff"
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What BM25 needs to know of all chunks, and what may be skipped."""
+
+    last_key: int
+    chunks: int
+    terms: int
+    gone: ChunkKeys
+
+
+@dataclass(slots=True)
+class TextSearch:
+    """Full text as one search sees it; what was read once is kept for its other questions."""
+
+    reader: Reader
+    statistics: Statistics
+    _postings: dict[str, Postings] = field(default_factory=dict)
+    _scored: dict[TextQuery, tuple[NDArray[np.float32], Mask]] = field(default_factory=dict)
+    _everything: Mask | None = None
+
+    async def search(self, query: TextQuery, *, k: int, allowed: Mask | None) -> Hits:
+        """The best `k` of the chunks that a query finds."""
+        scores, found = await self._score(query)
+        keys = np.flatnonzero(found if allowed is None else found & allowed)
+        return best(keys, scores[keys], k)
+
+    async def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
+        """The score of each of `keys`."""
+        scores, _ = await self._score(query)
+        return scores[keys]
+
+    async def frequencies(self, terms: Sequence[str]) -> list[int]:
+        """How many chunks hold each term."""
+        await self._read(terms)
+        return [len(self._postings[storable(term)]) for term in terms]
+
+    async def everything(self) -> Mask:
+        """All chunks that can be found."""
+        if self._everything is None:
+            ((keys,),) = await self.reader.rows(_ALL)
+            self._everything = self.mask(keys_of(keys))
+        return self._everything
+
+    async def holding(self, match: Match) -> Mask:
+        """The chunks for which `match` holds; of keys that are no chunks, anything."""
+        nothing = self.mask()
+        if isinstance(match, Word):
+            await self._read(match.terms)
+            return self._any_of(match.terms)
+        if isinstance(match, Prefix):
+            return await self._beginning_with(storable(match.start))
+        if isinstance(match, Phrase):
+            return reduce(or_, [await self._in_order(terms) for terms in match.variants], nothing)
+        if isinstance(match, Either):
+            return reduce(or_, [await self.holding(part) for part in match.parts], nothing)
+        if isinstance(match, Every):
+            return reduce(and_, [await self.holding(part) for part in match.parts], ~nothing)
+        return ~await self.holding(match.part)
+
+    def mask(self, keys: ChunkKeys | None = None) -> Mask:
+        """A mask of these keys."""
+        mask = np.zeros(self.statistics.last_key + 1, np.bool_)
+        if keys is not None:
+            mask[keys] = True
+        return mask
+
+    async def _score(self, query: TextQuery) -> tuple[NDArray[np.float32], Mask]:
+        """Scores by key, and which keys are found."""
+        if query not in self._scored:
+            terms = [term for word in query.words for term in word]
+            await self._read([term.text for term in terms])
+            total = np.zeros(self.statistics.last_key + 1)
+            for word in query.words:
+                self._add(total, word)
+            found = self._any_of([term.text for term in terms])
+            if query.where is not None:
+                found = await self.holding(query.where)
+                if holds(query.where, ()):  # also for keys that are no chunks
+                    found &= await self.everything()
+                total[~found] = 0.0
+            self._scored[query] = total.astype(np.float32), found
+        return self._scored[query]
+
+    def _add(self, total: NDArray[np.float64], word: Sequence[Term]) -> None:
+        """Add the score of a word: that of its best alternative."""
+        if len(word) == 1:
+            keys, scores = self._term_scores(word[0])
+            total[keys] += scores
+            return
+        best_of = np.zeros(len(total))
+        for term in word:
+            keys, scores = self._term_scores(term)
+            best_of[keys] = np.maximum(best_of[keys], scores)
+        total += best_of
+
+    def _term_scores(self, term: Term) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        postings = self._postings[storable(term.text)]
+        known = self.statistics
+        mean = known.terms / known.chunks if known.chunks else 1.0
+        count = postings["count"].astype(np.float64)
+        length = 1 - B + B * postings["length"] / (mean or 1.0)
+        tells = term.weight * idf(len(postings), count=known.chunks)
+        return postings["key"], tells * count * (K1 + 1) / (count + K1 * length)
+
+    def _any_of(self, terms: Iterable[str]) -> Mask:
+        mask = self.mask()
+        for term in terms:
+            mask[self._postings[storable(term)]["key"]] = True
+        return mask
+
+    async def _read(self, terms: Iterable[str]) -> None:
+        """Read the postings of those terms that were not asked for before."""
+        unread = {storable(term) for term in terms} - self._postings.keys()
+        if unread:
+            rows = joined(await self.reader.rows(_OF_TERMS, {"terms": sorted(unread)}))
+            for term in unread:
+                self._postings[term] = living(rows.get(term, b""), self.statistics.gone)
+
+    async def _beginning_with(self, start: str) -> Mask:
+        bounds = {"start": start, "stop": start + BEHIND_ALL}
+        rows = await self.reader.rows(_OF_PREFIX, bounds)
+        records = b"".join(records for _, records in rows)
+        return self.mask(living(records, self.statistics.gone)["key"])
+
+    async def _in_order(self, terms: Sequence[str]) -> Mask:
+        """Chunks that hold all terms, as far as they hold them in this order."""
+        await self._read(terms)
+        mask = reduce(and_, [self._any_of([term]) for term in terms]) if terms else self.mask()
+        if len(terms) < 2 or not mask.any():
+            return mask
+        asked = {"keys": KeysParameter(np.flatnonzero(mask)), "phrase": phrase(terms)}
+        ((keys,),) = await self.reader.rows(_HOLDING, asked)
+        return self.mask(keys_of(keys))
+
+
+def best(keys: ChunkKeys, scores: NDArray[np.float32], k: int) -> Hits:
+    """The best `k`, by score and then by key; `keys` ascend."""
+    if len(keys) > 4 * k > 0:
+        enough = scores >= np.partition(scores, len(scores) - k)[len(scores) - k]
+        keys, scores = keys[enough], scores[enough]
+    order = np.lexsort((keys, -scores))[: max(k, 0)]
+    return Hits(keys[order], scores[order])

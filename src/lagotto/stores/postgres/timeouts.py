@@ -1,0 +1,35 @@
+"""A search's deadline, told to the server: there a query ends even if its client is gone."""
+
+from __future__ import annotations
+
+from typing import LiteralString
+
+from sqlalchemy import Connection
+
+from lagotto.request_context import time_left
+
+SLACK = 1.0
+"""Seconds for the client to end a query itself, when the time is up."""
+
+LONGEST = 2_000_000.0
+"""Seconds; the server counts milliseconds in 32 bits."""
+
+SET_STATEMENT_TIMEOUT: LiteralString = """
+set_config('statement_timeout', (1000 * extract(epoch FROM least(
+    nullif(current_setting('statement_timeout')::interval, interval '0'),
+    make_interval(secs => %(limit)s)
+)))::int::text, true)"""
+"""Until the end of the transaction; a shorter limit that the server has of its own stays."""
+
+
+def limit() -> float | None:
+    """Seconds that a statement may take on the server from now on, None for any time."""
+    left = time_left()
+    return None if left is None else min(left + SLACK, LONGEST)
+
+
+def set_statement_timeout(connection: Connection) -> None:
+    """Limit the statements of a transaction, if the search they are for has a deadline."""
+    seconds = limit()
+    if seconds is not None:
+        connection.exec_driver_sql(f"SELECT {SET_STATEMENT_TIMEOUT}", {"limit": seconds})

@@ -1,0 +1,1 @@
+"""Nearest vectors by pgvector: the HNSW graph, or exactly."""

@@ -1,0 +1,108 @@
+"""The nearest vectors: by pgvector's graph, or exactly where that is better.
+
+A graph loses what a filter leaves over in a corner of it. So a filter that leaves few chunks is
+answered by looking at all of these; one that leaves many by taking so many unfiltered neighbours
+that enough of them pass. If not enough do, which happens when filter and query are at odds, all
+that the filter leaves are looked at after all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagotto.documents import Vector
+from lagotto.indexes.base import ChunkKeys
+from lagotto.indexes.hits import NO_HITS, Hits
+from lagotto.stores.postgres.adapters import KeysParameter, VectorParameter
+from lagotto.stores.postgres.text_index.search import Mask, best
+from lagotto.stores.postgres.transaction import Reader
+
+SPARE = 1.5
+"""How many times as many neighbours are fetched as would do if the filter were independent."""
+
+COST = 5
+"""To walk to a neighbour in the graph takes so many times as long as to look at a given chunk."""
+
+MARGIN = 20
+"""Neighbours beyond those asked for, since the graph's half precision may swap some."""
+
+_EXACT = """
+SELECT chunk_key, -(vector <#> %(query)s) FROM embedding
+ORDER BY vector <#> %(query)s, chunk_key LIMIT %(limit)s
+"""
+_AMONG = "SELECT chunk_key, -(vector <#> %(query)s) FROM embedding WHERE chunk_key = ANY(%(keys)s)"
+_NEAR = """
+SELECT chunk_key, -(vector <#> %(query)s) FROM (
+    SELECT chunk_key, vector FROM embedding
+    ORDER BY (vector::halfvec({dimension})) <#> %(query)s::halfvec({dimension}) LIMIT {limit}
+) AS near
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class VectorSearch:
+    """Nearest vectors as one search sees them.
+
+    `dimension` is None as long as there are none; `indexed` tells whether there is a graph.
+    """
+
+    reader: Reader
+    dimension: int | None
+    chunks: int
+    indexed: bool
+
+    async def search(self, query: Vector, *, k: int, allowed: Mask | None) -> Hits:
+        """The `k` chunks with the greatest cosines."""
+        if self.dimension is None or k < 1:
+            return NO_HITS
+        if allowed is None:
+            return await self._near(query, k) if self.indexed else await self._exact(query, k)
+        keys = np.flatnonzero(allowed)
+        if self.by_graph(k, len(keys)):
+            hits = _allowed(await self._near(query, self._reach(k, len(keys))), allowed)
+            if len(hits) >= k:
+                return Hits(hits.keys[:k], hits.scores[:k])
+        return best(*await self._among(query, keys), k)
+
+    def by_graph(self, k: int, allowed: int) -> bool:
+        """Whether, of so many chunks that a filter leaves, the graph finds `k` more quickly."""
+        return self.indexed and COST * self._reach(k, allowed) < allowed
+
+    def _reach(self, k: int, allowed: int) -> int:
+        """How many unfiltered neighbours to take so that `k` of them pass."""
+        return int(SPARE * k * self.chunks / max(allowed, 1))
+
+    async def scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
+        """The cosine of each of `keys`, 0 for one that is gone."""
+        if self.dimension is None or not len(keys):
+            return np.zeros(len(keys), np.float32)
+        found, scores = await self._among(query, keys)
+        known = dict(zip(found.tolist(), scores.tolist(), strict=True))
+        return np.array([known.get(key, 0.0) for key in keys.tolist()], np.float32)
+
+    async def _exact(self, query: Vector, k: int) -> Hits:
+        asked = {"query": VectorParameter(query), "limit": k}
+        return best(*_columns(await self.reader.rows(_EXACT, asked)), k)
+
+    async def _near(self, query: Vector, k: int) -> Hits:
+        statement = _NEAR.format(dimension=self.dimension, limit=k + MARGIN)
+        asked = {"query": VectorParameter(query)}
+        return best(*_columns(await self.reader.rows(statement, asked)), k)
+
+    async def _among(self, query: Vector, keys: ChunkKeys) -> tuple[ChunkKeys, NDArray[np.float32]]:
+        asked = {"query": VectorParameter(query), "keys": KeysParameter(keys)}
+        return _columns(await self.reader.rows(_AMONG, asked))
+
+
+def _columns(rows: Sequence[tuple[int, float]]) -> tuple[ChunkKeys, NDArray[np.float32]]:
+    keys = np.fromiter((key for key, _ in rows), np.int64, len(rows))
+    return keys, np.fromiter((score for _, score in rows), np.float32, len(rows))
+
+
+def _allowed(hits: Hits, allowed: Mask) -> Hits:
+    kept = allowed[hits.keys]
+    return Hits(hits.keys[kept], hits.scores[kept])

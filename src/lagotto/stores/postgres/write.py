@@ -1,0 +1,122 @@
+"""What a transaction does that changes documents, with all that is derived from them.
+
+The caller has the locks of the documents. Numbers are taken beforehand, in a transaction of their
+own: whoever takes some keeps others from doing so until the transaction ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, text
+
+from lagotto.documents import Document
+from lagotto.filters import Filter
+from lagotto.stores.base import Entry
+from lagotto.stores.postgres.bulk_copy import copy_encoded, copy_rows, integer
+from lagotto.stores.postgres.locks import Name
+from lagotto.stores.postgres.text_index.postings import Segment
+from lagotto.stores.postgres.text_index.write import (
+    Counts,
+    add_segment,
+    conclude,
+    findable_keys,
+    forget,
+    take_segment_number,
+)
+from lagotto.stores.sql.read import matching_documents
+from lagotto.stores.sql.settings import check_model, setting
+from lagotto.stores.sql.write import (
+    Numbers,
+    document_keys,
+    number_entries,
+    remove_documents,
+    update_documents,
+    write_entries,
+)
+
+# It reaches the disk before the commit of whoever uses the numbers.
+_SOON = text("SET LOCAL synchronous_commit = off")
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """Numbers for entries and their segment; `first` tells that the base has no model yet."""
+
+    numbers: Numbers
+    segment: int
+    first: bool
+
+
+def reserve(connection: Connection, entries: Sequence[Entry]) -> Reserved:
+    """Take the numbers that entries need; always in this order, so that nobody waits in vain."""
+    connection.execute(_SOON)
+    first = setting(connection, "model_id") is None
+    return Reserved(number_entries(connection, entries), take_segment_number(connection), first)
+
+
+def reserve_segment(connection: Connection) -> int:
+    """Take the number of a segment."""
+    connection.execute(_SOON)
+    return take_segment_number(connection)
+
+
+def names_of(documents: Collection[Document]) -> set[Name]:
+    """What to lock for documents."""
+    return {(document.collection, document.id) for document in documents}
+
+
+def replace(
+    connection: Connection,
+    entries: Sequence[Entry],
+    *,
+    segment: Segment,
+    reserved: Reserved,
+    place: str,
+) -> None:
+    """Store entries, each in place of its document's former self."""
+    check_model(connection, entries, place)
+    former = document_keys(connection, [entry.document for entry in entries])
+    gone = _remove(connection, list(former.values()))
+    write_entries(connection, entries, numbers=reserved.numbers, put=copy_rows)
+    copy_encoded(connection, "chunk_text", ("chunk_key", "text"), _texts(entries, reserved.numbers))
+    keys = findable_keys(entries, reserved.numbers.chunks)
+    added = add_segment(connection, reserved.segment, segment, keys)
+    conclude(connection, added + -gone)
+
+
+def change_metadata(connection: Connection, documents: Sequence[Document]) -> None:
+    """Store other metadata."""
+    update_documents(connection, documents)
+    conclude(connection)
+
+
+def matching_names(connection: Connection, where: Filter) -> set[Name]:
+    """Names of the documents that match."""
+    return names_of([document for _, document in matching_documents(connection, where)])
+
+
+def remove(connection: Connection, where: Filter, names: Collection[Name]) -> list[str]:
+    """Delete those of the named documents that still match; their ids."""
+    found = [
+        (key, document.id)
+        for key, document in matching_documents(connection, where)
+        if (document.collection, document.id) in names
+    ]
+    if found:
+        conclude(connection, -_remove(connection, [key for key, _ in found]))
+    return [name for _, name in found]
+
+
+def _texts(entries: Sequence[Entry], numbers: Numbers) -> Iterator[tuple[bytes, bytes]]:
+    """Keys and texts of chunks, as COPY takes them."""
+    spans = ((entry.document.text, chunk) for entry in entries for chunk in entry.chunks)
+    for key, (whole, chunk) in zip(numbers.chunks, spans, strict=True):
+        yield integer(key), whole[chunk.start : chunk.end].encode()
+
+
+def _remove(connection: Connection, keys: Sequence[int]) -> Counts:
+    gone = forget(connection, keys)
+    remove_documents(connection, keys)
+    return gone

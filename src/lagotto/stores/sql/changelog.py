@@ -1,0 +1,88 @@
+"""The changes that an index has missed, read from the database a range at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from sqlalchemy import Connection, select
+
+from lagotto.documents import Vectors, in_context
+from lagotto.indexes.base import ChunkKeys
+from lagotto.stores.sql.read import CHUNK_TEXT
+from lagotto.stores.sql.tables import ChunkRow, DocumentRow, EmbeddingRow, RemovalRow
+
+AT_ONCE = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkText:
+    """What the text index needs of a chunk."""
+
+    key: int
+    document: int
+    text: str
+    language: str | None
+
+
+def ranges(
+    connection: Connection, *, since: int, until: int, at_once: int = AT_ONCE
+) -> Iterator[tuple[int, int]]:
+    """Ranges of change numbers, first exclusive, last inclusive, with `at_once` chunks each."""
+    start = since
+    while start < until:
+        nth = (
+            select(ChunkRow.key)
+            .where(ChunkRow.key > start, ChunkRow.key <= until)
+            .order_by(ChunkRow.key)
+            .offset(at_once - 1)
+            .limit(1)
+        )
+        stop = (connection.execute(nth)).scalar_one_or_none() or until
+        yield start, stop
+        start = stop
+
+
+def removed(connection: Connection, start: int, stop: int) -> ChunkKeys:
+    """Keys of the chunks whose removal lies in the range."""
+    statement = select(RemovalRow.chunk_key).where(
+        RemovalRow.sequence > start, RemovalRow.sequence <= stop
+    )
+    return np.array((connection.scalars(statement)).all(), np.int64)
+
+
+def added_texts(connection: Connection, start: int, stop: int) -> list[ChunkText]:
+    """Texts of the chunks in the range that can be found, under their titles and headings."""
+    statement = (
+        select(
+            ChunkRow.key,
+            ChunkRow.document_key,
+            DocumentRow.title,
+            ChunkRow.heading_path,
+            CHUNK_TEXT,
+            DocumentRow.language,
+        )
+        .join(DocumentRow, DocumentRow.key == ChunkRow.document_key)
+        .where(ChunkRow.key > start, ChunkRow.key <= stop, ChunkRow.level != "parent")
+    )
+    rows = connection.execute(statement)
+    return [
+        ChunkText(key, document, in_context(title, content, headings=headings), language)
+        for key, document, title, headings, content, language in rows
+    ]
+
+
+def added_vectors(
+    connection: Connection, start: int, stop: int, *, model_id: str, dimension: int
+) -> tuple[ChunkKeys, Vectors]:
+    """Keys and vectors of the chunks in the range."""
+    statement = select(EmbeddingRow.chunk_key, EmbeddingRow.vector).where(
+        EmbeddingRow.chunk_key > start,
+        EmbeddingRow.chunk_key <= stop,
+        EmbeddingRow.model_id == model_id,
+    )
+    rows = (connection.execute(statement)).all()
+    keys = np.fromiter((key for key, _ in rows), np.int64, len(rows))
+    joined = b"".join(vector for _, vector in rows)
+    return keys, np.frombuffer(joined, "<f4").reshape(-1, dimension).astype(np.float32)

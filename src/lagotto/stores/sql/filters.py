@@ -1,0 +1,175 @@
+"""Filters as SQL conditions over documents and chunks, never NULL, so that NOT is exact."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sqlalchemy import ColumnElement, Integer, and_, false, func, not_, or_, select, true
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.orm import InstrumentedAttribute
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+
+from lagotto.documents import JsonScalar
+from lagotto.filters import (
+    And,
+    Condition,
+    Contains,
+    Eq,
+    Exists,
+    FieldRef,
+    Filter,
+    Gt,
+    Gte,
+    In,
+    Lt,
+    Lte,
+    Ne,
+    Not,
+    NotIn,
+    Or,
+    fields,
+)
+from lagotto.filters.operands import kind_of
+from lagotto.stores.sql.tables import AttributeRow, ChunkRow, DocumentRow
+
+Bool = ColumnElement[bool]
+
+_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "$eq": operator.eq,
+    "$gt": operator.gt,
+    "$gte": operator.ge,
+    "$lt": operator.lt,
+    "$lte": operator.le,
+}
+
+
+class Place(FunctionElement[int]):
+    """Where the second text begins inside the first, from 1; 0 if it does not."""
+
+    type = Integer()
+    inherit_cache = True
+
+
+@compiles(Place, "sqlite")
+def _instr(element: Place, compiler: SQLCompiler, **options: Any) -> str:
+    return f"instr({compiler.process(element.clauses, **options)})"
+
+
+@compiles(Place, "postgresql")
+def _strpos(element: Place, compiler: SQLCompiler, **options: Any) -> str:
+    return f"strpos({compiler.process(element.clauses, **options)})"
+
+
+def condition(root: Filter) -> Bool:
+    """`root` as a condition on DocumentRow and, for `page`, on ChunkRow."""
+    match root:
+        case And(filters):
+            return and_(true(), *map(condition, filters))
+        case Or(filters):
+            return or_(false(), *map(condition, filters))
+        case Not(inner):
+            return not_(condition(inner))
+        case Ne(field, value):
+            return not_(_equals(field, value))
+        case NotIn(field, values):
+            return not_(_any_of(field, values))
+        case Condition(field):
+            return _condition(root, field)
+    raise TypeError(f"not a filter: {root!r}")
+
+
+def concerns_chunks(root: Filter) -> bool:
+    """Whether chunks of one document may differ in the answer."""
+    return "page" in fields(root)
+
+
+def _condition(root: Condition, field: FieldRef) -> Bool:
+    match root:
+        case Exists():
+            return not_(_missing(field))
+        case Eq(_, value):
+            return _equals(field, value)
+        case In(_, values):
+            return _any_of(field, values)
+        case Contains(_, value):
+            return _contains(field, value)
+        case Gt(_, value) | Gte(_, value) | Lt(_, value) | Lte(_, value):
+            return _compares(field, root.operator, value)
+    raise TypeError(f"not a condition: {root!r}")
+
+
+def _any_of(field: FieldRef, values: tuple[JsonScalar, ...]) -> Bool:
+    return or_(false(), *(_equals(field, value) for value in values))
+
+
+def _equals(field: FieldRef, value: JsonScalar) -> Bool:
+    return _missing(field) if value is None else _compares(field, "$eq", value)
+
+
+def _missing(field: FieldRef) -> Bool:
+    if field.path is not None:
+        return not_(_attribute(field, true()))
+    if field.name == "page":
+        return ChunkRow.page_first.is_(None)
+    return _column(field).is_(None)
+
+
+def _compares(field: FieldRef, name: str, value: JsonScalar) -> Bool:
+    if field.name == "page":
+        return _page(name, value)
+    if field.path is None:
+        return func.coalesce(_operate(_column(field), name, value), false())
+    kind = kind_of(value)
+    column = AttributeRow.text_value if kind == "text" else AttributeRow.number_value
+    typed = AttributeRow.kind == kind
+    return _attribute(field, and_(typed, _operate(column, name, value)))
+
+
+def _contains(field: FieldRef, value: JsonScalar) -> Bool:
+    if field.name == "page":
+        return _page("$eq", value)
+    if field.path is None:
+        return func.coalesce(Place(_column(field), value) > 0, false())
+    element = and_(AttributeRow.in_list, AttributeRow.kind == kind_of(value))
+    if isinstance(value, str):
+        inside = and_(not_(AttributeRow.in_list), Place(AttributeRow.text_value, value) > 0)
+        equal = and_(element, AttributeRow.text_value == value)
+        return _attribute(field, or_(inside, equal))
+    return _attribute(field, and_(element, _operate(AttributeRow.number_value, "$eq", value)))
+
+
+def _operate(
+    column: ColumnElement[object] | InstrumentedAttribute[object], name: str, value: JsonScalar
+) -> Bool:
+    plain = int(value) if isinstance(value, bool) else value  # as AttributeRow has it
+    met: Bool = _OPERATORS[name](column, plain)
+    return met
+
+
+def _page(name: str, value: JsonScalar) -> Bool:
+    """Some page between the first and the last compares so with `value`."""
+    first, last = ChunkRow.page_first, ChunkRow.page_last
+    if name == "$eq":
+        whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+        met: Bool = and_(first <= value, last >= value) if whole else false()
+    elif name in ("$gt", "$gte"):
+        met = _operate(last, name, value)
+    else:
+        met = _operate(first, name, value)
+    return func.coalesce(met, false())
+
+
+def _attribute(field: FieldRef, test: Bool) -> Bool:
+    """Some value of the field passes; not correlated, so that the index leads the way."""
+    return DocumentRow.key.in_(
+        select(AttributeRow.document_key).where(AttributeRow.field == field.name, test)
+    )
+
+
+def _column(field: FieldRef) -> InstrumentedAttribute[object]:
+    name = "id" if field.name == "document_id" else field.name
+    column: InstrumentedAttribute[object] = getattr(DocumentRow, name)
+    return column

@@ -1,0 +1,269 @@
+"""Reading documents and chunks back; plain functions over a Connection, as in `writing`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from sqlalchemy import (
+    BindParameter,
+    Connection,
+    Integer,
+    Select,
+    Text,
+    bindparam,
+    cast,
+    func,
+    select,
+    tuple_,
+)
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+
+from lagotto.documents import Chunk, Document, Vectors
+from lagotto.filters import Filter, matches
+from lagotto.indexes.base import ChunkKeys
+from lagotto.indexes.filter_keys import FilterKeys
+from lagotto.stores.base import MOST_LANGUAGES, Passage, StoredChunks, Version
+from lagotto.stores.sql.filters import concerns_chunks, condition
+from lagotto.stores.sql.rows import CHUNK_COLUMNS, OUTLINE_COLUMNS, chunk_of, document_of
+from lagotto.stores.sql.tables import ChunkRow, ChunkSetRow, Counter, DocumentRow, EmbeddingRow
+from lagotto.stores.sql.write import AT_ONCE
+
+
+class TextOfChunk(FunctionElement[str]):
+    """The text of a chunk: cut out of its document, or, on PostgreSQL, as it is kept beside it."""
+
+    inherit_cache = True
+    type = Text()
+
+
+CHUNK_TEXT = TextOfChunk(
+    DocumentRow.text,
+    cast(ChunkRow.start + 1, Integer),
+    cast(ChunkRow.end - ChunkRow.start, Integer),
+)
+
+
+@compiles(TextOfChunk)
+def _cut_out(element: TextOfChunk, compiler: SQLCompiler, **how: Any) -> str:
+    return f"substr({compiler.process(element.clauses, **how)})"
+
+
+@compiles(TextOfChunk, "postgresql")
+def _kept(element: TextOfChunk, compiler: SQLCompiler, **how: Any) -> str:
+    kept = "SELECT chunk_text.text FROM chunk_text WHERE chunk_text.chunk_key = chunk.key"
+    return f"coalesce(({kept}), {_cut_out(element, compiler, **how)})"
+
+
+def counter(connection: Connection, name: str) -> int:
+    """The last number given out."""
+    return int(connection.execute(_COUNTER, {"name": name}).scalar_one())
+
+
+def main_languages(connection: Connection) -> list[str | None]:
+    """The languages of most documents, most frequent first."""
+    count = func.count()
+    statement = (
+        select(DocumentRow.language)
+        .group_by(DocumentRow.language)
+        .order_by(count.desc(), func.coalesce(DocumentRow.language, ""))
+        .limit(MOST_LANGUAGES)
+    )
+    return list((connection.scalars(statement)).all())
+
+
+def read_document(connection: Connection, collection: str, document_id: str) -> Document | None:
+    """A document, whole."""
+    statement = select(DocumentRow.__table__).where(
+        DocumentRow.collection == collection, DocumentRow.id == document_id
+    )
+    row = (connection.execute(statement)).one_or_none()
+    return document_of(row._mapping) if row else None
+
+
+def read_sources(connection: Connection, names: Sequence[tuple[str, str]]) -> list[Document]:
+    """The documents of these collections and ids, whole, in that order."""
+    found: dict[tuple[str, str], Document] = {}
+    for start in range(0, len(names), AT_ONCE):
+        some = tuple_(DocumentRow.collection, DocumentRow.id).in_(names[start : start + AT_ONCE])
+        for row in connection.execute(select(DocumentRow.__table__).where(some)):
+            document = document_of(row._mapping)
+            found[document.collection, document.id] = document
+    return [found[name] for name in names if name in found]
+
+
+def matching_documents(connection: Connection, where: Filter) -> Iterator[tuple[int, Document]]:
+    """Keys and outlines of the documents that match, in order of collection and id."""
+    whole = concerns_chunks(where)  # the pages of a document stand in its structure
+    columns = list(DocumentRow.__table__.columns) if whole else OUTLINE_COLUMNS
+    statement = select(*columns).order_by(DocumentRow.collection, DocumentRow.id)
+    if not whole:
+        statement = statement.where(condition(where))
+    for row in connection.execute(statement):
+        document = document_of(row._mapping)
+        if not whole or matches(where, document):
+            yield row.key, document
+
+
+def matching_chunks(connection: Connection, where: Filter) -> ChunkKeys:
+    """Keys of the chunks that can be found and match, ascending."""
+    keys = connection.scalars(chunks_that_match(where).order_by(ChunkRow.key)).all()
+    return np.fromiter(keys, np.int64, len(keys))
+
+
+def resolve_filter(connection: Connection, where: Filter) -> FilterKeys:
+    """The chunks that can be found and match."""
+    keys = matching_chunks(connection, where)
+    if concerns_chunks(where):
+        return FilterKeys(keys)
+    documents = connection.scalars(select(DocumentRow.key).where(condition(where))).all()
+    return FilterKeys(keys, np.fromiter(documents, np.int64, len(documents)))
+
+
+def chunks_that_match(where: Filter) -> Select[int]:
+    """Asks for the keys of the chunks that can be found and match."""
+    found = select(ChunkRow.key).where(ChunkRow.level != "parent")
+    if concerns_chunks(where):
+        found = found.join(DocumentRow, DocumentRow.key == ChunkRow.document_key)
+        return found.where(condition(where))
+    documents = select(DocumentRow.key).where(condition(where))
+    return found.where(ChunkRow.document_key.in_(documents))
+
+
+def read_versions(
+    connection: Connection, collection: str, ids: Sequence[str]
+) -> dict[str, Version]:
+    """What is stored of each document, and what its chunks were made with."""
+    found: dict[str, Version] = {}
+    for start in range(0, len(ids), AT_ONCE):
+        statement = (
+            select(
+                DocumentRow.id,
+                DocumentRow.content_hash,
+                DocumentRow.language,
+                DocumentRow.fingerprint,
+                ChunkSetRow.chunker_id,
+                ChunkSetRow.model_id,
+            )
+            .outerjoin(ChunkSetRow, ChunkSetRow.document_key == DocumentRow.key)
+            .where(DocumentRow.collection == collection)
+            .where(DocumentRow.id.in_(ids[start : start + AT_ONCE]))
+        )
+        for row in connection.execute(statement):
+            made_by = (row.chunker_id, row.model_id) if row.chunker_id else None
+            found[row.id] = Version(row.content_hash, row.language, row.fingerprint, made_by)
+    return found
+
+
+def read_chunks(connection: Connection, collection: str, document_id: str) -> list[Chunk]:
+    """The chunks of a document, parents first."""
+    statement = _chunks().where(DocumentRow.collection == collection, DocumentRow.id == document_id)
+    rows = connection.execute(statement.order_by(ChunkRow.key))
+    return [
+        chunk_of(dict(row._mapping), collection=collection, document_id=document_id) for row in rows
+    ]
+
+
+def read_parents(connection: Connection, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
+    """The parents of `chunks`, by id."""
+    wanted = sorted({(item.collection, item.document_id, item.parent_id or "") for item in chunks})
+    found: dict[str, Chunk] = {}
+    for start in range(0, len(wanted), AT_ONCE):
+        statement = _chunks().add_columns(
+            DocumentRow.collection, DocumentRow.id.label("document_id")
+        )
+        name = tuple_(DocumentRow.collection, DocumentRow.id, ChunkRow.id)
+        rows = connection.execute(statement.where(name.in_(wanted[start : start + AT_ONCE])))
+        for row in rows:
+            parent = chunk_of(
+                dict(row._mapping), collection=row.collection, document_id=row.document_id
+            )
+            found[parent.id] = parent
+    return found
+
+
+def read_stored(
+    connection: Connection, names: Sequence[tuple[str, str]]
+) -> dict[tuple[str, str], StoredChunks]:
+    """The chunks of documents that can be found, by collection and id."""
+    named = tuple_(DocumentRow.collection, DocumentRow.id)
+    found: dict[tuple[str, str], StoredChunks] = {}
+    for start in range(0, len(names), AT_ONCE):
+        statement = (
+            select(*named.clauses, ChunkSetRow.chunker_id, ChunkSetRow.model_id, ChunkRow.key)
+            .select_from(ChunkRow)
+            .join(DocumentRow, DocumentRow.key == ChunkRow.document_key)
+            .join(ChunkSetRow, ChunkSetRow.key == ChunkRow.set_key)
+            .where(named.in_(names[start : start + AT_ONCE]), ChunkRow.level != "parent")
+            .order_by(ChunkRow.document_key, ChunkRow.key)
+        )
+        groups = groupby(connection.execute(statement), key=lambda row: tuple(row[:4]))
+        for (collection, name, *made_by), rows in groups:
+            keys = np.fromiter((row.key for row in rows), np.int64)
+            found[collection, name] = StoredChunks(keys, *made_by)
+    return found
+
+
+def read_vectors(connection: Connection, keys: Sequence[int]) -> Vectors:
+    """The vectors of `keys`, in that order; a base has those of one model."""
+    found: dict[int, bytes] = {}
+    for start in range(0, len(keys), AT_ONCE):
+        some = EmbeddingRow.chunk_key.in_(keys[start : start + AT_ONCE])
+        rows = connection.execute(select(EmbeddingRow.chunk_key, EmbeddingRow.vector).where(some))
+        found |= {row.chunk_key: row.vector for row in rows}
+    if missing := set(keys) - set(found):
+        raise ValueError(f"the chunk {min(missing)} has no vector")
+    joined = b"".join(found[key] for key in keys)
+    return np.frombuffer(joined, "<f4").astype(np.float32).reshape(len(keys), -1 if keys else 0)
+
+
+def read_passages(connection: Connection, keys: Sequence[int]) -> dict[int, Passage]:
+    """The chunks of `keys` with their texts and the outlines of their documents."""
+    found: dict[int, Passage] = {}
+    for start in range(0, len(keys), AT_ONCE):
+        some = [int(key) for key in keys[start : start + AT_ONCE]]
+        rows = connection.execute(_PASSAGES, {"keys": some})
+        found |= passages_of(dict(row._mapping) for row in rows)
+    return found
+
+
+def passages_of(rows: Iterable[Mapping[str, Any]]) -> dict[int, Passage]:
+    """Passages by their keys, from rows of `select_passages`."""
+    found: dict[int, Passage] = {}
+    documents: dict[int, Document] = {}
+    for fields in rows:
+        owner = fields["document_key"]
+        if owner not in documents:
+            names = OUTLINE_LABELS.items()
+            documents[owner] = document_of({name: fields[label] for name, label in names})
+        document = documents[owner]
+        chunk = chunk_of(fields, collection=document.collection, document_id=document.id)
+        found[fields["key"]] = Passage(fields["key"], chunk, document)
+    return found
+
+
+def select_passages() -> Select[Any]:
+    """Asks for chunks with their texts and the outlines of their documents."""
+    labels = OUTLINE_LABELS
+    return _chunks().add_columns(*(column.label(labels[column.name]) for column in OUTLINE_COLUMNS))
+
+
+def _chunks() -> Select[Any]:
+    return (
+        select(*CHUNK_COLUMNS, ChunkSetRow.chunker_id, CHUNK_TEXT.label("text"))
+        .join(DocumentRow, DocumentRow.key == ChunkRow.document_key)
+        .join(ChunkSetRow, ChunkSetRow.key == ChunkRow.set_key)
+    )
+
+
+OUTLINE_LABELS = {column.name: f"document_{column.name}" for column in OUTLINE_COLUMNS}
+OUTLINE_LABELS["key"] = "owner_key"
+
+# Made once: a search asks for these, and putting a statement together takes as long as running it.
+_KEYS: BindParameter[int] = bindparam("keys", expanding=True)
+_PASSAGES = select_passages().where(ChunkRow.key.in_(_KEYS))
+_COUNTER = select(Counter.value).where(Counter.name == bindparam("name"))

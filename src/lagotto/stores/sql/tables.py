@@ -1,0 +1,225 @@
+"""The tables, described once for every SQL store.
+
+Documents are what the user gave. Everything below them is derived and goes with its document:
+attributes (metadata, one row per value, for filters), chunk sets, chunks, embeddings, and a cache
+of chunks made at query time, which no index knows of. Chunks and removals are numbered by one
+counter, `change`, so an index beside the database that has seen all changes up to a number knows
+what it has missed: chunks and removals with a greater one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Dialect,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    Text,
+    UniqueConstraint,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.types import UserDefinedType
+
+SCHEMA_VERSION = 3
+
+
+class Number(UserDefinedType[int | float]):
+    """An integer of 64 bits or a float, compared exactly with either."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: Any) -> str:
+        return "NUMERIC"
+
+    def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any] | None:
+        """PostgreSQL would round a numeric to compare it with a float."""
+        return _exactly if dialect.name == "postgresql" else None
+
+
+def _exactly(number: float | None) -> Decimal | None:
+    return None if number is None else Decimal(number)
+
+
+class PgVector(UserDefinedType[bytes]):
+    """A vector as pgvector keeps it, on our side little-endian float32 as on any store."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: Any) -> str:
+        return "vector"
+
+    def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any]:
+        from lagotto.stores.postgres.adapters import VectorParameter
+
+        return VectorParameter.of_bytes
+
+
+class Tables(DeclarativeBase):
+    """All tables of a base."""
+
+    type_annotation_map = {  # noqa: RUF012
+        int: BigInteger().with_variant(Integer(), "sqlite"),
+        str: Text().with_variant(Text(collation="C"), "postgresql"),
+        dict[str, Any]: JSON(),
+        list[str]: JSON(),
+        bytes: LargeBinary(),
+    }
+
+
+class Setting(Tables):
+    """A fact about the base itself: its schema version, model, chunker, counters."""
+
+    __tablename__ = "setting"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    value: Mapped[str]
+
+
+class Counter(Tables):
+    """The last number given out; `state` counts writes of any kind."""
+
+    __tablename__ = "counter"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    value: Mapped[int]
+
+
+class DocumentRow(Tables):
+    """A document; `structure` holds its pages, headings and blocks."""
+
+    __tablename__ = "document"
+    __table_args__ = (
+        UniqueConstraint("collection", "id"),
+        Index("document_by_language", "language"),
+    )
+
+    key: Mapped[int] = mapped_column(primary_key=True)
+    collection: Mapped[str]
+    id: Mapped[str]
+    kind: Mapped[str]
+    source: Mapped[str]
+    source_ref: Mapped[str | None]
+    title: Mapped[str | None]
+    summary: Mapped[str | None]
+    language: Mapped[str | None]
+    meta: Mapped[dict[str, Any]] = mapped_column("metadata", JSON())
+    created_at: Mapped[str | None]
+    updated_at: Mapped[str | None]
+    content_hash: Mapped[str]
+    fingerprint: Mapped[str]
+    structure: Mapped[dict[str, Any]]
+    text: Mapped[str]
+
+
+class AttributeRow(Tables):
+    """A value in a document's metadata; a list has a row per element."""
+
+    __tablename__ = "attribute"
+    __table_args__ = (
+        Index("attribute_by_text", "field", "text_value", "document_key"),
+        Index("attribute_by_number", "field", "number_value", "document_key"),
+    )
+
+    document_key: Mapped[int] = mapped_column(
+        ForeignKey("document.key", ondelete="CASCADE"), primary_key=True
+    )
+    position: Mapped[int] = mapped_column(primary_key=True)
+    field: Mapped[str]
+    kind: Mapped[str]
+    in_list: Mapped[bool]
+    text_value: Mapped[str | None]
+    number_value: Mapped[int | float | None] = mapped_column(Number())
+
+
+class ChunkSetRow(Tables):
+    """The chunks that one chunker and one model made of one content of a document."""
+
+    __tablename__ = "chunk_set"
+    __table_args__ = (UniqueConstraint("document_key", "content_hash", "chunker_id", "model_id"),)
+
+    key: Mapped[int] = mapped_column(primary_key=True)
+    document_key: Mapped[int] = mapped_column(ForeignKey("document.key", ondelete="CASCADE"))
+    content_hash: Mapped[str]
+    chunker_id: Mapped[str]
+    model_id: Mapped[str]
+    created_at: Mapped[str]
+    expires_at: Mapped[str | None]
+
+
+class ChunkRow(Tables):
+    """A span of a document; its text is read from the document."""
+
+    __tablename__ = "chunk"
+    __table_args__ = (
+        Index("chunk_by_document", "document_key"),
+        Index("chunk_by_set", "set_key"),
+    )
+
+    key: Mapped[int] = mapped_column(primary_key=True)
+    id: Mapped[str]
+    document_key: Mapped[int] = mapped_column(ForeignKey("document.key", ondelete="CASCADE"))
+    set_key: Mapped[int] = mapped_column(ForeignKey("chunk_set.key", ondelete="CASCADE"))
+    level: Mapped[str]
+    parent_id: Mapped[str | None]
+    ordinal: Mapped[int]
+    start: Mapped[int]
+    end: Mapped[int]
+    token_count: Mapped[int]
+    page_first: Mapped[int | None]
+    page_last: Mapped[int | None]
+    heading_path: Mapped[list[str]]
+    element: Mapped[str]
+    row_first: Mapped[int | None]
+    row_last: Mapped[int | None]
+    item_first: Mapped[int | None]
+    item_last: Mapped[int | None]
+
+
+class EmbeddingRow(Tables):
+    """A chunk's vector under one model, as float32."""
+
+    __tablename__ = "embedding"
+
+    chunk_key: Mapped[int] = mapped_column(
+        ForeignKey("chunk.key", ondelete="CASCADE"), primary_key=True
+    )
+    model_id: Mapped[str] = mapped_column(primary_key=True)
+    vector: Mapped[bytes] = mapped_column(LargeBinary().with_variant(PgVector(), "postgresql"))
+
+
+class ChunkCacheRow(Tables):
+    """Chunks that were made at query time, all those of one chunker and one model; see chunk_cache.
+
+    `chunks` and `vectors` are opaque here, and `checksum` covers the whole row.
+    """
+
+    __tablename__ = "chunk_cache"
+    __table_args__ = (Index("chunk_cache_by_expiry", "expires_at"),)
+
+    document_key: Mapped[int] = mapped_column(
+        ForeignKey("document.key", ondelete="CASCADE"), primary_key=True
+    )
+    content_hash: Mapped[str] = mapped_column(primary_key=True)
+    chunker_id: Mapped[str] = mapped_column(primary_key=True)
+    model_id: Mapped[str] = mapped_column(primary_key=True)
+    chunks: Mapped[bytes]
+    vectors: Mapped[bytes]
+    checksum: Mapped[str]
+    created_at: Mapped[str]
+    expires_at: Mapped[str | None]
+
+
+class RemovalRow(Tables):
+    """A chunk that is gone, for the indexes that still have it."""
+
+    __tablename__ = "removal"
+
+    sequence: Mapped[int] = mapped_column(primary_key=True)
+    chunk_key: Mapped[int]

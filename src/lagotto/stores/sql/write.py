@@ -1,0 +1,196 @@
+"""Writing documents with all that is derived from them, inside the caller's transaction.
+
+Plain functions over a Connection: an embedded store runs them in a thread, one behind a network by
+`AsyncConnection.run_sync`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any, NamedTuple, Protocol
+
+from sqlalchemy import Connection, delete, insert, select, tuple_, update
+
+from lagotto.documents import Document, iso
+from lagotto.stores.base import Entry
+from lagotto.stores.sql.rows import attribute_rows, chunk_row, document_row
+from lagotto.stores.sql.tables import (
+    AttributeRow,
+    ChunkRow,
+    ChunkSetRow,
+    Counter,
+    DocumentRow,
+    EmbeddingRow,
+    RemovalRow,
+    Tables,
+)
+
+AT_ONCE = 500
+"""How many values go into one IN list."""
+
+
+class Numbers(NamedTuple):
+    """The keys that documents, their chunk sets and all their chunks will have."""
+
+    documents: range
+    sets: range
+    chunks: range
+
+
+class Insert(Protocol):
+    """Puts rows into a table; a store may have a quicker way than the usual one."""
+
+    def __call__(
+        self, connection: Connection, table: type[Tables], rows: Sequence[dict[str, Any]], /
+    ) -> None: ...
+
+
+def insert_rows(
+    connection: Connection, table: type[Tables], rows: Sequence[dict[str, Any]]
+) -> None:
+    """Put rows into a table the usual way."""
+    if rows:
+        connection.execute(insert(table), rows)
+
+
+def number_entries(connection: Connection, entries: Sequence[Entry]) -> Numbers:
+    """Take numbers for entries; those that end up unused do no harm."""
+    chunks = sum(len(entry.chunks) for entry in entries)
+    return Numbers(
+        take_range(connection, "document", len(entries)),
+        take_range(connection, "chunk_set", len(entries)),
+        take_range(connection, "change", chunks),
+    )
+
+
+def write_entries(
+    connection: Connection,
+    entries: Sequence[Entry],
+    *,
+    numbers: Numbers,
+    put: Insert = insert_rows,
+) -> None:
+    """Store entries, whose former documents are gone."""
+    for table, rows in _rows(entries, numbers).items():
+        put(connection, table, rows)
+
+
+def update_documents(connection: Connection, documents: Sequence[Document]) -> None:
+    """Store other metadata for documents whose chunks stay as they are.
+
+    One that another process has removed or given other content (or another language, which other
+    terms come from) is left alone, as if that had happened a moment later.
+    """
+    keys = document_keys(connection, documents)
+    for document in documents:
+        key = keys.get((document.collection, document.id), 0)
+        same = (
+            DocumentRow.key == key,
+            DocumentRow.content_hash == document.content_hash,
+            DocumentRow.language.is_not_distinct_from(document.language),
+        )
+        row = document_row(key, document)
+        if connection.execute(update(DocumentRow).where(*same).values(row)).rowcount:
+            connection.execute(delete(AttributeRow).where(AttributeRow.document_key == key))
+            insert_rows(connection, AttributeRow, attribute_rows(key, document))
+
+
+def remove_documents(connection: Connection, keys: Sequence[int]) -> None:
+    """Delete documents; what is derived goes with them."""
+    for start in range(0, len(keys), AT_ONCE):
+        some = keys[start : start + AT_ONCE]
+        connection.execute(delete(DocumentRow).where(DocumentRow.key.in_(some)))
+
+
+def note_removals(connection: Connection, keys: Sequence[int]) -> None:
+    """Tell indexes beside the database that the chunks of documents are about to go."""
+    for start in range(0, len(keys), AT_ONCE):
+        some = keys[start : start + AT_ONCE]
+        gone = connection.scalars(select(ChunkRow.key).where(ChunkRow.document_key.in_(some))).all()
+        numbers = take_range(connection, "change", len(gone))
+        removals = [
+            {"sequence": number, "chunk_key": key}
+            for number, key in zip(numbers, gone, strict=True)
+        ]
+        insert_rows(connection, RemovalRow, removals)
+
+
+def note_change(connection: Connection) -> None:
+    """Tell searches that they know an older state; the last thing to do, as others wait for it."""
+    take_numbers(connection, "state", 1)
+
+
+def document_keys(
+    connection: Connection, documents: Sequence[Document]
+) -> dict[tuple[str, str], int]:
+    """The keys of those documents that are stored."""
+    found: dict[tuple[str, str], int] = {}
+    for start in range(0, len(documents), AT_ONCE):
+        names = [(item.collection, item.id) for item in documents[start : start + AT_ONCE]]
+        rows = connection.execute(
+            select(DocumentRow.collection, DocumentRow.id, DocumentRow.key).where(
+                tuple_(DocumentRow.collection, DocumentRow.id).in_(names)
+            )
+        )
+        found |= {(collection, name): key for collection, name, key in rows}
+    return found
+
+
+def take_numbers(connection: Connection, counter: str, count: int) -> int:
+    """Take the next `count` numbers of a counter; the last one taken."""
+    statement = (
+        update(Counter)
+        .where(Counter.name == counter)
+        .values(value=Counter.value + count)
+        .returning(Counter.value)
+    )
+    return int((connection.execute(statement)).scalar_one())
+
+
+def take_range(connection: Connection, counter: str, count: int) -> range:
+    """The next `count` numbers of a counter."""
+    last = take_numbers(connection, counter, count)
+    return range(last - count + 1, last + 1)
+
+
+def _rows(entries: Sequence[Entry], numbers: Numbers) -> dict[type[Tables], list[dict[str, Any]]]:
+    """All rows of entries, in the order in which the tables need each other."""
+    chunk_numbers = iter(numbers.chunks)
+    rows: dict[type[Tables], list[dict[str, Any]]] = {
+        table: [] for table in (DocumentRow, AttributeRow, ChunkSetRow, ChunkRow, EmbeddingRow)
+    }
+    for entry, key, set_key in zip(entries, numbers.documents, numbers.sets, strict=True):
+        rows[DocumentRow].append(document_row(key, entry.document))
+        rows[AttributeRow] += attribute_rows(key, entry.document)
+        if entry.chunks:
+            rows[ChunkSetRow].append(_set_row(set_key, key, entry))
+        own = islice(chunk_numbers, len(entry.chunks))
+        chunks = [
+            chunk_row(number, key, set_key, chunk)
+            for number, chunk in zip(own, entry.chunks, strict=True)
+        ]
+        rows[ChunkRow] += chunks
+        rows[EmbeddingRow] += _embedding_rows(chunks, entry)
+    return rows
+
+
+def _set_row(key: int, document_key: int, entry: Entry) -> dict[str, Any]:
+    return {
+        "key": key,
+        "document_key": document_key,
+        "content_hash": entry.document.content_hash,
+        "chunker_id": entry.chunks[0].chunker_id,
+        "model_id": entry.model_id,
+        "created_at": iso(datetime.now(UTC)),
+        "expires_at": None,
+    }
+
+
+def _embedding_rows(chunks: Sequence[dict[str, Any]], entry: Entry) -> list[dict[str, Any]]:
+    findable = [row["key"] for row in chunks if row["level"] != "parent"]
+    return [
+        {"chunk_key": key, "model_id": entry.model_id, "vector": vector.astype("<f4").tobytes()}
+        for key, vector in zip(findable, entry.vectors, strict=True)
+    ]

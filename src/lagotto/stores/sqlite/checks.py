@@ -1,0 +1,117 @@
+"""What may be wrong with the file of a base and with the indexes beside it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from sqlalchemy import Connection, func, select
+
+from lagotto.errors import StoreError
+from lagotto.indexes.base import Finding
+from lagotto.indexes.folder import size_of
+from lagotto.stores.sql.settings import setting
+from lagotto.stores.sql.tables import SCHEMA_VERSION, EmbeddingRow
+from lagotto.stores.sqlite.database import ways_out
+
+MEGABYTE = 1_000_000
+MUCH_FREE = 0.25
+"""The part of a file that may be free before it is worth mentioning."""
+
+
+def check_file(connection: Connection, path: Path) -> list[Finding]:
+    """Whether the file is whole; if it is not, nothing else is worth looking at."""
+    said = [str(row[0]) for row in connection.exec_driver_sql("PRAGMA quick_check")]
+    if said == ["ok"]:
+        return [Finding(level="ok", what=f"the file is intact, its schema is {SCHEMA_VERSION}")]
+    more = f", and {len(said) - 1} more" if len(said) > 1 else ""
+    what = f"{path} is damaged: {said[0]}{more}"
+    return [Finding(level="problem", what=what, advice=ways_out(path))]
+
+
+def check_contents(connection: Connection, path: Path) -> list[Finding]:
+    """Rows that belong to nothing, vectors that are none, room that is not used."""
+    return [
+        *_orphans(connection),
+        *_broken_vectors(connection),
+        *_free_space(connection, path),
+    ]
+
+
+def check_leftovers(folder: Path, *, used: set[str]) -> list[Finding]:
+    """Indexes of other rules or bases, and what a killed process was about to remove."""
+    unused = [path for path in folder.glob("*-*") if path.name not in used]
+    unused += folder.parent.glob(f"{folder.name}.*.old")
+    if not unused:
+        return []
+    size = sum(map(size_of, unused)) / MEGABYTE
+    names = " ".join(str(path) for path in sorted(unused))
+    what = f"{len(unused)} index folders are not used any more ({size:.1f} MB)"
+    return [Finding(level="note", what=what, advice=f"delete them: rm -r {names}")]
+
+
+def index_state(name: str, *, folder: Path, behind: int) -> Finding:
+    """How far an index beside the file has come."""
+    if behind > 0:
+        return Finding(
+            level="note",
+            what=f"the {name} index is {behind} changes behind",
+            advice="the next search catches up",
+        )
+    size = size_of(folder) / MEGABYTE
+    return Finding(level="ok", what=f"the {name} index is up to date ({size:.1f} MB)")
+
+
+def missing_index(name: str) -> Finding:
+    """For an index that is not there."""
+    what = f"there is no {name} index"
+    return Finding(level="note", what=what, advice="the next search makes it, which takes a while")
+
+
+def damaged_index(name: str, problem: StoreError) -> Finding:
+    """For an index that can't be used."""
+    return Finding(
+        level="problem",
+        what=f"the {name} index is damaged: {problem}",
+        advice="the next search makes it again; if it happens more than once, check the disk",
+    )
+
+
+def _orphans(connection: Connection) -> list[Finding]:
+    rows = connection.exec_driver_sql("PRAGMA foreign_key_check").all()
+    tables = Counter(str(row[0]) for row in rows)
+    if not tables:
+        return []
+    counts = ", ".join(f"{count} of {table}" for table, count in sorted(tables.items()))
+    return [_copy_it(f"rows belong to documents or chunks that are not there: {counts}")]
+
+
+def _broken_vectors(connection: Connection) -> list[Finding]:
+    size = 4 * int(setting(connection, "dimension") or 0)
+    wrong = func.length(EmbeddingRow.vector) != size
+    count = connection.scalar(select(func.count()).select_from(EmbeddingRow).where(wrong))
+    if not count:
+        return []
+    return [
+        Finding(
+            level="problem",
+            what=f"{count} vectors have another length than those of the base's model",
+            advice="make a new base and add the documents to it",
+        )
+    ]
+
+
+def _free_space(connection: Connection, path: Path) -> list[Finding]:
+    pages, free, size = (
+        int(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one())
+        for name in ("page_count", "freelist_count", "page_size")
+    )
+    if free * size < MEGABYTE or free < MUCH_FREE * pages:
+        return []
+    what = f"{free * size / MEGABYTE:.1f} MB of the file are free"
+    return [Finding(level="note", what=what, advice=f"give them back: sqlite3 {path} VACUUM")]
+
+
+def _copy_it(what: str) -> Finding:
+    advice = "`lagotto copy` makes a base without them"
+    return Finding(level="problem", what=what, advice=advice)

@@ -1,0 +1,307 @@
+from __future__ import annotations
+
+import errno
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tantivy import Index, SchemaBuilder
+
+from lagotto.errors import (
+    IndexDamagedError,
+    StoreBusyError,
+    StoreError,
+    StoreFullError,
+    StoreReadOnlyError,
+)
+from lagotto.indexes.tantivy.disk import ALL_FILES, Announcement, Meta
+from lagotto.indexes.tantivy.errors import tantivy_errors
+from lagotto.indexes.tantivy.query import index_schema, scoring_query
+from lagotto.indexes.tantivy.writer import TantivyWriter
+from lagotto.indexes.text_query import Term, TextQuery
+
+ALL = TextQuery(((Term("all"),),))
+
+
+@contextmanager
+def child(program: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A Python process that works on `folder`; talks and listens by lines."""
+    command = [sys.executable, "-c", program, str(folder)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def tell(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.write("\n")
+
+
+def sample(folder: Path) -> TantivyWriter:
+    index = TantivyWriter.open(folder)
+    index.apply(
+        added=[(key, ["all", f"t{key}"]) for key in range(300)], removed=(), since=0, stamp=1
+    )
+    index.apply(added=(), removed=[5], since=1, stamp=2)
+    return index
+
+
+def only_files_of_its_segments(folder: Path) -> bool:
+    known = {"meta.json", "stamp.json"}
+    known |= {name for each in Meta.read(folder).segments for name in each.files(ALL_FILES)}
+    return {path.name for path in folder.iterdir() if path.name[0] != "."} <= known
+
+
+WRITING = """
+import sys
+from pathlib import Path
+from lagotto.indexes.tantivy.writer import TantivyWriter
+
+index = TantivyWriter.open(Path(sys.argv[1]))
+while True:
+    now, stamp = index.stamp, index.stamp + 1
+    added = [(stamp, ["all", f"t{stamp}"])]
+    index.apply(added=added, removed=[stamp - 3], since=now, stamp=stamp)
+    print(stamp, flush=True)
+"""
+
+
+def test_the_stamp_is_true_after_kill(tmp_path: Path) -> None:
+    acknowledged = 0
+    for attempt in range(5):
+        with child(WRITING, tmp_path) as process:
+            for _ in range(attempt + 1):
+                acknowledged = int(said(process))
+            threading.Event().wait(0.01 * attempt)  # die at different points of the next apply
+        index = TantivyWriter.open(tmp_path)
+        index.verify()
+        assert index.stamp >= acknowledged
+        living = range(max(1, index.stamp - 2), index.stamp + 1)
+        assert sorted(index.search(ALL, 99).keys.tolist()) == list(living)
+        assert set(index.vocabulary()) == {"all", *(f"t{key}" for key in living)}
+    index.apply(added=[(999, ["all"])], removed=(), since=index.stamp, stamp=999)
+    assert only_files_of_its_segments(tmp_path)
+
+
+def test_what_a_killed_writer_left_is_not_in_the_way(tmp_path: Path) -> None:
+    sample(tmp_path)
+    meta = Meta.read(tmp_path)
+    # removing a key takes one operation, the commit the next one
+    left = meta.segments[0].segment_id.replace("-", "") + f".{meta.opstamp + 1}.del"
+    (tmp_path / left).write_bytes(b"half written")
+    managed = tmp_path / ".managed.json"
+    managed.write_text(json.dumps([*json.loads(managed.read_text()), left]))
+    index = TantivyWriter.open(tmp_path)
+    index.apply(added=(), removed=[1], since=2, stamp=3)
+    index.verify()
+    assert (index.stamp, len(index.search(ALL, 999))) == (3, 298)
+
+
+def test_an_announcement_alone_promises_nothing(tmp_path: Path) -> None:
+    sample(tmp_path)
+    now = Meta.read(tmp_path).opstamp
+    Announcement(base=now, before=2, after=3).write(tmp_path)
+    assert TantivyWriter.open(tmp_path).stamp == 2
+    Announcement(base=now - 1, before=2, after=3).write(tmp_path)
+    assert TantivyWriter.open(tmp_path).stamp == 3
+
+
+@pytest.mark.parametrize("writers", [1, 2])
+def test_old_segments_are_merged_and_cleared_away(tmp_path: Path, writers: int) -> None:
+    indexes = [TantivyWriter.open(tmp_path) for _ in range(writers)]
+    for stamp in range(1, 20):
+        index = indexes[stamp % writers]
+        index.apply(
+            added=[(stamp, ["all"]), (77, ["all"])], removed=(), since=stamp - 1, stamp=stamp
+        )
+    assert len(index.search(ALL, 99)) == 20
+    assert len(Meta.read(tmp_path).segments) < 10
+    assert only_files_of_its_segments(tmp_path)
+
+
+HOLDING = """
+import sys
+from tantivy import Index
+
+writer = Index.open(sys.argv[1]).writer()
+print("held", flush=True)
+sys.stdin.readline()
+writer.wait_merging_threads()
+"""
+
+
+def test_a_second_writer_waits(tmp_path: Path) -> None:
+    sample(tmp_path)
+    with child(HOLDING, tmp_path) as process:
+        assert said(process) == "held"
+        impatient = TantivyWriter.open(tmp_path, timeout=0.1)
+        with pytest.raises(StoreBusyError, match=r"over 0\.1 seconds"):
+            impatient.apply(added=(), removed=[1], since=2, stamp=3)
+        patient = TantivyWriter.open(tmp_path, timeout=60)
+        change = {"added": [(900, ["all"])], "removed": [1], "since": 2, "stamp": 3}
+        waiting = threading.Thread(target=patient.apply, kwargs=change)
+        waiting.start()
+        tell(process)
+        waiting.join()
+    assert patient.stamp == 3
+    assert len(patient.search(ALL, 999)) == 299
+
+
+def test_readers_see_whole_commits(tmp_path: Path) -> None:
+    writer = TantivyWriter.open(tmp_path)
+    writer.apply(added=[(key, ["all", "v1"]) for key in range(5)], removed=(), since=0, stamp=1)
+    reader = TantivyWriter.open(tmp_path)
+    done = threading.Event()
+    seen: list[tuple[int, int, list[str]]] = []
+
+    def read() -> None:
+        while not done.is_set():
+            reader.reload_if_changed()
+            state = reader.snapshot
+            seen.append((state.stamp, len(state.search(ALL, 99)), state.vocabulary()))
+
+    reading = threading.Thread(target=read)
+    reading.start()
+    for stamp in range(2, 15):
+        added = [(key, ["all", f"v{stamp}"]) for key in range(5)]
+        writer.apply(added=added, removed=(), since=stamp - 1, stamp=stamp)
+    done.set()
+    reading.join()
+    assert seen
+    for stamp, count, (first, version) in seen:
+        assert (count, first) == (5, "all")
+        assert int(version[1:]) >= stamp
+    assert [stamp for stamp, _, _ in seen] == sorted(stamp for stamp, _, _ in seen)
+
+
+def use(folder: Path) -> None:
+    index = TantivyWriter.open(folder)
+    index.verify()
+    index.search(ALL, 10)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3] ^= 0xFF
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [cut, flip, Path.unlink])
+@pytest.mark.parametrize(
+    "kind", ["meta.json", "stamp.json", *(f"*.{kind}" for kind in sorted(ALL_FILES))]
+)
+def test_damage_is_found(tmp_path: Path, kind: str, damage: object) -> None:
+    sample(tmp_path)
+    (path,) = tmp_path.glob(kind)
+    assert callable(damage)
+    damage(path)
+    with pytest.raises(IndexDamagedError, match=tmp_path.name):
+        use(tmp_path)
+
+
+def test_damage_is_found_while_it_is_open(tmp_path: Path) -> None:
+    index = sample(tmp_path)
+    (tmp_path / "meta.json").write_text("{}")
+    with pytest.raises(IndexDamagedError):
+        index.reload_if_changed()
+    with pytest.raises(IndexDamagedError):
+        index.apply(added=(), removed=[1], since=2, stamp=3)
+
+
+def test_a_wiped_folder_is_damage_to_those_who_have_it_open(tmp_path: Path) -> None:
+    index = sample(tmp_path)
+    for path in tmp_path.iterdir():
+        path.unlink()
+    tmp_path.rmdir()
+    with pytest.raises(IndexDamagedError):
+        index.reload_if_changed()
+    with pytest.raises(IndexDamagedError):
+        index.apply(added=(), removed=[1], since=2, stamp=3)
+    assert TantivyWriter.open(tmp_path).stamp == 0
+
+
+def test_another_schema_is_damage(tmp_path: Path) -> None:
+    builder = SchemaBuilder()
+    builder.add_text_field("body")
+    Index(builder.build(), str(tmp_path))
+    with pytest.raises(IndexDamagedError, match="schema"):
+        TantivyWriter.open(tmp_path)
+
+
+def test_another_format_is_damage(tmp_path: Path) -> None:
+    sample(tmp_path)
+    (tmp_path / "stamp.json").write_text('{"format":2,"base":0,"before":0,"after":0}')
+    with pytest.raises(IndexDamagedError, match="format"):
+        TantivyWriter.open(tmp_path)
+
+
+def test_a_panic_is_damage(tmp_path: Path) -> None:
+    searcher = sample(tmp_path).snapshot.searcher
+    with pytest.raises(IndexDamagedError, match="Limit"), tantivy_errors(tmp_path):
+        searcher.search(scoring_query(index_schema(), ALL), 0)
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        (errno.ENOSPC, StoreFullError),
+        (errno.EROFS, StoreReadOnlyError),
+        (errno.EMFILE, StoreError),
+        (errno.ENOENT, IndexDamagedError),
+    ],
+)
+def test_the_machine_is_not_the_index(
+    tmp_path: Path, number: int, expected: type[Exception]
+) -> None:
+    with pytest.raises(expected, match="reason"), tantivy_errors(tmp_path):
+        raise OSError(number, "reason")
+    with pytest.raises(expected, match="reason"), tantivy_errors(tmp_path):
+        raise ValueError(f"An IO error occurred: 'reason (os error {number})'")
+
+
+FILLING = """
+import resource, sys
+from pathlib import Path
+from lagotto.errors import StoreFullError
+from lagotto.indexes.tantivy.writer import TantivyWriter
+
+index = TantivyWriter.open(Path(sys.argv[1]))
+added = [(key, ["all", *(f"w{key}_{number}" for number in range(50))]) for key in range(500)]
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))
+try:
+    index.apply(added=added, removed=(), since=2, stamp=7)
+except StoreFullError:
+    print("full", index.stamp, flush=True)
+sys.stdin.readline()
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+index.apply(added=added, removed=(), since=2, stamp=7)
+print("written", index.stamp, flush=True)
+"""
+
+
+def test_no_room_leaves_the_index_as_it_was(tmp_path: Path) -> None:
+    sample(tmp_path)
+    with child(FILLING, tmp_path) as process:
+        assert said(process) == "full 2"
+        assert len(TantivyWriter.open(tmp_path).search(ALL, 999)) == 299
+        tell(process)
+        assert said(process) == "written 7"
+    assert len(TantivyWriter.open(tmp_path).search(ALL, 999)) == 500

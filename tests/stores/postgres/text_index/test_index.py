@@ -1,0 +1,200 @@
+"""The indexes in the database stay right, however they came about."""
+
+from __future__ import annotations
+
+import numpy as np
+import psycopg
+import pytest
+
+from lagotto.documents import Document
+from lagotto.filters import And, Eq, Filter, Gte
+from lagotto.stores.base import Store
+from lagotto.stores.memory import MemoryStore
+from lagotto.stores.postgres import checks
+from lagotto.stores.postgres.store import PostgresStore
+from lagotto.stores.postgres.text_index import merge
+from lagotto.stores.postgres.vector_index import graph, search
+from lagotto.testing.stores import EMBEDDER, entries, entry, text_query
+
+WORDS = ("oak", "dog", "truffle", "hazel", "water", "smell")
+
+
+def documents(count: int) -> list[Document]:
+    return [
+        Document(
+            id=f"d{number}",
+            language="en",
+            metadata={"number": number},
+            text=" ".join(WORDS[(number * step) % len(WORDS)] for step in range(1, 4 + number % 5)),
+        )
+        for number in range(count)
+    ]
+
+
+async def assert_same_texts(store: Store, oracle: Store) -> None:
+    """Both find the same documents with the same scores."""
+    async with store.view(And()) as ours, oracle.view(And()) as theirs:
+        for words in ("oak", "dog water", "truffle smell hazel"):
+            query = text_query(words, ours.languages)
+            found = []
+            for view in (ours, theirs):
+                hits = await view.text(query, k=1_000)
+                names = [item.document.id for item in await view.passages(hits.keys)]
+                found.append(dict(zip(names, hits.scores.tolist(), strict=True)))
+            assert found[0] == pytest.approx(found[1], rel=1e-5)
+
+
+async def test_many_small_writes_become_few_segments(store: PostgresStore, location: str) -> None:
+    oracle = MemoryStore()
+    for document in documents(70):
+        one = await entry(document)
+        await store.write([one])
+        await oracle.write([one])
+    with psycopg.connect(location) as connection:
+        (segments, chunks), *_ = connection.execute("SELECT count(*), sum(chunks) FROM segment")
+    assert segments <= 14
+    assert chunks == 70
+    await assert_same_texts(store, oracle)
+
+
+async def test_what_is_gone_is_cleared_away(
+    store: PostgresStore, location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    oracle = MemoryStore()
+    for each in (store, oracle):
+        await each.write(await entries(documents(40)))
+        await each.write([await entry(Document(id="only", language="en", text="figs"))])
+        await each.delete(Gte("number", 10))
+        await each.delete(Eq("document_id", "only"))
+    await assert_same_texts(store, oracle)
+    monkeypatch.setattr(merge, "FEW_GONE", 10)
+    for each in (store, oracle):
+        await each.delete(Eq("number", 3))
+    await assert_same_texts(store, oracle)
+    with psycopg.connect(location) as connection:
+        assert connection.execute("SELECT count(*) FROM gone").fetchone() == (0,)
+        assert connection.execute("SELECT * FROM term WHERE text = 'fig'").fetchone() is None
+    async with store.view(And()) as view:
+        ((term, *_),) = await view.corrections(["trufle"])
+        assert term.text == "truffl"
+
+
+async def test_other_rules_for_terms_make_another_index(
+    store: PostgresStore, location: str
+) -> None:
+    oracle = MemoryStore()
+    for each in (store, oracle):
+        await each.write(await entries(documents(30)))
+        await each.delete(Gte("number", 20))
+    with psycopg.connect(location, autocommit=True) as connection:
+        connection.execute("UPDATE setting SET value = 'older' WHERE name = 'text_rules'")
+        connection.execute("UPDATE posting SET records = '' WHERE term = 'dog'")
+    await store.close()
+    await store.open()
+    await assert_same_texts(store, oracle)
+
+
+async def test_an_older_base_is_upgraded(store: PostgresStore, location: str) -> None:
+    await store.write(await entries(documents(5)))
+    with psycopg.connect(location, autocommit=True) as connection:
+        connection.execute("DROP INDEX chunk_by_set")
+        connection.execute("DROP TABLE chunk_text")
+        connection.execute("UPDATE setting SET value = '2' WHERE name = 'schema_version'")
+    await store.close()
+    await store.open()
+    with psycopg.connect(location) as connection:
+        found = connection.execute("SELECT to_regclass('chunk_by_set') IS NOT NULL").fetchone()
+    assert found == (True,)
+    assert [finding.level for finding in await store.check()] == ["ok", "ok"]
+    for document in documents(5):
+        for chunk in await store.chunks(document.collection, document.id):
+            assert chunk.text == document.text[chunk.start : chunk.end]
+    assert len(await store.delete(And())) == 5
+
+
+async def test_a_check_finds_what_is_wrong(
+    store: PostgresStore, location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.write(await entries(documents(30)))
+    await store.delete(Gte("number", 20))
+    assert [finding.level for finding in await store.check()] == ["ok", "ok"]
+    with psycopg.connect(location, autocommit=True) as connection:
+        connection.execute("DELETE FROM embedding WHERE chunk_key % 2 = 0")
+        connection.execute("UPDATE segment SET chunks = chunks - 1")
+        connection.execute("DELETE FROM chunk_text WHERE chunk_key % 2 = 0")
+    monkeypatch.setattr(checks, "GRAPH_FROM", 10)
+    _, vectors, _, graph, texts, terms = await store.check()
+    assert "10 chunks have no vector: default/d" in vectors.what
+    assert "10 chunks are cut out of their documents" in texts.what
+    levels = [finding.level for finding in (vectors, graph, texts, terms)]
+    assert levels == ["problem", "note", "note", "problem"]
+    with psycopg.connect(location, autocommit=True) as connection:
+        connection.execute("UPDATE setting SET value = '' WHERE name = 'text_rules'")
+    await store.close()
+    await store.open()
+    assert "full-text" not in "".join(finding.what for finding in await store.check())
+
+
+@pytest.fixture
+async def with_graph(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> PostgresStore:
+    """A base whose vectors have a graph."""
+    monkeypatch.setattr(graph, "GRAPH_FROM", 10)
+    monkeypatch.setattr(search, "COST", 0.1)
+    await store.write(await entries(documents(300)))
+    await store.close()
+    await store.open()
+    return store
+
+
+@pytest.mark.parametrize("where", [And(), Gte("number", 100), Gte("number", 297)])
+async def test_the_graph_finds_what_a_scan_finds(with_graph: PostgresStore, where: Filter) -> None:
+    oracle = MemoryStore()
+    await oracle.write(await entries(documents(300)))
+    (vector,) = await EMBEDDER.embed(["hazel smell"], role="query")
+    async with with_graph.view(where) as ours, oracle.view(where) as theirs:
+        assert ours._vectors.indexed
+        for k in (1, 10, 250):
+            found, right = await ours.semantic(vector, k=k), await theirs.semantic(vector, k=k)
+            np.testing.assert_allclose(found.scores, right.scores, atol=1e-5)
+
+
+async def test_what_a_stopped_builder_left_is_made_again(
+    store: PostgresStore, location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(graph, "GRAPH_FROM", 10)
+    await store.write(await entries(documents(20)))
+    with psycopg.connect(location, autocommit=True) as connection:
+        connection.execute(
+            "CREATE INDEX embedding_graph ON embedding "
+            "USING hnsw ((vector::halfvec(32)) halfvec_ip_ops)"
+        )
+        connection.execute(
+            "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'embedding_graph'::regclass"
+        )
+    await store.close()
+    await store.open()
+    async with store.view(And()) as view:
+        assert view._vectors.indexed
+
+
+async def test_a_builder_does_not_wait_for_ever(
+    store: PostgresStore,
+    location: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The index can't be built while somebody sees an older state; the base closes all the same."""
+    monkeypatch.setattr(graph, "GRAPH_FROM", 10)
+    monkeypatch.setattr(graph, "PATIENCE", 0.2)
+    await store.write(await entries(documents(20)))
+    with psycopg.connect(location) as connection:
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        connection.execute("SELECT count(*) FROM chunk")
+        await store.close()
+        assert "a transaction has been open for long" in caplog.text
+    await store.open()
+    await store.write(await entries(documents(2)))
+    await store.close()
+    await store.open()
+    async with store.view(And()) as view:
+        assert view._vectors.indexed

@@ -1,0 +1,268 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lagotto.documents import Document
+from lagotto.errors import ConfigError, ModelMismatchError, StoreError, UnknownNameError
+from lagotto.ingest import Progress
+from lagotto.knowledge_base import AsyncKnowledgeBase
+from lagotto.prefs import RetrievalPrefs
+from lagotto.request_context import RequestContext
+from lagotto.testing.hash_embedder import HashEmbedder
+from tests.counting import CountingEmbedder
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for name in ("oak", "hazel", "lake"):
+        (folder / f"{name}.md").write_text(f"# {name}\n\nA note on the {name}.\n")
+    return folder
+
+
+def memory() -> AsyncKnowledgeBase:
+    return AsyncKnowledgeBase(":memory:", embedder=CountingEmbedder())
+
+
+def titles(documents: list[Document]) -> list[str]:
+    return sorted(str(document.title) for document in documents)
+
+
+def take_away(folder: Path, *, leaving: str) -> None:
+    folder.rename(folder.with_name("elsewhere"))
+    if leaving == "an empty folder":
+        folder.mkdir()
+
+
+class TestAdd:
+    async def test_files_folders_and_documents(self, notes: Path) -> None:
+        async with memory() as base:
+            extra = Document(id="x", collection="own", text="Given as it is.")
+            report = await base.add(notes / "oak.md", notes, extra, metadata={"by": "me"})
+            assert report.added == 4
+            assert (await base.info()).collections == {"default": 3, "own": 1}
+            assert await base.get("x", collection="own") == extra
+            assert {item.metadata.get("by") for item in await base.documents()} == {"me", None}
+
+    async def test_unreadable_files_are_listed(self, notes: Path) -> None:
+        (notes / "broken.pdf").write_bytes(b"%PDF-1.7 nothing")
+        async with memory() as base:
+            report = await base.add(notes, notes.parent / "missing.md")
+            assert report.added == 3
+            assert [failure.source.rsplit("/")[-1] for failure in report.failures] == [
+                "broken.pdf",
+                "missing.md",
+            ]
+
+    async def test_progress_is_told(self, notes: Path) -> None:
+        steps: list[Progress] = []
+        async with memory() as base:
+            await base.add(notes, progress=steps.append)
+        assert steps[-1].documents == 3
+
+
+class TestSync:
+    async def test_what_vanished_is_removed(self, notes: Path) -> None:
+        async with memory() as base:
+            await base.sync(notes)
+            (notes / "oak.md").unlink()
+            (notes / "new.md").write_text("# new\n\nNew.\n")
+            report = await base.sync(notes)
+            assert (report.added, report.unchanged, report.removed) == (1, 2, 1)
+            assert titles(await base.documents()) == ["hazel", "lake", "new"]
+
+    async def test_what_lies_elsewhere_stays(self, notes: Path, tmp_path: Path) -> None:
+        other = tmp_path / "notes and more"
+        other.mkdir()
+        (other / "far.md").write_text("# far\n\nFar away.\n")
+        async with memory() as base:
+            await base.add(other, Document(id="bare", text="No source."))
+            await base.add(notes, collection="old")
+            await base.sync(notes)
+            (notes / "oak.md").unlink()
+            assert (await base.sync(notes)).removed == 1
+            left = titles(await base.documents(collection="default"))
+            assert left == ["None", "far", "hazel", "lake"]
+            assert (await base.info()).collections["old"] == 3
+
+    async def test_what_cannot_be_read_stays(self, notes: Path) -> None:
+        async with memory() as base:
+            await base.sync(notes)
+            (notes / "oak.md").write_bytes(b"")
+            report = await base.sync(notes)
+            assert (report.unchanged, report.removed, len(report.failures)) == (2, 0, 1)
+            assert titles(await base.documents()) == ["hazel", "lake", "oak"]
+
+    @pytest.mark.parametrize("left", ["nothing", "an empty folder"])
+    async def test_a_disk_that_is_not_there_removes_nothing(self, notes: Path, left: str) -> None:
+        async with memory() as base:
+            await base.sync(notes)
+            take_away(notes, leaving=left)
+            report = await base.sync(notes)
+            assert (report.removed, len(report.failures)) == (0, 1)
+            assert (await base.info()).documents == 3
+
+    async def test_a_row_that_vanished_is_removed(self, notes: Path) -> None:
+        table = notes / "table.csv"
+        table.write_text("id,text\n1,One row\n2,Two rows\n3,Three rows\n")
+        async with memory() as base:
+            await base.sync(notes)
+            table.write_text("id,text\n1,One row\n3,Three rows\n")
+            report = await base.sync(notes)
+            assert report.removed == 1
+            assert (await base.info()).documents == 5
+
+
+class TestRemove:
+    async def base(self) -> AsyncKnowledgeBase:
+        base = await memory().open()
+        for collection in ("default", "other"):
+            await base.add(
+                *(
+                    Document(
+                        id=f"d{n}", collection=collection, text=f"Text {n}.", metadata={"n": n}
+                    )
+                    for n in range(5)
+                )
+            )
+        return base
+
+    async def test_by_id(self) -> None:
+        base = await self.base()
+        assert await base.remove("d1", "d2", "d9", collection="default") == ["d1", "d2"]
+        assert await base.remove("d3") == ["d3", "d3"]
+        assert (await base.info()).collections == {"default": 2, "other": 4}
+
+    async def test_by_filter(self) -> None:
+        base = await self.base()
+        assert await base.remove(where={"n": {"$gte": 3}}, collection="other") == ["d3", "d4"]
+        assert await base.remove("d0", where='{"n": {"$gte": 1}}') == []
+        assert (await base.info()).documents == 8
+
+    async def test_a_collection(self) -> None:
+        base = await self.base()
+        assert len(await base.remove(collection="other")) == 5
+        assert (await base.info()).collections == {"default": 5}
+
+    async def test_everything_only_if_said_so(self) -> None:
+        base = await self.base()
+        with pytest.raises(ConfigError, match="nothing says what to remove"):
+            await base.remove()
+        assert (await base.info()).documents == 10
+        assert len(await base.remove(where={})) == 10
+        assert await base.retrieve("text") == []
+
+
+class TestReading:
+    async def test_documents_come_in_order_and_without_text(self) -> None:
+        async with memory() as base:
+            await base.add(*(Document(id=name, text=f"Text {name}.") for name in "cab"))
+            found = await base.documents()
+            assert [item.id for item in found] == ["a", "b", "c"]
+            assert {item.text for item in found} == {""}
+            assert await base.documents(where={"document_id": "zzz"}) == []
+            assert await base.get("zzz") is None
+
+    async def test_info(self, tmp_path: Path) -> None:
+        embedder = HashEmbedder()
+        async with AsyncKnowledgeBase(tmp_path / "kb.db", embedder=embedder) as base:
+            empty = await base.info()
+            assert (empty.documents, empty.model_id, empty.chunker_id) == (0, None, None)
+            await base.add(Document(text="Ein Text.", language="de"), Document(text="A text."))
+            info = await base.info()
+        assert (info.documents, info.chunks, info.languages) == (2, 2, ("de",))
+        assert info.model_id == "hash"
+        assert info.bytes_on_disk > 0
+
+
+class TestOpening:
+    async def test_another_embedder_is_refused(self, tmp_path: Path) -> None:
+        async with AsyncKnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder()) as base:
+            await base.add(Document(text="A text."))
+        other = AsyncKnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder(model_id="other"))
+        async with other:
+            for call in (
+                other.add(Document(text="Another text.")),
+                other.sync(tmp_path),
+                other.retrieve("text"),
+                other.retrieve("text"),
+                other.retrieve_many(["text"]),
+                other.search(RequestContext(), RetrievalPrefs(query_text="text")),
+                other.context("text"),
+                other.why_not("text", "a"),
+            ):
+                with pytest.raises(ModelMismatchError, match=r"vectors of hash, .* is other"):
+                    await call
+
+    async def test_with_another_embedder_a_base_can_be_looked_at(self, tmp_path: Path) -> None:
+        async with AsyncKnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder()) as base:
+            await base.add(Document(id="a", text="A text."))
+        other = AsyncKnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder(model_id="other"))
+        async with other:
+            assert (await other.info()).model_id == "hash"
+            assert [document.id for document in await other.documents()] == ["a"]
+            assert len(await other.chunks("a")) == 1
+            assert await other.remove("a") == ["a"]
+
+    async def test_another_dimension_is_refused(self, tmp_path: Path) -> None:
+        async with AsyncKnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder()) as base:
+            await base.add(Document(text="A text."))
+        other = AsyncKnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder(dimension=32))
+        async with other:
+            with pytest.raises(ModelMismatchError, match=r"64 numbers, .* with 32"):
+                await other.add(Document(text="Another text."))
+        async with AsyncKnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder()) as base:
+            assert len(await base.retrieve("text")) == 1
+
+    async def test_another_text_index_is_refused(self, tmp_path: Path) -> None:
+        async with AsyncKnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder()):
+            pass
+        other = AsyncKnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder(), text_index="fts5")
+        with pytest.raises(ConfigError, match="made with text_index='tantivy'"):
+            await other.open()
+
+    async def test_a_closed_base_says_so(self, tmp_path: Path) -> None:
+        base = AsyncKnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder())
+        with pytest.raises(StoreError, match="closed; open it first"):
+            await base.info()
+        async with base:
+            await base.add(Document(id="a", text="A text."))
+        for call in (base.info(), base.retrieve("text"), base.add(Document(text="B.")),
+                     base.documents(), base.get("a"), base.remove("a")):  # fmt: skip
+            with pytest.raises(StoreError, match="closed; open it first"):
+                await call
+        await base.close()
+        async with base:
+            assert len(await base.retrieve("text")) == 1
+
+    async def test_closing_closes_the_embedder(self) -> None:
+        embedder = CountingEmbedder()
+        async with AsyncKnowledgeBase(":memory:", embedder=embedder):
+            assert not embedder.closed
+        assert embedder.closed
+
+    async def test_memory_keeps_nothing(self) -> None:
+        async with memory() as base:
+            await base.add(Document(text="A text."))
+            assert (await base.info()).location == ":memory:"
+        async with memory() as base:
+            assert (await base.info()).documents == 0
+
+
+class TestPreferences:
+    async def test_a_preset_by_its_name(self) -> None:
+        """For every call, or for one; what else is given changes it."""
+        preset = RetrievalPrefs.preset("oasis")
+        async with memory() as base:
+            await base.add(Document(id="dog", text="A dog that finds truffles."))
+            named = await base.retrieve("truffles", prefs="oasis", top_k=1)
+            assert named == await base.retrieve("truffles", prefs=preset, top_k=1)
+            assert named != await base.retrieve("truffles", top_k=1)
+            (many,) = await base.retrieve_many(["truffles"], prefs="oasis", top_k=1)
+            assert many == named
+            assert (await base.context("truffles", prefs="oasis")).citations
+            with pytest.raises(UnknownNameError, match="oasis"):
+                await base.retrieve("truffles", prefs="mirage")

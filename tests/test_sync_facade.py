@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from lagotto.documents import Document
+from lagotto.errors import EmbeddingError, StoreError
+from lagotto.knowledge_base import AsyncKnowledgeBase
+from lagotto.sync_facade import KnowledgeBase, LoopThread
+from lagotto.testing.hash_embedder import HashEmbedder
+from tests.counting import CountingEmbedder
+
+OF_THEIR_OWN = {"open", "run"}
+"""Methods that only one of the two has: the blocking base is open when it is made."""
+
+
+def verbs(kind: type) -> dict[str, inspect.Signature]:
+    members = inspect.getmembers(kind, inspect.isfunction)
+    return {
+        name: inspect.signature(member)
+        for name, member in members
+        if not name.startswith("_") and name not in OF_THEIR_OWN
+    }
+
+
+def test_both_bases_have_the_same_verbs() -> None:
+    assert verbs(KnowledgeBase) == verbs(AsyncKnowledgeBase)
+    assert inspect.signature(KnowledgeBase) == inspect.signature(AsyncKnowledgeBase)
+    for name in verbs(KnowledgeBase):
+        assert getattr(KnowledgeBase, name).__doc__
+        assert not inspect.iscoroutinefunction(getattr(KnowledgeBase, name))
+
+
+def test_a_context_manager_closes(tmp_path: Path) -> None:
+    embedder = CountingEmbedder()
+    with KnowledgeBase(tmp_path / "kb.db", embedder=embedder) as base:
+        base.add(Document(id="a", text="A text."))
+        assert base.retrieve("text")[0].document_id == "a"
+    assert embedder.closed
+    base.close()
+    with pytest.raises(StoreError, match="closed; make a new one"):
+        base.retrieve("text")
+
+
+def test_a_base_that_cannot_be_opened_leaves_no_thread(tmp_path: Path) -> None:
+    before = threading.active_count()
+    with pytest.raises(StoreError):
+        KnowledgeBase(tmp_path, embedder=HashEmbedder())
+    assert threading.active_count() == before
+
+
+def test_errors_come_out_as_they_are() -> None:
+    def fail(_: int) -> None:
+        raise EmbeddingError("the model is gone")
+
+    embedder = CountingEmbedder(before=fail)
+    with (
+        KnowledgeBase(":memory:", embedder=embedder) as base,
+        pytest.raises(EmbeddingError, match="the model is gone"),
+    ):
+        base.add(Document(text="A text."))
+
+
+def test_an_interrupt_before_the_start_does_not_hang() -> None:
+    """The loop is busy with something else, so what is cancelled has not begun."""
+    loop = LoopThread()
+    asyncio.run_coroutine_threadsafe(_busy(), loop._loop)
+
+    async def never() -> None:
+        raise AssertionError("it should not run")
+
+    previous = signal.signal(signal.SIGALRM, _interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            loop.run(never())
+    finally:
+        signal.signal(signal.SIGALRM, previous)
+        loop.stop()
+
+
+async def _busy() -> None:
+    time.sleep(0.5)  # noqa: ASYNC251
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+INTERRUPTED = """
+import sys
+from lagotto.documents import Document
+from lagotto.sync_facade import KnowledgeBase
+from lagotto.testing.hash_embedder import HashEmbedder
+
+def told(step):
+    print(step.added, flush=True)
+
+documents = [Document(id=f"d{number}", text=f"Text {number}.") for number in range(20_000)]
+with KnowledgeBase(sys.argv[1], embedder=HashEmbedder()) as base:
+    try:
+        base.add(*documents, progress=told)
+    except KeyboardInterrupt:
+        print("interrupted", base.info().documents, flush=True)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are different there")
+def test_ctrl_c_keeps_what_was_counted(tmp_path: Path) -> None:
+    path = tmp_path / "kb.db"
+    command = [sys.executable, "-c", INTERRUPTED, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        first = [process.stdout.readline() for _ in range(2)]
+        process.send_signal(signal.SIGINT)
+        *counted, last = process.stdout.read().splitlines()
+        assert process.wait() == 0
+    word, stored = last.split()
+    assert word == "interrupted"
+    assert int(stored) == max(map(int, first + counted))
+    embedder = CountingEmbedder()
+    with KnowledgeBase(path, embedder=embedder) as base:
+        assert base.info().documents == int(stored)
+        again = [Document(id=f"d{number}", text=f"Text {number}.") for number in range(3_000)]
+        report = base.add(*again)
+        assert report.unchanged == min(int(stored), 3_000)
+        assert len(embedder.texts) == report.added == max(0, 3_000 - int(stored))
