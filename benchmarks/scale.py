@@ -241,7 +241,7 @@ async def _searches(base: AsyncKnowledgeBase, queries: Sequence[Query]) -> dict[
                 for mode in ("semantic", "keyword", "hybrid"):
                     key = f"{mode}, {name}" + (", first time" if first else "")
                     with watches.setdefault(key, Watch()):
-                        await base.retrieve(query.text, where=where, mode=mode)
+                        await base.retrieve(query.text, filters=where, mode=mode)
     return {
         key: watch.summary()
         for key, watch in watches.items()

@@ -71,7 +71,7 @@ async def measured(location: str, queries: list[Query]) -> dict[str, dict[str, f
             for (kind, fts), (name, where) in product(QUERIES.items(), FILTERS.items()):
                 for strategy in STRATEGIES:
                     began = time.perf_counter()
-                    await base.retrieve(query.text, where=where, fts=fts, strategy=strategy)
+                    await base.retrieve(query.text, filters=where, fts=fts, strategy=strategy)
                     if warm:
                         taken = (time.perf_counter() - began) * 1000
                         walls.setdefault((f"{kind}; {name}", strategy), []).append(taken)

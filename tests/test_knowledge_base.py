@@ -138,8 +138,8 @@ class TestRemove:
 
     async def test_by_filter(self) -> None:
         base = await self.base()
-        assert await base.remove(where={"n": {"$gte": 3}}, collection="other") == ["d3", "d4"]
-        assert await base.remove("d0", where='{"n": {"$gte": 1}}') == []
+        assert await base.remove(filters={"n": {"$gte": 3}}, collection="other") == ["d3", "d4"]
+        assert await base.remove("d0", filters='{"n": {"$gte": 1}}') == []
         assert (await base.info()).documents == 8
 
     async def test_a_collection(self) -> None:
@@ -152,7 +152,7 @@ class TestRemove:
         with pytest.raises(ConfigError, match="nothing says what to remove"):
             await base.remove()
         assert (await base.info()).documents == 10
-        assert len(await base.remove(where={})) == 10
+        assert len(await base.remove(filters={})) == 10
         assert await base.retrieve("text") == []
 
 
@@ -163,7 +163,7 @@ class TestReading:
             found = await base.documents()
             assert [item.id for item in found] == ["a", "b", "c"]
             assert {item.text for item in found} == {""}
-            assert await base.documents(where={"document_id": "zzz"}) == []
+            assert await base.documents(filters={"document_id": "zzz"}) == []
             assert await base.get("zzz") is None
 
     async def test_info(self, tmp_path: Path) -> None:

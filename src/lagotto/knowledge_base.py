@@ -146,7 +146,7 @@ class AsyncKnowledgeBase:
         roots, failed = _resolved(folders), _resolved(item.source for item in report.failures)
         gone = [
             document.id
-            for document in await self.documents(where=Eq("collection", collection))
+            for document in await self.documents(filters=Eq("collection", collection))
             if _lies_in(document.source, roots)
             and (collection, document.id) not in ingest.seen
             and not _lies_in(document.source, failed)
@@ -158,7 +158,7 @@ class AsyncKnowledgeBase:
         self,
         *document_ids: str,
         collection: str | None = None,
-        where: FilterLike = None,
+        filters: FilterLike = None,
     ) -> list[str]:
         """Remove documents by id, by filter, or a whole collection; the ids that went.
 
@@ -169,20 +169,20 @@ class AsyncKnowledgeBase:
             conditions.append(In("document_id", document_ids))
         if collection is not None:
             conditions.append(Eq("collection", collection))
-        if where is not None:
-            conditions.append(parse_filter(where))
+        if filters is not None:
+            conditions.append(parse_filter(filters))
         if not conditions:
             raise ConfigError(
                 "nothing says what to remove; give ids, a collection or a filter "
-                "(where={} removes everything)"
+                "(filters={} removes everything)"
             )
         return await self._store.delete(And(*conditions))
 
     async def documents(
-        self, *, where: FilterLike = None, collection: str | None = None
+        self, *, filters: FilterLike = None, collection: str | None = None
     ) -> list[Document]:
         """The documents that match, in order of collection and id, without their texts."""
-        wanted = _within(collection, where)
+        wanted = _within(collection, filters)
         return [document async for document in self._store.documents(wanted)]
 
     async def get(
@@ -204,7 +204,7 @@ class AsyncKnowledgeBase:
         *,
         top_k: int | None = None,
         mode: Mode | None = None,
-        where: FilterLike = None,
+        filters: FilterLike = None,
         collection: str | None = None,
         prefs: RetrievalPrefs | str | None = None,
         query_vector: Vector | None = None,
@@ -223,7 +223,7 @@ class AsyncKnowledgeBase:
             query_text=query,
             top_k=top_k,
             mode=mode,
-            filters=_filter(where),
+            filters=_filter(filters),
             collection=collection,
         )
         await self._check_model()
@@ -236,7 +236,7 @@ class AsyncKnowledgeBase:
         *,
         top_k: int | None = None,
         mode: Mode | None = None,
-        where: FilterLike = None,
+        filters: FilterLike = None,
         collection: str | None = None,
         prefs: RetrievalPrefs | str | None = None,
         request: RequestContext | None = None,
@@ -244,7 +244,7 @@ class AsyncKnowledgeBase:
     ) -> list[Results]:
         """What `retrieve` gives for each of `queries`, in less time than one by one."""
         first = self._asked(
-            prefs, settings, top_k=top_k, mode=mode, filters=_filter(where), collection=collection
+            prefs, settings, top_k=top_k, mode=mode, filters=_filter(filters), collection=collection
         )
         asked = [first.model_copy(update={"query_text": query}) for query in queries]
         await self._check_model()
@@ -271,7 +271,7 @@ class AsyncKnowledgeBase:
         counter: TokenCounter | Tokenizer | str | None = None,
         top_k: int | None = None,
         mode: Mode | None = None,
-        where: FilterLike = None,
+        filters: FilterLike = None,
         collection: str | None = None,
         prefs: RetrievalPrefs | str | None = None,
         request: RequestContext | None = None,
@@ -289,7 +289,7 @@ class AsyncKnowledgeBase:
             query_text=query,
             top_k=top_k,
             mode=mode,
-            filters=_filter(where),
+            filters=_filter(filters),
             collection=collection,
         ).replace(**budget)
         count = token_counter(counter or self._embedder.tokenizer)
@@ -319,13 +319,13 @@ class AsyncKnowledgeBase:
         collection: str = DEFAULT_COLLECTION,
         top_k: int | None = None,
         mode: Mode | None = None,
-        where: FilterLike = None,
+        filters: FilterLike = None,
         prefs: RetrievalPrefs | str | None = None,
         **settings: Any,
     ) -> WhyNot:
         """Why a document is not among the results of `retrieve`, in numbers."""
         asked = self._asked(
-            prefs, settings, query_text=query, top_k=top_k, mode=mode, filters=_filter(where)
+            prefs, settings, query_text=query, top_k=top_k, mode=mode, filters=_filter(filters)
         )
         await self._check_model()
         return await self._retriever.why_not(asked, collection=collection, document_id=document_id)
@@ -395,12 +395,12 @@ def _results(
     return chain(documents, load(paths, include=include, exclude=exclude, options=options))
 
 
-def _filter(where: FilterLike) -> Filter | None:
-    return None if where is None else parse_filter(where)
+def _filter(filters: FilterLike) -> Filter | None:
+    return None if filters is None else parse_filter(filters)
 
 
-def _within(collection: str | None, where: FilterLike) -> Filter:
-    wanted = parse_filter(where)
+def _within(collection: str | None, filters: FilterLike) -> Filter:
+    wanted = parse_filter(filters)
     if collection is None:
         return wanted
     inside = Eq("collection", collection)

@@ -8,7 +8,7 @@ from tests.cli.running import run
 
 
 def id_of(base: Path, title: str) -> str:
-    documents = run("--kb", base, "list", "--json", "--filter", f'{{"title": "{title}"}}').json
+    documents = run("--kb", base, "list", "--json", "--filters", f'{{"title": "{title}"}}').json
     return str(documents[0]["id"])
 
 

@@ -27,10 +27,10 @@ def test_by_id(base: Path) -> None:
 
 
 def test_by_filter_as_json(base: Path) -> None:
-    done = run("--kb", base, "remove", "--filter", '{"language": "de"}', "-y", "--json")
+    done = run("--kb", base, "remove", "--filters", '{"language": "de"}', "-y", "--json")
     assert len(done.json["removed"]) == 1
     assert len(ids(base)) == 3
-    again = run("--kb", base, "remove", "--filter", '{"language": "de"}', "--json")
+    again = run("--kb", base, "remove", "--filters", '{"language": "de"}', "--json")
     assert again.json == {"removed": []}
 
 

@@ -65,8 +65,8 @@ def test_json_in_a_process_of_its_own(base: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "titles"),
     [
-        (["--filter", '{"language": "de"}'], {"Bergwandern"}),
-        (["--filter", '{"year": {"$lt": 2000}}'], set()),
+        (["--filters", '{"language": "de"}'], {"Bergwandern"}),
+        (["--filters", '{"year": {"$lt": 2000}}'], set()),
         (["--collection", "other"], set()),
         (["--top-k", "1"], {"Truffles"}),
         (["--set", "scoring.blend=rrf", "--top-k", "1"], {"Truffles"}),
@@ -99,7 +99,7 @@ def test_nothing_found_is_no_error(base: Path) -> None:
 
 
 def test_a_wrong_filter_is_explained(base: Path) -> None:
-    done = run("--kb", base, "search", "x", "--filter", "{")
+    done = run("--kb", base, "search", "x", "--filters", "{")
     assert done.code == 2
     assert done.err.startswith("lagotto: the filter '{' is not JSON")
     assert len(done.err.splitlines()) == 1

@@ -265,7 +265,7 @@ async def test_citations(base: AsyncKnowledgeBase) -> None:
 
 async def test_filters(base: AsyncKnowledgeBase) -> None:
     """contextpack 15: equality as a dict."""
-    pack = await base.context(QUESTION, where={"document_id": "doc_1"})
+    pack = await base.context(QUESTION, filters={"document_id": "doc_1"})
     assert {chunk.document_id for chunk in pack.selected_chunks} == {"doc_1"}
 
 
@@ -287,7 +287,7 @@ async def test_usage_example(base: AsyncKnowledgeBase, monkeypatch: pytest.Monke
     """The example of the design, in Python."""
     monkeypatch.setenv("LAGOTTO_RETRIEVAL_PRESET", "contextpack")
     config = RetrievalPrefs.from_env()
-    result = await base.context(QUESTION, where={"document_id": "doc_1"}, prefs=config)
+    result = await base.context(QUESTION, filters={"document_id": "doc_1"}, prefs=config)
     assert len(result.selected_chunks) > 0
     assert [str(citation) for citation in result.citations]
     assert result.context_pack

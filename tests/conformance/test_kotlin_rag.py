@@ -135,7 +135,7 @@ async def test_metadata_filter_in_every_mode(base: AsyncKnowledgeBase, mode: str
         "API reference logging",
         collection="my-collection",
         prefs=KOTLIN.replace(mode=mode),
-        where=where,
+        filters=where,
     )
     assert {hit.document_id for hit in found} == {"guide"}
 
@@ -277,6 +277,6 @@ async def test_usage_examples(base: AsyncKnowledgeBase) -> None:
     filtered = await base.retrieve(
         "API reference",
         collection="my-collection",
-        where=And(Eq("type", "documentation"), Gt("date", "2024-01-01")),
+        filters=And(Eq("type", "documentation"), Gt("date", "2024-01-01")),
     )
     assert {hit.document_id for hit in filtered} == {"guide"}

@@ -71,8 +71,8 @@ async def check_lists(
     for mode in ("semantic", "keyword", "hybrid"):
         prefs = RetrievalPrefs(mode=mode, top_k=500, candidates=500)
         whole = await base.retrieve(query, prefs=prefs)
-        found = await base.retrieve(query, prefs=prefs, where=where)
-        few = await base.retrieve(query, prefs=prefs, where=where, top_k=3)
+        found = await base.retrieve(query, prefs=prefs, filters=where)
+        few = await base.retrieve(query, prefs=prefs, filters=where, top_k=3)
         expected = {hit.chunk_id for hit in whole if hit.document_id in allowed(corpus, where)}
         assert {hit.chunk_id for hit in found} == expected
         assert len(few) == min(3, len(expected))

@@ -112,7 +112,7 @@ class TestWhyNot:
 
     async def test_other_reasons(self, base: AsyncKnowledgeBase) -> None:
         assert "no document" in (await base.why_not("truffle", "nobody")).reason
-        why = await base.why_not("truffle", "d05", where={"number": {"$gt": 10}})
+        why = await base.why_not("truffle", "d05", filters={"number": {"$gt": 10}})
         assert "the filter" in why.reason
         last = (await base.retrieve("truffle dog", top_k=40))[-1]
         why = await base.why_not("truffle dog", last.document_id, min_score=0.9)
@@ -127,7 +127,7 @@ class TestWhyNot:
 class TestManyQueries:
     async def test_the_same_as_one_by_one(self, base: AsyncKnowledgeBase) -> None:
         queries = ["truffle", "dog and lake", "", "KX-0007b", "maarsh", "oak root smell"]
-        for settings in ({}, {"mode": "keyword"}, {"where": {"number": {"$lt": 20}}, "top_k": 3}):
+        for settings in ({}, {"mode": "keyword"}, {"filters": {"number": {"$lt": 20}}, "top_k": 3}):
             many = await base.retrieve_many(queries, **settings)
             assert many == [await base.retrieve(query, **settings) for query in queries]
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from lagotto.cli.connect import open_existing
-from lagotto.cli.options import AsJson, BaseOptions, InCollection, Mode, SearchOptions, Where
+from lagotto.cli.options import AsJson, BaseOptions, Filters, InCollection, Mode, SearchOptions
 from lagotto.cli.output import print_json, printable, say, warn
 from lagotto.cli.search import preferences
 
@@ -36,7 +36,7 @@ def context(
         Mode | None, typer.Option("--mode", help="By meaning, by words, or both. [default: hybrid]")
     ] = None,
     collection: InCollection = None,
-    where: Where = None,
+    filters: Filters = None,
     as_json: AsJson = False,
 ) -> None:
     """Put together cited evidence for a prompt. Within a budget of tokens."""
@@ -45,7 +45,7 @@ def context(
         pack = kb.context(
             query,
             prefs=prefs,
-            where=where,
+            filters=filters,
             collection=collection,
             max_tokens=max_tokens,
             format=format,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lagotto.cli.connect import open_existing
-from lagotto.cli.options import AsJson, BaseOptions, InCollection, Where
+from lagotto.cli.options import AsJson, BaseOptions, Filters, InCollection
 from lagotto.cli.output import one_line, print_json, printable, stdout, warn
 from lagotto.errors import ConfigError
 
@@ -27,12 +27,12 @@ COLUMNS = ("id", "title", "kind", "language", "source", "updated")
 def list_documents(
     base: BaseOptions,
     collection: InCollection = None,
-    where: Where = None,
+    filters: Filters = None,
     as_json: AsJson = False,
 ) -> None:
     """List the documents."""
     with open_existing(base) as kb:
-        found = kb.documents(collection=collection, where=where)
+        found = kb.documents(collection=collection, filters=filters)
     if as_json:
         print_json([document.model_dump(mode="json", exclude=UNLISTED) for document in found])
         return
@@ -90,7 +90,7 @@ def _print_passage(passage: CitedPassage, *, as_json: bool) -> None:
 def _find(kb: KnowledgeBase, document_id: str, collection: str | None) -> Document:
     from lagotto.filters import Eq
 
-    found = kb.documents(where=Eq("document_id", document_id), collection=collection)
+    found = kb.documents(filters=Eq("document_id", document_id), collection=collection)
     if len(found) > 1:
         names = ", ".join(document.collection for document in found)
         raise ConfigError(f"the id {document_id!r} is in several collections: {names}; give one")

@@ -27,9 +27,9 @@ EmbedderName = Annotated[
     Option("--embedder", metavar="NAME", help="What makes vectors.", show_default=False),
 ]
 AsJson = Annotated[bool, Option("--json", help="Print JSON, and nothing else, on stdout.")]
-Where = Annotated[
+Filters = Annotated[
     str | None,
-    Option("--filter", metavar="JSON", help='Only what matches, such as \'{"topic": "dogs"}\'.'),
+    Option("--filters", metavar="JSON", help='Only what matches, such as \'{"topic": "dogs"}\'.'),
 ]
 InCollection = Annotated[str | None, Option("--collection", metavar="NAME")]
 Mode = Literal["hybrid", "semantic", "keyword"]
@@ -49,7 +49,7 @@ class ReadingOptions:
     """How files become documents."""
 
     collection: Annotated[
-        str, Option("--collection", metavar="NAME", help="Where the documents go.")
+        str, Option("--collection", metavar="NAME", help="Filters the documents go.")
     ] = DEFAULT_COLLECTION
     include: Annotated[
         list[str], Option("--include", metavar="GLOB", help="Only such files in folders.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lagotto.cli.connect import open_existing
-from lagotto.cli.options import AsJson, BaseOptions, InCollection, Where
+from lagotto.cli.options import AsJson, BaseOptions, Filters, InCollection
 from lagotto.cli.output import print_json, say
 from lagotto.errors import ConfigError
 
@@ -23,22 +23,22 @@ def remove(
         list[str] | None, typer.Argument(metavar="ID", help="Ids of documents.")
     ] = None,
     collection: InCollection = None,
-    where: Where = None,
+    filters: Filters = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Remove documents. By id, by filter, or a whole collection; what is given counts together."""
     ids = document_ids or []
-    if not ids and collection is None and where is None:
+    if not ids and collection is None and filters is None:
         raise ConfigError(
-            "nothing says what to remove; give ids, --collection or --filter "
-            "(--filter '{}' removes everything)"
+            "nothing says what to remove; give ids, --collection or --filters "
+            "(--filters '{}' removes everything)"
         )
     with open_existing(base) as kb:
-        found = _matching(kb, ids, collection, where)
+        found = _matching(kb, ids, collection, filters)
         if found and not yes:
             _confirm(len(found), base.kb)
-        gone = kb.remove(*ids, collection=collection, where=where) if found else []
+        gone = kb.remove(*ids, collection=collection, filters=filters) if found else []
     if as_json:
         print_json({"removed": gone})
     else:
@@ -46,13 +46,13 @@ def remove(
 
 
 def _matching(
-    kb: KnowledgeBase, ids: list[str], collection: str | None, where: str | None
+    kb: KnowledgeBase, ids: list[str], collection: str | None, filters: str | None
 ) -> list[Document]:
     """What would be removed; ConfigError if an id is not among it."""
     from lagotto.filters import And, In, parse_filter
 
-    wanted = And(In("document_id", ids), parse_filter(where)) if ids else parse_filter(where)
-    found = kb.documents(where=wanted, collection=collection)
+    wanted = And(In("document_id", ids), parse_filter(filters)) if ids else parse_filter(filters)
+    found = kb.documents(filters=wanted, collection=collection)
     unknown = sorted(set(ids) - {document.id for document in found})
     if unknown:
         raise ConfigError(

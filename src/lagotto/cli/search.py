@@ -11,10 +11,10 @@ from lagotto.cli.options import (
     DEFAULT_COLLECTION,
     AsJson,
     BaseOptions,
+    Filters,
     InCollection,
     Mode,
     SearchOptions,
-    Where,
 )
 from lagotto.cli.output import print_json, say, stdout, warn
 from lagotto.errors import ConfigError
@@ -36,7 +36,7 @@ def search(
         Mode | None, typer.Option("--mode", help="By meaning, by words, or both. [default: hybrid]")
     ] = None,
     collection: InCollection = None,
-    where: Where = None,
+    filters: Filters = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show how each score came about.")
     ] = False,
@@ -49,12 +49,12 @@ def search(
     """Find the passages that answer a question best."""
     prefs = preferences(how, top_k=top_k, mode=mode)
     with open_existing(base) as kb:
-        found = kb.retrieve(query, prefs=prefs, where=where, collection=collection)
+        found = kb.retrieve(query, prefs=prefs, filters=filters, collection=collection)
         languages = {} if as_json else languages_of(kb, found)
         reason = None
         if why_not is not None:
             place = collection or DEFAULT_COLLECTION
-            reason = kb.why_not(query, why_not, collection=place, prefs=prefs, where=where)
+            reason = kb.why_not(query, why_not, collection=place, prefs=prefs, filters=filters)
     if as_json:
         results = [{**hit.model_dump(mode="json"), "citation": hit.citation} for hit in found]
         said: dict[str, object] = {
@@ -127,5 +127,5 @@ def languages_of(
     from lagotto.filters import In
 
     ids = sorted({hit.document_id for hit in hits})
-    documents = kb.documents(where=In("document_id", ids)) if ids else []
+    documents = kb.documents(filters=In("document_id", ids)) if ids else []
     return {(document.collection, document.id): document.language for document in documents}

@@ -62,7 +62,7 @@ class TestDamagedFile:
                     for item in documents(6):
                         base.get(item.id)
                         base.chunks(item.id)
-                    base.documents(where={"version": 1})
+                    base.documents(filters={"version": 1})
                     base.add(*documents(7))
             except LagottoError:
                 errors += 1

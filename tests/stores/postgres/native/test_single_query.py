@@ -58,7 +58,7 @@ async def base(location: str) -> AsyncIterator[AsyncKnowledgeBase]:
         location, embedder=EMBEDDER, chunker="recursive:24/4", prefs=prefs
     ) as base:
         await base.add(*documents(220))
-        await base.remove(where=Gte("number", 200))
+        await base.remove(filters=Gte("number", 200))
         yield base
 
 
