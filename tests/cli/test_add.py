@@ -112,6 +112,7 @@ def test_progress_is_shown_on_a_terminal_and_json_stays_json(
     assert "4 documents, 4 chunks" in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", done.err)
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_leaves_all_that_was_reported(tmp_path: Path) -> None:
     folder, base = tmp_path / "many", tmp_path / "kb.db"
     folder.mkdir()

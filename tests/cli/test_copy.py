@@ -60,6 +60,7 @@ def test_a_target_of_another_model_is_refused(base: Path, tmp_path: Path) -> Non
     assert "other.db those of hash with 64; copy it to a new base" in done.err
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_says_how_to_go_on(base: Path) -> None:
     """The interrupt comes while the first batch is written."""
     program = (
