@@ -168,6 +168,15 @@ class View(Protocol):
         """The parents of `chunks`, by id."""
         ...
 
+    async def neighbours(self, chunks: Sequence[Chunk], *, near: int, across: int) -> list[Chunk]:
+        """The stored chunks around each of `chunks`, themselves included, in document order.
+
+        Of the same document and level: up to `near` before and after the chunk, and up to
+        `across` that end before its first page or begin after its last one. As with `parents`,
+        the filter does not apply.
+        """
+        ...
+
     async def sources(self, names: Sequence[tuple[str, str]]) -> list[Document]:
         """The documents of these collections and ids, whole, without those that are gone."""
         ...

@@ -229,6 +229,15 @@ class MemoryView:
             if parent.id in wanted
         }
 
+    async def neighbours(self, chunks: Sequence[Chunk], *, near: int, across: int) -> list[Chunk]:
+        found: dict[tuple[str, str, str, int], Chunk] = {}
+        for chunk in chunks:
+            entry = self._entries.get((chunk.collection, chunk.document_id))
+            level = [item for item in (entry.chunks if entry else ()) if item.level == chunk.level]
+            for item in _around(chunk, level, near=near, across=across):
+                found[item.collection, item.document_id, item.level, item.ordinal] = item
+        return [found[place] for place in sorted(found)]
+
     def _vocabulary(self) -> Vocabulary:
         return Vocabulary(sorted(set().union(*(item.counts for item in self._all.values()))))
 
@@ -285,6 +294,20 @@ def _asked(query: TextQuery, item: _Item) -> bool:
     if query.where is not None:
         return holds(query.where, item.terms)
     return any(term.text in item.counts for word in query.words for term in word)
+
+
+def _around(chunk: Chunk, level: Sequence[Chunk], *, near: int, across: int) -> list[Chunk]:
+    """What `View.neighbours` finds for one chunk among all chunks of its level."""
+    ordered = sorted(level, key=lambda item: item.ordinal)
+    before = [item for item in ordered if item.ordinal < chunk.ordinal]
+    after = [item for item in ordered if item.ordinal > chunk.ordinal]
+    own = [item for item in ordered if item.ordinal == chunk.ordinal]
+    found = [*before[len(before) - min(near, len(before)) :], *own, *after[:near]]
+    if chunk.pages is not None and across:
+        first, last = chunk.pages
+        found += [item for item in before if item.pages and item.pages[1] < first][-across:]
+        found += [item for item in after if item.pages and item.pages[0] > last][:across]
+    return found
 
 
 def _made_of(document: Document) -> tuple[str, str | None]:

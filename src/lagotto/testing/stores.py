@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lagotto.documents import Chunk, Document
+from lagotto.documents import Chunk, Document, Page
 from lagotto.errors import LagottoError, ModelMismatchError
 from lagotto.filters import And, Contains, Eq, Exists, Filter, Gte, In, Not, matches
 from lagotto.indexes.hits import Hits
@@ -347,6 +347,23 @@ class StoreContract(TextQueryContract):
                 passages = await found(view, hits)
                 assert {passage.chunk.level for passage in passages} == {"child"}
 
+    @pytest.mark.parametrize("chunker", ["page:8/0", "recursive:8/2", "parent-child:24/8/0"])
+    async def test_neighbours_are_those_of_the_oracle(self, chunker: str) -> None:
+        oracle = MemoryStore()
+        made = [await entry(_paged(name), chunker_id=chunker) for name in ("one", "two")]
+        await oracle.write(made)
+        async with self.make() as store:
+            await store.write(made)
+            async with store.view(Gte("page", 3)) as view, oracle.view(And()) as right:
+                for near, across in ((0, 0), (1, 0), (0, 2), (2, 1), (99, 99)):
+                    for asked in (made[0].chunks[3:5], [made[0].chunks[0], made[1].chunks[-1]], []):
+                        found = await view.neighbours(asked, near=near, across=across)
+                        expected = await right.neighbours(asked, near=near, across=across)
+                        assert found == expected
+                        assert all(chunk in found for chunk in asked)
+                nobody = made[0].chunks[0].model_copy(update={"document_id": "nobody"})
+                assert await view.neighbours([nobody], near=1, across=1) == []
+
     async def test_searches_see_whole_documents_while_others_write(self, store: Store) -> None:
         versions = [
             Document(id="moving", text=f"Version {word}. " * 30, metadata={"word": word})
@@ -398,3 +415,14 @@ async def _scored(view: View, hits: Hits) -> dict[str, float]:
     passages = await found(view, hits)
     pairs = zip(passages, hits.scores.tolist(), strict=True)
     return {passage.chunk.id: round(score, 4) for passage, score in pairs}
+
+
+def _paged(name: str) -> Document:
+    """Five pages of three sentences each; the third page is blank."""
+    sentences = "".join(f"Sentence {number} of the page here. " for number in range(3))
+    text, pages = "", []
+    for number in range(1, 6):
+        page = " " if number == 3 else sentences
+        pages.append(Page(start=len(text), end=len(text) + len(page), number=number))
+        text += page
+    return Document(id=name, text=text, pages=tuple(pages))

@@ -26,7 +26,7 @@ few_examples = settings(max_examples=10, suppress_health_check=[HealthCheck.too_
 async def ranking(
     base: AsyncKnowledgeBase, query: str, where: Filter, fuzzy: str
 ) -> dict[str, float]:
-    hits = await base.retrieve(query, top_k=100, where=where, fuzzy={"mode": fuzzy})
+    hits = await base.retrieve(query, top_k=100, filters=where, fuzzy={"mode": fuzzy})
     assert not hits.degraded
     return {hit.chunk_id: hit.score for hit in hits}
 

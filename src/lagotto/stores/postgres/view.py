@@ -23,6 +23,7 @@ from lagotto.stores.postgres.text_index.search import Mask, TextSearch
 from lagotto.stores.postgres.transaction import Reader
 from lagotto.stores.postgres.vector_index.search import VectorSearch
 from lagotto.stores.sql.read import (
+    read_neighbours,
     read_parents,
     read_passages,
     read_sources,
@@ -131,6 +132,11 @@ class PostgresView:
 
     async def parents(self, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
         return await self._reader.ask(lambda connection: read_parents(connection, chunks))
+
+    async def neighbours(self, chunks: Sequence[Chunk], *, near: int, across: int) -> list[Chunk]:
+        return await self._reader.ask(
+            lambda connection: read_neighbours(connection, chunks, near=near, across=across)
+        )
 
     async def sources(self, names: Sequence[tuple[str, str]]) -> list[Document]:
         return await self._reader.ask(lambda connection: read_sources(connection, names))

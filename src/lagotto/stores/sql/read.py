@@ -11,6 +11,7 @@ from sqlalchemy import (
     BindParameter,
     Connection,
     Integer,
+    Row,
     Select,
     Text,
     bindparam,
@@ -186,6 +187,68 @@ def read_parents(connection: Connection, chunks: Sequence[Chunk]) -> dict[str, C
     return found
 
 
+def read_neighbours(
+    connection: Connection, chunks: Sequence[Chunk], *, near: int, across: int
+) -> list[Chunk]:
+    """The chunks of the same document and level around each of `chunks`, in document order."""
+    owners = _document_keys(connection, sorted({(c.collection, c.document_id) for c in chunks}))
+    wanted: set[tuple[int, str, int]] = set()
+    for chunk in chunks:
+        owner = owners.get((chunk.collection, chunk.document_id))
+        if owner is not None:
+            ordinals = _ordinals_around(connection, owner, chunk, near=near, across=across)
+            wanted |= {(owner, chunk.level, ordinal) for ordinal in ordinals}
+    names = {key: name for name, key in owners.items()}
+    found = [
+        chunk_of(dict(row._mapping), collection=names[key][0], document_id=names[key][1])
+        for row in _chunks_at(connection, sorted(wanted))
+        for key in (row.document_key,)
+    ]
+    return sorted(found, key=lambda c: (c.collection, c.document_id, c.level, c.ordinal))
+
+
+def _document_keys(
+    connection: Connection, names: Sequence[tuple[str, str]]
+) -> dict[tuple[str, str], int]:
+    found: dict[tuple[str, str], int] = {}
+    named = tuple_(DocumentRow.collection, DocumentRow.id)
+    for start in range(0, len(names), AT_ONCE):
+        statement = select(*named.clauses, DocumentRow.key).where(
+            named.in_(names[start : start + AT_ONCE])
+        )
+        found |= {(row[0], row[1]): row[2] for row in connection.execute(statement)}
+    return found
+
+
+def _ordinals_around(
+    connection: Connection, owner: int, chunk: Chunk, *, near: int, across: int
+) -> set[int]:
+    """The ordinals, present or not, of a chunk's neighbours."""
+    ordinals = set(range(chunk.ordinal - near, chunk.ordinal + near + 1))
+    if across and chunk.pages is not None:
+        first, last = chunk.pages
+        position = {"owner": owner, "level": chunk.level, "ordinal": chunk.ordinal}
+        pages = {"first_page": first, "last_page": last}
+        before, after = connection.execute(_ACROSS_PAGES, position | pages).one()
+        if before is not None:
+            ordinals |= set(range(before - across + 1, before + 1))
+        if after is not None:
+            ordinals |= set(range(after, after + across))
+    return ordinals
+
+
+def _chunks_at(
+    connection: Connection, positions: Sequence[tuple[int, str, int]]
+) -> Iterator[Row[Any]]:
+    """The chunks with these document keys, levels and ordinals."""
+    place = tuple_(ChunkRow.document_key, ChunkRow.level, ChunkRow.ordinal)
+    for start in range(0, len(positions), AT_ONCE):
+        some = positions[start : start + AT_ONCE]
+        documents = sorted({owner for owner, _, _ in some})  # named apart, to be found by an index
+        statement = _chunks().where(ChunkRow.document_key.in_(documents), place.in_(some))
+        yield from connection.execute(statement)
+
+
 def read_stored(
     connection: Connection, names: Sequence[tuple[str, str]]
 ) -> dict[tuple[str, str], StoredChunks]:
@@ -266,4 +329,18 @@ OUTLINE_LABELS["key"] = "owner_key"
 # Made once: a search asks for these, and putting a statement together takes as long as running it.
 _KEYS: BindParameter[int] = bindparam("keys", expanding=True)
 _PASSAGES = select_passages().where(ChunkRow.key.in_(_KEYS))
+_SAME_LEVEL = (
+    ChunkRow.document_key == bindparam("owner"),
+    ChunkRow.level == bindparam("level"),
+)
+_ACROSS_PAGES = select(
+    select(func.max(ChunkRow.ordinal))
+    .where(*_SAME_LEVEL, ChunkRow.ordinal < bindparam("ordinal"))
+    .where(ChunkRow.page_last < bindparam("first_page"))
+    .scalar_subquery(),
+    select(func.min(ChunkRow.ordinal))
+    .where(*_SAME_LEVEL, ChunkRow.ordinal > bindparam("ordinal"))
+    .where(ChunkRow.page_first > bindparam("last_page"))
+    .scalar_subquery(),
+)
 _COUNTER = select(Counter.value).where(Counter.name == bindparam("name"))

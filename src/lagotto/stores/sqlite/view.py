@@ -22,6 +22,7 @@ from lagotto.indexes.text_query import Match, Term, TextQuery, as_terms
 from lagotto.indexes.vectors import Snapshot
 from lagotto.stores.base import Passage, StoredChunks
 from lagotto.stores.sql.read import (
+    read_neighbours,
     read_parents,
     read_passages,
     read_sources,
@@ -135,6 +136,11 @@ class SqliteView:
 
     async def parents(self, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
         return await self._ask(lambda connection: read_parents(connection, chunks))
+
+    async def neighbours(self, chunks: Sequence[Chunk], *, near: int, across: int) -> list[Chunk]:
+        return await self._ask(
+            lambda connection: read_neighbours(connection, chunks, near=near, across=across)
+        )
 
     async def sources(self, names: Sequence[tuple[str, str]]) -> list[Document]:
         return await self._ask(lambda connection: read_sources(connection, names))
