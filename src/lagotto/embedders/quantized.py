@@ -14,10 +14,13 @@ from pathlib import Path
 
 from lagotto.errors import WeightsError
 
+DIGITS = 32
+"""Characters of the hash in a file's name."""
+
 
 def quantized(source: Callable[[], Path], *, name: str, cache: Path) -> Path:
     """The 8-bit copy called `name` in the folder `cache`, made from `source()` if need be."""
-    for path in sorted(cache.glob(f"{name}.*.onnx")):
+    for path in sorted(cache.glob(f"{name}.{'[0-9a-f]' * DIGITS}.onnx")):
         if path.name == _file_name(name, path):
             return path
         path.unlink(missing_ok=True)
@@ -39,7 +42,7 @@ def quantized(source: Callable[[], Path], *, name: str, cache: Path) -> Path:
 
 def _file_name(name: str, path: Path) -> str:
     with path.open("rb") as file:
-        return f"{name}.{hashlib.file_digest(file, 'sha256').hexdigest()[:32]}.onnx"
+        return f"{name}.{hashlib.file_digest(file, 'sha256').hexdigest()[:DIGITS]}.onnx"
 
 
 def _publish(made: Path, target: Path) -> None:

@@ -1,33 +1,145 @@
-"""The folder of the indexes beside the file: whose they are, and who may change them."""
+"""The folder of derived indexes beside a database file: whose it is, and who may change it.
+
+Indexes can be rebuilt, other people's files can't. So the folder carries a marker with the id of
+its base, and nothing is deleted that does not lie in a folder with this base's own marker:
+
+- a missing or empty folder, or one that an earlier version wrote (it had no marker, and nothing in
+  it but indexes), gets the marker when it is first written to;
+- a folder with the marker of another base stays as it is: this base keeps its indexes in
+  `NAME.index-ID`, with the first characters of its own id;
+- any other folder is an error that names it.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 from uuid import uuid4
 
+from pydantic import ValidationError
+
+from lagotto.documents import Record
+from lagotto.errors import (
+    StoreBusyError,
+    StoreDamagedError,
+    StoreError,
+    StoreFullError,
+    StoreReadOnlyError,
+)
 from lagotto.indexes.tantivy.disk import read_state
 from lagotto.indexes.vectors.generations import SealedMeta
 
 LOCK = ".lock"
+MARKER = "lagotto.json"
+
+_OURS = re.compile(
+    r"(text|vectors)-[0-9a-f]{8}(\.[0-9a-f]{8}\.old)?|\.lock(-journal)?|\.DS_Store|"
+    r"lagotto\.json|\.lagotto\.json\.[0-9a-f]{8}"
+)
+"""What a folder of indexes without a readable marker may hold: earlier versions wrote none."""
 
 
-@contextmanager
-def index_lock(folder: Path, *, timeout: float) -> Iterator[None]:
-    """The right to change the indexes in the folder; one process at a time has it.
+class Marker(Record):
+    """Says that a folder holds the indexes of a base, and of which one."""
 
-    It is a lock on an empty SQLite file, which works everywhere and ends with the process. One
-    that is not to be had in `timeout` seconds is a `sqlite3.OperationalError`.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    connection = sqlite3.connect(folder / LOCK, timeout=timeout, isolation_level=None)
-    with closing(connection):
-        connection.execute("BEGIN EXCLUSIVE")
-        yield
+    format: Literal["lagotto indexes"] = "lagotto indexes"
+    version: Literal[1] = 1
+    base_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFolder:
+    """The folder in which the base `base_id` keeps its indexes; it may not exist yet."""
+
+    path: Path
+    base_id: str
+
+    @classmethod
+    def beside(cls, file: Path, *, base_id: str) -> IndexFolder:
+        """The folder for the base in a file: `NAME.index`, or `NAME.index-ID` if that is taken."""
+        usual = usual_folder(file)
+        for path in (usual, usual.with_name(f"{usual.name}-{base_id[:8]}")):
+            refuse_foreign(path)
+            if _owner(path) in (None, base_id):
+                return cls(path, base_id)
+        raise StoreError(
+            f"{usual} and {path} hold the indexes of other bases; move them away, or give "
+            f"{file.name} another name"
+        )
+
+    @contextmanager
+    def lock(self, *, timeout: float) -> Iterator[None]:
+        """Hold the lock on all indexes in the folder; one process at a time has it.
+
+        It is a lock on an empty SQLite file, which works everywhere and ends with the process.
+        StoreBusyError after `timeout` seconds.
+        """
+        self._claim()
+        with lock_errors(self.path, timeout=timeout):
+            connection = sqlite3.connect(self.path / LOCK, timeout=timeout, isolation_level=None)
+        with closing(connection):
+            with lock_errors(self.path, timeout=timeout):
+                connection.execute("BEGIN EXCLUSIVE")
+            yield
+
+    def drop(self, index: Path) -> None:
+        """Delete an index; renamed first, since other processes may have its files open."""
+        if index.parent != self.path:
+            raise StoreError(f"{index} is not an index in {self.path}; it is not deleted")
+        self._claim()
+        aside = index.with_name(f"{index.name}.{uuid4().hex[:8]}.old")
+        with file_errors(index), suppress(FileNotFoundError):
+            index.rename(aside)
+        shutil.rmtree(aside, ignore_errors=True)
+
+    def _claim(self) -> None:
+        """Make sure that the folder exists and carries this base's marker."""
+        with file_errors(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            owner = _owner(self.path)
+            if owner is None:
+                refuse_foreign(self.path)
+                _write_marker(self.path, Marker(base_id=self.base_id))
+            elif owner != self.base_id:
+                raise StoreError(
+                    f"{self.path} holds the indexes of another base by now; close this base and "
+                    "open it again"
+                )
+
+
+def usual_folder(file: Path) -> Path:
+    """Where the indexes of the base in a file are, unless that name is taken."""
+    return file.with_name(f"{file.name}.index")
+
+
+def refuse_foreign(folder: Path) -> None:
+    """Raise if a folder holds files that are not ours."""
+    if _owner(folder) is not None or not folder.is_dir():
+        return
+    foreign = sorted(path.name for path in folder.iterdir() if not _OURS.fullmatch(path.name))
+    if foreign:
+        more = f" and {len(foreign) - 1} more" if len(foreign) > 1 else ""
+        raise StoreError(
+            f"{folder} is where the indexes of {folder.name.partition('.index')[0]} go, but it "
+            f"holds files that Lagotto did not write ({foreign[0]}{more}); move the folder away, "
+            "or give the base another name"
+        )
+
+
+def other_folders(folder: IndexFolder, file: Path) -> list[Path]:
+    """Folders of indexes beside a file that belong to other bases, and remains of deleted ones."""
+    usual = usual_folder(file)
+    beside = [usual, *usual.parent.glob(f"{usual.name}-*")]
+    others = [path for path in beside if _owner(path) not in (None, folder.base_id)]
+    return [*others, *usual.parent.glob(f"{usual.name}.*.old")]
 
 
 def newest_stamp(folder: Path) -> int:
@@ -40,22 +152,67 @@ def newest_stamp(folder: Path) -> int:
     return max([0, *texts, *vectors])
 
 
-def wipe(folder: Path) -> None:
-    """Remove a folder; out of the way first, since other processes may have files in it open."""
-    aside = folder.with_name(f"{folder.name}.{uuid4().hex[:8]}.old")
-    with suppress(FileNotFoundError):
-        folder.rename(aside)
-    shutil.rmtree(aside, ignore_errors=True)
-
-
 def size_of(folder: Path) -> int:
     """Bytes in all files of a folder, of which some may vanish meanwhile."""
     total = 0
-    for place, _, names in os.walk(folder):
+    for parent, _, names in os.walk(folder):
         for name in names:
             with suppress(FileNotFoundError):
-                total += Path(place, name).stat().st_size
+                total += Path(parent, name).stat().st_size
     return total
+
+
+@contextmanager
+def file_errors(path: Path) -> Iterator[None]:
+    """Turn errors of the file system into StoreErrors."""
+    try:
+        yield
+    except OSError as exc:
+        if exc.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StoreFullError(f"{path} can't be written: {exc}; free some disk space") from exc
+        if exc.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise StoreReadOnlyError(f"{path} can't be written: {exc}; check its rights") from exc
+        raise StoreError(f"{path} can't be written: {exc}") from exc
+
+
+@contextmanager
+def lock_errors(folder: Path, *, timeout: float) -> Iterator[None]:
+    """Turn errors of the lock's SQLite file into StoreErrors."""
+    try:
+        yield
+    except sqlite3.OperationalError as exc:
+        name = getattr(exc, "sqlite_errorname", "") or ""
+        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            raise StoreBusyError(
+                f"another process has held the indexes in {folder} for over {timeout:g} seconds; "
+                "try again when it has finished"
+            ) from exc
+        if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
+            raise StoreFullError(f"{folder} can't be locked: {exc}; free some disk space") from exc
+        raise StoreReadOnlyError(f"{folder} can't be locked: {exc}; check its rights") from exc
+    except sqlite3.DatabaseError as exc:
+        raise StoreDamagedError(
+            f"{folder / LOCK} is damaged ({exc}); delete this file, which holds no data"
+        ) from exc
+
+
+def _owner(folder: Path) -> str | None:
+    """The base whose marker a folder carries, None without one."""
+    try:
+        return Marker.model_validate_json((folder / MARKER).read_bytes()).base_id
+    except (FileNotFoundError, NotADirectoryError, ValidationError):
+        return None
+    except OSError as exc:
+        raise StoreReadOnlyError(f"{folder / MARKER} can't be read: {exc}") from exc
+
+
+def _write_marker(folder: Path, marker: Marker) -> None:
+    made = folder / f".{MARKER}.{uuid4().hex[:8]}"
+    with made.open("xb") as file:
+        file.write(marker.model_dump_json().encode())
+        file.flush()
+        os.fsync(file.fileno())
+    made.replace(folder / MARKER)
 
 
 def _text_stamp(folder: Path) -> int:

@@ -11,7 +11,6 @@ import pytest
 
 from lagotto.errors import StoreBusyError
 from lagotto.filters import And
-from lagotto.indexes.folder import index_lock
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.sync_facade import KnowledgeBase
@@ -136,7 +135,7 @@ async def test_a_process_that_keeps_the_indexes_to_itself(tmp_path: Path) -> Non
     store = SqliteStore(tmp_path / "kb.db", busy_timeout=0.2)
     async with AsyncKnowledgeBase(store, embedder=HashEmbedder()) as base:
         await base.add(*documents(3))
-        with index_lock(store.indexes, timeout=1), pytest.raises(StoreBusyError, match="try again"):
+        with store.indexes.lock(timeout=1), pytest.raises(StoreBusyError, match="try again"):
             await base.retrieve("unique1x")
         assert (await base.retrieve("unique1x"))[0].document_id == "d001"
 

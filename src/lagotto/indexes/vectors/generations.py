@@ -74,7 +74,7 @@ def write_generation(folder: Path, snapshot: Snapshot, *, model_id: str, stamp: 
     """Write all that is in `snapshot` as the newest generation, and remove the older ones."""
     with _translated(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        for left in folder.glob(f"*{PART}"):
+        for left in folder.glob(f"{'[0-9]' * 8}{PART}"):
             shutil.rmtree(left)
         older = _generations(folder)
         number = int(older[0].name) + 1 if older else 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from sqlalchemy import Connection, func, select
 
 from lagotto.errors import StoreError
 from lagotto.indexes.base import Finding
-from lagotto.indexes.folder import size_of
+from lagotto.indexes.folder import IndexFolder, other_folders, size_of
 from lagotto.stores.sql.settings import setting
 from lagotto.stores.sql.tables import SCHEMA_VERSION, EmbeddingRow
 from lagotto.stores.sqlite.database import ways_out
@@ -38,14 +39,14 @@ def check_contents(connection: Connection, path: Path) -> list[Finding]:
     ]
 
 
-def check_leftovers(folder: Path, *, used: set[str]) -> list[Finding]:
+def check_leftovers(indexes: IndexFolder, *, file: Path, used: set[str]) -> list[Finding]:
     """Indexes of other rules or bases, and what a killed process was about to remove."""
-    unused = [path for path in folder.glob("*-*") if path.name not in used]
-    unused += folder.parent.glob(f"{folder.name}.*.old")
+    unused = [path for path in indexes.path.glob("*-*") if path.name not in used]
+    unused += other_folders(indexes, file)
     if not unused:
         return []
     size = sum(map(size_of, unused)) / MEGABYTE
-    names = " ".join(str(path) for path in sorted(unused))
+    names = " ".join(shlex.quote(str(path)) for path in sorted(unused))
     what = f"{len(unused)} index folders are not used any more ({size:.1f} MB)"
     return [Finding(level="note", what=what, advice=f"delete them: rm -r {names}")]
 

@@ -17,7 +17,13 @@ from lagotto.errors import ConfigError, StoreBusyError, StoreError
 from lagotto.filters import And, Filter
 from lagotto.indexes.base import Finding
 from lagotto.indexes.filter_keys import FilterKeys
-from lagotto.indexes.folder import newest_stamp, size_of, wipe
+from lagotto.indexes.folder import (
+    IndexFolder,
+    newest_stamp,
+    refuse_foreign,
+    size_of,
+    usual_folder,
+)
 from lagotto.stores.base import Capabilities, Entry, StoreInfo, Version
 from lagotto.stores.sql.checks import check_rows
 from lagotto.stores.sql.chunk_cache import SqlChunkCache
@@ -88,7 +94,7 @@ class SqliteStore:
     ) -> None:
         self.path = Path(path)
         self._file = self.path.absolute()  # connections are made later, maybe in another folder
-        self._base_id = ""
+        self._indexes: IndexFolder | None = None
         self._wanted_text_index = text_index
         self._busy_timeout = busy_timeout
         self._engine: Engine | None = None
@@ -104,9 +110,11 @@ class SqliteStore:
         self.chunk_cache = SqlChunkCache(read=self._read, write=self._write_cache)
 
     @property
-    def indexes(self) -> Path:
-        """The folder of the indexes."""
-        return self._file.with_name(f"{self._file.name}.index")
+    def indexes(self) -> IndexFolder:
+        """The folder of the indexes; known as soon as the base is open."""
+        if self._indexes is None:
+            raise StoreError(f"{self.path} is closed; open it first")
+        return self._indexes
 
     async def open(self) -> None:
         await in_thread(self._open)
@@ -183,18 +191,21 @@ class SqliteStore:
 
     def _open(self) -> None:
         recognise(self.path)
+        refuse_foreign(usual_folder(self._file))
         self._engine = create_engine(self._file, busy_timeout=self._busy_timeout)
         self._impatient = create_engine(self._file, busy_timeout=CACHE_PATIENCE)
         try:
             kind = self._prepared()
-            self._check_indexes()
+            self._find_indexes()
         except BaseException:
             self._close()
             raise
         if kind == "tantivy":
             from lagotto.stores.sqlite.tantivy_index import TantivyIndex
 
-            self._text = TantivyIndex(self._text_folder(), timeout=self._busy_timeout)
+            self._text = TantivyIndex(
+                self._text_folder(), indexes=self.indexes, timeout=self._busy_timeout
+            )
 
     def _prepared(self) -> TextIndex:
         """The kind of text index; waits for other writers only if there is something to make."""
@@ -203,30 +214,30 @@ class SqliteStore:
                 return self._text_index(connection)
         with self._transaction(writing=True) as connection:
             former = schema_version(connection)
-            if not former:
-                wipe(self.indexes)  # those of a base that had the same name
             prepare_schema(connection)
             kind = self._text_index(connection)
             if former and kind == "fts5":
                 rebuild_fts5(connection)  # what is indexed changes with the schema
             return kind
 
-    def _check_indexes(self) -> None:
+    def _find_indexes(self) -> None:
         """A base that was put back to an older state has indexes that know too much."""
-        known = newest_stamp(self.indexes)
         with self._transaction() as connection:
-            self._base_id = setting(connection, "base_id") or ""
+            base_id = setting(connection, "base_id") or ""
             last = counter(connection, "change")
-        if known > last:
+        self._indexes = IndexFolder.beside(self._file, base_id=base_id)
+        if newest_stamp(self.indexes.path) > last:
             log.warning("%s is older than its indexes; they are made again", self.path)
-            wipe(self.indexes)
+            for index in self.indexes.path.glob("*-*"):
+                self.indexes.drop(index)
 
     def _text_folder(self) -> Path:
         """Other rules for terms need another index."""
         return self._index_folder("text", f"{analyzer_id()}/context-{CONTEXT_RULES}")
 
     def _index_folder(self, kind: str, made_with: str) -> Path:
-        return self.indexes / f"{kind}-{digest(self._base_id, made_with)[:8]}"
+        name = digest(self.indexes.base_id, made_with)[:8]
+        return self.indexes.path / f"{kind}-{name}"
 
     def _close(self) -> None:
         self._ready = None
@@ -305,10 +316,10 @@ class SqliteStore:
         if leg := self._vector_leg(connection):
             found.append(leg.check(until=until))
             used.add(leg.folder.name)
-        return found + check_leftovers(self.indexes, used=used)
+        return found + check_leftovers(self.indexes, file=self._file, used=used)
 
     def _bytes_on_disk(self) -> int:
-        total = size_of(self.indexes)
+        total = size_of(self.indexes.path)
         for ending in ("", "-wal", "-shm"):
             with suppress(FileNotFoundError):
                 total += self._file.with_name(f"{self._file.name}{ending}").stat().st_size
@@ -338,7 +349,9 @@ class SqliteStore:
             if model_id is None or dimension is None:
                 return None
             folder = self._index_folder("vectors", model_id)
-            self._vectors = VectorIndexLeg(folder, model_id=model_id, dimension=int(dimension))
+            self._vectors = VectorIndexLeg(
+                folder, indexes=self.indexes, model_id=model_id, dimension=int(dimension)
+            )
         return self._vectors
 
     def _text_index(self, connection: Connection) -> TextIndex:

@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 from lagotto.errors import IndexDamagedError, StoreError
 from lagotto.indexes.base import ChunkKeys, Finding
 from lagotto.indexes.filter_keys import FilterKeys
-from lagotto.indexes.folder import index_lock, wipe
+from lagotto.indexes.folder import IndexFolder
 from lagotto.indexes.hits import Hits
 from lagotto.indexes.tantivy.disk import ALL_FILES, check_files, read_state
 from lagotto.indexes.tantivy.errors import tantivy_errors
@@ -56,8 +56,9 @@ class TantivyIndex:
 
     quick = True
 
-    def __init__(self, folder: Path, *, timeout: float) -> None:
+    def __init__(self, folder: Path, *, indexes: IndexFolder, timeout: float) -> None:
         self._folder = folder
+        self._indexes = indexes
         self._timeout = timeout
         self._index: TantivyWriter | None = None
         self._seen: WeakKeyDictionary[Connection, TextSnapshot] = WeakKeyDictionary()
@@ -133,7 +134,7 @@ class TantivyIndex:
         while True:
             with (
                 tantivy_errors(self._folder),
-                index_lock(self._folder.parent, timeout=self._timeout),
+                self._indexes.lock(timeout=self._timeout),
             ):
                 snapshot = self._mended_step(connection, until, size)
             if snapshot.stamp >= until:
@@ -170,7 +171,7 @@ class TantivyIndex:
 
     def _empty(self) -> None:
         self._index = None
-        wipe(self._folder)
+        self._indexes.drop(self._folder)
 
 
 def step_size(missing: int) -> int:

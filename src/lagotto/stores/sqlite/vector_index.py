@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import logging
-import sqlite3
 import threading
 from pathlib import Path
 
 from sqlalchemy import Connection
 
-from lagotto.errors import IndexDamagedError, StoreError
+from lagotto.errors import IndexDamagedError, StoreBusyError, StoreError
 from lagotto.indexes.base import Finding
-from lagotto.indexes.folder import index_lock, wipe
+from lagotto.indexes.folder import IndexFolder
 from lagotto.indexes.vectors import Snapshot, VectorIndex
 from lagotto.indexes.vectors.generations import read_newest
 from lagotto.stores.sql.changelog import added_vectors, ranges, removed
@@ -26,8 +25,11 @@ WORTH_SAVING = 1_000
 class VectorIndexLeg:
     """Keeps a VectorIndex in step with the database; saves it when much has changed."""
 
-    def __init__(self, folder: Path, *, model_id: str, dimension: int) -> None:
+    def __init__(
+        self, folder: Path, *, indexes: IndexFolder, model_id: str, dimension: int
+    ) -> None:
         self.folder = folder
+        self._indexes = indexes
         self._model_id = model_id
         self._dimension = dimension
         self._index: VectorIndex | None = None
@@ -83,12 +85,12 @@ class VectorIndexLeg:
         A process that finds another one saving leaves it to that one.
         """
         try:
-            with index_lock(self.folder.parent, timeout=0):
+            with self._indexes.lock(timeout=0):
                 index.save(self.folder, stamp=self._stamp)
-        except (StoreError, OSError) as exc:
-            log.warning("the vector index is not saved, the next start reads it again: %s", exc)
-        except sqlite3.OperationalError as exc:
+        except StoreBusyError as exc:
             log.debug("the vector index is not saved: %s", exc)
+        except StoreError as exc:
+            log.warning("the vector index is not saved, the next start reads it again: %s", exc)
 
     def _load(self) -> VectorIndex:
         try:
@@ -97,8 +99,14 @@ class VectorIndexLeg:
             )
         except IndexDamagedError as exc:
             log.warning("the vector index is made again from the database: %s", exc)
-            wipe(self.folder)
+            self._drop()
             saved = None
         if saved is None:
             return VectorIndex(self._model_id, dimension=self._dimension)
         return saved
+
+    def _drop(self) -> None:
+        try:
+            self._indexes.drop(self.folder)
+        except StoreError as exc:
+            log.warning("the damaged vector index can't be deleted: %s", exc)
