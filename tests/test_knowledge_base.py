@@ -6,6 +6,7 @@ import pytest
 
 from lagotto.documents import Document
 from lagotto.errors import ConfigError, ModelMismatchError, StoreError, UnknownNameError
+from lagotto.filters import In
 from lagotto.ingest import Progress
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
@@ -144,16 +145,35 @@ class TestRemove:
 
     async def test_a_collection(self) -> None:
         base = await self.base()
-        assert len(await base.remove(collection="other")) == 5
+        assert len(await base.remove(collection="other", filters={})) == 5
         assert (await base.info()).collections == {"default": 5}
+
+    @pytest.mark.parametrize("collection", [None, "other"])
+    async def test_no_ids_remove_nothing(self, collection: str | None) -> None:
+        base = await self.base()
+        gone: list[str] = []
+        with pytest.raises(ConfigError, match=r"pass ids, or filters=\{\}"):
+            await base.remove(*gone, collection=collection)
+        assert (await base.info()).documents == 10
 
     async def test_everything_only_if_said_so(self) -> None:
         base = await self.base()
-        with pytest.raises(ConfigError, match="nothing says what to remove"):
-            await base.remove()
-        assert (await base.info()).documents == 10
         assert len(await base.remove(filters={})) == 10
         assert await base.retrieve("text") == []
+
+    async def test_a_folder_that_lost_many_files_is_synced(self, tmp_path: Path) -> None:
+        folder = tmp_path / "many"
+        folder.mkdir()
+        for number in range(1_300):
+            (folder / f"{number}.txt").write_text(f"Note {number}.")
+        async with AsyncKnowledgeBase(tmp_path / "kb.db", embedder=CountingEmbedder()) as base:
+            await base.add(folder)
+            for number in range(1_200):
+                (folder / f"{number}.txt").unlink()
+            assert (await base.sync(folder)).removed == 1_200
+            ids = [document.id for document in await base.documents()]
+            found = await base.retrieve("note", filters=In("document_id", ids * 20), top_k=200)
+            assert len(found) == 100
 
 
 class TestReading:

@@ -160,22 +160,20 @@ class AsyncKnowledgeBase:
         collection: str | None = None,
         filters: FilterLike = None,
     ) -> list[str]:
-        """Remove documents by id, by filter, or a whole collection; the ids that went.
+        """Remove documents by id, by filter, or both; the ids that went.
 
-        What is given counts together: ids in a collection, a filter within a collection.
+        `collection` only narrows down what ids and `filters` name, so that an empty list of ids
+        never removes a whole collection: that takes `filters={}`.
         """
-        conditions: list[Filter] = []
+        if not document_ids and filters is None:
+            inside = f" in {collection!r}" if collection is not None else ""
+            raise ConfigError(
+                "no ids and no filter are given, so nothing was removed; pass ids, or filters={} "
+                f"to remove every document{inside}"
+            )
+        conditions: list[Filter] = [_within(collection, filters)]
         if document_ids:
             conditions.append(In("document_id", document_ids))
-        if collection is not None:
-            conditions.append(Eq("collection", collection))
-        if filters is not None:
-            conditions.append(parse_filter(filters))
-        if not conditions:
-            raise ConfigError(
-                "nothing says what to remove; give ids, a collection or a filter "
-                "(filters={} removes everything)"
-            )
         return await self._store.delete(And(*conditions))
 
     async def documents(

@@ -38,7 +38,8 @@ def remove(
         found = _matching(kb, ids, collection, filters)
         if found and not yes:
             _confirm(len(found), base.kb)
-        gone = kb.remove(*ids, collection=collection, filters=filters) if found else []
+        everything = None if ids else "{}"  # of a collection that was asked for by name
+        gone = kb.remove(*ids, collection=collection, filters=filters or everything)
     if as_json:
         print_json({"removed": gone})
     else:

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
-from lagotto.documents import JsonScalar
+from lagotto.documents import JsonScalar, digest
 from lagotto.errors import FilterError
 from lagotto.filters.fields import FieldRef, field_ref
 from lagotto.filters.operands import (
     Operand,
+    ScalarKind,
     contained_operand,
     equality_operand,
+    kind_of,
     ordering_operand,
     shown,
 )
@@ -54,12 +56,17 @@ class Filter(ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(repr, self._arguments()))})"
 
-    # By repr, because to Python True == 1, and to a filter they are different values.
+    @property
+    def cache_key(self) -> str:
+        """A text that only equal filters share, short however many values there are."""
+        return repr(self)
+
+    # By that key, because to Python True == 1, and to a filter they are different values.
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and repr(self) == repr(other)
+        return type(self) is type(other) and self.cache_key == other.cache_key
 
     def __hash__(self) -> int:
-        return hash(repr(self))
+        return hash(self.cache_key)
 
 
 @dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
@@ -162,9 +169,14 @@ class Contains(Comparison):
 
 @dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
 class Membership(Condition):
-    """A field against several values."""
+    """A field against several values.
+
+    `distinct` has them by kind, to look one up at once.
+    """
 
     values: tuple[JsonScalar, ...]
+    distinct: frozenset[tuple[ScalarKind | None, JsonScalar]] = field(init=False)
+    _key: str = field(init=False)
 
     def __init__(self, field: str, values: Iterable[Operand]) -> None:
         Condition.__init__(self, field)
@@ -176,7 +188,16 @@ class Membership(Condition):
         # Sets have no order of their own, and equal filters must look the same.
         ordered = sorted(values, key=repr) if isinstance(values, set | frozenset) else values
         plain = tuple(equality_operand(self.field, value) for value in ordered)
+        distinct = frozenset((kind_of(value), value) for value in plain)
+        name = type(self).__name__
+        key = f"{name}({self.field.name!r}, {digest(len(plain), repr(plain))})"
         object.__setattr__(self, "values", plain)
+        object.__setattr__(self, "distinct", distinct)
+        object.__setattr__(self, "_key", key)
+
+    @property
+    def cache_key(self) -> str:
+        return self._key
 
     def to_json(self) -> dict[str, object]:
         return {self.field.name: {self.operator: list(self.values)}}
@@ -214,6 +235,10 @@ class Junction(Filter):
     def _arguments(self) -> tuple[object, ...]:
         return self.filters
 
+    @property
+    def cache_key(self) -> str:
+        return f"{type(self).__name__}({', '.join(part.cache_key for part in self.filters)})"
+
 
 class And(Junction):
     """All of the filters hold; `And()` matches everything."""
@@ -247,6 +272,10 @@ class Not(Filter):
 
     def _arguments(self) -> tuple[object, ...]:
         return (self.inner,)
+
+    @property
+    def cache_key(self) -> str:
+        return f"Not({self.inner.cache_key})"
 
 
 def conditions(root: Filter) -> Iterator[Condition]:

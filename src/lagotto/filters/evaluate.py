@@ -19,6 +19,7 @@ from lagotto.filters.algebra import (
     In,
     Lt,
     Lte,
+    Membership,
     Ne,
     Not,
     NotIn,
@@ -50,10 +51,10 @@ def _holds(condition: Condition, value: object) -> bool:
             return _equals(value, wanted)
         case Ne(_, wanted):
             return not _equals(value, wanted)
-        case In(_, choices):
-            return any(_equals(value, wanted) for wanted in choices)
-        case NotIn(_, choices):
-            return not any(_equals(value, wanted) for wanted in choices)
+        case In():
+            return _is_among(value, condition)
+        case NotIn():
+            return not _is_among(value, condition)
         case Contains(_, wanted):
             return _contains(value, wanted)
         case Gt(_, wanted):
@@ -71,6 +72,13 @@ def _equals(value: object, wanted: JsonScalar) -> bool:
     if wanted is None:
         return value is None
     return _compares(operator.eq, value, wanted)
+
+
+def _is_among(value: object, condition: Membership) -> bool:
+    if isinstance(value, list):
+        return any((kind_of(item), item) in condition.distinct for item in filter(kind_of, value))
+    kind = kind_of(value)
+    return (kind or value is None) and (kind, value) in condition.distinct
 
 
 def _contains(value: object, wanted: JsonScalar) -> bool:

@@ -23,6 +23,7 @@ from lagotto.stores.memory import MemoryStore, outline
 from lagotto.terms import content_terms, query_terms
 from lagotto.testing.filters import FILTERS
 from lagotto.testing.filters import documents as filterable_documents
+from lagotto.testing.many_values import ManyValuesContract
 from lagotto.testing.store_samples import CHUNKER, DOCUMENTS, EMBEDDER, entries, entry
 from lagotto.testing.text_queries import TextQueryContract
 
@@ -68,7 +69,7 @@ async def semantic_ids(store: Store, text: str, where: Filter | None = None) -> 
         return await _ids(view, await view.semantic(vector, k=10))
 
 
-class StoreContract(TextQueryContract):
+class StoreContract(TextQueryContract, ManyValuesContract):
     """What `lagotto.stores.base.Store` promises. A subclass makes empty, open stores."""
 
     @pytest.fixture

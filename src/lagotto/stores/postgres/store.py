@@ -35,8 +35,8 @@ from lagotto.stores.postgres.view import PostgresView
 from lagotto.stores.postgres.view_factory import ViewFactory
 from lagotto.stores.postgres.write import (
     change_metadata,
-    matching_names,
     names_of,
+    names_to_remove,
     remove,
     replace,
     reserve,
@@ -123,7 +123,7 @@ class PostgresStore:
         await self._write(partial(change_metadata, documents=documents), names_of(documents))
 
     async def delete(self, where: Filter) -> list[str]:
-        names = await self._read(partial(matching_names, where=where), latest=True)
+        names = await self._read(partial(names_to_remove, where=where), latest=True)
         if not names:
             return []
         gone = await self._write(partial(remove, where=where, names=names), names)

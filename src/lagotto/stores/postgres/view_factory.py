@@ -91,7 +91,7 @@ class ViewFactory:
             return text.mask(await reader.ask(lambda connection: _matching(connection, where)))
 
         # Others may have taken numbers for chunks in this state: then a mask has more places.
-        name = (repr(where), text.statistics.last_key)
+        name = (where.cache_key, text.statistics.last_key)
         mask: Mask = await self._remembered.get(name, state, ask)
         return mask
 

@@ -25,7 +25,7 @@ from lagotto.stores.postgres.text_index.write import (
     forget,
     take_segment_number,
 )
-from lagotto.stores.sql.read import matching_documents
+from lagotto.stores.sql.read import matching_names
 from lagotto.stores.sql.settings import check_model, setting
 from lagotto.stores.sql.write import (
     Numbers,
@@ -92,21 +92,22 @@ def change_metadata(connection: Connection, documents: Sequence[Document]) -> No
     conclude(connection)
 
 
-def matching_names(connection: Connection, where: Filter) -> set[Name]:
+def names_to_remove(connection: Connection, where: Filter) -> set[Name]:
     """Names of the documents that match."""
-    return names_of([document for _, document in matching_documents(connection, where)])
+    found = matching_names(connection, where)
+    return {(document.collection, document.id) for document in found}
 
 
 def remove(connection: Connection, where: Filter, names: Collection[Name]) -> list[str]:
     """Delete those of the named documents that still match; their ids."""
     found = [
-        (key, document.id)
-        for key, document in matching_documents(connection, where)
+        document
+        for document in matching_names(connection, where)
         if (document.collection, document.id) in names
     ]
     if found:
-        conclude(connection, -_remove(connection, [key for key, _ in found]))
-    return [name for _, name in found]
+        conclude(connection, -_remove(connection, [document.key for document in found]))
+    return [document.id for document in found]
 
 
 def _texts(entries: Sequence[Entry], numbers: Numbers) -> Iterator[tuple[bytes, bytes]]:

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import ColumnElement, Integer, and_, false, func, not_, or_, select, true
+from sqlalchemy import (
+    Boolean,
+    ColumnElement,
+    Dialect,
+    Integer,
+    and_,
+    bindparam,
+    false,
+    func,
+    not_,
+    or_,
+    select,
+    true,
+)
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import InstrumentedAttribute
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.types import UserDefinedType
 
 from lagotto.documents import JsonScalar
 from lagotto.filters import (
@@ -32,7 +48,7 @@ from lagotto.filters import (
     Or,
     fields,
 )
-from lagotto.filters.operands import kind_of
+from lagotto.filters.operands import ScalarKind, kind_of
 from lagotto.stores.sql.tables import AttributeRow, ChunkRow, DocumentRow
 
 Bool = ColumnElement[bool]
@@ -61,6 +77,68 @@ def _instr(element: Place, compiler: SQLCompiler, **options: Any) -> str:
 @compiles(Place, "postgresql")
 def _strpos(element: Place, compiler: SQLCompiler, **options: Any) -> str:
     return f"strpos({compiler.process(element.clauses, **options)})"
+
+
+class ValueList(UserDefinedType[Sequence[str | int | float]]):
+    """Any number of values as one parameter: a JSON array for SQLite, an array for PostgreSQL."""
+
+    cache_ok = True
+
+    def __init__(self, kind: ScalarKind) -> None:
+        self.kind = kind
+
+    def get_col_spec(self, **_: Any) -> str:
+        return "text[]" if self.kind == "text" else "numeric[]"
+
+    def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any]:
+        if dialect.name != "postgresql":
+            return json.dumps
+        return list if self.kind == "text" else _decimals
+
+
+def _decimals(values: Sequence[float]) -> list[Decimal]:
+    """PostgreSQL would round a numeric to compare it with a float."""
+    return [Decimal(value) for value in values]
+
+
+class IsAmong(FunctionElement[bool]):
+    """Whether the first, a column, equals one of the second, a ValueList."""
+
+    type = Boolean()
+    inherit_cache = True
+
+
+@compiles(IsAmong, "sqlite")
+def _in_json(element: IsAmong, compiler: SQLCompiler, **options: Any) -> str:
+    column, values = (compiler.process(part, **options) for part in element.clauses)
+    return f"{column} IN (SELECT value FROM json_each({values}))"
+
+
+@compiles(IsAmong, "postgresql")
+def _in_array(element: IsAmong, compiler: SQLCompiler, **options: Any) -> str:
+    column, values = (compiler.process(part, **options) for part in element.clauses)
+    kind = list(element.clauses)[1].type.compile(compiler.dialect)
+    return f"{column} = ANY(CAST({values} AS {kind}))"
+
+
+class PageIsAmong(FunctionElement[bool]):
+    """Whether a number of the third, a ValueList, lies between the first and the second."""
+
+    type = Boolean()
+    inherit_cache = True
+
+
+@compiles(PageIsAmong, "sqlite")
+def _between_json(element: PageIsAmong, compiler: SQLCompiler, **options: Any) -> str:
+    first, last, values = (compiler.process(part, **options) for part in element.clauses)
+    return f"EXISTS (SELECT 1 FROM json_each({values}) WHERE value BETWEEN {first} AND {last})"
+
+
+@compiles(PageIsAmong, "postgresql")
+def _between_array(element: PageIsAmong, compiler: SQLCompiler, **options: Any) -> str:
+    first, last, values = (compiler.process(part, **options) for part in element.clauses)
+    pages = f"unnest(CAST({values} AS numeric[])) AS wanted (page)"
+    return f"EXISTS (SELECT 1 FROM {pages} WHERE page BETWEEN {first} AND {last})"
 
 
 def condition(root: Filter) -> Bool:
@@ -101,8 +179,25 @@ def _condition(root: Condition, field: FieldRef) -> Bool:
     raise TypeError(f"not a condition: {root!r}")
 
 
-def _any_of(field: FieldRef, values: tuple[JsonScalar, ...]) -> Bool:
-    return or_(false(), *(_equals(field, value) for value in values))
+def _any_of(field: FieldRef, values: Sequence[JsonScalar]) -> Bool:
+    """One condition for all values of a kind: databases limit how many may be combined by OR."""
+    by_kind: dict[ScalarKind | None, list[Any]] = {}
+    for value in dict.fromkeys((kind_of(value), value) for value in values):
+        by_kind.setdefault(value[0], []).append(value[1])
+    missing = [_missing(field)] if by_kind.pop(None, None) else []
+    met = [_is_among(field, kind, some) for kind, some in by_kind.items() if kind]
+    return or_(false(), *missing, *met)
+
+
+def _is_among(field: FieldRef, kind: ScalarKind, values: list[Any]) -> Bool:
+    plain = [int(value) for value in values] if kind == "boolean" else values
+    if field.name == "page":
+        return _page_among(list(filter(_is_whole, plain)))
+    given = bindparam(None, plain, ValueList("text" if kind == "text" else "number"))
+    if field.path is None:
+        return func.coalesce(IsAmong(_column(field), given), false())
+    column = AttributeRow.text_value if kind == "text" else AttributeRow.number_value
+    return _attribute(field, and_(AttributeRow.kind == kind, IsAmong(column, given)))
 
 
 def _equals(field: FieldRef, value: JsonScalar) -> Bool:
@@ -153,13 +248,24 @@ def _page(name: str, value: JsonScalar) -> Bool:
     """Some page between the first and the last compares so with `value`."""
     first, last = ChunkRow.page_first, ChunkRow.page_last
     if name == "$eq":
-        whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-        met: Bool = and_(first <= value, last >= value) if whole else false()
+        met: Bool = and_(first <= value, last >= value) if _is_whole(value) else false()
     elif name in ("$gt", "$gte"):
         met = _operate(last, name, value)
     else:
         met = _operate(first, name, value)
     return func.coalesce(met, false())
+
+
+def _page_among(numbers: list[Any]) -> Bool:
+    """Some page of a chunk is one of `numbers`; most chunks have two pages at most."""
+    first, last = ChunkRow.page_first, ChunkRow.page_last
+    pages = bindparam(None, numbers, ValueList("number"))
+    between = and_(last > first + 1, PageIsAmong(first, last, pages))
+    return func.coalesce(or_(IsAmong(first, pages), IsAmong(last, pages), between), false())
+
+
+def _is_whole(value: JsonScalar) -> bool:
+    return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
 
 
 def _attribute(field: FieldRef, test: Bool) -> Bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sqlalchemy import (
@@ -108,6 +108,25 @@ def matching_documents(connection: Connection, where: Filter) -> Iterator[tuple[
         document = document_of(row._mapping)
         if not whole or matches(where, document):
             yield row.key, document
+
+
+class DocumentName(NamedTuple):
+    """What a document is called: by the database, and by its collection and id."""
+
+    key: int
+    collection: str
+    id: str
+
+
+def matching_names(connection: Connection, where: Filter) -> list[DocumentName]:
+    """Keys and names of the documents that match, in order of collection and id."""
+    if concerns_chunks(where):
+        found = matching_documents(connection, where)
+        return [DocumentName(key, item.collection, item.id) for key, item in found]
+    columns = (DocumentRow.key, DocumentRow.collection, DocumentRow.id)
+    statement = select(*columns).where(condition(where))
+    rows = connection.execute(statement.order_by(DocumentRow.collection, DocumentRow.id))
+    return [DocumentName(*row) for row in rows]
 
 
 def matching_chunks(connection: Connection, where: Filter) -> ChunkKeys:

@@ -31,6 +31,7 @@ from lagotto.stores.sql.read import (
     counter,
     main_languages,
     matching_documents,
+    matching_names,
     read_chunks,
     read_document,
     read_versions,
@@ -143,11 +144,11 @@ class SqliteStore:
 
     async def delete(self, where: Filter) -> list[str]:
         def delete(connection: Connection) -> list[str]:
-            found = list(matching_documents(connection, where))
-            self._remove(connection, [key for key, _ in found])
+            found = matching_names(connection, where)
+            self._remove(connection, [document.key for document in found])
             if found:
                 note_change(connection)
-            return [document.id for _, document in found]
+            return [document.id for document in found]
 
         return await self._write(delete)
 
@@ -256,7 +257,7 @@ class SqliteStore:
 
         Worth it: changing threads takes as long as all the rest.
         """
-        known = where == And() or (repr(where), self._ready) in self._filters
+        known = where == And() or (where.cache_key, self._ready) in self._filters
         if self._ready is None or not known:
             return None
         with ExitStack() as mine:
@@ -329,7 +330,7 @@ class SqliteStore:
         """The chunks that a filter lets through, None for all; remembered until a write."""
         if where == And():
             return None
-        name = (repr(where), state)
+        name = (where.cache_key, state)
         if name not in self._filters:
             while len(self._filters) >= FILTERS_REMEMBERED:
                 self._filters.pop(next(iter(self._filters)), None)
