@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from lagotto.documents import Location
 from lagotto.results import (
     CandidateItem,
     EvidenceChunk,
@@ -45,7 +46,7 @@ HIT: dict[str, Any] = {
     ],
 )
 def test_citations(parts: dict[str, Any], citation: str) -> None:
-    assert format_citation("a", **parts) == citation
+    assert format_citation("a", Location(start=0, end=1, **parts)) == citation
 
 
 def test_a_hit_cites_the_best_name_it_has() -> None:

@@ -221,12 +221,32 @@ ChunkLevel = Literal["flat", "parent", "child"]
 ElementKind = Literal["paragraph", "table", "list", "code"]
 
 
-class Chunk(Record):
+class Location(Record):
+    """The location of a passage in its document; chunks, hits and citations all have one.
+
+    `start` and `end` are offsets in the document's text. `pages` is the first and the last page
+    that the passage touches, `heading_path` the titles above its first character. `row_range` and
+    `item_range` are the rows of a table or the items of a list, counted from 1. Both ends of a
+    range are included.
+    """
+
+    start: int = Field(ge=0)
+    end: int
+    pages: tuple[int, int] | None = None
+    heading_path: tuple[str, ...] = ()
+    row_range: tuple[int, int] | None = None
+    item_range: tuple[int, int] | None = None
+
+    @property
+    def location(self) -> Location:
+        """The location alone, without the other fields of the record."""
+        return Location(**{name: getattr(self, name) for name in Location.model_fields})
+
+
+class Chunk(Location):
     """A span of a document: `document.text[chunk.start:chunk.end] == chunk.text`, always.
 
-    `ordinal` counts from 0 within the chunk's level. `pages` is the first and the last page it
-    touches, `heading_path` the titles above its first character. A chunk inside a table or list
-    says which rows or items it holds, counted from 1, both ends included.
+    `ordinal` counts from 0 within the chunk's level.
     """
 
     id: str
@@ -236,15 +256,9 @@ class Chunk(Record):
     level: ChunkLevel = "flat"
     parent_id: str | None = None
     ordinal: int = Field(ge=0)
-    start: int = Field(ge=0)
-    end: int
     text: str
     token_count: int = Field(ge=0)
-    pages: tuple[int, int] | None = None
-    heading_path: tuple[str, ...] = ()
     element: ElementKind = "paragraph"
-    row_range: tuple[int, int] | None = None
-    item_range: tuple[int, int] | None = None
 
 
 def chunk_id(document: Document, chunker_id: str, level: ChunkLevel, span: Span) -> str:

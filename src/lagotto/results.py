@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from lagotto.documents import Record, Span
+from lagotto.documents import Location, Record, Span
 
 Score = float
 Leg = Literal["semantic", "text", "fuzzy", "exact"]
@@ -60,8 +60,8 @@ class ScoreBreakdown(Record):
         return {leg: said for leg, said in found.items() if said is not None}
 
 
-class RetrievalResult(Record):
-    """A hit: a passage of a document, with its score and where it stands.
+class RetrievalResult(Location):
+    """A hit: a passage of a document, with its score and its location.
 
     A child may come with its parent (`parent_content`), with the beginning of it (`section`), or
     have been replaced by it: then `child_id` is the chunk that was found. `evidence` is where in
@@ -76,12 +76,7 @@ class RetrievalResult(Record):
     document_title: str | None
     document_source: str
     collection: str
-    start: int
-    end: int
-    pages: tuple[int, int] | None = None
-    heading_path: tuple[str, ...] = ()
-    row_range: tuple[int, int] | None = None
-    item_range: tuple[int, int] | None = None
+    language: str | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
     parent_id: str | None = None
     parent_content: str | None = None
@@ -95,11 +90,7 @@ class RetrievalResult(Record):
     def citation(self) -> str:
         """`Doc: ... | Page: ... | Section: ...`, with the parts that are known."""
         return format_citation(
-            self.document_title or self.document_source or self.document_id,
-            pages=self.pages,
-            heading_path=self.heading_path,
-            row_range=self.row_range,
-            item_range=self.item_range,
+            self.document_title or self.document_source or self.document_id, self
         )
 
     def explain(self) -> str:
@@ -124,22 +115,17 @@ def _explained(leg: Leg, said: LegScore) -> str:
     )
 
 
-def format_citation(
-    document: str,
-    *,
-    pages: tuple[int, int] | None = None,
-    heading_path: tuple[str, ...] = (),
-    row_range: tuple[int, int] | None = None,
-    item_range: tuple[int, int] | None = None,
-) -> str:
-    """Where a passage stands, in one line that a person can follow."""
+def format_citation(document: str, location: Location) -> str:
+    """The document and the location of a passage in one line, for people."""
     parts = [f"Doc: {document}"]
-    for name, numbers in (("Page", pages), ("Rows", row_range), ("Items", item_range)):
+    ranges = {"Page": location.pages, "Rows": location.row_range, "Items": location.item_range}
+    for name, numbers in ranges.items():
         if numbers:
             first, last = numbers
             parts.append(f"{name}: {first}" if first == last else f"{name}: {first}-{last}")
-    if heading_path:
-        parts.insert(1 + bool(pages), f"Section: {' > '.join(heading_path)}")
+    if location.heading_path:
+        section = f"Section: {' > '.join(location.heading_path)}"
+        parts.insert(1 + bool(location.pages), section)
     return " | ".join(parts)
 
 

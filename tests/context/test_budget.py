@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lagotto.context.budget import fit
-from lagotto.context.passages import ROLES, Piece, Role
+from lagotto.context.passages import ROLES, PackRole, Piece
 from lagotto.documents import Chunk
 
 from .made import hit
 
 
-def piece(name: str, role: Role, text: str) -> Piece:
+def piece(name: str, role: PackRole, text: str) -> Piece:
     chunk = Chunk(
         id=name, collection="c", document_id=name, chunker_id="x", ordinal=0,
         start=0, end=len(text), text=text, token_count=1,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lagotto.context.formats import render
-from lagotto.context.passages import Passage, Piece
+from lagotto.context.passages import PackPassage, Piece
 from lagotto.documents import Document
 from lagotto.errors import UnknownNameError
 
@@ -27,11 +27,11 @@ TEXTS = st.one_of(HOSTILE, st.text(st.characters(exclude_categories=["Cs"]))).fi
 )
 
 
-def passage(text: str, *, title: str | None = None, truncated: bool = False) -> Passage:
+def passage(text: str, *, title: str | None = None, truncated: bool = False) -> PackPassage:
     document = Document(text=text, title=title)
     chunk = cut(document, "recursive:4096/0")[0]
     result = hit(chunk, document_title=document.title)
-    return Passage((Piece(chunk, "primary", result, truncated=truncated),))
+    return PackPassage((Piece(chunk, "primary", result, truncated=truncated),))
 
 
 PAIR = [passage("Truffles grow on roots.", title="Truffles"), passage("Dogs find them.", title="D")]

@@ -5,14 +5,14 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagotto.context.passages import Piece, Role, merged, stitched
+from lagotto.context.passages import PackRole, Piece, merged, stitched
 from lagotto.documents import Block, Chunk, Document, Span
 from lagotto.testing.strategies import documents
 
 from .made import cut, hit, paged
 
 
-def piece(chunk: Chunk, role: Role = "primary") -> Piece:
+def piece(chunk: Chunk, role: PackRole = "primary") -> Piece:
     return Piece(chunk, role, hit(chunk))
 
 
@@ -76,9 +76,9 @@ def test_two_versions_of_a_document_are_not_mixed() -> None:
 def test_row_ranges_join_where_they_follow_on_each_other() -> None:
     first, second = span(0, 10, row_range=(1, 3)), span(6, 16, row_range=(3, 5))
     apart, none = span(6, 16, row_range=(9, 9)), span(6, 16)
-    assert merged([piece(second), piece(first)])[0].row_range == (1, 5)
-    assert merged([piece(first), piece(apart)])[0].row_range is None
-    assert merged([piece(first), piece(none)])[0].row_range is None
+    assert merged([piece(second), piece(first)])[0].location.row_range == (1, 5)
+    assert merged([piece(first), piece(apart)])[0].location.row_range is None
+    assert merged([piece(first), piece(none)])[0].location.row_range is None
 
 
 def test_the_label_is_a_citation_with_the_section_of_the_lead() -> None:
@@ -100,7 +100,7 @@ def test_real_rows_keep_their_numbers() -> None:
     chunks = cut(document, "recursive:16/0")
     (passage,) = merged([piece(chunk, "sibling") for chunk in chunks])
     assert len(chunks) > 1
-    assert passage.row_range == (1, 8)
+    assert passage.location.row_range == (1, 8)
 
 
 @given(documents(), st.data())

@@ -134,10 +134,7 @@ def _place(chunk: Chunk) -> str:
     place = format_citation(
         f"{chunk.level} {chunk.ordinal}, characters {chunk.start}-{chunk.end}, "
         f"{chunk.token_count} tokens",
-        pages=chunk.pages,
-        heading_path=chunk.heading_path,
-        row_range=chunk.row_range,
-        item_range=chunk.item_range,
+        chunk,
     )
     return one_line(place.removeprefix("Doc: "))
 

@@ -15,8 +15,8 @@ from urllib.parse import quote, unquote
 from pydantic import Field
 
 from lagotto.chunkers.structure import Structure
-from lagotto.context.passages import Passage
-from lagotto.documents import Document, Record, Span, digest
+from lagotto.context.passages import PackPassage
+from lagotto.documents import Document, Location, Span, digest
 from lagotto.errors import CitationError
 from lagotto.results import format_citation
 
@@ -51,7 +51,7 @@ class CitationKey(NamedTuple):
         return cls(unquote(collection), unquote(document_id), int(start), int(end), check or "")
 
 
-class Citation(Record):
+class Citation(Location):
     """What a marker of a pack stands for: a span of a document, and how to tell a person.
 
     As a string it is its label, `Doc: ... | Page: ... | Section: ...`.
@@ -63,19 +63,13 @@ class Citation(Record):
     collection: str
     document_id: str
     chunk_ids: tuple[str, ...]
-    start: int
-    end: int
-    pages: tuple[int, int] | None = None
-    heading_path: tuple[str, ...] = ()
-    row_range: tuple[int, int] | None = None
-    item_range: tuple[int, int] | None = None
 
     def __str__(self) -> str:
         return self.label
 
 
-class CitedPassage(Record):
-    """What a citation resolves to: the exact text, and where it stands."""
+class CitedPassage(Location):
+    """What a citation resolves to: the exact text and its location."""
 
     key: str
     label: str
@@ -83,16 +77,10 @@ class CitedPassage(Record):
     document_id: str
     document_title: str | None
     document_source: str
-    start: int
-    end: int
     text: str
-    pages: tuple[int, int] | None = None
-    heading_path: tuple[str, ...] = ()
-    row_range: tuple[int, int] | None = None
-    item_range: tuple[int, int] | None = None
 
 
-def cite(passage: Passage, *, marker: int) -> Citation:
+def cite(passage: PackPassage, *, marker: int) -> Citation:
     """The citation of a passage."""
     chunk = passage.lead.chunk
     check = _check(passage.text)
@@ -104,12 +92,7 @@ def cite(passage: Passage, *, marker: int) -> Citation:
         collection=chunk.collection,
         document_id=chunk.document_id,
         chunk_ids=tuple(piece.chunk.id for piece in passage.pieces),
-        start=passage.start,
-        end=passage.end,
-        pages=passage.pages,
-        heading_path=passage.heading_path,
-        row_range=passage.row_range,
-        item_range=passage.item_range,
+        **dict(passage.location),
     )
 
 
@@ -134,19 +117,18 @@ def cited(document: Document, key: CitationKey) -> CitedPassage:
             f"{key}: the document has changed since it was cited; search again, or leave out "
             f"~{key.check} to see what stands there now"
         )
-    place = Structure(document).describe(Span(key.start, key.end))
-    place.pop("element", None)
+    described = Structure(document).describe(Span(key.start, key.end))
+    described.pop("element", None)
+    location = Location(start=key.start, end=key.end, **described)
     return CitedPassage(
         key=str(key),
-        label=format_citation(document.title or document.source or document.id, **place),
+        label=format_citation(document.title or document.source or document.id, location),
         collection=document.collection,
         document_id=document.id,
         document_title=document.title,
         document_source=document.source,
-        start=key.start,
-        end=key.end,
         text=text,
-        **place,
+        **dict(location),
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, get_args
 from xml.sax.saxutils import escape, quoteattr
 
-from lagotto.context.passages import Passage
+from lagotto.context.passages import PackPassage
 from lagotto.errors import UnknownNameError
 
 PackFormat = Literal["plain", "markdown", "xml"]
@@ -24,7 +24,7 @@ _MARKDOWN = re.compile(r"([\\`*\[\]<])")
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def render(passages: Sequence[Passage], *, format: PackFormat) -> str:  # noqa: A002
+def render(passages: Sequence[PackPassage], *, format: PackFormat) -> str:  # noqa: A002
     """The passages in order, each under its marker, [1] first; an empty text for none."""
     if format not in _FORMATS:
         raise UnknownNameError(
@@ -33,21 +33,21 @@ def render(passages: Sequence[Passage], *, format: PackFormat) -> str:  # noqa: 
     return _FORMATS[format](passages) if passages else ""
 
 
-def _plain(passages: Sequence[Passage]) -> str:
+def _plain(passages: Sequence[PackPassage]) -> str:
     return "\n\n".join(
         f"[{marker}] {_line(passage.label)}\n{_unlike_heads(_shown(passage))}"
         for marker, passage in enumerate(passages, 1)
     )
 
 
-def _markdown(passages: Sequence[Passage]) -> str:
+def _markdown(passages: Sequence[PackPassage]) -> str:
     return "\n\n".join(
         f"**[{marker}]** {_literal(_line(passage.label))}\n\n{_fenced(_shown(passage))}"
         for marker, passage in enumerate(passages, 1)
     )
 
 
-def _xml(passages: Sequence[Passage]) -> str:
+def _xml(passages: Sequence[PackPassage]) -> str:
     inner = "\n".join(
         f'<passage marker="[{marker}]" source={quoteattr(_valid(_line(passage.label)))}>\n'
         f"{escape(_valid(_shown(passage)))}\n</passage>"
@@ -56,14 +56,14 @@ def _xml(passages: Sequence[Passage]) -> str:
     return f"<passages>\n{inner}\n</passages>"
 
 
-_FORMATS: dict[PackFormat, Callable[[Sequence[Passage]], str]] = {
+_FORMATS: dict[PackFormat, Callable[[Sequence[PackPassage]], str]] = {
     "plain": _plain,
     "markdown": _markdown,
     "xml": _xml,
 }
 
 
-def _shown(passage: Passage) -> str:
+def _shown(passage: PackPassage) -> str:
     text = passage.text.rstrip()
     return text + CUT if passage.truncated else text
 

@@ -90,12 +90,7 @@ def _standing_alone(hit: RetrievalResult) -> Chunk:
         document_id=hit.document_id,
         chunker_id="",
         ordinal=0,
-        start=hit.start,
-        end=hit.end,
         text=hit.content,
         token_count=0,
-        pages=hit.pages,
-        heading_path=hit.heading_path,
-        row_range=hit.row_range,
-        item_range=hit.item_range,
+        **dict(hit.location),
     )

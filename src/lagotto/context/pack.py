@@ -11,15 +11,15 @@ from lagotto.context.budget import fit
 from lagotto.context.cite import Citation, cite
 from lagotto.context.formats import PackFormat, render
 from lagotto.context.gather import ChunksOf, Known, chunks_around, expand
-from lagotto.context.passages import Passage, Piece, Role, merged
+from lagotto.context.passages import PackPassage, PackRole, Piece, merged
 from lagotto.context.tokens import TokenCounter
 from lagotto.context.trace import ContextTrace, traced
-from lagotto.documents import Record
+from lagotto.documents import Location, Record
 from lagotto.prefs import ContextPrefs
 from lagotto.results import RetrievalResult, Score
 
 
-class SelectedChunk(Record):
+class SelectedChunk(Location):
     """A chunk whose text is in a pack: under which marker, and in which role.
 
     `rank` and `score` are those of the hit that it is or came with. If it is truncated, `end` and
@@ -31,17 +31,11 @@ class SelectedChunk(Record):
     document_id: str
     document_title: str | None
     document_source: str
-    role: Role
+    role: PackRole
     marker: int
     rank: int
     score: Score
-    start: int
-    end: int
     text: str
-    pages: tuple[int, int] | None = None
-    heading_path: tuple[str, ...] = ()
-    row_range: tuple[int, int] | None = None
-    item_range: tuple[int, int] | None = None
     truncated: bool = False
 
 
@@ -128,7 +122,7 @@ def _choose(
     return found, kept
 
 
-def _selected(kept: Sequence[Piece], passages: Sequence[Passage]) -> tuple[SelectedChunk, ...]:
+def _selected(kept: Sequence[Piece], passages: Sequence[PackPassage]) -> tuple[SelectedChunk, ...]:
     markers = {
         piece.name: marker for marker, passage in enumerate(passages, 1) for piece in passage.pieces
     }
@@ -147,12 +141,7 @@ def _selected_chunk(piece: Piece, marker: int) -> SelectedChunk:
         marker=marker,
         rank=hit.rank,
         score=hit.score,
-        start=chunk.start,
-        end=chunk.end,
         text=chunk.text,
-        pages=chunk.pages,
-        heading_path=chunk.heading_path,
-        row_range=chunk.row_range,
-        item_range=chunk.item_range,
+        **dict(chunk.location),
         truncated=piece.truncated,
     )

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from lagotto.documents import Chunk
+from lagotto.documents import Chunk, Location
 from lagotto.results import RetrievalResult, format_citation
 
-Role = Literal["primary", "parent", "sibling", "cross_page"]
-ROLES: tuple[Role, ...] = ("primary", "parent", "sibling", "cross_page")
+PackRole = Literal["primary", "parent", "sibling", "cross_page"]
+ROLES: tuple[PackRole, ...] = ("primary", "parent", "sibling", "cross_page")
 """Why a chunk is in a pack, the strongest reason first. What is weakest is dropped first."""
 
 Range = tuple[int, int]
@@ -25,7 +25,7 @@ class Piece:
     """
 
     chunk: Chunk
-    role: Role
+    role: PackRole
     hit: RetrievalResult
     truncated: bool = False
 
@@ -41,7 +41,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class PackPassage:
     """Pieces of one document that are one stretch of its text, in the order of the pack."""
 
     pieces: tuple[Piece, ...]
@@ -70,39 +70,33 @@ class Passage:
         return any(piece.truncated and piece.chunk.end == self.end for piece in self.pieces)
 
     @property
-    def pages(self) -> Range | None:
-        pages = [piece.chunk.pages for piece in self.pieces if piece.chunk.pages]
-        return (min(first for first, _ in pages), max(last for _, last in pages)) if pages else None
-
-    @property
-    def heading_path(self) -> tuple[str, ...]:
-        return self.lead.chunk.heading_path
-
-    @property
-    def row_range(self) -> Range | None:
-        return _joined(piece.chunk.row_range for piece in self._in_document_order())
-
-    @property
-    def item_range(self) -> Range | None:
-        return _joined(piece.chunk.item_range for piece in self._in_document_order())
+    def location(self) -> Location:
+        """The location of the whole passage; under the headings of its strongest piece."""
+        chunks = [piece.chunk for piece in self._in_document_order()]
+        pages = [chunk.pages for chunk in chunks if chunk.pages]
+        return Location(
+            start=self.start,
+            end=self.end,
+            pages=(min(first for first, _ in pages), max(last for _, last in pages))
+            if pages
+            else None,
+            heading_path=self.lead.chunk.heading_path,
+            row_range=_joined(chunk.row_range for chunk in chunks),
+            item_range=_joined(chunk.item_range for chunk in chunks),
+        )
 
     @property
     def label(self) -> str:
-        """Where it stands, for a person."""
+        """Its citation, for people."""
         hit = self.lead.hit
-        return format_citation(
-            hit.document_title or hit.document_source or hit.document_id,
-            pages=self.pages,
-            heading_path=self.heading_path,
-            row_range=self.row_range,
-            item_range=self.item_range,
-        )
+        name = hit.document_title or hit.document_source or hit.document_id
+        return format_citation(name, self.location)
 
     def _in_document_order(self) -> list[Piece]:
         return sorted(self.pieces, key=lambda piece: (piece.chunk.start, -piece.chunk.end))
 
 
-def merged(pieces: Sequence[Piece]) -> list[Passage]:
+def merged(pieces: Sequence[Piece]) -> list[PackPassage]:
     """The passages that `pieces` make up, each at the place of its first piece.
 
     Pieces of a document are one passage if they overlap. A neighbour also joins what it touches on
@@ -113,7 +107,7 @@ def merged(pieces: Sequence[Piece]) -> list[Passage]:
         documents[piece.chunk.collection, piece.chunk.document_id].append(place)
     groups = [group for places in documents.values() for group in _stretches(pieces, places)]
     groups = sorted(sorted(group) for group in groups)
-    return [Passage(tuple(pieces[place] for place in group)) for group in groups]
+    return [PackPassage(tuple(pieces[place] for place in group)) for group in groups]
 
 
 def stitched(parts: Iterable[tuple[int, str]]) -> str:

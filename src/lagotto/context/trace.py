@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pydantic import AliasChoices, Field
 
-from lagotto.context.passages import ROLES, Piece, Role
+from lagotto.context.passages import ROLES, PackRole, Piece
 from lagotto.documents import Record
 from lagotto.rerankers.rerank_result import RerankResult
 from lagotto.results import RetrievalResult, Score
@@ -35,7 +35,7 @@ class Dropped(Record):
     chunk_id: str
     collection: str
     document_id: str
-    role: Role
+    role: PackRole
     reason: str
 
 
@@ -51,7 +51,7 @@ class ContextTrace(Record):
     )
     rerank_results: tuple[RerankResult, ...] = ()
     final_token_count: int = 0
-    expansion_stats: dict[Role, RoleCount] = Field(default_factory=dict)
+    expansion_stats: dict[PackRole, RoleCount] = Field(default_factory=dict)
     dropped: tuple[Dropped, ...] = ()
     truncated: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -121,7 +121,7 @@ def _reranks(results: Sequence[RetrievalResult]) -> tuple[RerankResult, ...]:
     )
 
 
-def _count(role: Role, found: Sequence[Piece], kept: Sequence[Piece]) -> RoleCount:
+def _count(role: PackRole, found: Sequence[Piece], kept: Sequence[Piece]) -> RoleCount:
     return RoleCount(
         found=sum(piece.role == role for piece in found),
         kept=sum(piece.role == role for piece in kept),

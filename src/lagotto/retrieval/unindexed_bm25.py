@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.documents import Chunk, Document, in_context
-from lagotto.indexes.bm25 import K1, B, idf
+from lagotto.indexes.bm25 import idf, term_weight
 from lagotto.indexes.text_query import Match, TextQuery, holds
 from lagotto.terms import analyze
 
@@ -76,10 +76,10 @@ def bm25(words: Sequence[TermCounts], *, query: TextQuery, idfs: Scores) -> Scor
         return total
     counts = np.array([item.counts for item in words], np.float64)
     lengths = np.array([item.length for item in words], np.float64)
-    shares = lengths / (lengths.mean() or 1.0)
-    saturated = counts * (K1 + 1) / (counts + K1 * (1 - B + B * shares)[:, None])
     here = [idf(int(having), count=len(words)) for having in np.count_nonzero(counts, axis=0)]
-    scores = saturated * np.maximum(idfs, here)
+    scores = term_weight(
+        counts, lengths[:, None], mean=lengths.mean() or 1.0, idf=np.maximum(idfs, here)
+    )
     for word in query.words:
         columns = [scores[:, texts.index(term.text)] * term.weight for term in word]
         total += np.max(columns, axis=0) if columns else 0.0

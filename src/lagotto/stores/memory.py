@@ -15,7 +15,7 @@ from lagotto.documents import Chunk, Document, Vector, Vectors, in_context
 from lagotto.errors import ModelMismatchError
 from lagotto.filters import Filter, matches
 from lagotto.indexes.base import ChunkKeys, Finding
-from lagotto.indexes.bm25 import K1, B, idf
+from lagotto.indexes.bm25 import idf, term_weight
 from lagotto.indexes.hits import Hits
 from lagotto.indexes.text_query import Match, Term, TextQuery, as_terms, holds
 from lagotto.stores.base import (
@@ -193,7 +193,7 @@ class MemoryView:
         return np.array([score(self._all[int(key)]) for key in keys], np.float32)
 
     async def idf(self, terms: Sequence[str]) -> NDArray[np.float64]:
-        return np.array([self._rarity(term) for term in terms], np.float64)
+        return np.array([self._idf(term) for term in terms], np.float64)
 
     async def excluding(self, match: Match) -> MemoryView:
         rest = copy(self)
@@ -265,15 +265,14 @@ class MemoryView:
     def _bm25(self, query: TextQuery) -> Callable[[_Item], float]:
         """BM25 over all items, whatever the filter: the same chunk always has the same score."""
         mean = sum(len(item.terms) for item in self._all.values()) / max(1, len(self._all))
-        idf = {term: self._rarity(term.text) for word in query.words for term in word}
+        idfs = {term: self._idf(term.text) for word in query.words for term in word}
 
         def of_term(item: _Item, term: Term) -> float:
             frequency = item.counts[term.text]
             if not frequency:
                 return 0.0
-            length = 1 - B + B * len(item.terms) / mean
-            saturated = frequency * (K1 + 1) / (frequency + K1 * length)
-            return term.weight * idf[term] * saturated
+            length = float(len(item.terms))
+            return term.weight * term_weight(float(frequency), length, mean=mean, idf=idfs[term])
 
         def of_item(item: _Item) -> float:
             if not _asked(query, item):
@@ -284,7 +283,7 @@ class MemoryView:
 
         return of_item
 
-    def _rarity(self, term: str) -> float:
+    def _idf(self, term: str) -> float:
         having = sum(term in item.counts for item in self._all.values())
         return idf(having, count=len(self._all))
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from lagotto.documents import storable
 from lagotto.indexes.base import ChunkKeys
-from lagotto.indexes.bm25 import K1, B, idf
+from lagotto.indexes.bm25 import idf, term_weight
 from lagotto.indexes.hits import Hits
 from lagotto.indexes.text_query import (
     Either,
@@ -147,10 +147,10 @@ class TextSearch:
         postings = self._postings[storable(term.text)]
         known = self.statistics
         mean = known.terms / known.chunks if known.chunks else 1.0
-        count = postings["count"].astype(np.float64)
-        length = 1 - B + B * postings["length"] / (mean or 1.0)
-        tells = term.weight * idf(len(postings), count=known.chunks)
-        return postings["key"], tells * count * (K1 + 1) / (count + K1 * length)
+        counts, lengths = (postings[name].astype(np.float64) for name in ("count", "length"))
+        weighted = term.weight * idf(len(postings), count=known.chunks)
+        scores = term_weight(counts, lengths, mean=mean or 1.0, idf=weighted)
+        return postings["key"], scores
 
     def _any_of(self, terms: Iterable[str]) -> Mask:
         mask = self.mask()
