@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import math
-import tomllib
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from lagotto.errors import ConfigError, UnknownNameError
+from lagotto.errors import ConfigError
 from lagotto.filters import And, Eq, Gte
 from lagotto.prefs import (
     ChunkingPrefs,
@@ -20,7 +18,6 @@ from lagotto.prefs import (
     RetrievalPrefs,
     ScoringPrefs,
     VectorPrefs,
-    preset_names,
 )
 from lagotto.testing.filters import FILTERS
 
@@ -113,15 +110,6 @@ class TestDepth:
 
 
 class TestPresets:
-    def test_these_there_are(self) -> None:
-        assert preset_names() == list(PRESETS)
-
-    @pytest.mark.parametrize("name", PRESETS)
-    def test_every_setting_of_the_file_is_there(self, name: str) -> None:
-        text = (resources.files("lagotto.presets") / f"{name}.toml").read_text(encoding="utf-8")
-        stated = RetrievalPrefs.preset(name).model_dump(exclude_unset=True)
-        assert stated == tomllib.loads(text)
-
     def test_oasis(self) -> None:
         prefs = RetrievalPrefs.preset("oasis")
         assert prefs.depth(10) == 30
@@ -226,15 +214,8 @@ class TestPresets:
         prefs = RetrievalPrefs.preset("oasis", top_k=3, scoring={"rrf_k": 10})
         assert (prefs.top_k, prefs.scoring.rrf_k, prefs.scoring.w_vec) == (3, 10, 0.7)
 
-    @pytest.mark.parametrize("name", ["nope", "", "../presets/oasis", "oasis.toml"])
-    def test_unknown(self, name: str) -> None:
-        with pytest.raises(
-            UnknownNameError, match=r"no preset is called '.*'; there are: aiblox, "
-        ):
-            RetrievalPrefs.preset(name)
 
-
-class TestBut:
+class TestReplace:
     def test_of_a_group_only_what_is_named_changes(self) -> None:
         prefs = RetrievalPrefs.preset("local-rag")
         changed = prefs.replace(top_k=5, scoring={"rrf_k": 20}, fuzzy=FuzzyPrefs(threshold=0.5))

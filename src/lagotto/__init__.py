@@ -98,8 +98,8 @@ if TYPE_CHECKING:
         ScoringPrefs,
         SnippetPrefs,
         VectorPrefs,
-        preset_names,
     )
+    from lagotto.presets import Preset, load_preset, preset_names
     from lagotto.readers import (
         Columns,
         ReadFailure,
@@ -218,8 +218,8 @@ _MODULES = {
         "ScoringPrefs",
         "SnippetPrefs",
         "VectorPrefs",
-        "preset_names",
     ),
+    "presets": ("Preset", "load_preset", "preset_names"),
     "readers": (
         "Columns",
         "ReadFailure",
@@ -302,6 +302,7 @@ __all__ = [
     "Or",
     "Page",
     "ParentsPrefs",
+    "Preset",
     "Progress",
     "QueryError",
     "ReadError",
@@ -335,6 +336,7 @@ __all__ = [
     "WeightsError",
     "WhyNot",
     "check_answer",
+    "load_preset",
     "parse_filter",
     "preset_names",
 ]

@@ -10,8 +10,6 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
-from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -25,8 +23,9 @@ from pydantic import (
 )
 
 from lagotto.documents import Record
-from lagotto.errors import ConfigError, UnknownNameError
+from lagotto.errors import ConfigError
 from lagotto.filters import And, Filter, parse_filter
+from lagotto.presets import load_preset
 from lagotto.results import Leg
 
 Mode = Literal["hybrid", "semantic", "keyword"]
@@ -320,7 +319,7 @@ class RetrievalPrefs(Preferences):
     @classmethod
     def preset(cls, name: str, **changes: Any) -> RetrievalPrefs:
         """The preferences of a known design, with changes."""
-        return cls(**_merged(_preset(name), changes))
+        return cls(**_merged(load_preset(name).settings, changes))
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> RetrievalPrefs:
@@ -361,27 +360,6 @@ class RetrievalPrefs(Preferences):
                         raise ConfigError(f"{name}: {group} is set to {inner!r}; unset one of both")
                 inner[field] = variables[name]
         return cls.from_dict(given)
-
-
-def preset_names() -> list[str]:
-    """The presets that come with Lagotto."""
-    folder = resources.files("lagotto.presets")
-    return sorted(
-        item.name.removesuffix(".toml") for item in folder.iterdir() if item.name.endswith(".toml")
-    )
-
-
-@cache
-def _preset_text(name: str) -> str:
-    return (resources.files("lagotto.presets") / f"{name}.toml").read_text(encoding="utf-8")
-
-
-def _preset(name: str) -> dict[str, Any]:
-    if name not in preset_names():
-        raise UnknownNameError(
-            f"no preset is called {name!r}; there are: {', '.join(preset_names())}"
-        )
-    return tomllib.loads(_preset_text(name))
 
 
 def _merged(given: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from lagotto.cli.demo import demo_location
 from lagotto.demo import MODES, Outcome, Question, corpus, document_rank, examples, questions
 from lagotto.results import RetrievalResult
 from tests.cli.running import Run, run
@@ -85,3 +87,35 @@ def test_examples_are_answered_by_hybrid_search() -> None:
     chosen = [found.question.question for found in examples(outcomes)]
     assert chosen == ["meaning", "words", "last"]
     assert examples(outcomes[:1]) == []
+
+
+def test_a_temporary_base_goes_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with demo_location(None, keep=False) as location:
+        assert Path(location).parent.is_dir()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_kept_base_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with demo_location(None, keep=True) as location:
+        Path(location).touch()
+    assert Path(location).exists()
+
+
+def test_the_base_of_the_environment_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAGOTTO_KB", "/absent/kb.db")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    done = run("--embedder", "nonsense", "demo", "--keep")
+    assert done.err.startswith("lagotto: no embedder is called 'nonsense'")
+    assert [path.name[:13] for path in tmp_path.iterdir()] == ["lagotto-demo-"]
+
+
+def test_a_base_that_was_named_is_used() -> None:
+    before = run("--kb", "/absent/kb.db", "demo")
+    behind = run("demo", "--kb", "/absent/kb.db")
+    assert before == behind
+    assert before.code == 5
+    assert "there is no folder /absent" in before.err

@@ -13,11 +13,14 @@ from lagotto.cli.context import context as pack_context
 from lagotto.cli.copy import copy
 from lagotto.cli.demo import demo
 from lagotto.cli.doctor import doctor
-from lagotto.cli.documents import info, list_documents, show
-from lagotto.cli.grouped import grouped
+from lagotto.cli.info import info
+from lagotto.cli.list import list_documents
+from lagotto.cli.option_groups import flatten_groups
 from lagotto.cli.options import DEFAULT_EMBEDDER, DEFAULT_KB
+from lagotto.cli.presets import presets
 from lagotto.cli.remove import remove
 from lagotto.cli.search import search
+from lagotto.cli.show import show
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -78,10 +81,11 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "show": show,
     "remove": remove,
     "info": info,
+    "presets": presets,
     "copy": copy,
     "doctor": doctor,
     "demo": demo,
 }
 
 for name, command in COMMANDS.items():
-    app.command(name)(grouped(command))
+    app.command(name)(flatten_groups(command))

@@ -30,19 +30,22 @@ def demo(
     from lagotto.demo import ask, examples, questions
     from lagotto.sync_facade import KnowledgeBase
 
-    with demo_place(kb, keep=keep) as place, KnowledgeBase(place, embedder=embedder) as base:
+    with (
+        demo_location(kb, keep=keep) as location,
+        KnowledgeBase(location, embedder=embedder) as base,
+    ):
         _fill(base)
         outcomes = [ask(base, question) for question in questions()]
     _print_ranks(outcomes)
     chosen = examples(outcomes)
     for outcome in chosen:
         _print_answer(outcome)
-    _print_next(place if kb or keep else None, chosen or outcomes)
+    _print_next(location if kb or keep else None, chosen or outcomes)
 
 
 @contextmanager
-def demo_place(kb: str | None, *, keep: bool) -> Iterator[str]:
-    """Where the base goes; a folder that is removed afterwards if nobody wants it."""
+def demo_location(kb: str | None, *, keep: bool) -> Iterator[str]:
+    """The location of the demo's base: `kb`, or a temporary folder, removed unless `keep`."""
     if kb is not None:
         yield kb
         return

@@ -1,1 +1,52 @@
-"""Known designs as data: each file holds the preferences that make a search work as they say."""
+"""Presets: published retrieval designs as settings of RetrievalPrefs.
+
+Each preset is a TOML file in this folder, named after it. The file is what `--prefs` and
+`RetrievalPrefs.from_toml` read; its first line is a comment that describes the preset.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from lagotto.documents import Record
+from lagotto.errors import UnknownNameError
+
+SUFFIX = ".toml"
+
+
+class Preset(Record):
+    """A preset: its name, a description of one line, and its settings as TOML."""
+
+    name: str
+    description: str
+    toml: str
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings that differ from the defaults, by group."""
+        return tomllib.loads(self.toml)
+
+
+def preset_names() -> list[str]:
+    """The names of the presets that come with Lagotto."""
+    names = (item.name for item in resources.files(__name__).iterdir())
+    return sorted(name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX))
+
+
+def load_preset(name: str) -> Preset:
+    """The preset called `name`; UnknownNameError if there is none."""
+    if name not in preset_names():
+        raise UnknownNameError(
+            f"no preset is called {name!r}; there are: {', '.join(preset_names())}"
+        )
+    return _read(name)
+
+
+@cache
+def _read(name: str) -> Preset:
+    toml = (resources.files(__name__) / f"{name}{SUFFIX}").read_text(encoding="utf-8")
+    first_line, _, _ = toml.partition("\n")
+    return Preset(name=name, description=first_line.removeprefix("# "), toml=toml)

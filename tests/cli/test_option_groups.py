@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from inspect import signature
 
-from lagotto.cli.grouped import grouped
+from lagotto.cli.option_groups import flatten_groups
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ def test_a_group_stands_for_its_fields() -> None:
         """Paint it."""
         calls.append((what, colours, coats))
 
-    flat = grouped(paint)
+    flat = flatten_groups(paint)
     assert str(signature(flat)) == (
         "(*, what: str, main: str, others: list[str] = [], bright: bool = False, coats: int = 1)"
     )

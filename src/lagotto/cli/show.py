@@ -1,17 +1,17 @@
-"""`list`, `show` and `info`: what is in a base."""
+"""`show`: a document, its chunks, or the text of a citation."""
 
 from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lagotto.cli.connect import open_existing
-from lagotto.cli.options import AsJson, BaseOptions, Filters, InCollection
-from lagotto.cli.output import one_line, print_json, printable, stdout, warn
+from lagotto.cli.list import UNLISTED
+from lagotto.cli.options import AsJson, BaseOptions, InCollection
+from lagotto.cli.output import one_line, print_json, printable, stdout
 from lagotto.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -20,38 +20,6 @@ if TYPE_CHECKING:
     from lagotto.sync_facade import KnowledgeBase
 
 CITATION = re.compile(r"\S+/\S+#\d+-\d+(~[0-9a-f]{8})?")
-UNLISTED = {"text", "pages", "headings", "blocks"}
-COLUMNS = ("id", "title", "kind", "language", "source", "updated")
-
-
-def list_documents(
-    base: BaseOptions,
-    collection: InCollection = None,
-    filters: Filters = None,
-    as_json: AsJson = False,
-) -> None:
-    """List the documents."""
-    with open_existing(base) as kb:
-        found = kb.documents(collection=collection, filters=filters)
-    if as_json:
-        print_json([document.model_dump(mode="json", exclude=UNLISTED) for document in found])
-        return
-    from lagotto.cli.render import print_table
-
-    print_table(stdout(), COLUMNS, map(_row, found), whole="id")
-
-
-def _row(document: Document) -> tuple[str, ...]:
-    updated = f"{document.updated_at:%Y-%m-%d}" if document.updated_at else ""
-    source = _from_here(document.source)
-    texts = (document.id, document.title, document.kind, document.language, source)
-    return (*map(one_line, texts), updated)
-
-
-def _from_here(source: str) -> str:
-    """A path relative to the current folder if it lies there: shorter, and easy to open."""
-    path, here = Path(source), Path.cwd()
-    return str(path.relative_to(here)) if here in path.parents else source
 
 
 def show(
@@ -137,29 +105,3 @@ def _place(chunk: Chunk) -> str:
         chunk,
     )
     return one_line(place.removeprefix("Doc: "))
-
-
-def info(base: BaseOptions, as_json: AsJson = False) -> None:
-    """Say how much is in a base and what it was made with."""
-    with open_existing(base) as kb:
-        found = kb.info()
-    if as_json:
-        print_json(found.model_dump(mode="json"))
-        return
-    from rich.filesize import decimal
-
-    from lagotto.cli.render import print_fields
-
-    collections = (f"{name} ({count})" for name, count in found.collections.items())
-    fields = {
-        "base": found.location,
-        "documents": str(found.documents),
-        "chunks": str(found.chunks),
-        "collections": ", ".join(collections),
-        "languages": ", ".join(found.languages),
-        "embedder": found.model_id or "",
-        "chunker": found.chunker_id or "",
-        "size": decimal(found.bytes_on_disk),
-    }
-    print_fields(stdout(), {name: one_line(value) for name, value in fields.items()})
-    warn(found.degraded)

@@ -3,34 +3,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from lagotto.documents import Chunk, Document
-from lagotto.stores.base import StoreInfo
 from tests.cli.running import run
 
 
 def id_of(base: Path, title: str) -> str:
     documents = run("--kb", base, "list", "--json", "--filters", f'{{"title": "{title}"}}').json
     return str(documents[0]["id"])
-
-
-def test_the_list_for_people(base: Path) -> None:
-    done = run("--kb", base, "list")
-    heading, *rows = done.out.splitlines()
-    assert heading.split() == ["id", "title", "kind", "language", "source", "updated"]
-    assert len(rows) == 4
-    assert any("  Truffles     markdown  en        " in row for row in rows)
-
-
-def test_sources_in_the_current_folder_are_short(notes: Path) -> None:
-    run("add", notes / "dogs.md")
-    assert "  notes/dogs.md  " in run("list").out
-
-
-def test_the_list_for_programs(base: Path) -> None:
-    found = run("--kb", base, "list", "--json", "--collection", "default").json
-    fields = {*Document.model_fields} - {"text", "pages", "headings", "blocks"}
-    assert all(set(item) == fields for item in found)
-    assert [item["id"] for item in found] == sorted(item["id"] for item in found)
-    assert run("--kb", base, "list", "--json", "--collection", "none").json == []
 
 
 def test_show_prints_fields_and_text(base: Path) -> None:
@@ -75,12 +53,3 @@ def test_an_id_in_two_collections_needs_one(base: Path, notes: Path) -> None:
     assert "in several collections: one, two" in refused.err
     chosen = run("--kb", base, "show", name, "--collection", "two", "--json").json
     assert chosen["collection"] == "two"
-
-
-def test_info(base: Path) -> None:
-    found = StoreInfo.model_validate(run("--kb", base, "info", "--json").json)
-    assert (found.documents, found.collections) == (4, {"default": 4})
-    lines = run("--kb", base, "info").out.splitlines()
-    assert "documents:   4" in lines
-    assert "collections: default (4)" in lines
-    assert "embedder:    all-MiniLM-L6-v2" in lines

@@ -1,4 +1,4 @@
-"""Options that several commands share, declared once."""
+"""Groups of options: a command takes a dataclass, the command line shows one option per field."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any, get_type_hints
 _KIND = Parameter.KEYWORD_ONLY
 
 
-def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """`command` as Typer sees it: a parameter that is a dataclass stands for its fields."""
+def flatten_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """`command` for Typer: each parameter that is a dataclass is replaced by its fields."""
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
 
@@ -26,7 +26,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     parameters: list[Parameter] = []
     for name, parameter in signature(command).parameters.items():
         if name in groups:
-            parameters += _of_group(groups[name])
+            parameters += _members(groups[name])
         else:
             parameters.append(parameter.replace(kind=_KIND, annotation=hints[name]))
     setattr(call, "__signature__", Signature(parameters))  # noqa: B010  (unknown to type checkers)
@@ -34,7 +34,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-def _of_group(group: Any) -> list[Parameter]:
+def _members(group: Any) -> list[Parameter]:
     hints = get_type_hints(group, include_extras=True)
     return [
         Parameter(field.name, _KIND, default=_default(field), annotation=hints[field.name])

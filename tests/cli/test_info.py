@@ -1,0 +1,15 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from lagotto.stores.base import StoreInfo
+from tests.cli.running import run
+
+
+def test_info(base: Path) -> None:
+    found = StoreInfo.model_validate(run("--kb", base, "info", "--json").json)
+    assert (found.documents, found.collections) == (4, {"default": 4})
+    lines = run("--kb", base, "info").out.splitlines()
+    assert "documents:   4" in lines
+    assert "collections: default (4)" in lines
+    assert "embedder:    all-MiniLM-L6-v2" in lines
