@@ -23,7 +23,7 @@ from lagotto.embedders import (
 from lagotto.embedders.base import TokenVectors
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.readers import Columns
-from lagotto.rerankers import UNIT, Candidate, Judgement, Reranker, Scale
+from lagotto.rerankers import UNIT, Candidate, Judgement, Reranker, ScoreScale
 
 DEPTH = 50
 SAMPLE = 1000
@@ -94,7 +94,7 @@ class Recorder:
         return "recorder"
 
     @property
-    def scale(self) -> Scale:
+    def scale(self) -> ScoreScale:
         """It never scores."""
         return UNIT
 

@@ -1,4 +1,4 @@
-"""Learn the weights of the rerankers `wording` and `maxsim`.
+"""Learn the weights of the rerankers `lexical` and `maxsim`.
 
     python benchmarks/train_reranker.py DATASET... [--not FOLDER...] [--queries 600]
         [--cache FOLDER] [--out FOLDER]
@@ -29,11 +29,11 @@ from candidates import Asked, bootstrap, collect, training_queries
 from lagotto.documents import in_context
 from lagotto.embedders import TokenEmbedder, create_embedder
 from lagotto.embedders.base import TokenVectors
-from lagotto.rerankers.lexical_features import NAMES as WORDING_NAMES
-from lagotto.rerankers.maxsim import NAMES, maxsim_features
+from lagotto.rerankers.lexical import LEXICAL_FEATURES
+from lagotto.rerankers.maxsim import MAXSIM_FEATURES, maxsim_features
 
 OUT = Path(__file__).parent.parent / "src/lagotto/rerankers"
-LEARNED = {"lexical": WORDING_NAMES, "maxsim": NAMES}
+LEARNED = {"lexical": LEXICAL_FEATURES, "maxsim": MAXSIM_FEATURES}
 """The rerankers, and the features that each of them has."""
 
 STEPS, RATE, PENALTY = 300, 0.05, 1e-3
@@ -61,7 +61,7 @@ def main() -> None:
     options = parser.parse_args()
     sets = asyncio.run(training_sets(options))
     for name, features in LEARNED.items():
-        columns = [NAMES.index(feature) for feature in features]
+        columns = [MAXSIM_FEATURES.index(feature) for feature in features]
         for held_out in sets:
             _show(name, held_out, sets, columns)
         learned = fitted([one for some in sets.values() for one in some], columns)
@@ -105,7 +105,7 @@ def fitted(some: Sequence[Example], columns: Sequence[int]) -> dict[str, object]
     """Weights and bias as the rerankers read them."""
     weights = learn(some, columns)
     scale, bias = calibrate(some, columns, weights)
-    names = [NAMES[column] for column in columns]
+    names = [MAXSIM_FEATURES[column] for column in columns]
     learned = dict(zip(names, (weights * scale).round(3).tolist(), strict=True))
     return {"weights": learned, "bias": round(bias, 3)}
 

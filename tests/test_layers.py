@@ -1,4 +1,7 @@
-"""Layers point one way: records know nothing of families, families nothing of each other."""
+"""Layers point one way: records know nothing of families, families nothing of each other.
+
+Rerankers may use the embedder contract: some of them score with the base's own embedder.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ LAYERS = [
     {"presets"},
     {"prefs", "models"},
     {"indexes"},
-    {"readers", "chunkers", "embedders", "stores", "rerankers"},
+    {"readers", "chunkers", "embedders", "stores"},
+    {"rerankers"},
     {"ingest", "retrieval", "base_copy"},
     {"context"},
     {"knowledge_base"},

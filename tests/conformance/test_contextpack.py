@@ -12,9 +12,9 @@ from lagotto.context import ContextPack, expand_neighbors
 from lagotto.documents import Document, Page
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
-from lagotto.rerankers.cached import CachedReranker
+from lagotto.rerankers.base import RerankResult
 from lagotto.rerankers.llm import LlmConfig, LlmReranker
-from lagotto.rerankers.rerank_result import RerankResult
+from lagotto.rerankers.wrappers import CachedReranker
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.rerank_server import chat_reply, chat_route
 from lagotto.testing.server import Reply, ScriptedServer

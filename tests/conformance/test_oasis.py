@@ -12,7 +12,7 @@ from lagotto.errors import DegradedError, RerankError, SearchCancelled, StoreErr
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
 from lagotto.request_context import CancellationToken, RequestContext
-from lagotto.rerankers.base import UNIT, Candidate, Judgement, Scale, Verdict
+from lagotto.rerankers.base import UNIT, Candidate, Judgement, ScoreScale, Verdict
 from lagotto.results import RetrievalResult
 from lagotto.retrieval.fusion import fuse
 from lagotto.retrieval.retriever import Retriever
@@ -288,7 +288,7 @@ async def test_failing_reranker_passes_results_through() -> None:
 
 def test_scores_from_0_to_10_become_0_to_1() -> None:
     """oasis 14: a language model's marks are normalised."""
-    marks = Scale(low=0, high=10)
+    marks = ScoreScale(low=0, high=10)
     assert [marks.unit(mark) for mark in (0, 7, 10)] == [0.0, 0.7, 1.0]
 
 

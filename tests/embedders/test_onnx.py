@@ -10,9 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from lagotto.embedders import create_embedder
-from lagotto.embedders.onnx import FolderFiles, OnnxEmbedder, from_folder
+from lagotto.embedders.onnx import FolderFiles, OnnxEmbedder, OnnxGraph, from_folder
 from lagotto.embedders.onnx_config import OnnxConfig
-from lagotto.embedders.onnx_graph import OnnxGraph
 from lagotto.errors import ConfigError, EmbeddingError, WeightsError
 from lagotto.testing.embedders import EmbedderContract
 

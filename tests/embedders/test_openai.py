@@ -36,7 +36,7 @@ def make(server: ScriptedServer, **settings: object) -> OpenAIEmbedder:
     config = OpenAIConfig.model_validate(
         {"model": "m", "dimension": 16, "base_url": f"{server.url}/v1", **settings}
     )
-    return OpenAIEmbedder(config, patience=RetryPolicy(tries=3, timeout=10.0, pause=0.001))
+    return OpenAIEmbedder(config, retry=RetryPolicy(tries=3, timeout=10.0, pause=0.001))
 
 
 @pytest.fixture

@@ -23,16 +23,12 @@ def server() -> Iterator[ScriptedServer]:
         yield server
 
 
-def make(address: str, *, api_key: str | None = None, patience: RetryPolicy = QUICK) -> JsonService:
-    return JsonService(
-        address, api_key=api_key, patience=patience, connections=2, failure=RerankError
-    )
+def make(address: str, *, api_key: str | None = None, retry: RetryPolicy = QUICK) -> JsonService:
+    return JsonService(address, api_key=api_key, retry=retry, connections=2, failure=RerankError)
 
 
-async def post(
-    server: ScriptedServer, *, patience: RetryPolicy = QUICK, path: str = PATH
-) -> object:
-    service = make(server.url + "/", api_key="sk-secret", patience=patience)
+async def post(server: ScriptedServer, *, retry: RetryPolicy = QUICK, path: str = PATH) -> object:
+    service = make(server.url + "/", api_key="sk-secret", retry=retry)
     try:
         return await service.post(path, {"a": "ü"})
     finally:
@@ -65,7 +61,7 @@ async def test_a_dropped_connection_is_tried_again(server: ScriptedServer) -> No
 
 async def test_a_slow_answer_is_tried_again(server: ScriptedServer) -> None:
     server.script(PATH, Reply(delay=30.0))
-    assert await post(server, patience=QUICK.model_copy(update={"timeout": 0.5}))
+    assert await post(server, retry=QUICK.model_copy(update={"timeout": 0.5}))
     assert len(server.requests) == 2
 
 
@@ -125,7 +121,7 @@ async def test_a_password_in_the_address_is_never_shown(server: ScriptedServer) 
 async def test_failures_are_the_users_own(
     server: ScriptedServer, failure: type[RerankError | EmbeddingServiceError]
 ) -> None:
-    service = JsonService(server.url, api_key=None, patience=QUICK, connections=1, failure=failure)
+    service = JsonService(server.url, api_key=None, retry=QUICK, connections=1, failure=failure)
     with pytest.raises(failure, match="404"):
         await service.post("/other", {})
     await service.close()
@@ -150,7 +146,7 @@ async def test_the_service_may_say_how_long_to_wait(server: ScriptedServer) -> N
         Reply(status=429, headers={"Retry-After": "0.01"}),
         Reply(status=503, headers={"Retry-After": past}),
     )
-    assert await post(server, patience=never) == {"sent": {"a": "ü"}}
+    assert await post(server, retry=never) == {"sent": {"a": "ü"}}
 
 
 async def test_but_not_too_long(server: ScriptedServer) -> None:
@@ -181,6 +177,6 @@ async def test_an_address_that_is_none(address: str) -> None:
 
 
 def test_pauses_double_up_to_a_limit() -> None:
-    patience = RetryPolicy(pause=1.0, longest_pause=5.0)
+    retry = RetryPolicy(pause=1.0, longest_pause=5.0)
     for failures, longest in [(1, 1.0), (2, 2.0), (3, 4.0), (4, 5.0), (50, 5.0)]:
-        assert longest / 2 <= patience.wait(failures) <= longest
+        assert longest / 2 <= retry.wait(failures) <= longest

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lagotto.documents import Document
-from lagotto.readers.builder import CELL, Mark, TextBuilder, one_line, sections
+from lagotto.readers.builder import CELL, HeadingMark, TextBuilder, one_line, sections
 from lagotto.testing.readers import check_structure
 
 WORDS = st.text("ab c|-#\n\t")
@@ -68,11 +68,11 @@ def test_layout() -> None:
 
 def test_sections_end_at_the_next_of_the_same_or_a_higher_level() -> None:
     marks = [
-        Mark(0, 1, "a"),
-        Mark(10, 2, "b"),
-        Mark(20, 3, "c"),
-        Mark(30, 2, "d"),
-        Mark(40, 1, "e"),
+        HeadingMark(0, 1, "a"),
+        HeadingMark(10, 2, "b"),
+        HeadingMark(20, 3, "c"),
+        HeadingMark(30, 2, "d"),
+        HeadingMark(40, 1, "e"),
     ]
     spans = [(h.title, h.start, h.end) for h in sections(marks, end=50)]
     assert spans == [("a", 0, 40), ("b", 10, 30), ("c", 20, 30), ("d", 30, 40), ("e", 40, 50)]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from lagotto.errors import RerankError
-from lagotto.rerankers import UNIT, Candidate, Judgement, Scale, Verdict
+from lagotto.rerankers import UNIT, Candidate, Judgement, ScoreScale, Verdict
 
 
 def by_length(query: str, candidate: Candidate) -> Verdict | None:
@@ -20,7 +20,7 @@ class Scripted:
 
     rule: Callable[[str, Candidate], Verdict | None] = by_length
     id: str = "scripted"
-    scale: Scale = UNIT
+    scale: ScoreScale = UNIT
     failure: str | None = None
     notes: tuple[str, ...] = ()
     silent: bool = False

@@ -34,7 +34,7 @@ def server() -> Iterator[ScriptedServer]:
 
 @pytest.fixture
 async def reranker(server: ScriptedServer) -> AsyncIterator[ApiReranker]:
-    reranker = ApiReranker(server.url, model="m", api_key="sk-secret", patience=QUICK)
+    reranker = ApiReranker(server.url, model="m", api_key="sk-secret", retry=QUICK)
     yield reranker
     await reranker.close()
 
@@ -42,7 +42,7 @@ async def reranker(server: ScriptedServer) -> AsyncIterator[ApiReranker]:
 class TestApiReranker(RerankerContract):
     @pytest.fixture
     async def reranker(self, server: ScriptedServer) -> AsyncIterator[ApiReranker]:
-        reranker = ApiReranker(server.url, model="m", patience=QUICK)
+        reranker = ApiReranker(server.url, model="m", retry=QUICK)
         yield reranker
         await reranker.close()
 
@@ -107,7 +107,7 @@ async def test_shapes_of_answers(
 
 async def test_the_dialect_of_tei() -> None:
     with ScriptedServer({PATH: tei_rerank_route()}) as server:
-        reranker = ApiReranker(server.url, model="m", patience=QUICK)
+        reranker = ApiReranker(server.url, model="m", retry=QUICK)
         many = [CANDIDATES[number % 3] for number in range(40)]
         first, second = await asyncio.gather(scores(reranker, many), scores(reranker, many))
         assert first == second == pytest.approx([SCORES[n % 3] for n in range(40)])
@@ -186,7 +186,7 @@ async def test_log_odds() -> None:
         return 20 * share_of_words(query, text) - 10
 
     with ScriptedServer({PATH: rerank_route(log_odds)}) as server:
-        reranker = ApiReranker(server.url, model="m", scale=LOGIT, patience=QUICK)
+        reranker = ApiReranker(server.url, model="m", scale=LOGIT, retry=QUICK)
         found = await scores(reranker)
         await reranker.close()
     assert found == pytest.approx([20 * score - 10 for score in SCORES])
@@ -211,7 +211,7 @@ async def test_passing_trouble(
 
 async def test_a_slow_service(server: ScriptedServer) -> None:
     hasty = QUICK.model_copy(update={"timeout": 0.2, "tries": 2})
-    reranker = ApiReranker(server.url, model="m", patience=hasty)
+    reranker = ApiReranker(server.url, model="m", retry=hasty)
     server.script(PATH, Reply(delay=30.0), Reply(delay=30.0))
     with pytest.raises(RerankError, match=r"can't be reached.*try 2 of 2"):
         await scores(reranker)

@@ -10,8 +10,7 @@ from huggingface_hub import constants
 
 from lagotto.errors import ConfigError, RerankError
 from lagotto.rerankers import LOGIT, Candidate, create_reranker
-from lagotto.rerankers.cross_encoder import CrossEncoderReranker
-from lagotto.rerankers.cross_encoder_files import LONGEST, CrossEncoderFiles
+from lagotto.rerankers.cross_encoder import LONGEST, CrossEncoderFiles, CrossEncoderReranker
 from lagotto.testing.rerankers import CANDIDATES, QUERY, RerankerContract
 
 from .doubles import scores

@@ -7,8 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lagotto.rerankers import LOGIT, Candidate, Reranker, create_reranker
-from lagotto.rerankers.lexical import LexicalReranker
-from lagotto.rerankers.lexical_features import NAMES, _best_stretch, lexical_features
+from lagotto.rerankers.lexical import (
+    LEXICAL_FEATURES,
+    LexicalReranker,
+    _best_stretch,
+    lexical_features,
+)
 from lagotto.rerankers.linear import LinearWeights, learned_weights
 from lagotto.testing.rerankers import RerankerContract
 
@@ -29,7 +33,7 @@ def passage(text: str, *, title: str | None = None, score: float = 0.5) -> Candi
 
 def features(query: str, candidate: Candidate, *others: Candidate) -> dict[str, float]:
     rows = lexical_features(query, [candidate, *others])
-    return dict(zip(NAMES, rows[0].tolist(), strict=True))
+    return dict(zip(LEXICAL_FEATURES, rows[0].tolist(), strict=True))
 
 
 def test_features_of_a_passage() -> None:
@@ -77,12 +81,14 @@ def test_the_best_stretch_is_the_best_of_all(places: list[tuple[int, int]], leng
 @given(st.text(max_size=60), st.lists(st.text(max_size=80), min_size=1, max_size=4))
 def test_features_are_shares(query: str, texts: list[str]) -> None:
     rows = lexical_features(query, [passage(text) for text in texts])
-    assert rows.shape == (len(texts), len(NAMES))
+    assert rows.shape == (len(texts), len(LEXICAL_FEATURES))
     assert ((rows >= 0) & (rows <= 1 + 1e-9)).all()
 
 
 async def test_the_weighted_sum_is_the_score() -> None:
-    weights = LinearWeights(weights={**dict.fromkeys(NAMES, 0.0), "coverage": 4.0}, bias=-1.0)
+    weights = LinearWeights(
+        weights={**dict.fromkeys(LEXICAL_FEATURES, 0.0), "coverage": 4.0}, bias=-1.0
+    )
     reranker = LexicalReranker(weights)
     judgement = await reranker.rerank("red fox", [passage("the red fox"), passage("a dog")])
     assert scores(judgement) == pytest.approx([3, -1])
@@ -104,7 +110,7 @@ async def test_words_side_by_side_beat_words_apart() -> None:
 def test_the_weights_that_come_with_it() -> None:
     for name in ("lexical", "maxsim"):
         weights = learned_weights(name)
-        assert set(NAMES) <= set(weights.weights)
+        assert set(LEXICAL_FEATURES) <= set(weights.weights)
         assert weights.weights["fused"] > 0 > weights.bias
 
 

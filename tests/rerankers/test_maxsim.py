@@ -8,14 +8,14 @@ import pytest
 
 from lagotto.documents import Vectors
 from lagotto.embedders import EmbedderInfo, Role, create_embedder
-from lagotto.embedders.base import TokenVectors
+from lagotto.embedders.base import TokenVectors, normalised
 from lagotto.errors import ConfigError, EmbeddingError, RerankError
 from lagotto.rerankers import Candidate, Reranker, create_reranker
 from lagotto.rerankers.linear import LinearWeights
-from lagotto.rerankers.maxsim import NAMES, MaxSimReranker
-from lagotto.rerankers.token_features import STRETCH, token_features
+from lagotto.rerankers.maxsim import MAXSIM_FEATURES, WINDOW, MaxSimReranker, token_features
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.rerankers import CANDIDATES, QUERY, RerankerContract
+from lagotto.tokens import ApproximateTokenizer, Tokenizer
 
 from .doubles import scores
 
@@ -31,6 +31,16 @@ class WordVectors:
     )
     failure: str | None = None
     asked: list[tuple[Role, list[str]]] = field(default_factory=list)
+
+    tokenizer: Tokenizer = field(default_factory=ApproximateTokenizer)
+
+    async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
+        """The mean of the token vectors."""
+        read = await self.token_vectors(texts, role=role)
+        return normalised(np.array([one.vectors.mean(axis=0) for one in read]))
+
+    async def close(self) -> None:
+        """Nothing to free."""
 
     async def token_vectors(
         self, texts: Sequence[str], *, role: Role = "document"
@@ -73,8 +83,8 @@ def test_maxsim_is_the_share_of_tokens_that_have_their_like() -> None:
 
 
 def test_stretch_is_the_best_place_of_a_long_passage() -> None:
-    query, filler = tokens("a", "b"), ["c"] * STRETCH
-    half = STRETCH // 2
+    query, filler = tokens("a", "b"), ["c"] * WINDOW
+    half = WINDOW // 2
     together = maxsim_of(query, tokens(*filler, *["a"] * half, *["b"] * half, *filler))
     apart = maxsim_of(query, tokens(*["a"] * half, *filler, *filler, *["b"] * half))
     assert together == pytest.approx((1, 1))
@@ -88,9 +98,9 @@ def test_no_tokens() -> None:
     assert token_features(tokens("a"), []).shape == (0, 2)
 
 
-async def test_the_weighted_sum_of_wording_and_tokens() -> None:
+async def test_the_weighted_sum_of_lexical_and_token_features() -> None:
     weights = LinearWeights(
-        weights={**dict.fromkeys(NAMES, 0.0), "coverage": 2.0, "maxsim": 3.0}, bias=-1.0
+        weights={**dict.fromkeys(MAXSIM_FEATURES, 0.0), "coverage": 2.0, "maxsim": 3.0}, bias=-1.0
     )
     embedder = WordVectors()
     reranker = MaxSimReranker(embedder, weights=weights)
@@ -104,12 +114,12 @@ async def test_the_weighted_sum_of_wording_and_tokens() -> None:
     assert embedder.asked == [("query", ["apple"]), ("document", ["apple", "dog\n\neel"])]
 
 
-async def test_an_alphabet_that_the_embedder_never_learned_leaves_the_wording() -> None:
+async def test_an_alphabet_that_the_embedder_never_learned_leaves_the_lexical_features() -> None:
     embedder = WordVectors()
     reranker = MaxSimReranker(embedder)
     query = "Когда отменили Atlantis?"
-    wording = create_reranker("lexical")
-    assert await reranker.rerank(query, CANDIDATES) == await wording.rerank(query, CANDIDATES)
+    lexical = create_reranker("lexical")
+    assert await reranker.rerank(query, CANDIDATES) == await lexical.rerank(query, CANDIDATES)
     assert not embedder.asked
 
 
@@ -120,7 +130,7 @@ async def test_a_failing_embedder() -> None:
 
 @pytest.mark.parametrize("embedder", [None, HashEmbedder()])
 def test_an_embedder_without_token_vectors(embedder: object) -> None:
-    with pytest.raises(ConfigError, match="maxsim needs an embedder that gives the vectors of"):
+    with pytest.raises(ConfigError, match="maxsim needs an embedder with token vectors"):
         create_reranker("maxsim", embedder=embedder)
 
 

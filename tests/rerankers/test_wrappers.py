@@ -1,5 +1,10 @@
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from lagotto.documents import Span
@@ -8,17 +13,155 @@ from lagotto.rerankers import (
     LOGIT,
     UNIT,
     BlendedReranker,
+    CachedReranker,
     FallbackReranker,
     GatedReranker,
     Judgement,
     Reranker,
-    Scale,
+    ScoreScale,
     Verdict,
     create_reranker,
 )
 from lagotto.testing.rerankers import CANDIDATES, QUERY, RerankerContract
 
 from .doubles import Scripted, scores
+
+
+class TestInMemory(RerankerContract):
+    @pytest.fixture
+    def reranker(self) -> Reranker:
+        return CachedReranker(create_reranker("overlap"), entries=3)
+
+
+class TestOnDisk(RerankerContract):
+    @pytest.fixture
+    def reranker(self, tmp_path: Path) -> Reranker:
+        return CachedReranker(create_reranker("overlap"), folder=tmp_path / "new" / "folder")
+
+
+async def test_only_new_passages_are_judged() -> None:
+    inner = Scripted()
+    cached = CachedReranker(inner)
+    await cached.rerank(QUERY, CANDIDATES[:2])
+    await cached.rerank(QUERY, CANDIDATES)
+    await cached.rerank(QUERY, CANDIDATES[::-1])
+    assert inner.calls == [["a", "b"], ["c", "d", "e"]]
+
+
+async def test_id_score_and_legs_of_a_candidate_make_no_difference() -> None:
+    inner = Scripted()
+    cached = CachedReranker(inner)
+    await cached.rerank(QUERY, CANDIDATES[:1])
+    await cached.rerank(QUERY, [replace(CANDIDATES[0], id="z", score=0.1, legs={})])
+    assert len(inner.calls) == 1
+
+
+@pytest.mark.parametrize(
+    "change", [{"text": "new"}, {"title": "new"}, {"heading_path": ("new",)}, {"language": "de"}]
+)
+async def test_whatever_it_says_does(change: dict[str, str]) -> None:
+    inner = Scripted()
+    cached = CachedReranker(inner)
+    await cached.rerank(QUERY, CANDIDATES[:1])
+    await cached.rerank(QUERY, [replace(CANDIDATES[0], **change)])  # type: ignore[arg-type]
+    assert len(inner.calls) == 2
+
+
+async def test_so_do_query_and_reranker(tmp_path: Path) -> None:
+    one, other = Scripted(id="one"), Scripted(id="two")
+    await CachedReranker(one, folder=tmp_path).rerank(QUERY, CANDIDATES[:1])
+    await CachedReranker(one, folder=tmp_path).rerank("Another?", CANDIDATES[:1])
+    await CachedReranker(other, folder=tmp_path).rerank(QUERY, CANDIDATES[:1])
+    assert (len(one.calls), len(other.calls)) == (2, 1)
+
+
+async def test_the_disk_remembers_everything_a_verdict_says(tmp_path: Path) -> None:
+    verdict = Verdict(0.1 + 0.2, answerable=True, evidence=Span(2, 7))
+    inner = Scripted(lambda query, one: None if one.id == "b" else verdict)
+    first = await CachedReranker(inner, folder=tmp_path).rerank(QUERY, CANDIDATES)
+    again = await CachedReranker(inner, folder=tmp_path).rerank(QUERY, CANDIDATES)
+    assert again == first
+    assert len(inner.calls) == 1
+
+
+async def test_memory_keeps_what_was_used_last() -> None:
+    inner = Scripted()
+    cached = CachedReranker(inner, entries=2)
+    for index in (0, 1, 0, 2, 0, 1):
+        await cached.rerank(QUERY, CANDIDATES[index : index + 1])
+    assert inner.calls == [["a"], ["b"], ["c"], ["b"]]
+
+
+async def test_the_same_passage_twice_is_judged_once() -> None:
+    inner = Scripted()
+    judgement = await CachedReranker(inner).rerank(QUERY, [CANDIDATES[0], CANDIDATES[0]])
+    assert inner.calls == [["a"]]
+    assert len(scores(judgement)) == 2
+
+
+async def test_what_came_with_a_note_is_not_kept(tmp_path: Path) -> None:
+    fallback = FallbackReranker(Scripted(id="best", failure="down"), Scripted(id="second"))
+    cached = CachedReranker(fallback, folder=tmp_path)
+    for _ in range(2):
+        judgement = await cached.rerank(QUERY, CANDIDATES)
+        assert judgement.notes == ("best failed (down)",)
+
+
+async def test_no_verdicts_are_not_kept() -> None:
+    inner = Scripted(silent=True)
+    cached = CachedReranker(inner)
+    assert await cached.rerank(QUERY, CANDIDATES) == Judgement(None)
+    inner.silent = False
+    assert (await cached.rerank(QUERY, CANDIDATES)).verdicts is not None
+
+
+@pytest.mark.parametrize("name", ["overlap-idf", "score:0.5", "lexical"])
+def test_verdicts_that_depend_on_more_than_the_passage_are_not_for_keeping(name: str) -> None:
+    with pytest.raises(ConfigError, match="depend on more than the passage"):
+        CachedReranker(create_reranker(name))
+    with pytest.raises(ConfigError, match="blended"):
+        CachedReranker(BlendedReranker(Scripted()))
+    with pytest.raises(ConfigError, match="fallback"):
+        CachedReranker(FallbackReranker(Scripted(), create_reranker(name)))
+
+
+async def test_a_damaged_entry_is_made_again(tmp_path: Path) -> None:
+    inner = Scripted()
+    await CachedReranker(inner, folder=tmp_path).rerank(QUERY, CANDIDATES)
+    with closing(sqlite3.connect(tmp_path / "verdicts.db")) as connection, connection:
+        connection.execute("UPDATE verdicts SET value = CAST(replace(value, '0.', '0.9') AS BLOB)")
+    again = await CachedReranker(inner, folder=tmp_path).rerank(QUERY, CANDIDATES)
+    assert len(inner.calls) == 2
+    assert scores(again) == [len(one.text) / 1000 for one in CANDIDATES]
+
+
+def moved_aside(folder: Path) -> list[Path]:
+    return list(folder.glob("verdicts.db.damaged-*"))
+
+
+async def test_a_damaged_file_is_moved_aside(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "verdicts.db").write_bytes(b"no database at all" * 100)
+    cached = CachedReranker(Scripted(), folder=tmp_path)
+    judgement = await cached.rerank(QUERY, CANDIDATES)
+    assert not judgement.notes
+    assert "is damaged" in caplog.text
+    assert len(moved_aside(tmp_path)) == 1
+
+
+async def test_a_cache_that_cannot_be_used_is_a_note(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    cached = CachedReranker(Scripted(), folder=tmp_path / "file")
+    judgement = await cached.rerank(QUERY, CANDIDATES)
+    assert len(scores(judgement)) == len(CANDIDATES)
+    assert all("can't be used" in note for note in judgement.notes)
+    assert judgement.notes
+
+
+def test_entries() -> None:
+    with pytest.raises(ConfigError, match="entries is 0"):
+        CachedReranker(Scripted(), entries=0)
 
 
 class TestBlended(RerankerContract):
@@ -47,7 +190,7 @@ class TestFallback(RerankerContract):
 
 class TestBlending:
     async def test_weight_times_the_verdict_and_the_rest_is_the_fused_score(self) -> None:
-        inner = Scripted(lambda query, one: Verdict(80), scale=Scale(high=100))
+        inner = Scripted(lambda query, one: Verdict(80), scale=ScoreScale(high=100))
         judgement = await BlendedReranker(inner, weight=0.25).rerank(QUERY, CANDIDATES[:2])
         assert scores(judgement) == pytest.approx(
             [0.25 * 0.8 + 0.75 * 0.81, 0.25 * 0.8 + 0.75 * 0.79]
@@ -129,7 +272,7 @@ class TestFallingBack:
         assert "the fused order stands" in judgement.notes[-1]
 
     async def test_a_shared_scale_is_kept(self) -> None:
-        percent = Scale(high=100)
+        percent = ScoreScale(high=100)
         inner = Scripted(lambda query, one: Verdict(70), scale=percent)
         fallback = FallbackReranker(Scripted(failure="down", scale=percent), inner)
         assert fallback.scale == percent
@@ -137,7 +280,7 @@ class TestFallingBack:
 
     async def test_different_scales_become_one(self) -> None:
         inner = Scripted(
-            lambda query, one: Verdict(70) if one.id == "a" else None, scale=Scale(high=100)
+            lambda query, one: Verdict(70) if one.id == "a" else None, scale=ScoreScale(high=100)
         )
         fallback = FallbackReranker(Scripted(failure="down", scale=LOGIT), inner)
         assert fallback.scale == UNIT

@@ -8,7 +8,7 @@ from pydantic import AliasChoices, Field
 
 from lagotto.context.passages import ROLES, PackRole, Piece
 from lagotto.documents import Record
-from lagotto.rerankers.rerank_result import RerankResult
+from lagotto.rerankers.base import RerankResult
 from lagotto.results import RetrievalResult, Score
 
 

@@ -1,8 +1,8 @@
-"""What an embedder is: texts in, unit vectors of one model out."""
+"""The embedder contract and the registry of embedders."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
@@ -12,6 +12,7 @@ from pydantic import Field
 
 from lagotto.documents import Record, Vectors
 from lagotto.errors import EmbeddingError, ModelMismatchError
+from lagotto.registry import Registry
 from lagotto.tokens import Tokenizer
 
 Role = Literal["query", "document"]
@@ -117,3 +118,30 @@ def normalised(vectors: NDArray[np.floating]) -> Vectors:
         raise EmbeddingError("a vector is all zeros and has no direction; the model is broken")
     unit: Vectors = (wide / norms).astype(np.float32)
     return unit
+
+
+EmbedderFactory = Callable[[str], Embedder]
+"""Makes an embedder from what stands behind the colon of its name, or from an empty string."""
+
+EMBEDDERS: Registry[EmbedderFactory] = Registry(
+    "embedder",
+    group="lagotto.embedders",
+    builtin={
+        "minilm": "lagotto.embedders.minilm:minilm",
+        "minilm-int8": "lagotto.embedders.minilm:minilm_int8",
+        "onnx": "lagotto.embedders.onnx:from_folder",
+        "openai": "lagotto.embedders.openai:from_spec",
+    },
+)
+
+
+def create_embedder(spec: str | Embedder) -> Embedder:
+    """The embedder that `spec` names, or `spec` itself if it is one.
+
+    `minilm`, `minilm-int8`, `onnx:FOLDER`, `openai:MODEL`, or a name that another package has
+    registered. Model files are looked for here and loaded on first use.
+    """
+    if not isinstance(spec, str):
+        return spec
+    name, _, rest = spec.partition(":")
+    return EMBEDDERS.get(name)(rest)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from lagotto.embedders.onnx import OnnxEmbedder
 from lagotto.embedders.onnx_config import OnnxConfig
-from lagotto.embedders.quantized import quantized
-from lagotto.embedders.weights import Published, own_cache
+from lagotto.models.onnx import quantized
+from lagotto.models.weights import Published, own_cache
 
 MODEL = "onnx/model.onnx"
 TOKENIZER = "tokenizer.json"

@@ -1,7 +1,7 @@
-"""Embedding on this machine's CPU with ONNX Runtime.
+"""Embedding on the CPU with ONNX Runtime.
 
-Texts run one by one or in very small batches, each on one thread, several threads side by side.
-On a CPU that beats large batches spread over all threads: nothing is padded, no thread waits for
+Texts run one by one or in very small batches, each on one thread, several threads in parallel. On a
+CPU that beats large batches spread over all threads: nothing is padded, no thread waits for
 another, and no text's vector depends on its neighbours.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
@@ -21,9 +21,9 @@ from lagotto.concurrency import available_cpus, run_all
 from lagotto.documents import Vectors
 from lagotto.embedders.base import EmbedderInfo, Role, TokenVectors, checked, normalised
 from lagotto.embedders.onnx_config import OnnxConfig, read_config
-from lagotto.embedders.onnx_graph import OnnxGraph
-from lagotto.embedders.tokenizer import HfTokenizer
-from lagotto.errors import ConfigError
+from lagotto.errors import ConfigError, EmbeddingError, WeightsError
+from lagotto.models.onnx import OnnxSession
+from lagotto.models.tokenizer import HfTokenizer
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
@@ -189,3 +189,34 @@ def from_folder(folder: str, *, threads: int | None = None) -> OnnxEmbedder:
         raise ConfigError("onnx needs the model's folder: onnx:FOLDER")
     config = read_config(Path(folder))
     return OnnxEmbedder(FolderFiles(Path(folder), config), config=config, threads=threads)
+
+
+class OnnxGraph:
+    """An embedding model in memory; it may be run from several threads at once.
+
+    It gives (texts, tokens, dimension), or (texts, dimension) if it pools by itself.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._session = OnnxSession(path, unusable=WeightsError, failed=EmbeddingError)
+
+    def pooled(self, texts: Sequence[Encoding], *, pooling: Literal["mean", "cls"]) -> Vectors:
+        """One vector per text, not yet scaled."""
+        hidden, mask = self._session.run(texts)
+        if hidden.ndim == 2:
+            return hidden
+        if pooling == "cls":
+            return hidden[:, 0]
+        weights = mask[:, :, np.newaxis].astype(np.float32)
+        mean: Vectors = (hidden * weights).sum(axis=1) / weights.sum(axis=1)
+        return mean
+
+    def token_vectors(self, texts: Sequence[Encoding]) -> list[Vectors]:
+        """Each text's token vectors, padding left out."""
+        hidden, _ = self._session.run(texts)
+        if hidden.ndim != 3:
+            raise EmbeddingError(
+                f"this model gives one vector per text (shape {hidden.shape}), not one per token; "
+                "export it without its pooling layer"
+            )
+        return [row[: len(text)] for row, text in zip(hidden, texts, strict=True)]

@@ -1,18 +1,19 @@
-"""Embeddings from a service with OpenAI's interface: OpenAI, vLLM, Ollama, llama.cpp and others."""
+"""Embeddings from an OpenAI-compatible API: OpenAI, vLLM, Ollama, llama.cpp and others."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Sequence
 from urllib.parse import parse_qsl
 
 import numpy as np
-from pydantic import Field, ValidationError
+from numpy.typing import NDArray
+from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 
 from lagotto.concurrency import run_all
 from lagotto.documents import Record, Vectors, storable
 from lagotto.embedders.base import EmbedderInfo, Role, checked, normalised
-from lagotto.embedders.openai_answer import read_answer
 from lagotto.errors import ConfigError, EmbeddingServiceError
 from lagotto.models.http import JsonService, RetryPolicy
 from lagotto.tokens import ApproximateTokenizer
@@ -75,7 +76,7 @@ class OpenAIEmbedder:
         config: OpenAIConfig,
         *,
         api_key: str | None = None,
-        patience: RetryPolicy | None = None,
+        retry: RetryPolicy | None = None,
     ) -> None:
         self.config = config
         self._info = config.info
@@ -83,7 +84,7 @@ class OpenAIEmbedder:
         self._service = JsonService(
             config.base_url or os.environ.get("OPENAI_BASE_URL") or PUBLIC_URL,
             api_key=api_key or os.environ.get("OPENAI_API_KEY"),
-            patience=patience or RetryPolicy(),
+            retry=retry or RetryPolicy(),
             connections=config.connections,
             failure=EmbeddingServiceError,
         )
@@ -162,3 +163,43 @@ def from_spec(spec: str) -> OpenAIEmbedder:
             f"are {', '.join(sorted(set(OpenAIConfig.model_fields) - {'model'}))}"
         ) from exc
     return OpenAIEmbedder(config)
+
+
+class _Item(BaseModel):
+    index: int = Field(strict=True)
+    embedding: list[FiniteFloat]
+
+
+class _Answer(BaseModel):
+    data: list[_Item]
+
+
+def read_answer(answer: object, *, count: int, info: EmbedderInfo) -> NDArray[np.float64]:
+    """The vectors in `answer`, in the order of their indexes.
+
+    EmbeddingServiceError unless there is exactly one for each of `count` texts, all of finite
+    numbers and of the model's dimension.
+    """
+    try:
+        items = _Answer.model_validate(answer).data
+    except ValidationError as exc:
+        first = exc.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        shown = json.dumps(answer)[:200]
+        raise EmbeddingServiceError(
+            f"the answer of {info.model_id} is no list of embeddings ({place}: {first['msg']}): "
+            f"{shown}"
+        ) from exc
+    by_index = {item.index: item.embedding for item in items}
+    if len(items) != count or set(by_index) != set(range(count)):
+        raise EmbeddingServiceError(
+            f"{info.model_id} was sent {count} texts and answered with {len(items)} embeddings of "
+            f"the indexes {sorted(item.index for item in items)[:20]}"
+        )
+    sizes = {len(vector) for vector in by_index.values()}
+    if sizes != {info.dimension}:
+        raise EmbeddingServiceError(
+            f"{info.model_id} should give vectors of {info.dimension} numbers, but gave "
+            f"{', '.join(map(str, sorted(sizes)))}; set dimension to what the model has"
+        )
+    return np.array([by_index[index] for index in range(count)], dtype=np.float64)

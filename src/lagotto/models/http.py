@@ -58,14 +58,14 @@ class JsonService:
         base_url: str,
         *,
         api_key: str | None,
-        patience: RetryPolicy,
+        retry: RetryPolicy,
         connections: int,
         failure: Failure,
     ) -> None:
         self._base_url = base_url.rstrip("/")
         self._api_key = api_key
         self._failure = failure
-        self._patience = patience
+        self._retry = retry
         self._connections = connections
         self._client: httpx.AsyncClient | None = None
 
@@ -79,17 +79,17 @@ class JsonService:
 
         The error says what the service said, once there is no use in trying on.
         """
-        for failures in range(1, self._patience.tries + 1):
+        for failures in range(1, self._retry.tries + 1):
             try:
                 return await self._post_once(path, payload)
             except _PassingError as problem:
                 wait = problem.retry_after
                 if wait is None:
-                    wait = self._patience.wait(failures)
-                if failures == self._patience.tries or wait > self._patience.longest_pause:
+                    wait = self._retry.wait(failures)
+                if failures == self._retry.tries or wait > self._retry.longest_pause:
                     asked = f"; it asks to wait {wait:.0f} s" if problem.retry_after else ""
                     raise self._failure(
-                        f"{problem} (try {failures} of {self._patience.tries}{asked})",
+                        f"{problem} (try {failures} of {self._retry.tries}{asked})",
                         status=problem.status,
                     ) from problem.__cause__
             await asyncio.sleep(wait)
@@ -136,7 +136,7 @@ class JsonService:
         if self._client is None:
             self._client = httpx.AsyncClient(
                 headers={"Authorization": f"Bearer {self._api_key}"} if self._api_key else {},
-                timeout=httpx.Timeout(self._patience.timeout, pool=None),
+                timeout=httpx.Timeout(self._retry.timeout, pool=None),
                 limits=httpx.Limits(max_connections=self._connections),
             )
         return self._client

@@ -13,7 +13,7 @@ BULLET = "- "
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class HeadingMark:
     """Where a heading starts."""
 
     start: int
@@ -21,12 +21,12 @@ class Mark:
     title: str
 
 
-def sections(marks: Iterable[Mark], *, end: int) -> tuple[Heading, ...]:
+def sections(marks: Iterable[HeadingMark], *, end: int) -> tuple[Heading, ...]:
     """Each heading with its whole section: up to the next of the same or a higher level.
 
     `marks` come in the order of their starts; `end` is where the text ends.
     """
-    unfinished: list[Mark] = []
+    unfinished: list[HeadingMark] = []
     done: list[Heading] = []
 
     def close(level: int, at: int) -> None:
@@ -56,7 +56,7 @@ class TextBuilder:
     def __init__(self) -> None:
         self._pieces: list[str] = []
         self._length = 0
-        self._marks: list[Mark] = []
+        self._marks: list[HeadingMark] = []
         self._blocks: list[Block] = []
 
     @property
@@ -82,7 +82,7 @@ class TextBuilder:
     def heading(self, title: str, *, level: int) -> None:
         """A heading on a line of its own."""
         if line := one_line(title):
-            self._marks.append(Mark(start=self._append(line), level=level, title=line))
+            self._marks.append(HeadingMark(start=self._append(line), level=level, title=line))
 
     def code(self, text: str) -> None:
         """Text whose white space means something."""

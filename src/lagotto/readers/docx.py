@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import lzma
+import re
+import struct
+import zipfile
+import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from lxml import etree
 
 from lagotto.documents import Document
-from lagotto.errors import CorruptSourceError, ReadError
+from lagotto.errors import (
+    CorruptSourceError,
+    EmptySourceError,
+    EncryptedSourceError,
+    ReadError,
+    SourceTooLargeError,
+    UnsupportedFormatError,
+)
 from lagotto.readers.base import ReadOptions, Source
 from lagotto.readers.builder import BULLET, TextBuilder, one_line
-from lagotto.readers.dates import parse_iso_date
-from lagotto.readers.docx_package import Package, open_package
-from lagotto.readers.docx_styles import Styles, child, children, local_name, parse_xml
-from lagotto.readers.draft import Draft
-from lagotto.readers.formats import SUFFIXES
+from lagotto.readers.draft import Draft, parse_iso_date
+from lagotto.readers.formats import OLE_MAGIC, SUFFIXES
 from lagotto.readers.language import language_code
 
 WRAPPERS = frozenset({"sdt", "sdtContent", "ins", "moveTo", "customXml", "smartTag"})
@@ -138,3 +148,196 @@ def _inside(element: etree._Element, name: str) -> Iterator[etree._Element]:
             yield item
         else:
             yield from _inside(item, name)
+
+
+MAX_RATIO = 200
+SMALL = 10_000_000
+"""Parts below this size may be packed as tightly as they like."""
+
+DOCUMENT = re.compile(r"word/document\d*\.xml")
+STYLES = re.compile(r"word/styles\d*\.xml")
+PROPERTIES = re.compile(r"docProps/core\.xml")
+
+DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    NotImplementedError,
+    OverflowError,
+    ValueError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """The parts of a Word file that hold text; a missing part is empty."""
+
+    document: bytes
+    styles: bytes
+    properties: bytes
+
+
+def open_package(source: Source, *, limit: int) -> Package:
+    """Unpack the parts that are needed, at most `limit` bytes of them, and nothing else."""
+    _refuse_ole(source, limit=limit)
+    try:
+        with source.open() as stream, zipfile.ZipFile(stream) as archive:
+            parts = [_find(archive, name) for name in (DOCUMENT, STYLES, PROPERTIES)]
+            _check(parts, source, limit=limit)
+            document, styles, properties = (_unpack(archive, part) for part in parts)
+    except DAMAGE as exc:
+        raise CorruptSourceError(
+            source.label, f"this Word file is damaged or cut off ({exc})"
+        ) from exc
+    return Package(document=document, styles=styles, properties=properties)
+
+
+def _refuse_ole(source: Source, *, limit: int) -> None:
+    head = source.head(len(OLE_MAGIC))
+    if not head:
+        raise EmptySourceError(source.label, "the file is empty")
+    if head != OLE_MAGIC:
+        return
+    if "EncryptedPackage".encode("utf-16-le") in source.read(limit=limit):
+        raise EncryptedSourceError(
+            source.label, "this Word file needs a password; save it without one"
+        )
+    raise UnsupportedFormatError(
+        source.label, "this is a file of Word 97 or an older Office; save it as .docx"
+    )
+
+
+def _find(archive: zipfile.ZipFile, name: re.Pattern[str]) -> zipfile.ZipInfo | None:
+    return next((part for part in archive.infolist() if name.fullmatch(part.filename)), None)
+
+
+def _check(parts: list[zipfile.ZipInfo | None], source: Source, *, limit: int) -> None:
+    """Refuse by what the zip directory says, before anything is unpacked."""
+    found = [part for part in parts if part is not None]
+    if parts[0] is None:
+        raise CorruptSourceError(source.label, "this zip file holds no Word document")
+    if any(part.flag_bits & 1 for part in found):
+        raise EncryptedSourceError(source.label, "this zip file needs a password")
+    total = sum(part.file_size for part in found)
+    bomb = any(
+        part.file_size > SMALL and part.file_size > MAX_RATIO * part.compress_size for part in found
+    )
+    if total > limit or bomb:
+        raise SourceTooLargeError(
+            source.label,
+            f"it unpacks to {total:,} bytes of XML; the limit is {limit:,} bytes and "
+            f"{MAX_RATIO} times the packed size",
+        )
+
+
+def _unpack(archive: zipfile.ZipFile, part: zipfile.ZipInfo | None) -> bytes:
+    if part is None:
+        return b""
+    with archive.open(part) as stream:
+        data = stream.read(part.file_size + 1)
+    if len(data) > part.file_size:
+        raise zipfile.BadZipFile(f"{part.filename} is larger than the zip directory says")
+    return data
+
+
+HEADING = re.compile(r"heading (\d)", re.IGNORECASE)
+LIST = re.compile(r"list \w+ (\d)", re.IGNORECASE)
+LEVELS = range(9)
+
+
+def parse_xml(data: bytes) -> etree._Element:
+    """The root element; entities stay unresolved and nothing is fetched."""
+    parser = etree.XMLParser(
+        resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True
+    )
+    return etree.fromstring(data, parser)
+
+
+def local_name(element: etree._Element) -> str:
+    """The tag without its namespace, of which there are two (transitional and strict)."""
+    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
+
+
+def children(element: etree._Element | None, *names: str) -> Iterator[etree._Element]:
+    """The child elements of these local names."""
+    return (
+        (item for item in element if local_name(item) in names) if element is not None else iter(())
+    )
+
+
+def child(element: etree._Element | None, *path: str) -> etree._Element | None:
+    """The first element along a path of local names."""
+    for name in path:
+        element = next(children(element, name), None)
+    return element
+
+
+def value(element: etree._Element | None, name: str = "val") -> str | None:
+    """An attribute by its local name."""
+    if element is None:
+        return None
+    found = (text for key, text in element.items() if str(key).rpartition("}")[2] == name)
+    return next((str(text) for text in found), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a paragraph is: a heading of a level, an item of a list at a depth, or the title."""
+
+    level: int | None = None
+    depth: int | None = None
+    is_title: bool = False
+
+
+class Styles:
+    """The paragraph styles of a document, with what they take from the styles they build on."""
+
+    def __init__(self, root: etree._Element | None) -> None:
+        self._styles = {value(style, "styleId"): style for style in children(root, "style")}
+
+    def shape(self, paragraph: etree._Element) -> Shape:
+        """A paragraph's own settings win over its style's, the style's over its parent's."""
+        own = child(paragraph, "pPr")
+        styles = list(self._chain(value(child(own, "pStyle"))))
+        settings = [own, *(child(style, "pPr") for style in styles)]
+        names = [value(child(style, "name")) or "" for style in styles]
+        return Shape(
+            level=_level(settings, names),
+            depth=_depth(settings, names),
+            is_title="Title" in names[:1],
+        )
+
+    def _chain(self, style_id: str | None) -> Iterator[etree._Element]:
+        seen: set[str | None] = set()
+        while style_id in self._styles and style_id not in seen:
+            seen.add(style_id)
+            style = self._styles[style_id]
+            yield style
+            style_id = value(child(style, "basedOn"))
+
+
+def _level(settings: list[etree._Element | None], names: list[str]) -> int | None:
+    for item in settings:
+        outline = _number(value(child(item, "outlineLvl")))
+        if outline is not None:
+            return outline + 1 if outline in LEVELS else None
+    matches = (HEADING.fullmatch(name) for name in names)
+    return next((int(match[1]) for match in matches if match and int(match[1])), None)
+
+
+def _depth(settings: list[etree._Element | None], names: list[str]) -> int | None:
+    for item in settings:
+        numbering = child(item, "numPr")
+        if numbering is not None:
+            if value(child(numbering, "numId")) == "0":
+                return None
+            by_name = LIST.fullmatch(names[0]) if names else None
+            by_level = _number(value(child(numbering, "ilvl"))) or 0
+            return by_level or (int(by_name[1]) - 1 if by_name else 0)
+    return None
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 5 else None

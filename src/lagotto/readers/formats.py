@@ -18,12 +18,12 @@ READERS: Registry[Callable[[], Reader]] = Registry(
     builtin={
         "text": "lagotto.readers.text:TextReader",
         "markdown": "lagotto.readers.markdown:MarkdownReader",
-        "html": "lagotto.readers.html:HtmlReader",
+        "html": "lagotto.readers.html.reader:HtmlReader",
         "pdf": "lagotto.readers.pdf:PdfReader",
         "docx": "lagotto.readers.docx:DocxReader",
-        "jsonl": "lagotto.readers.jsonl:JsonlReader",
-        "csv": "lagotto.readers.csv:CsvReader",
-        "code": "lagotto.readers.code:CodeReader",
+        "jsonl": "lagotto.readers.rows:JsonlReader",
+        "csv": "lagotto.readers.rows:CsvReader",
+        "code": "lagotto.readers.text:CodeReader",
     },
 )
 """Name to reader class; `READERS.get("pdf")()` is a reader."""

@@ -19,9 +19,8 @@ from lagotto.errors import (
     ReadError,
 )
 from lagotto.readers.base import ReadOptions, Source
-from lagotto.readers.builder import GAP, Mark, one_line, sections
-from lagotto.readers.dates import parse_pdf_date
-from lagotto.readers.draft import Draft
+from lagotto.readers.builder import GAP, HeadingMark, one_line, sections
+from lagotto.readers.draft import Draft, parse_pdf_date
 from lagotto.readers.formats import SUFFIXES
 
 PDFIUM = threading.Lock()
@@ -129,7 +128,7 @@ def _written(read: Callable[..., str], *arguments: object) -> str | None:
         return None
 
 
-def _marks(pdf: pdfium.PdfDocument, pages: Sequence[Page], text: str) -> Iterator[Mark]:
+def _marks(pdf: pdfium.PdfDocument, pages: Sequence[Page], text: str) -> Iterator[HeadingMark]:
     behind = 0
     for bookmark in pdf.get_toc():
         title = _written(bookmark.get_title)
@@ -138,7 +137,7 @@ def _marks(pdf: pdfium.PdfDocument, pages: Sequence[Page], text: str) -> Iterato
         if title and index is not None and index < len(pages):
             start = _find(title, pages[index], text, behind=behind)
             behind = start + len(text[start : pages[index].end].partition("\n")[0])
-            yield Mark(start=start, level=bookmark.level + 1, title=title)
+            yield HeadingMark(start=start, level=bookmark.level + 1, title=title)
 
 
 def _find(title: str, page: Page, text: str, *, behind: int) -> int:

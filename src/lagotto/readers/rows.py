@@ -1,18 +1,21 @@
-"""What JSONL and CSV have in common: a row is a set of named values, and becomes a document."""
+"""CSV and JSON Lines: each row is a set of named values and becomes a document."""
 
 from __future__ import annotations
 
+import csv
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from io import TextIOWrapper
-from typing import TextIO
+from io import StringIO, TextIOWrapper
+from itertools import islice
+from typing import NoReturn, TextIO
 
 from lagotto.documents import Document, digest
-from lagotto.errors import CorruptSourceError, ReadError, SourceTooLargeError
+from lagotto.errors import CorruptSourceError, EmptySourceError, ReadError, SourceTooLargeError
 from lagotto.readers.base import Columns, ReadOptions, Source
 from lagotto.readers.decode import detect_encoding
 from lagotto.readers.draft import Draft
+from lagotto.readers.formats import SUFFIXES
 
 KIND = "row"
 TEXT_NAMES = ("text", "body", "content", "abstract")
@@ -142,3 +145,139 @@ def resolve_columns(columns: Columns, names: Sequence[str], *, source: Source) -
 def _first(wanted: Sequence[str], names: Sequence[str]) -> str | None:
     folded = {name.strip().casefold(): name for name in reversed(names)}
     return next((folded[name] for name in wanted if name in folded), None)
+
+
+DELIMITERS = ",;\t|"
+SAMPLE_CHARS = 65_536
+SAMPLE_ROWS = 50
+
+
+class CsvReader:
+    """Reads row by row, files of any size; `ReadOptions.columns` says which column is what.
+
+    The delimiter (comma, semicolon, tab or bar) is the one that cuts the first rows into the same
+    number of cells. Missing cells at the end of a row are empty; a row with too many cells, or
+    with broken quotes, is yielded as an error that names its line. Blank rows don't count.
+    """
+
+    kind = KIND
+    suffixes = SUFFIXES["csv"]
+
+    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
+        with open_lines(source, newline="") as lines:
+            delimiter = _delimiter(lines.read(SAMPLE_CHARS))
+            lines.seek(0)
+            yield from _documents(lines, source, options=options, delimiter=delimiter)
+
+
+def _documents(
+    lines: TextIO, source: Source, *, options: ReadOptions, delimiter: str
+) -> Iterator[Document | ReadError]:
+    # The limit is global to the csv module, so it is only ever raised.
+    csv.field_size_limit(max(csv.field_size_limit(), options.max_bytes))
+    bounded = bounded_lines(lines, source, limit=options.max_bytes)
+    cells = _cells(bounded, source, delimiter=delimiter)
+    _, header = next(cells, (0, None))
+    if isinstance(header, ReadError):
+        raise header
+    if header is None:
+        raise EmptySourceError(source.label, "there are no rows in it")
+    names = _names(header)
+    resolve_columns(options.columns, names, source=source)  # once here, not in every row
+    rows = RowMapper(source, options=options)
+    number = 0
+    for number, (line, row) in enumerate(cells, start=1):
+        if isinstance(row, ReadError):
+            yield row
+        elif len(row) > len(names):
+            reason = f"line {line} has {len(row)} cells, but there are {len(names)} columns"
+            yield CorruptSourceError(source.label, reason)
+        else:
+            padded = [*row, *[""] * (len(names) - len(row))]
+            yield rows.document(dict(zip(names, padded, strict=True)), number=number, line=line)
+    if not number:
+        raise EmptySourceError(
+            source.label, "there are no rows below the first, which names columns"
+        )
+
+
+def _cells(
+    lines: Iterable[str], source: Source, *, delimiter: str
+) -> Iterator[tuple[int, list[str] | ReadError]]:
+    """Each row that isn't blank with the number of its first line."""
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    while True:
+        line = reader.line_num + 1
+        try:
+            row = next(reader, None)
+        except csv.Error as exc:
+            yield line, CorruptSourceError(source.label, f"line {line} is no valid CSV ({exc})")
+            continue
+        if row is None:
+            return
+        if any(cell.strip() for cell in row):
+            yield line, row
+
+
+def _names(header: Sequence[str]) -> list[str]:
+    """The column names; a blank one is called by its number, a repeated one gets its number."""
+    names: list[str] = []
+    for number, cell in enumerate(header, start=1):
+        name = cell.strip() or f"column {number}"
+        names.append(f"{name} ({number})" if name in names else name)
+    return names
+
+
+def _delimiter(sample: str) -> str:
+    def agreement(delimiter: str) -> tuple[int, int]:
+        rows = csv.reader(StringIO(sample, newline=""), delimiter=delimiter)
+        try:
+            widths = [len(row) for row in islice(rows, SAMPLE_ROWS) if row]
+        except csv.Error:
+            return 0, 0
+        first = widths[0] if widths else 1
+        return (sum(width == first for width in widths), first) if first > 1 else (0, 0)
+
+    return max(DELIMITERS, key=agreement)
+
+
+class JsonlReader:
+    """Reads line by line, files of any size; `ReadOptions.columns` says which key is what.
+
+    Blank lines don't count. A line that isn't a JSON object is yielded as an error that names it.
+    """
+
+    kind = KIND
+    suffixes = SUFFIXES["jsonl"]
+
+    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
+        rows = RowMapper(source, options=options)
+        number = 0
+        with open_lines(source, newline=None) as lines:
+            bounded = bounded_lines(lines, source, limit=options.max_bytes)
+            for line, written in enumerate(bounded, start=1):
+                if not written.strip():
+                    continue
+                number += 1
+                values = _values(written, source, line=line)
+                if isinstance(values, ReadError):
+                    yield values
+                else:
+                    yield rows.document(values, number=number, line=line)
+        if not number:
+            raise EmptySourceError(source.label, "there are no rows in it")
+
+
+def _values(written: str, source: Source, *, line: int) -> dict[str, object] | ReadError:
+    try:
+        values = json.loads(written, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as exc:
+        return CorruptSourceError(source.label, f"line {line} is not valid JSON ({exc})")
+    if not isinstance(values, dict):
+        kind = type(values).__name__
+        return CorruptSourceError(source.label, f"line {line} holds a {kind}, not an object")
+    return values
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")

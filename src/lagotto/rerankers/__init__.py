@@ -2,18 +2,22 @@
 
 from lagotto.rerankers.base import (
     LOGIT,
+    RERANKERS,
     UNIT,
     Candidate,
     Judgement,
     Reranker,
-    Scale,
+    RerankerFactory,
+    ScoreScale,
     Verdict,
+    create_reranker,
 )
-from lagotto.rerankers.blended import BlendedReranker
-from lagotto.rerankers.cached import CachedReranker
-from lagotto.rerankers.fallback import FallbackReranker
-from lagotto.rerankers.gated import GatedReranker
-from lagotto.rerankers.registry import RERANKERS, RerankerFactory, create_reranker
+from lagotto.rerankers.wrappers import (
+    BlendedReranker,
+    CachedReranker,
+    FallbackReranker,
+    GatedReranker,
+)
 
 __all__ = [
     "LOGIT",
@@ -27,7 +31,7 @@ __all__ = [
     "Judgement",
     "Reranker",
     "RerankerFactory",
-    "Scale",
+    "ScoreScale",
     "Verdict",
     "create_reranker",
 ]

@@ -1,17 +1,19 @@
-"""A rerank service: POST {base_url}/rerank, as Cohere, Jina, vLLM, TEI and others have it."""
+"""Rerankers behind an HTTP API: POST {base_url}/rerank, as Cohere, Jina, vLLM and TEI offer it."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+from pydantic import AliasChoices, BaseModel, Field, FiniteFloat, TypeAdapter, ValidationError
 
 from lagotto.concurrency import run_all
 from lagotto.documents import in_context, storable
 from lagotto.errors import ConfigError, RerankError
 from lagotto.models.http import JsonService, RetryPolicy
-from lagotto.rerankers.api_answer import read_scores
-from lagotto.rerankers.base import UNIT, Candidate, Judgement, Scale, Verdict
+from lagotto.rerankers.base import UNIT, Candidate, Judgement, ScoreScale, Verdict
 
 CONNECTIONS = 4
 
@@ -44,7 +46,7 @@ class ApiReranker:
     """Asks a rerank service about each passage, under the title of its document.
 
     `scale` says what the service's numbers mean: relevance from 0 to 1, or LOGIT. A service that
-    is busy or slow is asked again, as `patience` says; one that speaks TEI's dialect is
+    is busy or slow is asked again, as `retry` says; one that speaks TEI's dialect is
     recognised by its first answer. Whatever it answers is checked.
     """
 
@@ -54,8 +56,8 @@ class ApiReranker:
         *,
         model: str,
         api_key: str | None = None,
-        scale: Scale = UNIT,
-        patience: RetryPolicy | None = None,
+        scale: ScoreScale = UNIT,
+        retry: RetryPolicy | None = None,
     ) -> None:
         self.model = model
         self._scale = scale
@@ -63,7 +65,7 @@ class ApiReranker:
         self._service = JsonService(
             base_url,
             api_key=api_key,
-            patience=patience or RetryPolicy(),
+            retry=retry or RetryPolicy(),
             connections=CONNECTIONS,
             failure=RerankError,
         )
@@ -74,7 +76,7 @@ class ApiReranker:
         return f"api:{self.model}@{self._service.address}"
 
     @property
-    def scale(self) -> Scale:
+    def scale(self) -> ScoreScale:
         """What the scores mean."""
         return self._scale
 
@@ -129,3 +131,51 @@ def from_name(model: str) -> ApiReranker:
             "stands before /rerank, as in http://localhost:8080"
         )
     return ApiReranker(base_url, model=model, api_key=os.environ.get("LAGOTTO_RERANK_KEY"))
+
+
+ROUNDING = 1e-3
+"""How far beyond its scale a score may lie and still be put down to rounding."""
+
+
+class _Item(BaseModel):
+    index: int = Field(strict=True)
+    score: FiniteFloat = Field(validation_alias=AliasChoices("relevance_score", "score"))
+
+
+_ITEMS = TypeAdapter(list[_Item])
+
+
+def read_scores(answer: object, *, count: int, scale: ScoreScale, model: str) -> list[float]:
+    """The scores in `answer`, in the order of their indexes.
+
+    The list stands under `results`, under `data`, or alone. RerankError unless there is exactly
+    one score for each of `count` texts, all finite and on the scale.
+    """
+    found = answer.get("results", answer.get("data")) if isinstance(answer, dict) else answer
+    try:
+        items = _ITEMS.validate_python(found)
+    except ValidationError as exc:
+        first = exc.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "the whole"
+        raise RerankError(
+            f"the answer of {model} is no list of scores ({place}: {first['msg']}): "
+            f"{json.dumps(answer)[:200]}"
+        ) from exc
+    by_index = {item.index: item.score for item in items}
+    if len(items) != count or set(by_index) != set(range(count)):
+        raise RerankError(
+            f"{model} was sent {count} texts and answered with {len(items)} scores of the indexes "
+            f"{sorted(item.index for item in items)[:20]}"
+        )
+    return [_on_scale(by_index[index], scale, model) for index in range(count)]
+
+
+def _on_scale(score: float, scale: ScoreScale, model: str) -> float:
+    if scale.logit:
+        return score
+    if not scale.low - ROUNDING <= score <= scale.high + ROUNDING:
+        raise RerankError(
+            f"{model} gave the score {score:g}, but its scale is declared to go from "
+            f"{scale.low:g} to {scale.high:g}; if its numbers are log-odds, set scale to LOGIT"
+        )
+    return min(scale.high, max(scale.low, score))

@@ -1,13 +1,17 @@
-"""What a reranker is: a query and candidates in, a judgement of each candidate out."""
+"""The reranker contract, the registry of rerankers, and their results as plain records."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from pydantic import Field
+
 from lagotto.documents import Record, Span
+from lagotto.errors import ConfigError
+from lagotto.registry import Registry
 from lagotto.results import Leg, LegScore
 
 
@@ -24,7 +28,7 @@ class Candidate:
     legs: Mapping[Leg, LegScore] = field(default_factory=dict)
 
 
-class Scale(Record):
+class ScoreScale(Record):
     """What a reranker's numbers mean: a range, or the log-odds of being relevant."""
 
     low: float = 0.0
@@ -38,8 +42,8 @@ class Scale(Record):
         return min(1.0, max(0.0, (score - self.low) / (self.high - self.low)))
 
 
-UNIT = Scale()
-LOGIT = Scale(logit=True)
+UNIT = ScoreScale()
+LOGIT = ScoreScale(logit=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,7 @@ class Reranker(Protocol):
         ...
 
     @property
-    def scale(self) -> Scale:
+    def scale(self) -> ScoreScale:
         """What the scores mean."""
         ...
 
@@ -94,3 +98,83 @@ class Reranker(Protocol):
     async def close(self) -> None:
         """Free memory, threads and connections; may be called twice."""
         ...
+
+
+RerankerFactory = Callable[[str], Reranker]
+"""Makes a reranker from what stands behind the colon of its name, or from an empty string."""
+
+
+@dataclass(frozen=True, slots=True)
+class WithEmbedder:
+    """A factory of rerankers that use the base's embedder."""
+
+    make: Callable[[str, object], Reranker]
+
+
+RERANKERS: Registry[RerankerFactory | WithEmbedder] = Registry(
+    "reranker",
+    group="lagotto.rerankers",
+    builtin={
+        "score": "lagotto.rerankers.score:from_name",
+        "overlap": "lagotto.rerankers.overlap:overlap",
+        "overlap-idf": "lagotto.rerankers.overlap:overlap_idf",
+        "lexical": "lagotto.rerankers.lexical:from_name",
+        "maxsim": "lagotto.rerankers.maxsim:from_name",
+        "cross-encoder": "lagotto.rerankers.cross_encoder:from_name",
+        "api": "lagotto.rerankers.api:from_name",
+        "llm": "lagotto.rerankers.llm:from_name",
+        "llm-score": "lagotto.rerankers.llm:from_score_name",
+    },
+)
+
+
+def create_reranker(spec: str | Reranker, *, embedder: object = None) -> Reranker:
+    """The reranker that `spec` names, or `spec` itself if it is one.
+
+    `score:MIN`, `overlap`, `overlap-idf`, `lexical`, `maxsim`, `cross-encoder:FOLDER`,
+    `api:MODEL`, `llm:MODEL`, `llm-score:MODEL`, or a name that another package has registered.
+    `embedder` is the base's; `maxsim` is the one that needs it.
+    """
+    if not isinstance(spec, str):
+        return spec
+    name, _, rest = spec.partition(":")
+    factory = RERANKERS.get(name)
+    return factory.make(rest, embedder) if isinstance(factory, WithEmbedder) else factory(rest)
+
+
+def refuse_parameters(name: str, parameters: str) -> None:
+    """Raise ConfigError if a reranker that has no parameters was given some."""
+    if parameters:
+        raise ConfigError(f'{name} takes no parameters, got "{parameters}"; write {name}')
+
+
+class RerankResult(Record):
+    """What a reranker said of a chunk; `key_evidence` is a quotation of it.
+
+    `answerability` and `key_evidence` are None where the reranker doesn't speak of them.
+    """
+
+    chunk_id: str
+    relevance_score: float = Field(ge=0, le=100)
+    answerability: bool | None = None
+    key_evidence: str | None = None
+
+
+def rerank_results(
+    candidates: Sequence[Candidate], judgement: Judgement, *, scale: ScoreScale
+) -> list[RerankResult]:
+    """The verdicts, best first, on a scale from 0 to 100; candidates taken out are not among them.
+
+    A judgement without verdicts gives none.
+    """
+    results = [
+        RerankResult(
+            chunk_id=candidate.id,
+            relevance_score=100 * scale.unit(verdict.score),
+            answerability=verdict.answerable,
+            key_evidence=candidate.text[slice(*verdict.evidence)] if verdict.evidence else None,
+        )
+        for candidate, verdict in zip(candidates, judgement.verdicts or (), strict=False)
+        if verdict is not None
+    ]
+    return sorted(results, key=lambda result: -result.relevance_score)

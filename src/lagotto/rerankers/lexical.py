@@ -1,17 +1,29 @@
-"""A free local reranker: the fused score, put right by how a passage words what was asked.
+"""A local reranker without a model: the fused score, corrected by lexical features.
 
-It needs no model beside the search that found the candidates, and takes a few milliseconds.
+It takes a few milliseconds for a list of candidates.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import astuple, dataclass, fields
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
 
 from lagotto.concurrency import in_thread
-from lagotto.errors import ConfigError
-from lagotto.rerankers.base import LOGIT, Candidate, Judgement, Scale, Verdict
-from lagotto.rerankers.lexical_features import NAMES, lexical_features
+from lagotto.rerankers.base import (
+    LOGIT,
+    Candidate,
+    Judgement,
+    ScoreScale,
+    Verdict,
+    refuse_parameters,
+)
 from lagotto.rerankers.linear import LinearWeights, learned_weights
+from lagotto.rerankers.matching import Matches, Weights, idf_weights, match
 
 
 class LexicalReranker:
@@ -33,7 +45,7 @@ class LexicalReranker:
         return f"lexical#{self._weights.id}"
 
     @property
-    def scale(self) -> Scale:
+    def scale(self) -> ScoreScale:
         """Log-odds of being relevant, as in the questions learned from."""
         return LOGIT
 
@@ -42,7 +54,7 @@ class LexicalReranker:
         if not candidates:
             return Judgement([])
         features = await in_thread(lexical_features, query, candidates)
-        return Judgement(list(map(Verdict, self._weights.scores(features, NAMES))))
+        return Judgement(list(map(Verdict, self._weights.scores(features, LEXICAL_FEATURES))))
 
     async def close(self) -> None:
         """Nothing to free."""
@@ -50,6 +62,84 @@ class LexicalReranker:
 
 def from_name(parameters: str) -> LexicalReranker:
     """`lexical`."""
-    if parameters:
-        raise ConfigError(f"lexical takes no parameters, but got {parameters!r}")
+    refuse_parameters("lexical", parameters)
     return LexicalReranker()
+
+
+CLOSE, NEAR = 6, 25
+"""Words in a row: about a phrase, about a sentence."""
+
+HALF_AT = 1.2
+"""As often as this, a word counts for half of what it can count for."""
+
+
+@dataclass(frozen=True, slots=True)
+class LexicalFeatures:
+    """A passage beside a query, as shares of the query's words, where rare ones count for more.
+
+    `fused` is the score that it came with; `coverage` counts the words in text or title; `close`
+    and `near` those in the best stretch of text; `frequency` how often they come; `pairs` which
+    neighbours in the query are neighbours in the text; `digits` the words with digits.
+    """
+
+    fused: float
+    coverage: float
+    close: float
+    near: float
+    frequency: float
+    pairs: float
+    digits: float
+
+
+LEXICAL_FEATURES = tuple(field.name for field in fields(LexicalFeatures))
+
+
+def lexical_features(query: str, candidates: Sequence[Candidate]) -> NDArray[np.float64]:
+    """One row per candidate, in the order of `LEXICAL_FEATURES`."""
+    matches = match(query, candidates)
+    rows = [
+        astuple(_features(candidate.score, found, weights))
+        for candidate, found, weights in zip(candidates, matches, idf_weights(matches), strict=True)
+    ]
+    return np.array(rows, dtype=np.float64).reshape(len(candidates), len(LEXICAL_FEATURES))
+
+
+def _features(fused: float, matches: Matches, weights: Weights) -> LexicalFeatures:
+    found = matches.found()
+    shares = (weights / weights.sum()).tolist() if len(weights) else []
+    counts = Counter(number for _, number in matches.places)
+    return LexicalFeatures(
+        fused=fused,
+        coverage=sum(shares[number] for number in sorted(found)),
+        close=_best_stretch(matches.places, shares, CLOSE),
+        near=_best_stretch(matches.places, shares, NEAR),
+        frequency=sum(shares[word] * count / (count + HALF_AT) for word, count in counts.items()),
+        pairs=_shared_pairs(matches.words.terms, matches.terms),
+        digits=_share_of_digits(matches, found),
+    )
+
+
+def _best_stretch(places: Sequence[tuple[int, int]], shares: Sequence[float], length: int) -> float:
+    """The most that the words in any `length` words in a row add up to."""
+    best = 0.0
+    inside: Counter[int] = Counter()
+    first = 0
+    for place, number in places:
+        inside[number] += 1
+        while places[first][0] <= place - length:
+            inside[places[first][1]] -= 1
+            first += 1
+        best = max(best, sum(shares[word] for word, count in inside.items() if count))
+    return best
+
+
+def _shared_pairs(query: Sequence[str], text: Sequence[str]) -> float:
+    pairs = list(pairwise(query))
+    there = set(pairwise(text))
+    return sum(pair in there for pair in pairs) / len(pairs) if pairs else 0.0
+
+
+def _share_of_digits(matches: Matches, found: set[int]) -> float:
+    numbers = matches.words.numbers.items()
+    wanted = [number for term, number in numbers if any(map(str.isdigit, term))]
+    return sum(number in found for number in wanted) / len(wanted) if wanted else 0.0

@@ -1,40 +1,50 @@
-"""A local reranker without a model of its own: wording, and the embedder's token vectors.
+"""A local reranker that compares the token vectors of query and passage (late interaction).
 
-A passage's one vector blurs what its single sentences say. Here the vectors of its tokens, before
-they become one, are compared with those of the query. That costs one run of the model for each
-candidate.
+The single vector of a passage blurs what its sentences say. Comparing tokens costs one run of the
+base's embedder per candidate and needs no model of its own.
 """
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lagotto.concurrency import in_thread
-from lagotto.documents import in_context
+from lagotto.documents import Vectors, in_context
+from lagotto.embedders.base import TokenEmbedder, TokenVectors
 from lagotto.errors import ConfigError, EmbeddingError, RerankError
-from lagotto.rerankers.base import LOGIT, Candidate, Judgement, Scale, Verdict
-from lagotto.rerankers.lexical import LexicalReranker
-from lagotto.rerankers.lexical_features import NAMES as WORDING_NAMES
-from lagotto.rerankers.lexical_features import lexical_features
+from lagotto.rerankers.base import (
+    LOGIT,
+    Candidate,
+    Judgement,
+    ScoreScale,
+    Verdict,
+    WithEmbedder,
+    refuse_parameters,
+)
+from lagotto.rerankers.lexical import LEXICAL_FEATURES, LexicalReranker, lexical_features
 from lagotto.rerankers.linear import Features, LinearWeights, learned_weights
-from lagotto.rerankers.registry import WithEmbedder
-from lagotto.rerankers.token_features import NAMES as TOKEN_NAMES
-from lagotto.rerankers.token_features import TokenEmbedder, Tokens, token_features
+from lagotto.terms.alphabets import alphabet_share
 
-NAMES = (*WORDING_NAMES, *TOKEN_NAMES)
-SEEN = 1000
-"""Characters of a query that tell its alphabet."""
+WINDOW = 32
+"""Consecutive tokens that are compared as one: about a sentence."""
+
+TOKEN_FEATURES = ("maxsim", "stretch")
+MAXSIM_FEATURES = (*LEXICAL_FEATURES, *TOKEN_FEATURES)
+"""Columns of the feature matrix; the trained weights use these names."""
+
+Matrix = NDArray[np.floating[Any]]
 
 
 class MaxSimReranker:
-    """Scores passages by their wording, as `lexical` does, and by the vectors of their tokens.
+    """Scores passages by lexical features, as `lexical` does, and by their token vectors.
 
-    `embedder` must give token vectors, as ONNX ones do; the weights were learned with MiniLM. It
-    belongs to whoever made it and is not closed here. A query whose alphabet the embedder never
-    learned is judged by wording alone.
+    `embedder` must be a TokenEmbedder, as the ONNX embedders are; the weights were trained with
+    MiniLM. Its owner closes it, the reranker does not. A query in an alphabet that the embedder was
+    not trained on is scored by lexical features alone.
     """
 
     reads_only_text = False
@@ -42,63 +52,96 @@ class MaxSimReranker:
     def __init__(self, embedder: object, *, weights: LinearWeights | None = None) -> None:
         if not isinstance(embedder, TokenEmbedder):
             raise ConfigError(
-                f"maxsim needs an embedder that gives the vectors of tokens, and "
-                f"{type(embedder).__name__} does not; use minilm or an onnx one, or the reranker "
-                "lexical"
+                f"maxsim needs an embedder with token vectors, but {type(embedder).__name__} has "
+                "none; use minilm or an onnx: embedder, or the reranker lexical"
             )
         self._embedder = embedder
         self._weights = weights or learned_weights("maxsim")
-        self._wording = LexicalReranker()
+        self._lexical = LexicalReranker()
 
     @property
     def id(self) -> str:
-        """The model, the weights as a hash, and what stands in for them."""
+        """The embedding model, a hash of the weights, and the id of the lexical fallback."""
         model = self._embedder.info.model_id
-        return f"maxsim:{model}#{self._weights.id}/{self._wording.id}"
+        return f"maxsim:{model}#{self._weights.id}/{self._lexical.id}"
 
     @property
-    def scale(self) -> Scale:
-        """Log-odds of being relevant, as in the questions learned from."""
+    def scale(self) -> ScoreScale:
+        """Log-odds of being relevant, as in the training questions."""
         return LOGIT
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
-        """The weighted sum for each candidate."""
+        """Score each candidate by the weighted sum of its features."""
         if not candidates:
             return Judgement([])
-        if not _readable(query, self._embedder.info.alphabets):
-            return await self._wording.rerank(query, candidates)
+        if alphabet_share(query, self._embedder.info.alphabets) < 0.5:
+            return await self._lexical.rerank(query, candidates)
         texts = [in_context(one.title, one.text) for one in candidates]
         try:
             (asked,) = await self._embedder.token_vectors([query], role="query")
             passages = await self._embedder.token_vectors(texts, role="document")
         except EmbeddingError as exc:
-            raise RerankError(f"the vectors of tokens can't be had: {exc}") from exc
+            raise RerankError(f"maxsim can't compute token vectors: {exc}") from exc
         features = await in_thread(maxsim_features, query, candidates, asked, passages)
-        return Judgement(list(map(Verdict, self._weights.scores(features, NAMES))))
+        return Judgement(list(map(Verdict, self._weights.scores(features, MAXSIM_FEATURES))))
 
     async def close(self) -> None:
-        """Nothing of its own to free."""
+        """Do nothing: the embedder belongs to its owner."""
 
 
 def maxsim_features(
-    query: str, candidates: Sequence[Candidate], asked: Tokens, passages: Sequence[Tokens]
+    query: str,
+    candidates: Sequence[Candidate],
+    asked: TokenVectors,
+    passages: Sequence[TokenVectors],
 ) -> Features:
-    """One row per candidate, in the order of `NAMES`."""
+    """One row per candidate, with the columns of `MAXSIM_FEATURES`."""
     return np.hstack([lexical_features(query, candidates), token_features(asked, passages)])
 
 
-def _readable(query: str, alphabets: tuple[str, ...]) -> bool:
-    """Whether most letters of the query are of `alphabets`."""
-    names = [unicodedata.name(letter, "") for letter in query[:SEEN] if letter.isalpha()]
-    known = sum(name.startswith(alphabets) for name in names)
-    return not alphabets or 2 * known >= len(names)
+def token_features(query: TokenVectors, passages: Sequence[TokenVectors]) -> Features:
+    """One row per passage, with the columns of `TOKEN_FEATURES`; zeros if there are no tokens.
+
+    `maxsim` is the mean over the query's tokens of the cosine with the most similar token of the
+    passage; `stretch` is the cosine of the query's mean with its best window of the passage.
+    """
+    wanted = _words(query)
+    rows = [
+        (_maxsim(wanted, given), _best_window(wanted, given)) for given in map(_words, passages)
+    ]
+    return np.array(rows, dtype=np.float64).reshape(len(passages), len(TOKEN_FEATURES))
 
 
-def _made(parameters: str, embedder: object) -> MaxSimReranker:
+def _words(tokens: TokenVectors) -> Vectors:
+    """The vectors of tokens with a span in the text, so without special tokens."""
+    return tokens.vectors[tokens.ends > tokens.starts]
+
+
+def _maxsim(wanted: Vectors, given: Vectors) -> float:
+    if not len(wanted) or not len(given):
+        return 0.0
+    return float((_unit(wanted) @ _unit(given).T).max(axis=1).mean())
+
+
+def _best_window(wanted: Vectors, given: Vectors) -> float:
+    if not len(wanted) or not len(given):
+        return 0.0
+    length = min(WINDOW, len(given))
+    sums = np.cumsum(np.vstack([np.zeros_like(given[:1]), given]), axis=0)
+    windows = sums[length:] - sums[:-length]
+    return float((_unit(windows) @ _unit(wanted.mean(axis=0, keepdims=True)).T).max())
+
+
+def _unit(vectors: Matrix) -> Matrix:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit: Matrix = vectors / np.maximum(lengths, 1e-12)
+    return unit
+
+
+def _create(parameters: str, embedder: object) -> MaxSimReranker:
     """`maxsim`."""
-    if parameters:
-        raise ConfigError(f"maxsim takes no parameters, but got {parameters!r}")
+    refuse_parameters("maxsim", parameters)
     return MaxSimReranker(embedder)
 
 
-from_name = WithEmbedder(_made)
+from_name = WithEmbedder(_create)

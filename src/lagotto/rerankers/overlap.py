@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lagotto.concurrency import in_thread
-from lagotto.errors import ConfigError
-from lagotto.rerankers.base import UNIT, Candidate, Judgement, Scale, Verdict
+from lagotto.rerankers.base import (
+    UNIT,
+    Candidate,
+    Judgement,
+    ScoreScale,
+    Verdict,
+    refuse_parameters,
+)
 from lagotto.rerankers.matching import equal_weights, idf_weights, match
 
 
@@ -28,7 +34,7 @@ class OverlapReranker:
         return "overlap-idf" if self.idf else "overlap"
 
     @property
-    def scale(self) -> Scale:
+    def scale(self) -> ScoreScale:
         """A share."""
         return UNIT
 
@@ -51,15 +57,11 @@ class OverlapReranker:
 
 def overlap(parameters: str) -> OverlapReranker:
     """`overlap`: every word counts alike."""
-    return _without(parameters, OverlapReranker())
+    refuse_parameters("overlap", parameters)
+    return OverlapReranker()
 
 
 def overlap_idf(parameters: str) -> OverlapReranker:
     """`overlap-idf`: rare words count for more."""
-    return _without(parameters, OverlapReranker(idf=True))
-
-
-def _without(parameters: str, reranker: OverlapReranker) -> OverlapReranker:
-    if parameters:
-        raise ConfigError(f"{reranker.id} takes no parameters, but got {parameters!r}")
-    return reranker
+    refuse_parameters("overlap-idf", parameters)
+    return OverlapReranker(idf=True)

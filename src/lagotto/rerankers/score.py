@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lagotto.errors import ConfigError
-from lagotto.rerankers.base import UNIT, Candidate, Judgement, Scale, Verdict
+from lagotto.rerankers.base import UNIT, Candidate, Judgement, ScoreScale, Verdict
 
 
 class ScoreReranker:
@@ -24,7 +24,7 @@ class ScoreReranker:
         return f"score:{self.minimum!r}"
 
     @property
-    def scale(self) -> Scale:
+    def scale(self) -> ScoreScale:
         """That of fused scores."""
         return UNIT
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -23,10 +22,8 @@ from lagotto.retrieval.recall import LegQueries
 from lagotto.retrieval.trigram_text import TrigramTextQuery, trigram_text_query
 from lagotto.stores.base import Capabilities, View
 from lagotto.terms import QueryTerm, content_terms, query_terms
+from lagotto.terms.alphabets import alphabet_share
 from lagotto.tokens import Tokenizer
-
-SEEN = 1_000
-"""Characters of a query that are looked at for its alphabet."""
 
 UNFAMILIAR = 0.1
 """What is left of the semantic leg's weight where the embedder can't read the query."""
@@ -179,7 +176,7 @@ class QueryPlanner:
         """
         weights = dict(self._weights)
         if self._prefs.scoring.adapt:
-            known = familiarity(self._query, self._embedder.info.alphabets)
+            known = alphabet_share(self._query, self._embedder.info.alphabets)
             weights["semantic"] *= max(known, UNFAMILIAR)
             if legs.misspelt:
                 weights["text"] = 0.0
@@ -212,18 +209,6 @@ async def correct(
     query = TextQuery(tuple(mended.get(word) or _terms(word) for word in words))
     certainty = sum(max(term.weight for term in terms) for terms in mended.values())
     return query, certainty / len(words)
-
-
-def familiarity(query: str, alphabets: Sequence[str]) -> float:
-    """The share of the query's letters that are of the given alphabets; 1 if none are given.
-
-    An embedder that never learned an alphabet still gives a vector, but it says next to nothing.
-    """
-    names = [unicodedata.name(letter, "") for letter in query[:SEEN] if letter.isalpha()]
-    if not alphabets or not names:
-        return 1.0
-    known = sum(name.startswith(tuple(alphabets)) for name in names)
-    return known / len(names)
 
 
 def _terms(word: QueryTerm) -> tuple[Term, ...]:

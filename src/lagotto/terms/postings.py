@@ -12,7 +12,7 @@ Ids = NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
-class Postings:
+class FeaturePostings:
     """`ids[starts[i]:starts[i + 1]]` are the terms that have the feature `keys[i]`."""
 
     keys: Keys
@@ -20,8 +20,8 @@ class Postings:
     ids: Ids
 
     @classmethod
-    def of_pairs(cls, features: Keys, ids: Ids) -> Postings:
-        """Postings of features and the terms that have them; the pairs of a term stand together."""
+    def of_pairs(cls, features: Keys, ids: Ids) -> FeaturePostings:
+        """Build from (feature, term) pairs; the pairs of one term must be adjacent."""
         order = np.argsort(features, kind="stable")
         features, ids = features[order], ids[order]
         other_feature = np.diff(features, prepend=~features[:1]) != 0

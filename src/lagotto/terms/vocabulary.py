@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.terms.features import deletion_pairs, trigram_pairs
-from lagotto.terms.postings import Postings
+from lagotto.terms.postings import FeaturePostings
 from lagotto.terms.similarity import edit_distance
 
 SHORTEST_CORRECTED = 3
@@ -35,9 +35,9 @@ class Vocabulary:
     def __init__(self, terms: Iterable[str] | Mapping[str, int]) -> None:
         self.terms = tuple(sorted(set(terms)))
         self._factors = self._frequency_factors(terms)
-        self._trigrams = Postings.of_pairs(*trigram_pairs(self.terms))
+        self._trigrams = FeaturePostings.of_pairs(*trigram_pairs(self.terms))
         self._sizes = np.bincount(self._trigrams.ids, minlength=len(self.terms))
-        self._deletions = Postings.of_pairs(*deletion_pairs(self.terms))
+        self._deletions = FeaturePostings.of_pairs(*deletion_pairs(self.terms))
 
     def __len__(self) -> int:
         return len(self.terms)

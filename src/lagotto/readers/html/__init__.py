@@ -1,0 +1,1 @@
+"""HTML pages: parse, find the main content, render it as text with structure."""

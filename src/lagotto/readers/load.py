@@ -1,0 +1,143 @@
+"""Read documents from a file, bytes or a string, or from whole folders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from lagotto.documents import Document, Record, storable
+from lagotto.errors import ReadError, UnsupportedFormatError
+from lagotto.readers.base import Reader, ReadOptions, Source
+from lagotto.readers.formats import READERS, Formats
+from lagotto.readers.walk import Selection, walk
+
+
+def read_path(path: str | Path, *, options: ReadOptions | None = None) -> Iterator[Document]:
+    """The documents in a file; raises the first ReadError it meets, also for a single bad row.
+
+    `Document.source` is the absolute path, so reading the file again gives the same ids. To go on
+    after an error, or to read folders, use `load`.
+    """
+    source = Source.of_path(path)
+    return _strict(Formats().reader(source), source, options)
+
+
+def read_bytes(
+    data: bytes, *, name: str = "", options: ReadOptions | None = None
+) -> Iterator[Document]:
+    """The documents in `data`; its format follows from `name`, if it has a suffix, and content."""
+    source = Source(name=name, data=data)
+    return _strict(Formats().reader(source), source, options)
+
+
+def read_text(
+    text: str,
+    *,
+    kind: str = "text",
+    title: str | None = None,
+    source: str = "",
+    options: ReadOptions | None = None,
+) -> Iterator[Document]:
+    """The documents in a string; `kind` names a reader: text, markdown, html, csv, ...
+
+    Without a `source`, a document's id follows from its content.
+    """
+    # The byte order mark wins over any encoding that the text declares for itself.
+    data = storable(text).encode("utf-8-sig")
+    return _strict(READERS.get(kind)(), Source(name=source, data=data, title=title), options)
+
+
+def _strict(reader: Reader, source: Source, options: ReadOptions | None) -> Iterator[Document]:
+    for result in reader.read(source, options=options or ReadOptions()):
+        if not isinstance(result, Document):
+            raise result
+        yield result
+
+
+class ReadFailure(Record):
+    """A source, or a part of one, that could not be read; `error` is the error's class name."""
+
+    source: str
+    reason: str
+    error: str
+
+    @classmethod
+    def of(cls, error: ReadError) -> ReadFailure:
+        """The failure that an error stands for."""
+        return cls(source=error.source, reason=error.reason, error=type(error).__name__)
+
+    def __str__(self) -> str:
+        return f"{self.source}: {self.reason} ({self.error})"
+
+
+def load(
+    paths: str | Path | Iterable[str | Path],
+    *,
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    options: ReadOptions | None = None,
+) -> Iterator[Document | ReadFailure]:
+    """The documents in files and folders, one at a time, with a failure for each that has none.
+
+    Folders are walked recursively in a fixed order; `include` and `exclude` are globs as in
+    `Selection` and apply to folders only. Binary files of unknown format are passed over in
+    folders; a file that is named in `paths` and can't be read is a failure, and so is a folder in
+    which nothing was found. No file is read twice.
+    """
+    loader = _Loader(
+        selection=Selection(include=tuple(include), exclude=tuple(exclude)),
+        options=options or ReadOptions(),
+    )
+    for path in [paths] if isinstance(paths, str | Path) else paths:
+        for result in loader.results(Path(path)):
+            yield ReadFailure.of(result) if isinstance(result, ReadError) else result
+
+
+class _Loader:
+    """One batch: how it reads, what it has read already, how many files it passed over."""
+
+    def __init__(self, *, selection: Selection, options: ReadOptions) -> None:
+        self._selection = selection
+        self._options = options
+        self._formats = Formats()
+        self._done: set[str] = set()
+        self._passed_over = 0
+
+    def results(self, path: Path) -> Iterator[Document | ReadError]:
+        """The documents and errors of one of the given paths."""
+        return self._folder(path) if path.is_dir() else self._file(path, named=True)
+
+    def _folder(self, folder: Path) -> Iterator[Document | ReadError]:
+        passed_over_before = self._passed_over
+        seen = 0
+        for item in walk(folder, selection=self._selection):
+            seen += 1
+            if isinstance(item, ReadError):
+                yield item
+            else:
+                yield from self._file(item, named=False)
+        if not seen:
+            reason = "no file in this folder was taken; check include, exclude and hidden names"
+            yield ReadError(folder.as_posix(), reason)
+        elif seen == self._passed_over - passed_over_before:
+            reason = f"all {seen} files in this folder are binary and of no known format"
+            yield UnsupportedFormatError(folder.as_posix(), reason)
+
+    def _file(self, path: Path, *, named: bool) -> Iterator[Document | ReadError]:
+        try:
+            source = Source.of_path(path)
+            reader = self._reader(source, named=named) if source.name not in self._done else None
+            self._done.add(source.name)
+            if reader is not None:
+                yield from reader.read(source, options=self._options)
+        except ReadError as exc:
+            yield exc
+
+    def _reader(self, source: Source, *, named: bool) -> Reader | None:
+        try:
+            return self._formats.reader(source)
+        except UnsupportedFormatError:
+            if named:
+                raise
+            self._passed_over += 1
+            return None

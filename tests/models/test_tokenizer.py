@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer as Library
+
+from lagotto.documents import storable
+from lagotto.embedders.minilm import PUBLISHED, TOKENIZER
+from lagotto.errors import WeightsError
+from lagotto.models.tokenizer import HfTokenizer
+from lagotto.testing.tokenizers import TokenizerContract
+
+PATH = PUBLISHED.find() / TOKENIZER
+MINILM = HfTokenizer(PATH)
+REFERENCE = Library.from_file(str(PATH))
+REFERENCE.no_padding()
+
+
+class TestMiniLMTokenizer(TokenizerContract):
+    @pytest.fixture
+    def tokenizer(self) -> HfTokenizer:
+        return MINILM
+
+
+def test_special_tokens_are_not_counted_and_nothing_is_cut() -> None:
+    assert MINILM.count(["hello world", "word " * 1000]) == [2, 1000]
+
+
+def test_starts_are_character_offsets() -> None:
+    text = "Größe: 👍 the Naïve\0dog"
+    found = [text[start] for start in MINILM.starts([text])[0]]
+    assert found == ["G", "ö", "ß", ":", "👍", "t", "N", "d"]
+
+
+def test_the_id_is_that_of_the_rules_not_of_the_file(tmp_path: Path) -> None:
+    parts = json.loads(PATH.read_text(encoding="utf-8"))
+    same = tmp_path / "same.json"
+    same.write_text(json.dumps({**parts, "truncation": None, "padding": None}))
+    other = tmp_path / "other.json"
+    parts["normalizer"]["lowercase"] = False
+    other.write_text(json.dumps(parts))
+    assert HfTokenizer(same).id == MINILM.id
+    assert HfTokenizer(other).id != MINILM.id
+
+
+@pytest.mark.parametrize("content", [None, "", "{", "[]", "{}", '{"model": 3}'])
+def test_a_file_that_is_no_tokenizer(tmp_path: Path, content: str | None) -> None:
+    path = tmp_path / "tokenizer.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(WeightsError, match=r"tokenizer\.json is no usable tokenizer"):
+        HfTokenizer(path)
+
+
+PIECES = st.sampled_from(
+    [
+        "the ",
+        "truffle",
+        " ",
+        "[SEP]",
+        "[MASK] ",
+        "字",
+        "x" * 120,
+        "!",
+        "e\u0301",
+        "👍",
+        "\n",
+        "\ud800",
+    ]
+)
+
+
+@given(st.lists(PIECES, max_size=120).map("".join), st.integers(4, 20))
+@example("a" * 100_000, 16)
+@example("字" * 10_000, 16)
+@example(" " * 10_000 + "late", 16)
+@example("[MASK]" * 5_000, 16)
+def test_a_long_text_is_cut_to_the_same_tokens_as_by_the_library(text: str, limit: int) -> None:
+    REFERENCE.enable_truncation(limit)
+    expected = REFERENCE.encode(storable(text))
+    found = MINILM.model_inputs([text], max_tokens=limit)[0]
+    assert found.ids == expected.ids
+    assert found.offsets == expected.offsets

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import pytest
+
+from lagotto.documents import Span
+from lagotto.errors import ConfigError, UnknownNameError
+from lagotto.rerankers import RERANKERS, create_reranker
+from lagotto.rerankers.base import (
+    Candidate,
+    Judgement,
+    RerankResult,
+    ScoreScale,
+    Verdict,
+    rerank_results,
+)
+
+from .doubles import Scripted
+
+
+def test_a_reranker_is_itself() -> None:
+    mine = Scripted()
+    assert create_reranker(mine) is mine
+
+
+def test_what_there_is() -> None:
+    known = {"score", "overlap", "overlap-idf", "lexical", "maxsim", "cross-encoder"}
+    assert known | {"api", "llm", "llm-score"} <= set(RERANKERS.names())
+    for name in RERANKERS.names():
+        assert RERANKERS.get(name)
+
+
+def test_unknown() -> None:
+    with pytest.raises(
+        UnknownNameError, match=r"no reranker is called 'nope'; there are: .*overlap"
+    ):
+        create_reranker("nope:1")
+
+
+@pytest.mark.parametrize("name", ["overlap", "overlap-idf", "lexical", "maxsim"])
+def test_those_without_parameters_take_none(name: str) -> None:
+    with pytest.raises(ConfigError, match=f'{name} takes no parameters, got "x"'):
+        create_reranker(f"{name}:x")
+
+
+CANDIDATES = [Candidate(id=name, text=f"text of {name}", score=0.5) for name in "abc"]
+
+
+def test_verdicts_as_records_best_first() -> None:
+    judgement = Judgement(
+        [Verdict(4.0), None, Verdict(7.0, answerable=True, evidence=Span(0, 4))],
+    )
+    assert rerank_results(CANDIDATES, judgement, scale=ScoreScale(high=10)) == [
+        RerankResult(chunk_id="c", relevance_score=70.0, answerability=True, key_evidence="text"),
+        RerankResult(chunk_id="a", relevance_score=40.0),
+    ]
+
+
+def test_equal_scores_keep_their_order() -> None:
+    judgement = Judgement([Verdict(1.0)] * 3)
+    results = rerank_results(CANDIDATES, judgement, scale=ScoreScale())
+    assert [result.chunk_id for result in results] == ["a", "b", "c"]
+
+
+def test_no_verdicts_no_results() -> None:
+    assert rerank_results(CANDIDATES, Judgement(None), scale=ScoreScale()) == []
