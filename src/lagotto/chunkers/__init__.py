@@ -1,4 +1,9 @@
-"""From a document to chunks of it: exact spans, sized in tokens, cut where the text allows."""
+"""Chunkers: cut documents into chunks, exact spans of the text sized in tokens.
+
+Public: the Chunker protocol and the registry that creates chunkers from ids such as
+`recursive:256/32`. `lagotto.chunkers.spans` has SpanChunker, to build a chunker of your own on; all
+other modules are private.
+"""
 
 from lagotto.chunkers.base import (
     CHUNKERS,
@@ -8,4 +13,10 @@ from lagotto.chunkers.base import (
     ChunkerRegistry,
 )
 
-__all__ = ["CHUNKERS", "DEFAULT_CHUNKER", "Chunker", "ChunkerFactory", "ChunkerRegistry"]
+__all__ = [
+    "CHUNKERS",
+    "DEFAULT_CHUNKER",
+    "Chunker",
+    "ChunkerFactory",
+    "ChunkerRegistry",
+]

@@ -1,4 +1,9 @@
-"""Embedders: texts to vectors. `base` holds the contract, each implementation its own file."""
+"""Embedders: turn texts into vectors.
+
+Public: the Embedder and TokenEmbedder protocols, `create_embedder` and the registry behind it, a
+cache on disk, and `checked` and `normalised` for embedders of your own. All other modules are
+private.
+"""
 
 from lagotto.embedders.base import (
     EMBEDDERS,
@@ -7,8 +12,10 @@ from lagotto.embedders.base import (
     EmbedderInfo,
     Role,
     TokenEmbedder,
+    TokenVectors,
     checked,
     create_embedder,
+    normalised,
 )
 from lagotto.embedders.cached import CachedEmbedder
 
@@ -20,6 +27,8 @@ __all__ = [
     "EmbedderInfo",
     "Role",
     "TokenEmbedder",
+    "TokenVectors",
     "checked",
     "create_embedder",
+    "normalised",
 ]

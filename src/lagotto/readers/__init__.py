@@ -1,4 +1,8 @@
-"""From files, bytes and strings to documents, with their structure kept as spans of the text."""
+"""Readers: turn files, bytes and strings into documents, with their structure as spans of the text.
+
+Public: the functions that read, their options, the Reader protocol and the registry of readers. All
+other modules are private.
+"""
 
 from lagotto.readers.base import Columns, Reader, ReadOptions, Source
 from lagotto.readers.formats import READERS

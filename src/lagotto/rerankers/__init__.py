@@ -1,4 +1,9 @@
-"""Rerankers: a second look at the best candidates. `base` holds the contract, each its own file."""
+"""Rerankers: score the best candidates of a search again, more precisely.
+
+Public: the Reranker protocol with its records, `create_reranker` and the registry behind it, and
+wrappers around other rerankers. Rerankers with settings of their own are in
+`lagotto.rerankers.api` and `lagotto.rerankers.llm`; all other modules are private.
+"""
 
 from lagotto.rerankers.base import (
     LOGIT,
@@ -8,9 +13,12 @@ from lagotto.rerankers.base import (
     Judgement,
     Reranker,
     RerankerFactory,
+    RerankResult,
     ScoreScale,
     Verdict,
+    WithEmbedder,
     create_reranker,
+    rerank_results,
 )
 from lagotto.rerankers.wrappers import (
     BlendedReranker,
@@ -29,9 +37,12 @@ __all__ = [
     "FallbackReranker",
     "GatedReranker",
     "Judgement",
+    "RerankResult",
     "Reranker",
     "RerankerFactory",
     "ScoreScale",
     "Verdict",
+    "WithEmbedder",
     "create_reranker",
+    "rerank_results",
 ]
