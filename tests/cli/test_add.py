@@ -127,7 +127,7 @@ def test_an_interrupt_leaves_all_that_was_reported(tmp_path: Path) -> None:
     _, err = process.communicate()
     assert process.returncode == 130, err
     said = re.fullmatch(
-        r"stopped: (\d+) documents are stored; run the same command again to go on\n", err
+        r"stopped: (\d+) documents are stored; run the same command again to continue\n", err
     )
     assert said, err
     assert 0 < int(said[1]) == stored(base) < 4000

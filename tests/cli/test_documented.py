@@ -46,6 +46,17 @@ def test_every_option_is_in_its_table_and_the_other_way_round(name: str) -> None
     assert documented == options_of(command.params) - {"--help"}
 
 
+def test_the_list_of_commands_cuts_no_sentence() -> None:
+    for name, command in getattr(GROUP, "commands").items():  # noqa: B009
+        assert not command.get_short_help_str(limit=65).endswith("..."), name
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_argument_and_option_has_help(name: str) -> None:
+    command = getattr(GROUP, "commands")[name]  # noqa: B009
+    assert not [item.name for item in command.params if not item.help]
+
+
 def test_options_before_the_command() -> None:
     section = SECTIONS["Options before the command"]
     assert options_of(list(GROUP.params)) - {"--help"} <= set(OPTION.findall(section))

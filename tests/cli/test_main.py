@@ -46,7 +46,7 @@ def test_reading_a_base_that_is_not_there_makes_none(arguments: list[str], tmp_p
     done = run("--kb", "none.db", *arguments)
     assert done.code == 5
     assert done.out == ""
-    assert done.err.startswith("lagotto: there is no base at none.db; make one with `lagotto")
+    assert done.err.startswith("lagotto: there is no base at none.db; create one with `lagotto")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -81,8 +81,8 @@ def test_the_unexpected_is_one_line(base: Path, monkeypatch: pytest.MonkeyPatch)
     done = run("--kb", base, "info")
     assert done.code == 70
     assert done.err.splitlines() == [
-        "lagotto: something unexpected went wrong: RuntimeError: the moon is full "
-        "(LAGOTTO_DEBUG=1 shows where)"
+        "lagotto: unexpected error: RuntimeError: the moon is full "
+        "(set LAGOTTO_DEBUG=1 to see the traceback)"
     ]
     monkeypatch.setenv("LAGOTTO_DEBUG", "1")
     assert run("--kb", base, "info").err.startswith("Traceback")

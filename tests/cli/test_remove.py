@@ -51,7 +51,7 @@ def test_an_unknown_id_removes_nothing(base: Path) -> None:
 def test_something_must_be_said(base: Path) -> None:
     done = run("--kb", base, "remove", "--yes")
     assert done.code == 2
-    assert done.err.startswith("lagotto: nothing says what to remove")
+    assert done.err.startswith("lagotto: nothing to remove was given")
 
 
 def test_nobody_to_ask(base: Path) -> None:

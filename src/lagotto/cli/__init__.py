@@ -1,4 +1,4 @@
-"""The command line. Whatever goes wrong in a command ends here, as a message and an exit code."""
+"""The command line. Errors of a command end here, as a message on stderr and an exit code."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ BROKEN_PIPE = 1
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the command that `args` (or the process's own arguments) name; its exit code."""
+    """Run a command with `args`, by default those of the process, and return its exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal may know fewer letters than a text
+            stream.reconfigure(errors="replace")  # a terminal may lack characters of a text
     try:
         code = _run(args)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read the output has seen enough. Python would complain about it once more when
-        # it flushes at the end.
+        # The reader of the output closed the pipe. Without the redirection Python would report it
+        # again when it flushes stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     return code
@@ -38,14 +38,14 @@ def _run(args: Sequence[str] | None) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except QueryError as exc:
-        print(f"lagotto: {exc}", file=sys.stderr)  # its second line points at a place in the first
+        print(f"lagotto: {exc}", file=sys.stderr)  # several lines: they show where in the query
         return exc.exit_code
     except LagottoError as exc:
         print(f"lagotto: {_in_one_line(exc)}", file=sys.stderr)
         return exc.exit_code
     except BrokenPipeError:
         raise
-    except Exception as exc:  # noqa: BLE001  (the edge: a traceback helps nobody but us)
+    except Exception as exc:  # noqa: BLE001  (the edge of the program; see LAGOTTO_DEBUG)
         _report_unexpected(exc)
         return UNEXPECTED
     return 0
@@ -56,8 +56,8 @@ def _report_unexpected(error: Exception) -> None:
         traceback.print_exception(error)
     kind = type(error).__name__
     print(
-        f"lagotto: something unexpected went wrong: {kind}: {_in_one_line(error)} "
-        "(LAGOTTO_DEBUG=1 shows where)",
+        f"lagotto: unexpected error: {kind}: {_in_one_line(error)} "
+        "(set LAGOTTO_DEBUG=1 to see the traceback)",
         file=sys.stderr,
     )
 

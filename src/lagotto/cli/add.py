@@ -1,4 +1,4 @@
-"""`add` and `sync`: documents in."""
+"""`add` and `sync`: files and folders into a knowledge base."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def add(
     making: MakingOptions,
     as_json: AsJson = False,
 ) -> None:
-    """Add files and folders. What is unchanged is skipped, what changed is replaced."""
+    """Add files and folders. Unchanged files are skipped, changed ones replaced."""
 
     def run(kb: KnowledgeBase, meter: Meter) -> AddReport:
         return kb.add(*paths, progress=meter, **_arguments(reading))
@@ -35,13 +35,15 @@ def add(
 
 
 def sync(
-    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER", exists=True, file_okay=False)],
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="FOLDER", exists=True, file_okay=False, help="Folders.")
+    ],
     base: BaseOptions,
     reading: ReadingOptions,
     making: MakingOptions,
     as_json: AsJson = False,
 ) -> None:
-    """Add folders, remove what is gone. Documents whose files are there no more are removed."""
+    """Add folders and remove what is gone. Documents of deleted files are removed."""
 
     def run(kb: KnowledgeBase, meter: Meter) -> AddReport:
         return kb.sync(*folders, progress=meter, **_arguments(reading))
@@ -59,7 +61,7 @@ def _ingest(
         with meter, open_base(base, making) as kb:
             return run(kb, meter)
     except KeyboardInterrupt as exc:
-        say(f"stopped: {meter.stored} documents are stored; run the same command again to go on")
+        say(f"stopped: {meter.stored} documents are stored; run the same command again to continue")
         raise typer.Exit(INTERRUPTED) from exc
 
 

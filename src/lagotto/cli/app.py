@@ -1,4 +1,4 @@
-"""The commands, put together. Only names and options here: commands import what they need."""
+"""All commands, and the options before them. Commands import what they need when they run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    help="Hybrid retrieval: add documents to a base, search them, cite what was found.",
+    help="Hybrid retrieval for RAG: add documents, search them, get cited evidence.",
 )
 
 
@@ -45,7 +45,7 @@ def options(
             "--kb",
             metavar="PATH",
             envvar="LAGOTTO_KB",
-            help="The base: a file, or postgresql://HOST/DATABASE.",
+            help="The knowledge base: a file, or postgresql://HOST/DATABASE.",
         ),
     ] = DEFAULT_KB,
     embedder: Annotated[
@@ -54,21 +54,19 @@ def options(
             "--embedder",
             metavar="NAME",
             envvar="LAGOTTO_EMBEDDER",
-            help="What makes vectors: minilm, minilm-int8, onnx:FOLDER, openai:MODEL.",
+            help="The embedding model: minilm, minilm-int8, onnx:FOLDER, openai:MODEL.",
         ),
     ] = DEFAULT_EMBEDDER,
     version: Annotated[
         bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version."
-        ),
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Hand on what stands before the command, as defaults of the same options behind it."""
+    """Pass options before the command on, as defaults of the same options behind it."""
     defaults = {name: {"kb": kb, "embedder": embedder} for name in COMMANDS}
     source = context.get_parameter_source("kb")
     if source is None or source.name != "COMMANDLINE":
-        del defaults["demo"]["kb"]  # its documents belong into your own base only if you say so
+        del defaults["demo"]["kb"]  # the demo writes to your own base only if you name it
     context.default_map = defaults
 
 

@@ -1,4 +1,4 @@
-"""From options to an open base."""
+"""Open the knowledge base, or only its store, that the options name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def open_base(base: BaseOptions, making: MakingOptions) -> KnowledgeBase:
-    """The base, made if there is none."""
+    """The base, created if it does not exist."""
     from lagotto.sync_facade import KnowledgeBase
 
     return KnowledgeBase(
@@ -25,7 +25,7 @@ def open_base(base: BaseOptions, making: MakingOptions) -> KnowledgeBase:
 
 
 def open_existing(base: BaseOptions) -> KnowledgeBase:
-    """The base; StoreError if there is none, because reading should not leave a file behind."""
+    """The base; StoreError if it does not exist, so that reading never creates a file."""
     from lagotto.sync_facade import KnowledgeBase
 
     check_exists(base.kb)
@@ -34,7 +34,7 @@ def open_existing(base: BaseOptions) -> KnowledgeBase:
 
 @asynccontextmanager
 async def open_store(location: str) -> AsyncIterator[Store]:
-    """What a base is kept in, for commands that need no embedder."""
+    """The store of a base, open, for commands that need no embedder."""
     from lagotto.stores.registry import create_store
 
     store = create_store(location)
@@ -46,10 +46,10 @@ async def open_store(location: str) -> AsyncIterator[Store]:
 
 
 def check_exists(location: str) -> None:
-    """StoreError if a base should be in a file that is not there."""
-    place = location.removeprefix("sqlite:///")
-    if "://" not in place and not Path(place).exists():
+    """Raise StoreError if `location` is a file that does not exist."""
+    path = location.removeprefix("sqlite:///")
+    if "://" not in path and not Path(path).exists():
         raise StoreError(
-            f"there is no base at {place}; make one with `lagotto --kb {place} add PATH`, "
-            "or give the place where it is"
+            f"there is no base at {path}; create one with `lagotto --kb {path} add PATH`, "
+            "or pass the location of another with --kb"
         )

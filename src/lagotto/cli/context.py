@@ -15,31 +15,33 @@ Format = Literal["plain", "markdown", "xml"]
 
 
 def context(
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="A question or some words.")],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="A question or keywords.")],
     base: BaseOptions,
     how: SearchOptions,
     max_tokens: Annotated[
         int | None,
-        typer.Option("--max-tokens", min=1, help="The budget, markup included. [default: 12000]"),
+        typer.Option("--max-tokens", min=1, help="Token budget, markup included. [default: 12000]"),
     ] = None,
     format: Annotated[  # noqa: A002
-        Format, typer.Option("--format", help="How passages are set apart.")
+        Format, typer.Option("--format", help="Format of the context.")
     ] = "plain",
     counter: Annotated[
         str | None,
-        typer.Option("--counter", metavar="NAME", help="Who counts, such as tiktoken:o200k_base."),
+        typer.Option(
+            "--counter", metavar="NAME", help="Token counter, such as tiktoken:o200k_base."
+        ),
     ] = None,
     top_k: Annotated[
-        int | None, typer.Option("--top-k", min=1, help="How many passages at most. [default: 10]")
+        int | None, typer.Option("--top-k", min=1, help="Number of hits. [default: 10]")
     ] = None,
     mode: Annotated[
-        Mode | None, typer.Option("--mode", help="By meaning, by words, or both. [default: hybrid]")
+        Mode | None, typer.Option("--mode", help="Vectors, full text, or both. [default: hybrid]")
     ] = None,
     collection: InCollection = None,
     filters: Filters = None,
     as_json: AsJson = False,
 ) -> None:
-    """Put together cited evidence for a prompt. Within a budget of tokens."""
+    """Build a cited context for a prompt. The passages and their markup fit a token budget."""
     prefs = preferences(how, top_k=top_k, mode=mode)
     with open_existing(base) as kb:
         pack = kb.context(

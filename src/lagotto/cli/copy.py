@@ -1,4 +1,4 @@
-"""`copy`: a base from one store to another."""
+"""`copy`: a knowledge base from one store to another."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ if TYPE_CHECKING:
 
 
 def copy(
-    source: Annotated[str, typer.Argument(metavar="SRC", help="The base to copy.")],
-    target: Annotated[str, typer.Argument(metavar="DST", help="Made if there is none.")],
+    source: Annotated[str, typer.Argument(metavar="SRC", help="The knowledge base to copy.")],
+    target: Annotated[
+        str,
+        typer.Argument(metavar="DST", help="The copy: a file or a database, created if missing."),
+    ],
     as_json: AsJson = False,
 ) -> None:
-    """Copy a base with its vectors. To another file or server; every document is verified."""
+    """Copy a knowledge base. To another file or database, with its vectors, and verified."""
     from lagotto.cli.progress import CopyMeter
 
     check_exists(source)
@@ -30,7 +33,7 @@ def copy(
         with meter:
             report = asyncio.run(_copy(source, target, meter))
     except KeyboardInterrupt as exc:
-        say(f"stopped: {meter.stored} documents are stored; run the same command again to go on")
+        say(f"stopped: {meter.stored} documents are stored; run the same command again to continue")
         raise typer.Exit(INTERRUPTED) from exc
     if as_json:
         print_json(report.model_dump(mode="json"))

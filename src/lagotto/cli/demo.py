@@ -1,4 +1,4 @@
-"""`demo`: what hybrid search does, on documents that come with the package."""
+"""`demo`: hybrid search compared with its parts, on documents that come with the package."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 def demo(
     kb: Annotated[
-        str | None, typer.Option("--kb", metavar="PATH", help="Make it here, and keep it.")
+        str | None, typer.Option("--kb", metavar="PATH", help="Create the base here and keep it.")
     ] = None,
     embedder: EmbedderName = DEFAULT_EMBEDDER,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the temporary base.")] = False,
 ) -> None:
-    """Search bundled documents. By meaning, by words, and by both; works offline."""
+    """Search bundled documents by vectors, by full text and by both. Works offline."""
     from lagotto.demo import ask, examples, questions
     from lagotto.sync_facade import KnowledgeBase
 
@@ -61,7 +61,7 @@ def _fill(base: KnowledgeBase) -> None:
     from lagotto.cli.progress import Meter
     from lagotto.demo import add_corpus, corpus
 
-    say("Adding the documents of the demo ...")
+    say("Adding the demo documents ...")
     with corpus() as folder, Meter([folder]) as meter:
         report = add_corpus(base, progress=meter)
     say(str(report))
@@ -73,8 +73,7 @@ def _print_ranks(outcomes: list[Outcome]) -> None:
 
     console = stdout()
     console.print(
-        "The rank of the document that holds the answer, by mode of search "
-        f"(- is not among the first {TOP_K}):\n"
+        f"Rank of the document that holds the answer, by search mode (-: not in the top {TOP_K}):\n"
     )
     rows = [
         (

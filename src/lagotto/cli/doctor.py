@@ -1,4 +1,4 @@
-"""`doctor`: what is wrong with a base, and what to run."""
+"""`doctor`: checks a knowledge base and says what to run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def doctor(kb: Kb = DEFAULT_KB, as_json: AsJson = False) -> None:
-    """Check a base. Its file, its rows and its indexes; says what to run. Needs no embedder."""
+    """Check the database and the indexes of a knowledge base. Needs no embedder."""
     check_exists(kb)
     findings = asyncio.run(_findings(kb))
     if as_json:
@@ -29,12 +29,12 @@ def doctor(kb: Kb = DEFAULT_KB, as_json: AsJson = False) -> None:
         raise typer.Exit(StoreError.exit_code)
 
 
-async def _findings(place: str) -> list[Finding]:
-    """A base that can't be opened or read has told what is wrong with it."""
+async def _findings(location: str) -> list[Finding]:
+    """What the store reports; an error that keeps it from opening is a finding too."""
     from lagotto.indexes.base import Finding
 
     try:
-        async with open_store(place) as store:
+        async with open_store(location) as store:
             return await store.check()
     except StoreError as exc:
         return [Finding(level="problem", what=str(exc))]

@@ -8,7 +8,7 @@ from lagotto.cli.output import one_line, print_json, stdout, warn
 
 
 def info(base: BaseOptions, as_json: AsJson = False) -> None:
-    """Say how much is in a base and what it was made with."""
+    """Show the size of a knowledge base and what it was made with."""
     with open_existing(base) as kb:
         found = kb.info()
     if as_json:

@@ -23,7 +23,7 @@ def list_documents(
     filters: Filters = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the documents."""
+    """List documents."""
     with open_existing(base) as kb:
         found = kb.documents(collection=collection, filters=filters)
     if as_json:
@@ -42,6 +42,6 @@ def _row(document: Document) -> tuple[str, ...]:
 
 
 def _from_here(source: str) -> str:
-    """A path relative to the current folder if it lies there: shorter, and easy to open."""
+    """`source` relative to the current folder, if it is a path below it."""
     path, here = Path(source), Path.cwd()
     return str(path.relative_to(here)) if here in path.parents else source

@@ -1,4 +1,4 @@
-"""`KEY=VALUE` on the command line."""
+"""Values of `--metadata KEY=VALUE`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from lagotto.errors import ConfigError
 
 
 def parse_metadata(pairs: Iterable[str]) -> dict[str, Any]:
-    """The pairs as a dict. A value is JSON (`2024`, `true`, `["a", "b"]`) or else plain text."""
+    """Metadata from `KEY=VALUE` pairs. A value is JSON (`2024`, `true`, `["a"]`) or else text."""
     found: dict[str, Any] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not key or not equals:
-            raise ConfigError(f"--metadata {pair!r} is not KEY=VALUE; write it like year=2024")
+            raise ConfigError(f"--metadata {pair!r} is not KEY=VALUE; write year=2024, for example")
         if key in found:
-            raise ConfigError(f"--metadata gives {key!r} twice; for several values use a JSON list")
+            raise ConfigError(f"--metadata sets {key!r} twice; for several values pass a JSON list")
         found[key] = _value(value)
     return found
 
@@ -26,5 +26,5 @@ def parse_metadata(pairs: Iterable[str]) -> dict[str, Any]:
 def _value(text: str) -> Any:
     try:
         return json_value(json.loads(text))
-    except (ValueError, RecursionError):  # not JSON, or a number that JSON has no place for
+    except (ValueError, RecursionError):  # not JSON, or a number that metadata can't hold
         return text

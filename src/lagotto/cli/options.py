@@ -1,4 +1,4 @@
-"""What can be said on the command line, and by which commands."""
+"""Options that several commands share, one by one or as a group."""
 
 from __future__ import annotations
 
@@ -18,27 +18,29 @@ Kb = Annotated[
     Option(
         "--kb",
         metavar="PATH",
-        help="The base: a file, or postgresql://HOST/DATABASE.",
+        help="The knowledge base: a file, or postgresql://HOST/DATABASE.",
         show_default=False,
     ),
 ]
 EmbedderName = Annotated[
     str,
-    Option("--embedder", metavar="NAME", help="What makes vectors.", show_default=False),
+    Option("--embedder", metavar="NAME", help="The embedding model.", show_default=False),
 ]
-AsJson = Annotated[bool, Option("--json", help="Print JSON, and nothing else, on stdout.")]
+AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
 Filters = Annotated[
     str | None,
-    Option("--filters", metavar="JSON", help='Only what matches, such as \'{"topic": "dogs"}\'.'),
+    Option("--filters", metavar="JSON", help='Only documents that match: \'{"topic": "dogs"}\'.'),
 ]
-InCollection = Annotated[str | None, Option("--collection", metavar="NAME")]
+InCollection = Annotated[
+    str | None, Option("--collection", metavar="NAME", help="Only documents of this collection.")
+]
 Mode = Literal["hybrid", "semantic", "keyword"]
 TextIndex = Literal["tantivy", "fts5"]
 
 
 @dataclass(frozen=True, slots=True)
 class BaseOptions:
-    """Which base, and how it makes vectors. The app fills in what stood before the command."""
+    """The base and its embedder; defaults are the options given before the command."""
 
     kb: Kb = DEFAULT_KB
     embedder: EmbedderName = DEFAULT_EMBEDDER
@@ -46,45 +48,48 @@ class BaseOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReadingOptions:
-    """How files become documents."""
+    """How files are read."""
 
     collection: Annotated[
-        str, Option("--collection", metavar="NAME", help="Filters the documents go.")
+        str, Option("--collection", metavar="NAME", help="The collection to add to.")
     ] = DEFAULT_COLLECTION
     include: Annotated[
-        list[str], Option("--include", metavar="GLOB", help="Only such files in folders.")
+        list[str], Option("--include", metavar="GLOB", help="Only files that match, such as *.md.")
     ] = field(default_factory=list)
     exclude: Annotated[
-        list[str], Option("--exclude", metavar="GLOB", help="No such files or folders.")
+        list[str], Option("--exclude", metavar="GLOB", help="Skip files and folders that match.")
     ] = field(default_factory=list)
     language: Annotated[
-        str | None, Option("--language", metavar="TAG", help="Such as en; found out if left out.")
+        str | None,
+        Option("--language", metavar="TAG", help="The language, such as en. [default: detected]"),
     ] = None
     metadata: Annotated[
         list[str],
-        Option("--metadata", metavar="KEY=VALUE", help="For every document; VALUE may be JSON."),
+        Option("--metadata", metavar="KEY=VALUE", help="Metadata for every document."),
     ] = field(default_factory=list)
     text_column: Annotated[
-        list[str], Option("--text-column", metavar="NAME", help="JSONL and CSV: the text.")
+        list[str], Option("--text-column", metavar="NAME", help="JSONL, CSV: column of the text.")
     ] = field(default_factory=list)
     title_column: Annotated[
-        str | None, Option("--title-column", metavar="NAME", help="JSONL and CSV: the title.")
+        str | None,
+        Option("--title-column", metavar="NAME", help="JSONL, CSV: column of the title."),
     ] = None
     id_column: Annotated[
-        str | None, Option("--id-column", metavar="NAME", help="JSONL and CSV: the id.")
+        str | None, Option("--id-column", metavar="NAME", help="JSONL, CSV: column of the id.")
     ] = None
 
 
 @dataclass(frozen=True, slots=True)
 class MakingOptions:
-    """How a base is made."""
+    """How documents are chunked and indexed."""
 
     chunker: Annotated[
-        str, Option("--chunker", metavar="NAME", help="What cuts documents into chunks.")
+        str,
+        Option("--chunker", metavar="NAME", help="The chunker, and its chunk size and overlap."),
     ] = "recursive:256/32"
     text_index: Annotated[
         TextIndex | None,
-        Option("--text-index", help="For a new base: beside the file, or inside it."),
+        Option("--text-index", help="Full-text index of a new base."),
     ] = None
 
 
@@ -93,15 +98,16 @@ class SearchOptions:
     """How to search."""
 
     preset: Annotated[
-        str | None, Option("--preset", metavar="NAME", help="Search as a known design does.")
+        str | None, Option("--preset", metavar="NAME", help="Start from a preset, see `presets`.")
     ] = None
     prefs: Annotated[
-        str | None, Option("--prefs", metavar="FILE", help="Preferences from a TOML file.")
+        str | None, Option("--prefs", metavar="FILE", help="Read settings from a TOML file.")
     ] = None
     set: Annotated[
         list[str],
-        Option("--set", metavar="NAME=VALUE", help="One preference, such as scoring.blend=rrf."),
+        Option("--set", metavar="NAME=VALUE", help="Change one setting: scoring.blend=rrf."),
     ] = field(default_factory=list)
     reranker: Annotated[
-        str | None, Option("--reranker", metavar="NAME", help="What reads the best passages again.")
+        str | None,
+        Option("--reranker", metavar="NAME", help="Rerank the best candidates, such as overlap."),
     ] = None

@@ -1,4 +1,4 @@
-"""Results go to stdout, messages and progress to stderr."""
+"""Output: results on stdout, messages on stderr, nothing a terminal would obey."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def print_json(value: object) -> None:
-    """`value` on stdout."""
+    """Print `value` as JSON on stdout."""
     typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
 
 
 def say(message: str) -> None:
-    """A message on stderr."""
+    """Print a message on stderr."""
     typer.echo(printable(message), err=True)
 
 
 def warn(degraded: tuple[str, ...]) -> None:
-    """Say what a base or a search had to do without."""
+    """Print what a base or a search had to do without, as warnings."""
     for reason in degraded:
         say(f"warning: {reason}")
 
 
 def stdout() -> Console:
-    """A console for results: colours and line breaks on a terminal, plain long lines elsewhere."""
+    """The console for results: colours and wrapped lines on a terminal, else plain long lines."""
     from rich.console import Console
 
     console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
@@ -41,10 +41,10 @@ def stdout() -> Console:
 
 
 def printable(text: str) -> str:
-    """`text` without control characters: a document must not give orders to a terminal."""
+    """`text` without control characters, which a terminal would interpret."""
     return _CONTROL.sub("\ufffd", text)
 
 
 def one_line(text: str | None) -> str:
-    """`text` for a table or a list of fields."""
+    """`text` on one line, without control characters."""
     return printable(" ".join((text or "").split()))

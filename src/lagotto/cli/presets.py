@@ -12,7 +12,7 @@ from lagotto.cli.output import print_json, stdout
 
 def presets(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Show the settings of this preset.")
+        str | None, typer.Argument(metavar="NAME", help="Show the settings of this preset.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

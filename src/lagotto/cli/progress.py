@@ -1,4 +1,4 @@
-"""A progress bar on stderr, if that is a terminal."""
+"""Progress bars on stderr, if it is a terminal."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from lagotto.ingest import Progress
 from lagotto.readers.walk import Selection, walk
 
 WHOLE_RUN = 86_400.0
-"""Seconds; batches take long, so the time that remains is guessed from all of them."""
+"""Seconds. Batches take long, so the remaining time is estimated from the whole run."""
 
 
-class Shown:
-    """A bar with one task, shown while it is entered."""
+class ProgressBar:
+    """A bar with one task, visible inside the `with` block; `stored` counts stored documents."""
 
     def __init__(self) -> None:
         self.stored = 0
@@ -48,11 +48,11 @@ class Shown:
         self._bar.stop()
 
 
-class CopyMeter(Shown):
-    """Takes the reports of a copy; half of the bar is for copying, half for verifying."""
+class CopyMeter(ProgressBar):
+    """The progress of a copy: one half of the bar is copying, the other verifying."""
 
     def __call__(self, done: CopyReport) -> None:
-        """Show how far the copy has got."""
+        """Show a report of the copy."""
         self.stored = done.copied + done.unchanged
         self._bar.update(
             self._task,
@@ -62,11 +62,8 @@ class CopyMeter(Shown):
         )
 
 
-class Meter(Shown):
-    """Takes the reports of an ingest over the files of `paths`, and shows them while it is entered.
-
-    `stored` is how many documents are safe.
-    """
+class Meter(ProgressBar):
+    """The progress of adding the files of `paths`."""
 
     def __init__(
         self, paths: Iterable[Path], *, include: Sequence[str] = (), exclude: Sequence[str] = ()
@@ -74,22 +71,22 @@ class Meter(Shown):
         super().__init__()
         self._paths = paths
         self._selection = Selection(include=tuple(include), exclude=tuple(exclude))
-        self._places: dict[str, int] = {}
+        self._positions: dict[str, int] = {}
 
     def __enter__(self) -> Self:
         super().__enter__()
         if not self._bar.disable:
-            self._places = _places(self._paths, self._selection)
-            self._bar.update(self._task, total=len(self._places) or None)
+            self._positions = _positions(self._paths, self._selection)
+            self._bar.update(self._task, total=len(self._positions) or None)
         return self
 
     def __call__(self, done: Progress) -> None:
-        """Show how far the ingest has got."""
+        """Show a report of the ingest."""
         self.stored = done.added + done.updated + done.unchanged
         rate = done.chunks / done.seconds if done.seconds else 0.0
         self._bar.update(
             self._task,
-            completed=self._places.get(done.source),
+            completed=self._positions.get(done.source),
             counts=f"{done.documents} documents, {done.chunks} chunks, {rate:.0f} chunks/s",
             file=one_line(Path(done.source).name),
         )
@@ -111,12 +108,12 @@ def _bar(console: Console) -> Bar:
     )
 
 
-def _places(paths: Iterable[Path], selection: Selection) -> dict[str, int]:
-    """Each file's place, from 1, in the order in which files are read."""
-    places: dict[str, int] = {}
+def _positions(paths: Iterable[Path], selection: Selection) -> dict[str, int]:
+    """The position of each file, from 1, in reading order."""
+    positions: dict[str, int] = {}
     for path in paths:
         for item in walk(path, selection=selection) if path.is_dir() else [path]:
             if isinstance(item, Path):
                 name = Path(os.path.realpath(item)).as_posix()
-                places.setdefault(name, len(places) + 1)
-    return places
+                positions.setdefault(name, len(positions) + 1)
+    return positions

@@ -1,4 +1,4 @@
-"""`remove`: documents out."""
+"""`remove`: documents by id, filter or collection."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 def remove(
     base: BaseOptions,
     document_ids: Annotated[
-        list[str] | None, typer.Argument(metavar="ID", help="Ids of documents.")
+        list[str] | None, typer.Argument(metavar="ID", help="The ids of the documents.")
     ] = None,
     collection: InCollection = None,
     filters: Filters = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask for confirmation.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove documents. By id, by filter, or a whole collection; what is given counts together."""
+    """Remove documents by id, by filter, or a whole collection. All conditions must hold."""
     ids = document_ids or []
     if not ids and collection is None and filters is None:
         raise ConfigError(
-            "nothing says what to remove; give ids, --collection or --filters "
+            "nothing to remove was given; pass ids, --collection or --filters "
             "(--filters '{}' removes everything)"
         )
     with open_existing(base) as kb:
@@ -49,7 +49,7 @@ def remove(
 def _matching(
     kb: KnowledgeBase, ids: list[str], collection: str | None, filters: str | None
 ) -> list[Document]:
-    """What would be removed; ConfigError if an id is not among it."""
+    """The documents to remove; ConfigError if one of `ids` is not among them."""
     from lagotto.filters import And, In, parse_filter
 
     wanted = And(In("document_id", ids), parse_filter(filters)) if ids else parse_filter(filters)
@@ -63,11 +63,12 @@ def _matching(
     return found
 
 
-def _confirm(count: int, place: str) -> None:
+def _confirm(count: int, location: str) -> None:
     if not sys.stdin.isatty():
         raise ConfigError(
-            f"this removes {count} documents from {place}; nobody is there to ask, so add --yes"
+            f"this removes {count} documents from {location}; pass --yes to confirm, since stdin "
+            "is not a terminal"
         )
-    if not typer.confirm(f"Remove {count} documents from {place}?", err=True):
+    if not typer.confirm(f"Remove {count} documents from {location}?", err=True):
         say("nothing was removed")
         raise typer.Exit(1)

@@ -26,27 +26,29 @@ if TYPE_CHECKING:
 
 
 def search(
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="A question or some words.")],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="A question or keywords.")],
     base: BaseOptions,
     how: SearchOptions,
     top_k: Annotated[
-        int | None, typer.Option("--top-k", min=1, help="How many passages. [default: 10]")
+        int | None, typer.Option("--top-k", min=1, help="Number of hits. [default: 10]")
     ] = None,
     mode: Annotated[
-        Mode | None, typer.Option("--mode", help="By meaning, by words, or both. [default: hybrid]")
+        Mode | None, typer.Option("--mode", help="Vectors, full text, or both. [default: hybrid]")
     ] = None,
     collection: InCollection = None,
     filters: Filters = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show how each score came about.")
+        bool, typer.Option("--explain", help="Show how each score is made up.")
     ] = False,
     why_not: Annotated[
         str | None,
-        typer.Option("--why-not", metavar="DOCUMENT", help="Say why it is not among the results."),
+        typer.Option(
+            "--why-not", metavar="DOCUMENT", help="Explain why this document is not among the hits."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find the passages that answer a question best."""
+    """Find the best passages for a question."""
     prefs = preferences(how, top_k=top_k, mode=mode)
     with open_existing(base) as kb:
         found = kb.retrieve(query, prefs=prefs, filters=filters, collection=collection)

@@ -24,16 +24,19 @@ CITATION = re.compile(r"\S+/\S+#\d+-\d+(~[0-9a-f]{8})?")
 
 def show(
     document_id: Annotated[
-        str, typer.Argument(metavar="DOCUMENT_ID", help="Or the key of a citation.")
+        str,
+        typer.Argument(
+            metavar="DOCUMENT_ID", help="The id of a document, or the key of a citation."
+        ),
     ],
     base: BaseOptions,
     collection: InCollection = None,
     chunks: Annotated[
-        bool, typer.Option("--chunks", help="The chunks instead of the text.")
+        bool, typer.Option("--chunks", help="Show the chunks instead of the text.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show a document, or what a citation stands for. Its fields and its text, or its chunks."""
+    """Show a document or a cited passage. The fields of a document, and its text or chunks."""
     with open_existing(base) as kb:
         if CITATION.fullmatch(document_id):
             _print_passage(kb.resolve(document_id), as_json=as_json)
@@ -61,7 +64,9 @@ def _find(kb: KnowledgeBase, document_id: str, collection: str | None) -> Docume
     found = kb.documents(filters=Eq("document_id", document_id), collection=collection)
     if len(found) > 1:
         names = ", ".join(document.collection for document in found)
-        raise ConfigError(f"the id {document_id!r} is in several collections: {names}; give one")
+        raise ConfigError(
+            f"the id {document_id!r} is in several collections: {names}; pass --collection"
+        )
     document = kb.get(document_id, collection=found[0].collection) if found else None
     if document is None:
         raise ConfigError(f"no document has the id {document_id!r}; `lagotto list` shows the ids")
@@ -86,7 +91,7 @@ def _print_document(document: Document, chunks: list[Chunk] | None) -> None:
         console.print(printable(document.text))
     for chunk in chunks or ():
         console.print()
-        console.print(_place(chunk), style="bold")
+        console.print(_heading(chunk), style="bold")
         console.print(printable(chunk.text.strip()))
 
 
@@ -96,12 +101,12 @@ def _shown(value: object) -> str:
     return json.dumps(value, ensure_ascii=False) if value else ""
 
 
-def _place(chunk: Chunk) -> str:
+def _heading(chunk: Chunk) -> str:
     from lagotto.results import format_citation
 
-    place = format_citation(
+    citation = format_citation(
         f"{chunk.level} {chunk.ordinal}, characters {chunk.start}-{chunk.end}, "
         f"{chunk.token_count} tokens",
         chunk,
     )
-    return one_line(place.removeprefix("Doc: "))
+    return one_line(citation.removeprefix("Doc: "))
