@@ -34,8 +34,6 @@ from lagotto.errors import (
     StoreFullError,
     StoreReadOnlyError,
 )
-from lagotto.indexes.tantivy.disk import read_state
-from lagotto.indexes.vectors.generations import SealedMeta
 
 LOCK = ".lock"
 MARKER = "lagotto.json"
@@ -142,16 +140,6 @@ def other_folders(folder: IndexFolder, file: Path) -> list[Path]:
     return [*others, *usual.parent.glob(f"{usual.name}.*.old")]
 
 
-def newest_stamp(folder: Path) -> int:
-    """The greatest change number that an index in the folder knows of.
-
-    It is beyond the last change of the base only if the base was put back to an older state.
-    """
-    texts = [_text_stamp(path) for path in folder.glob("text-*")]
-    vectors = [_vector_stamp(path) for path in folder.glob("vectors-*/[0-9]*/meta.json")]
-    return max([0, *texts, *vectors])
-
-
 def size_of(folder: Path) -> int:
     """Bytes in all files of a folder, of which some may vanish meanwhile."""
     total = 0
@@ -213,15 +201,3 @@ def _write_marker(folder: Path, marker: Marker) -> None:
         file.flush()
         os.fsync(file.fileno())
     made.replace(folder / MARKER)
-
-
-def _text_stamp(folder: Path) -> int:
-    with suppress(OSError, ValueError):
-        return read_state(folder)[0]
-    return 0
-
-
-def _vector_stamp(meta: Path) -> int:
-    with suppress(OSError, ValueError):
-        return SealedMeta.model_validate_json(meta.read_bytes()).meta.stamp
-    return 0

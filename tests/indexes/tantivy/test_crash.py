@@ -172,7 +172,7 @@ def test_readers_see_whole_commits(tmp_path: Path) -> None:
         while not done.is_set():
             reader.reload_if_changed()
             state = reader.snapshot
-            seen.append((state.stamp, len(state.search(ALL, 99)), state.vocabulary()))
+            seen.append((state.position.number, len(state.search(ALL, 99)), state.vocabulary()))
 
     reading = threading.Thread(target=read)
     reading.start()

@@ -139,7 +139,7 @@ def test_another_model_dimension_or_version_is_refused(saved: Path) -> None:
     with pytest.raises(IndexDamagedError, match="not of m"):
         load(saved, dimension=8)
     meta = saved / "00000001" / "meta.json"
-    meta.write_text(meta.read_text().replace('"version":1', '"version":2'))
+    meta.write_text(meta.read_text().replace('"version":2', '"version":3'))
     with pytest.raises(IndexDamagedError, match="version"):
         load(saved)
 

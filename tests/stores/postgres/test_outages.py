@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from psycopg.sql import SQL, Identifier
 
 from lagotto.documents import Document, Vectors
 from lagotto.embedders import Role
@@ -193,4 +194,20 @@ async def test_a_server_that_is_put_back_to_an_earlier_state(
             await entry(Document(id="b", text="Another dog.", title="x")),
         ]
     )
+    assert await text_ids(store, "dog", Eq("title", "x")) == ["b"]
+
+
+async def test_a_base_restored_while_the_server_runs(location: str, store: PostgresStore) -> None:
+    """As from a dump: the number of its state comes a second time, its token does not."""
+    await store.write([await entry(Document(id="lost", text="A lost dog.", title="x"))])
+    assert await text_ids(store, "dog", Eq("title", "x")) == ["lost"]
+    with psycopg.connect(location, autocommit=True) as connection:
+        (schema,) = connection.execute("SELECT current_schema()").fetchone() or ("",)
+        connection.execute(SQL("DROP SCHEMA {} CASCADE").format(Identifier(schema)))
+        connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
+    restored = PostgresStore(location)
+    await restored.open()
+    await restored.write([await entry(Document(id="a", text="A dog."))])
+    await restored.write([await entry(Document(id="b", text="Another dog.", title="x"))])
+    await restored.close()
     assert await text_ids(store, "dog", Eq("title", "x")) == ["b"]

@@ -20,6 +20,7 @@ from pydantic import BaseModel
 
 from lagotto.documents import Record
 from lagotto.errors import IndexDamagedError
+from lagotto.indexes.base import START, LogPosition
 
 META = "meta.json"
 ANNOUNCEMENT = "stamp.json"
@@ -81,12 +82,17 @@ class Footer(BaseModel):
 
 
 class Announcement(Record):
-    """What is about to be committed; see the module."""
+    """What is about to be committed; see the module.
+
+    Earlier versions wrote numbers without tokens; no commit of the record has the token 0.
+    """
 
     format: Literal[1] = 1
     base: int
     before: int
     after: int
+    before_token: int = 0
+    after_token: int = 0
 
     @classmethod
     def read(cls, folder: Path) -> Announcement:
@@ -114,17 +120,19 @@ def fingerprint(folder: Path) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def read_state(folder: Path) -> tuple[int, Meta]:
-    """The number of the last change that the index holds, and its segments.
+def read_state(folder: Path) -> tuple[LogPosition, Meta]:
+    """The last change that the index holds, and its segments.
 
     With a commit in between by another process the number is too small, never too large: the
     announcement has to be read first.
     """
     if not (folder / ANNOUNCEMENT).exists() and (meta := Meta.read(folder)).opstamp == 0:
-        return 0, meta
+        return START, meta
     announced = Announcement.read(folder)
     meta = Meta.read(folder)
-    return (announced.before if meta.opstamp == announced.base else announced.after), meta
+    if meta.opstamp == announced.base:
+        return LogPosition(announced.before, announced.before_token), meta
+    return LogPosition(announced.after, announced.after_token), meta
 
 
 def check_files(folder: Path, kinds: Collection[str]) -> None:

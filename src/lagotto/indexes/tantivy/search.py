@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tantivy import Order, Query, Schema, Searcher
 
 from lagotto.documents import storable
-from lagotto.indexes.base import ChunkKeys
+from lagotto.indexes.base import ChunkKeys, LogPosition
 from lagotto.indexes.filter_keys import FilterKeys
 from lagotto.indexes.hits import NO_HITS, Hits
 from lagotto.indexes.keys import are_among
@@ -41,14 +41,14 @@ FEW_KEYS = 2_500
 class TextSnapshot:
     """The index as it was when this was made, whatever is written later.
 
-    Holds at least all changes up to `stamp`. `dead` of its `total` documents are removed, but
+    Holds at least all changes up to `position`. `dead` of its `total` documents are removed, but
     still count in the BM25 statistics.
     """
 
     folder: Path
     searcher: Searcher
     schema: Schema
-    stamp: int
+    position: LogPosition
     total: int
     dead: int
 

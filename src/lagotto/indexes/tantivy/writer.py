@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tantivy import Document, Index, IndexWriter, Query
 
 from lagotto.errors import IndexDamagedError, StoreBusyError
-from lagotto.indexes.base import ChunkKeys
+from lagotto.indexes.base import ChunkKeys, LogPosition
 from lagotto.indexes.filter_keys import FilterKeys
 from lagotto.indexes.hits import Hits
 from lagotto.indexes.tantivy.disk import (
@@ -27,6 +27,7 @@ from lagotto.indexes.tantivy.disk import (
     META,
     SMALL_FILES,
     Announcement,
+    Meta,
     check_files,
     fingerprint,
     read_state,
@@ -83,7 +84,12 @@ class TantivyWriter:
     @property
     def stamp(self) -> int:
         """The number of the last change that was applied."""
-        return self._snapshot.stamp
+        return self._snapshot.position.number
+
+    @property
+    def position(self) -> LogPosition:
+        """The last change that was applied, and its token."""
+        return self._snapshot.position
 
     @property
     def dead_share(self) -> float:
@@ -117,6 +123,7 @@ class TantivyWriter:
         removed: Iterable[int],
         since: int,
         stamp: int,
+        token: int = 0,
         owners: Mapping[int, int] | None = None,
     ) -> None:
         """Apply the changes after `since` up to `stamp` in one commit: keys come, keys go.
@@ -124,17 +131,17 @@ class TantivyWriter:
         A key that is there already is replaced. Another process may have been here: if the index
         has got to `stamp`, or was made again and hasn't got to `since`, nothing is done, and
         `stamp` tells where it is. As it may also have come part of the way, `removed` has to name
-        all keys that went, even those that came after `since`. `owners` are the documents that
-        the added chunks belong to.
+        all keys that went, even those that came after `since`. `token` is that of the commit
+        which the change `stamp` belongs to, `owners` are the documents of the added chunks.
         """
         chunks = {key: " ".join(terms) for key, terms in added}
         replaced = {*chunks, *removed}
         with self._writing() as writer:
             current, meta = read_state(self._folder)
-            if since <= current < stamp:
+            if since <= current.number < stamp:
                 _change(writer, chunks, replaced, owners or {})
-                before = current if replaced else stamp
-                Announcement(base=meta.opstamp, before=before, after=stamp).write(self._folder)
+                after = LogPosition(stamp, token)
+                _announce(self._folder, meta, before=current if replaced else after, after=after)
                 if replaced:
                     writer.commit()
         self.reload_if_changed()
@@ -160,13 +167,13 @@ class TantivyWriter:
     def _load_once(self) -> tuple[TextSnapshot, tuple[int, ...]]:
         with tantivy_errors(self._folder):
             seen = fingerprint(self._folder)
-            stamp, meta = read_state(self._folder)
+            position, meta = read_state(self._folder)
             self._index.reload()
             snapshot = TextSnapshot(
                 folder=self._folder,
                 searcher=self._index.searcher(),
                 schema=self._index.schema,
-                stamp=stamp,
+                position=position,
                 total=meta.total,
                 dead=meta.dead,
             )
@@ -209,6 +216,16 @@ class TantivyWriter:
             return writer
         writer.wait_merging_threads()
         return None
+
+
+def _announce(folder: Path, meta: Meta, *, before: LogPosition, after: LogPosition) -> None:
+    Announcement(
+        base=meta.opstamp,
+        before=before.number,
+        after=after.number,
+        before_token=before.token,
+        after_token=after.token,
+    ).write(folder)
 
 
 def _change(

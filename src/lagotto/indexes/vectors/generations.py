@@ -26,6 +26,7 @@ from lagotto.errors import (
     StoreFullError,
     StoreReadOnlyError,
 )
+from lagotto.indexes.base import LogPosition
 from lagotto.indexes.vectors.files import Mark, map_array, sync_folder, write_file
 from lagotto.indexes.vectors.places import Places
 from lagotto.indexes.vectors.segment import Segment
@@ -38,15 +39,19 @@ PART = ".part"
 
 
 class Meta(Record):
-    """What a generation holds; `words` of 64 bits per row are in its sketch, 0 without one."""
+    """What a generation holds; `words` of 64 bits per row are in its sketch, 0 without one.
+
+    Version 1 had no token.
+    """
 
     format: Literal["lagotto vectors"] = "lagotto vectors"
-    version: Literal[1] = 1
+    version: Literal[1, 2] = 2
     model_id: str
     dimension: int = Field(ge=1)
     count: int = Field(ge=0)
     words: int = Field(ge=0)
     stamp: int
+    token: int = 0
     files: dict[str, Mark]
 
 
@@ -59,18 +64,22 @@ class SealedMeta(Record):
     @classmethod
     def of(cls, meta: Meta) -> SealedMeta:
         """`meta`, sealed."""
-        return cls(meta=meta, checksum=zlib.crc32(meta.model_dump_json().encode()))
+        unknown = {"token"} if meta.version == 1 else None
+        sealed = meta.model_dump_json(exclude=unknown)
+        return cls(meta=meta, checksum=zlib.crc32(sealed.encode()))
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """A base as it was read, and the last change that it knows of."""
+    """A base as it was read, and the last change that it holds."""
 
     base: Segment
-    stamp: int
+    position: LogPosition
 
 
-def write_generation(folder: Path, snapshot: Snapshot, *, model_id: str, stamp: int) -> Path:
+def write_generation(
+    folder: Path, snapshot: Snapshot, *, model_id: str, position: LogPosition
+) -> Path:
     """Write all that is in `snapshot` as the newest generation, and remove the older ones."""
     with _translated(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -80,7 +89,7 @@ def write_generation(folder: Path, snapshot: Snapshot, *, model_id: str, stamp: 
         number = int(older[0].name) + 1 if older else 1
         part = folder / f"{number:08}{PART}"
         try:
-            _write_part(part, snapshot, model_id=model_id, stamp=stamp)
+            _write_part(part, snapshot, model_id=model_id, position=position)
             written = part.rename(folder / f"{number:08}")
         except OSError:
             shutil.rmtree(part, ignore_errors=True)
@@ -124,12 +133,12 @@ def read_generation(path: Path, *, model_id: str, dimension: int) -> Generation:
         for name, mark in meta.files.items():
             if Mark.of(path / name, sampled=name == ROWS) != mark:
                 raise IndexDamagedError(f"{path / name} is damaged: wrong size or checksum")
-        return Generation(_mapped(path, meta), meta.stamp)
+        return Generation(_mapped(path, meta), LogPosition(meta.stamp, meta.token))
     except (OSError, ValueError) as exc:
         raise IndexDamagedError(f"{path} can't be read: {exc}") from exc
 
 
-def _write_part(part: Path, snapshot: Snapshot, *, model_id: str, stamp: int) -> None:
+def _write_part(part: Path, snapshot: Snapshot, *, model_id: str, position: LogPosition) -> None:
     part.mkdir()
     keys, dimension = snapshot.keys, snapshot.dimension
     write_file(part / KEYS, [keys.data])
@@ -144,7 +153,8 @@ def _write_part(part: Path, snapshot: Snapshot, *, model_id: str, stamp: int) ->
         dimension=dimension,
         count=len(keys),
         words=sketch.frame.words if sketch else 0,
-        stamp=stamp,
+        stamp=position.number,
+        token=position.token,
         files={path.name: Mark.of(path, sampled=path.name == ROWS) for path in part.iterdir()},
     )
     write_file(part / META, [SealedMeta.of(meta).model_dump_json().encode()])

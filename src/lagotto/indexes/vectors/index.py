@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 
 from lagotto.documents import Vector, Vectors
-from lagotto.indexes.base import ChunkKeys
+from lagotto.indexes.base import ChunkKeys, LogPosition
 from lagotto.indexes.hits import Hits
 from lagotto.indexes.vectors.generations import read_generation, read_newest, write_generation
 from lagotto.indexes.vectors.ranking import Scores
@@ -29,13 +29,13 @@ class VectorIndex:
     which take turns: a search sees each of these whole or not at all.
 
     The index is derived from the store's rows and may be thrown away. What is added stays in
-    memory until `save` writes it; `stamp` is the number of the last change that was written.
+    memory until `save` writes it; `saved` is the last change that was written.
     """
 
     def __init__(self, model_id: str, *, dimension: int, tuning: Tuning | None = None) -> None:
         self.model_id = model_id
         self.dimension = dimension
-        self.stamp: int | None = None
+        self.saved: LogPosition | None = None
         self._tuning = tuning or Tuning()
         self._writing = Lock()
         self._snapshot: Snapshot
@@ -55,7 +55,7 @@ class VectorIndex:
             return None
         index = cls(model_id, dimension=dimension, tuning=tuning)
         index._start_from(generation.base)
-        index.stamp = generation.stamp
+        index.saved = generation.position
         return index
 
     def __len__(self) -> int:
@@ -111,20 +111,28 @@ class VectorIndex:
         rows = np.concatenate([np.empty((0, self.dimension), np.float32), *snapshot.blocks()])
         index = VectorIndex(self.model_id, dimension=self.dimension, tuning=self._tuning)
         index._start_from(Segment.of(snapshot.keys, rows, tuning=self._tuning))
-        index.stamp = self.stamp
+        index.saved = self.saved
         return index
 
-    def save(self, folder: Path, *, stamp: int) -> None:
+    @property
+    def stamp(self) -> int | None:
+        """The number of the last change that was saved, None if none was."""
+        return self.saved.number if self.saved else None
+
+    def save(self, folder: Path, *, stamp: int, token: int = 0) -> None:
         """Write all rows as a new base to `folder`, and read them from there from now on.
 
         The former base stays in force until the new one is complete. Failures are StoreErrors,
         and leave the index as it was. Searches go on meanwhile, changes wait.
         """
         with self._writing:
-            path = write_generation(folder, self._snapshot, model_id=self.model_id, stamp=stamp)
+            position = LogPosition(stamp, token)
+            path = write_generation(
+                folder, self._snapshot, model_id=self.model_id, position=position
+            )
             written = read_generation(path, model_id=self.model_id, dimension=self.dimension)
             self._start_from(written.base)
-            self.stamp = stamp
+            self.saved = position
 
     def _start_from(self, base: Segment) -> None:
         frame = base.sketch.frame if base.sketch else None

@@ -18,9 +18,6 @@ from lagotto.stores.postgres.address import Address
 CANDIDATES_KEPT = 250
 """hnsw.ef_search: how many candidates pgvector's graph search keeps. Measured at 100,000 chunks."""
 
-STARTED = "started"
-"""Under this name a connection knows since when its server has been running."""
-
 _SETTINGS = (
     f"SET hnsw.ef_search = {CANDIDATES_KEPT}",
     "SET hnsw.iterative_scan = 'relaxed_order'",
@@ -78,10 +75,10 @@ def _pool(address: Address, *, session: str = "any") -> AsyncEngine:
     )
 
     @event.listens_for(engine.sync_engine, "connect")
-    def prepare(connection: Any, record: ConnectionPoolEntry) -> None:
+    def prepare(connection: Any, _record: ConnectionPoolEntry) -> None:
         cursor = connection.cursor()
-        cursor.execute("SELECT to_regtype('vector')::oid, pg_postmaster_start_time()::text")
-        oid, record.info[STARTED] = cursor.fetchone()
+        cursor.execute("SELECT to_regtype('vector')::oid")
+        (oid,) = cursor.fetchone()
         if oid is not None:
             register(connection.driver_connection, vector_oid=oid)
             for setting in _SETTINGS:

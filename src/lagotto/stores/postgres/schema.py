@@ -16,6 +16,7 @@ from lagotto.stores.postgres.tables import PostgresTables
 from lagotto.stores.sql.migrations import migrate
 from lagotto.stores.sql.settings import put_setting, setting
 from lagotto.stores.sql.tables import SCHEMA_VERSION, Counter, Tables
+from lagotto.stores.sql.write import start_history
 from lagotto.terms import analyzer_id
 
 COUNTERS = ("document", "chunk_set", "change", "segment", "state")
@@ -68,6 +69,7 @@ def _create(connection: Connection) -> None:
     connection.execute(text("ALTER TABLE posting ALTER COLUMN records SET STORAGE EXTERNAL"))
     rows = [{"name": name, "value": 0} for name in (*COUNTERS, *STATISTICS)]
     connection.execute(insert(Counter), rows)
+    start_history(connection)
     put_setting(connection, "base_id", uuid4().hex)
     put_setting(connection, "text_rules", text_rules())
 

@@ -13,7 +13,6 @@ from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from lagotto.errors import StoreError
-from lagotto.stores.postgres.database import STARTED
 
 T = TypeVar("T")
 
@@ -25,10 +24,7 @@ class Reader:
     transaction is over is refused: the connection is somebody else's by then.
     """
 
-    def __init__(
-        self, connection: AsyncConnection, driver: Driver[Any], *, server_started: str
-    ) -> None:
-        self.server_started = server_started
+    def __init__(self, connection: AsyncConnection, driver: Driver[Any]) -> None:
         self._connection = connection
         self._driver = driver
         self._turn = asyncio.Lock()
@@ -40,7 +36,7 @@ class Reader:
         """A reader on a connection whose transaction has the isolation it needs."""
         raw = await connection.get_raw_connection()
         driver: Any = raw.driver_connection
-        reader = cls(connection, driver, server_started=raw.info[STARTED])
+        reader = cls(connection, driver)
         try:
             yield reader
         except psycopg.Error:

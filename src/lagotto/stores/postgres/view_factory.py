@@ -11,7 +11,7 @@ from lagotto.indexes.base import ChunkKeys
 from lagotto.stores.postgres.adapters import keys_of
 from lagotto.stores.postgres.native.index import SETTING, Configs, WordIndex, parse_configs
 from lagotto.stores.postgres.native.search import NativeSearch
-from lagotto.stores.postgres.state_cache import State, StateCache
+from lagotto.stores.postgres.state_cache import StateCache
 from lagotto.stores.postgres.text_index.search import Mask, Statistics, TextSearch
 from lagotto.stores.postgres.timeouts import SET_STATEMENT_TIMEOUT, limit
 from lagotto.stores.postgres.transaction import Reader
@@ -24,6 +24,7 @@ SELECT name, value::text FROM counter
 UNION ALL SELECT name, value FROM setting WHERE name IN ('dimension', '{SETTING}')
 UNION ALL SELECT 'graph', indisvalid::int::text FROM pg_index
 WHERE indexrelid = to_regclass('embedding_graph')
+UNION ALL (SELECT 'token', token::text FROM history ORDER BY state DESC LIMIT 1)
 """
 _STATE_WITH_LIMIT = f"{_STATE} UNION ALL SELECT 'limit', length({SET_STATEMENT_TIMEOUT})::text"
 _GONE = "SELECT string_agg(int8send(chunk_key), '') FROM gone"
@@ -39,7 +40,7 @@ class ViewFactory:
     async def view(self, reader: Reader, where: Filter, words: WordIndex) -> PostgresView:
         """The base as the reader's transaction sees it, through a filter."""
         known, configs = await _state(reader)
-        state = State(reader.server_started, known["state"])
+        state = known["token"]
         text = TextSearch(
             reader,
             Statistics(
@@ -73,7 +74,7 @@ class ViewFactory:
             languages=await self._languages(reader, state),
         )
 
-    async def _gone(self, reader: Reader, state: State) -> ChunkKeys:
+    async def _gone(self, reader: Reader, state: int) -> ChunkKeys:
         async def ask() -> ChunkKeys:
             ((keys,),) = await reader.rows(_GONE)
             return keys_of(keys)
@@ -82,7 +83,7 @@ class ViewFactory:
         return gone
 
     async def _allowed(
-        self, reader: Reader, text: TextSearch, where: Filter, state: State
+        self, reader: Reader, text: TextSearch, where: Filter, state: int
     ) -> Mask | None:
         if where == And():
             return None
@@ -95,14 +96,14 @@ class ViewFactory:
         mask: Mask = await self._remembered.get(name, state, ask)
         return mask
 
-    async def _languages(self, reader: Reader, state: State) -> Sequence[str | None]:
+    async def _languages(self, reader: Reader, state: int) -> Sequence[str | None]:
         async def ask() -> list[str | None]:
             return await reader.ask(main_languages)
 
         languages: list[str | None] = await self._remembered.get("languages", state, ask)
         return languages
 
-    async def _all_languages(self, reader: Reader, state: State) -> Sequence[str | None]:
+    async def _all_languages(self, reader: Reader, state: int) -> Sequence[str | None]:
         async def ask() -> list[str | None]:
             return [language for (language,) in await reader.rows(_LANGUAGES)]
 

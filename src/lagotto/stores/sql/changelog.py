@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from sqlalchemy import Connection, select
 
 from lagotto.documents import Vectors, in_context
-from lagotto.indexes.base import ChunkKeys
+from lagotto.indexes.base import ChunkKeys, LogPosition
 from lagotto.stores.sql.read import CHUNK_TEXT
-from lagotto.stores.sql.tables import ChunkRow, DocumentRow, EmbeddingRow, RemovalRow
+from lagotto.stores.sql.tables import ChunkRow, DocumentRow, EmbeddingRow, HistoryRow, RemovalRow
 
 AT_ONCE = 5_000
 
@@ -42,6 +43,36 @@ def ranges(
         stop = (connection.execute(nth)).scalar_one_or_none() or until
         yield start, stop
         start = stop
+
+
+class Head(NamedTuple):
+    """The state of a base: its last change, and the token of its last commit of any kind."""
+
+    change: int
+    token: int
+
+    def position(self, connection: Connection) -> LogPosition:
+        """The last change with the token of its own commit."""
+        return LogPosition(self.change, token_at(connection, self.change) or 0)
+
+
+def read_head(connection: Connection) -> Head:
+    """The state that a connection sees."""
+    statement = select(HistoryRow.change, HistoryRow.token).order_by(HistoryRow.state.desc())
+    return Head(*connection.execute(statement.limit(1)).one())
+
+
+def token_at(connection: Connection, number: int) -> int | None:
+    """The token of the commit that a change belongs to, None if there is no such change."""
+    if number == 0:
+        return 0
+    statement = (
+        select(HistoryRow.token)
+        .where(HistoryRow.change >= number)
+        .order_by(HistoryRow.change, HistoryRow.state)
+        .limit(1)
+    )
+    return connection.scalar(statement)
 
 
 def removed(connection: Connection, start: int, stop: int) -> ChunkKeys:

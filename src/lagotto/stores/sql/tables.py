@@ -4,7 +4,8 @@ Documents are what the user gave. Everything below them is derived and goes with
 attributes (metadata, one row per value, for filters), chunk sets, chunks, embeddings, and a cache
 of chunks made at query time, which no index knows of. Chunks and removals are numbered by one
 counter, `change`, so an index beside the database that has seen all changes up to a number knows
-what it has missed: chunks and removals with a greater one.
+what it has missed: chunks and removals with a greater one. Numbers of two copies of a base that
+went different ways mean different changes; the tokens in `history` tell them apart.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import UserDefinedType
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 
 class Number(UserDefinedType[int | float]):
@@ -223,3 +224,14 @@ class RemovalRow(Tables):
 
     sequence: Mapped[int] = mapped_column(primary_key=True)
     chunk_key: Mapped[int]
+
+
+class HistoryRow(Tables):
+    """A commit: its state, the last change that it includes, and a random token of its own."""
+
+    __tablename__ = "history"
+    __table_args__ = (Index("history_by_change", "change"),)
+
+    state: Mapped[int] = mapped_column(primary_key=True)
+    change: Mapped[int]
+    token: Mapped[int]

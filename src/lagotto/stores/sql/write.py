@@ -6,6 +6,7 @@ Plain functions over a Connection: an embedded store runs them in a thread, one 
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import islice
@@ -23,12 +24,16 @@ from lagotto.stores.sql.tables import (
     Counter,
     DocumentRow,
     EmbeddingRow,
+    HistoryRow,
     RemovalRow,
     Tables,
 )
 
 AT_ONCE = 500
 """How many values go into one IN list."""
+
+HISTORY_KEPT = 100_000
+"""Commits whose tokens are kept; an index that is further behind is rebuilt."""
 
 
 class Numbers(NamedTuple):
@@ -118,8 +123,25 @@ def note_removals(connection: Connection, keys: Sequence[int]) -> None:
 
 
 def note_change(connection: Connection) -> None:
-    """Tell searches that they know an older state; the last thing to do, as others wait for it."""
-    take_numbers(connection, "state", 1)
+    """Record a commit: a new state with a token of its own.
+
+    The last thing that a transaction does, since other writers wait from here on.
+    """
+    state = take_numbers(connection, "state", 1)
+    last = select(Counter.value).where(Counter.name == "change").scalar_subquery()
+    row = {"state": state, "change": last, "token": new_token()}
+    connection.execute(insert(HistoryRow).values(row))
+    connection.execute(delete(HistoryRow).where(HistoryRow.state <= state - HISTORY_KEPT))
+
+
+def start_history(connection: Connection) -> None:
+    """Record the first state of a new base."""
+    connection.execute(insert(HistoryRow).values(state=0, change=0, token=new_token()))
+
+
+def new_token() -> int:
+    """A random token for a commit; 0 is that of an index which has seen no change."""
+    return secrets.randbits(62) + 1
 
 
 def document_keys(

@@ -16,6 +16,7 @@ from lagotto.stores.sql.tables import SCHEMA_VERSION, EmbeddingRow
 from lagotto.stores.sqlite.database import ways_out
 
 MEGABYTE = 1_000_000
+OTHER_HISTORY = "the %s index belongs to another history of the base; it is rebuilt"
 MUCH_FREE = 0.25
 """The part of a file that may be free before it is worth mentioning."""
 
@@ -61,6 +62,15 @@ def index_state(name: str, *, folder: Path, behind: int) -> Finding:
         )
     size = size_of(folder) / MEGABYTE
     return Finding(level="ok", what=f"the {name} index is up to date ({size:.1f} MB)")
+
+
+def other_history(name: str) -> Finding:
+    """For an index of another copy of the base, or of one before a backup was restored."""
+    return Finding(
+        level="note",
+        what=f"the {name} index belongs to another history of the base",
+        advice="the next search rebuilds it, which takes a while",
+    )
 
 
 def missing_index(name: str) -> Finding:

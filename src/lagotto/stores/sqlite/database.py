@@ -25,6 +25,7 @@ from lagotto.errors import (
 )
 from lagotto.stores.sql.migrations import migrate
 from lagotto.stores.sql.tables import SCHEMA_VERSION, Counter, Setting, Tables
+from lagotto.stores.sql.write import start_history
 
 APPLICATION_ID = 0x4C41474F
 """`LAGO` in the header of the file tells a base from other SQLite files."""
@@ -120,6 +121,7 @@ def prepare_schema(connection: Connection) -> None:
         Tables.metadata.create_all(connection)
         connection.execute(insert(Setting).values(name="base_id", value=uuid4().hex))
         connection.execute(insert(Counter), [{"name": name, "value": 0} for name in COUNTERS])
+        start_history(connection)
     else:
         migrate(connection, version)
     connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")

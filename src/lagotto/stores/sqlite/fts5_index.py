@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, TextClause, text
 
 from lagotto.documents import storable
-from lagotto.indexes.base import ChunkKeys, Finding
+from lagotto.indexes.base import START, ChunkKeys, Finding, LogPosition
 from lagotto.indexes.bm25 import idf
 from lagotto.indexes.filter_keys import FilterKeys
 from lagotto.indexes.hits import Hits
@@ -137,11 +137,19 @@ class Fts5Index:
         for key in document_keys:
             connection.execute(_REMOVE, {"document": key})
 
-    def catch_up(self, connection: Connection, *, until: int) -> bool:
+    @property
+    def position(self) -> LogPosition:
+        """It has none: what a connection sees of it is what it sees of the chunks."""
+        return START
+
+    def catch_up(self, connection: Connection, *, until: LogPosition) -> bool:
         """Nothing to do."""
         return True
 
-    def check(self, connection: Connection, *, until: int) -> Finding:
+    def discard(self, former: LogPosition) -> None:
+        """Nothing to do."""
+
+    def check(self, connection: Connection, *, until: LogPosition) -> Finding:
         missing, surplus = (connection.scalar(_COUNTED[kind]) for kind in ("missing", "surplus"))
         if not missing and not surplus:
             return Finding(level="ok", what="the text index in the file is up to date")

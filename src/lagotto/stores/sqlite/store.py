@@ -15,16 +15,16 @@ from lagotto.concurrency import in_thread
 from lagotto.documents import CONTEXT_RULES, Chunk, Document, digest
 from lagotto.errors import ConfigError, StoreBusyError, StoreError
 from lagotto.filters import And, Filter
-from lagotto.indexes.base import Finding
+from lagotto.indexes.base import Finding, LogPosition
 from lagotto.indexes.filter_keys import FilterKeys
 from lagotto.indexes.folder import (
     IndexFolder,
-    newest_stamp,
     refuse_foreign,
     size_of,
     usual_folder,
 )
 from lagotto.stores.base import Capabilities, Entry, StoreInfo, Version
+from lagotto.stores.sql.changelog import Head, read_head, token_at
 from lagotto.stores.sql.checks import check_rows
 from lagotto.stores.sql.chunk_cache import SqlChunkCache
 from lagotto.stores.sql.read import (
@@ -104,7 +104,7 @@ class SqliteStore:
         self._vectors: VectorIndexLeg | None = None
         self._vocabularies = Vocabularies()
         self._filters: dict[tuple[str, int | None], FilterKeys] = {}
-        self._ready: int | None = None
+        self._ready: tuple[Head, LogPosition] | None = None
         """The state of the base that all indexes have caught up with."""
         self._known_languages: tuple[int, list[str | None]] | None = None
         self._writing = asyncio.Lock()
@@ -222,15 +222,9 @@ class SqliteStore:
             return kind
 
     def _find_indexes(self) -> None:
-        """A base that was put back to an older state has indexes that know too much."""
         with self._transaction() as connection:
             base_id = setting(connection, "base_id") or ""
-            last = counter(connection, "change")
         self._indexes = IndexFolder.beside(self._file, base_id=base_id)
-        if newest_stamp(self.indexes.path) > last:
-            log.warning("%s is older than its indexes; they are made again", self.path)
-            for index in self.indexes.path.glob("*-*"):
-                self.indexes.drop(index)
 
     def _text_folder(self) -> Path:
         """Other rules for terms need another index."""
@@ -257,15 +251,17 @@ class SqliteStore:
 
         Worth it: changing threads takes as long as all the rest.
         """
-        known = where == And() or (where.cache_key, self._ready) in self._filters
-        if self._ready is None or not known:
+        ready = self._ready
+        if ready is None:
+            return None
+        if where != And() and (where.cache_key, ready[0].token) not in self._filters:
             return None
         with ExitStack() as mine:
             connection = mine.enter_context(self._opened().connect())
             with understood(self.path):
-                if counter(connection, "state") != self._ready:
+                if read_head(connection) != ready[0]:
                     return None
-                view = self._one_state(connection, where)
+                view = self._one_state(connection, where, *ready)
             if view is not None:
                 stack.push(mine.pop_all())
         return view
@@ -275,15 +271,29 @@ class SqliteStore:
         connection = stack.enter_context(self._opened().connect())
         for _ in range(MOST_LOOKS):
             with understood(self.path):
-                view = self._one_state(connection, where)
+                head = read_head(connection)
+                view = self._one_state(connection, where, head, head.position(connection))
             if view is not None:
                 return view
-            connection.rollback()  # the next transaction sees what the index has seen
+            self._begin_anew(connection)
         raise StoreBusyError(f"{self.path} is written to all the time; search when that has ended")
 
-    def _one_state(self, connection: Connection, where: Filter) -> SqliteView | None:
+    def _begin_anew(self, connection: Connection) -> None:
+        """Begin a transaction that sees what the indexes have seen.
+
+        If it does not, the base is older than its indexes: a backup was restored.
+        """
+        indexes = [index for index in (self._text, self._vectors) if index is not None]
+        positions = [index.position for index in indexes]
+        connection.rollback()
+        for index, position in zip(indexes, positions, strict=True):
+            if token_at(connection, position.number) != position.token:
+                index.discard(position)
+
+    def _one_state(
+        self, connection: Connection, where: Filter, head: Head, until: LogPosition
+    ) -> SqliteView | None:
         """None if an index is ahead of what the connection sees."""
-        until, state = (counter(connection, name) for name in ("change", "state"))
         self._ready = None
         if not self._text.catch_up(connection, until=until):
             return None
@@ -298,24 +308,24 @@ class SqliteStore:
             text=self._text,
             vocabularies=self._vocabularies,
             changes=until,
-            allowed=self._allowed(connection, where, state),
-            languages=self._languages(connection, state),
+            allowed=self._allowed(connection, where, head.token),
+            languages=self._languages(connection, head.token),
         )
-        self._ready = state
+        self._ready = head, until
         return view
 
     def _check(self, connection: Connection) -> list[Finding]:
         found = check_file(connection, self.path)
         if found[0].level == "problem":
             return found
-        until = counter(connection, "change")
+        until = read_head(connection).position(connection)
         found += check_rows(connection)
         found += check_contents(connection, self.path)
         used = {self._text_folder().name}
-        if until:
+        if until.number:
             found.append(self._text.check(connection, until=until))
         if leg := self._vector_leg(connection):
-            found.append(leg.check(until=until))
+            found.append(leg.check(connection, until=until))
             used.add(leg.folder.name)
         return found + check_leftovers(self.indexes, file=self._file, used=used)
 
@@ -326,20 +336,20 @@ class SqliteStore:
                 total += self._file.with_name(f"{self._file.name}{ending}").stat().st_size
         return total
 
-    def _allowed(self, connection: Connection, where: Filter, state: int) -> FilterKeys | None:
+    def _allowed(self, connection: Connection, where: Filter, token: int) -> FilterKeys | None:
         """The chunks that a filter lets through, None for all; remembered until a write."""
         if where == And():
             return None
-        name = (where.cache_key, state)
+        name = (where.cache_key, token)
         if name not in self._filters:
             while len(self._filters) >= FILTERS_REMEMBERED:
                 self._filters.pop(next(iter(self._filters)), None)
             self._filters[name] = resolve_filter(connection, where)
         return self._filters[name]
 
-    def _languages(self, connection: Connection, state: int) -> list[str | None]:
-        if self._known_languages is None or self._known_languages[0] != state:
-            self._known_languages = (state, main_languages(connection))
+    def _languages(self, connection: Connection, token: int) -> list[str | None]:
+        if self._known_languages is None or self._known_languages[0] != token:
+            self._known_languages = (token, main_languages(connection))
         return self._known_languages[1]
 
     def _vector_leg(self, connection: Connection) -> VectorIndexLeg | None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from lagotto.errors import IndexDamagedError, StoreError
-from lagotto.indexes.base import ChunkKeys, Finding
+from lagotto.indexes.base import START, ChunkKeys, Finding, LogPosition
 from lagotto.indexes.filter_keys import FilterKeys
 from lagotto.indexes.folder import IndexFolder
 from lagotto.indexes.hits import Hits
@@ -24,9 +24,14 @@ from lagotto.indexes.tantivy.errors import tantivy_errors
 from lagotto.indexes.tantivy.search import TextSnapshot
 from lagotto.indexes.tantivy.writer import TantivyWriter
 from lagotto.indexes.text_query import Match, TextQuery
-from lagotto.stores.sql.changelog import ChunkText, added_texts, ranges, removed
-from lagotto.stores.sql.read import counter
-from lagotto.stores.sqlite.checks import damaged_index, index_state, missing_index
+from lagotto.stores.sql.changelog import added_texts, ranges, read_head, removed, token_at
+from lagotto.stores.sqlite.checks import (
+    OTHER_HISTORY,
+    damaged_index,
+    index_state,
+    missing_index,
+    other_history,
+)
 from lagotto.terms import analyze
 
 log = logging.getLogger(__name__)
@@ -96,28 +101,43 @@ class TantivyIndex:
     def forget(self, connection: Connection, document_keys: Sequence[int]) -> None:
         """Nothing to do: the next search catches up."""
 
-    def catch_up(self, connection: Connection, *, until: int) -> bool:
+    @property
+    def position(self) -> LogPosition:
+        index = self._index
+        return index.position if index else START
+
+    def catch_up(self, connection: Connection, *, until: LogPosition) -> bool:
         index = self._index
         snapshot = index.snapshot if index else None
-        if snapshot is None or snapshot.stamp < until:
+        if snapshot is None or snapshot.position != until:
             with self._changing:
                 snapshot = self._caught_up(connection, until)
         self._seen[connection] = snapshot
-        return snapshot.stamp == until
+        return snapshot.position == until
 
-    def check(self, connection: Connection, *, until: int) -> Finding:
+    def discard(self, former: LogPosition) -> None:
+        with self._changing, self._indexes.lock(timeout=self._timeout):
+            index = self._opened()
+            index.reload_if_changed()
+            if index.position == former:
+                log.warning(OTHER_HISTORY, "text")
+                self._empty()
+
+    def check(self, connection: Connection, *, until: LogPosition) -> Finding:
         if not self._folder.exists():
             return missing_index("text")
         try:
             with tantivy_errors(self._folder):
-                stamp, meta = read_state(self._folder)
+                position, meta = read_state(self._folder)
                 check_files(self._folder, ALL_FILES)
         except StoreError as exc:
             return damaged_index("text", exc)
+        if token_at(connection, position.number) != position.token:
+            return other_history("text")
         if meta.dead > MOST_DEAD * meta.total:
             what = f"{meta.dead} of the {meta.total} chunks in the text index are gone"
             return Finding(level="note", what=what, advice="it is made again after the next change")
-        return index_state("text", folder=self._folder, behind=until - stamp)
+        return index_state("text", folder=self._folder, behind=until.number - position.number)
 
     def _ask(self, connection: Connection, question: Callable[[TextSnapshot], T]) -> T:
         try:
@@ -125,22 +145,22 @@ class TantivyIndex:
         except IndexDamagedError as exc:
             with self._changing:
                 self._damaged(exc)
-        self.catch_up(connection, until=counter(connection, "change"))
+        self.catch_up(connection, until=read_head(connection).position(connection))
         return question(self._seen[connection])
 
-    def _caught_up(self, connection: Connection, until: int) -> TextSnapshot:
-        """Step by step, so that other processes get their turns; mostly the first one does all."""
-        size = step_size(until - (self._index.stamp if self._index else 0))
+    def _caught_up(self, connection: Connection, until: LogPosition) -> TextSnapshot:
+        """Step by step, so that other processes get the lock; mostly one step does all."""
+        size = step_size(until.number - self.position.number)
         while True:
             with (
                 tantivy_errors(self._folder),
                 self._indexes.lock(timeout=self._timeout),
             ):
                 snapshot = self._mended_step(connection, until, size)
-            if snapshot.stamp >= until:
+            if snapshot.position.number >= until.number:
                 return snapshot
 
-    def _mended_step(self, connection: Connection, until: int, size: int) -> TextSnapshot:
+    def _mended_step(self, connection: Connection, until: LogPosition, size: int) -> TextSnapshot:
         try:
             return self._step(connection, until, size)
         except IndexDamagedError as exc:
@@ -152,17 +172,20 @@ class TantivyIndex:
             self._index = _open(self._folder)
         return self._index
 
-    def _step(self, connection: Connection, until: int, size: int) -> TextSnapshot:
+    def _step(self, connection: Connection, until: LogPosition, size: int) -> TextSnapshot:
         index = self._opened()
         index.reload_if_changed()
-        if index.dead_share > MOST_DEAD and index.stamp < until:
+        if index.stamp > until.number:
+            return index.snapshot
+        if token_at(connection, index.stamp) != index.position.token:
+            log.warning(OTHER_HISTORY, "text")
             self._empty()
-            index = self._opened()
-        missing = ranges(connection, since=index.stamp, until=until, at_once=size)
+        elif index.dead_share > MOST_DEAD and index.stamp < until.number:
+            self._empty()
+        index = self._opened()
+        missing = ranges(connection, since=index.stamp, until=until.number, at_once=size)
         for start, stop in islice(missing, 1):
-            texts = added_texts(connection, start, stop)
-            gone = removed(connection, start, stop).tolist()
-            _apply(index, texts, gone, start, stop)
+            _apply(connection, index, start, stop)
         return index.snapshot
 
     def _damaged(self, problem: IndexDamagedError) -> None:
@@ -193,9 +216,13 @@ def _open(folder: Path) -> TantivyWriter:
     return index
 
 
-def _apply(
-    index: TantivyWriter, texts: list[ChunkText], gone: list[int], since: int, stamp: int
-) -> None:
-    terms = ((chunk.key, analyze(chunk.text, chunk.language)) for chunk in texts)
-    owners = {chunk.key: chunk.document for chunk in texts}
-    index.apply(added=terms, removed=gone, since=since, stamp=stamp, owners=owners)
+def _apply(connection: Connection, index: TantivyWriter, start: int, stop: int) -> None:
+    texts = added_texts(connection, start, stop)
+    index.apply(
+        added=((chunk.key, analyze(chunk.text, chunk.language)) for chunk in texts),
+        removed=removed(connection, start, stop).tolist(),
+        since=start,
+        stamp=stop,
+        token=token_at(connection, stop) or 0,
+        owners={chunk.key: chunk.document for chunk in texts},
+    )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from lagotto.indexes.base import ChunkKeys, Finding
+from lagotto.indexes.base import ChunkKeys, Finding, LogPosition
 from lagotto.indexes.filter_keys import FilterKeys
 from lagotto.indexes.hits import Hits
 from lagotto.indexes.text_query import Match, TextQuery
@@ -62,13 +62,23 @@ class TextIndexLeg(Protocol):
         """Let go of the chunks of documents, in the transaction that deletes them."""
         ...
 
-    def catch_up(self, connection: Connection, *, until: int) -> bool:
-        """Bring an index beside the database to a change number, for all questions that follow.
+    @property
+    def position(self) -> LogPosition:
+        """The last change that an index beside the database holds; START inside it."""
+        ...
 
-        False if the index is ahead of it: another search saw a later state of the database.
+    def catch_up(self, connection: Connection, *, until: LogPosition) -> bool:
+        """Bring an index beside the database to a position, for all questions that follow.
+
+        An index of another history is rebuilt. False if the index is ahead: another search saw a
+        later state of the database, or this one is older than its index.
         """
         ...
 
-    def check(self, connection: Connection, *, until: int) -> Finding:
-        """Whether the index is there, whole, and has all changes up to a number."""
+    def discard(self, former: LogPosition) -> None:
+        """Empty an index that is still at a position which the database does not have."""
+        ...
+
+    def check(self, connection: Connection, *, until: LogPosition) -> Finding:
+        """Whether the index is there, whole, and has all changes up to a position."""
         ...

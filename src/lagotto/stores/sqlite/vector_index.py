@@ -9,12 +9,18 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from lagotto.errors import IndexDamagedError, StoreBusyError, StoreError
-from lagotto.indexes.base import Finding
+from lagotto.indexes.base import START, Finding, LogPosition
 from lagotto.indexes.folder import IndexFolder
 from lagotto.indexes.vectors import Snapshot, VectorIndex
 from lagotto.indexes.vectors.generations import read_newest
-from lagotto.stores.sql.changelog import added_vectors, ranges, removed
-from lagotto.stores.sqlite.checks import damaged_index, index_state, missing_index
+from lagotto.stores.sql.changelog import added_vectors, ranges, removed, token_at
+from lagotto.stores.sqlite.checks import (
+    OTHER_HISTORY,
+    damaged_index,
+    index_state,
+    missing_index,
+    other_history,
+)
 
 log = logging.getLogger(__name__)
 
@@ -33,14 +39,23 @@ class VectorIndexLeg:
         self._model_id = model_id
         self._dimension = dimension
         self._index: VectorIndex | None = None
-        self._stamp = 0
+        self.position = START
         self._changing = threading.Lock()
 
-    def snapshot(self, connection: Connection, *, until: int) -> Snapshot | None:
-        """The index with all changes up to a number; None if it has come further already."""
+    def snapshot(self, connection: Connection, *, until: LogPosition) -> Snapshot | None:
+        """The index with all changes up to a position; None if it is ahead.
+
+        An index of another history is rebuilt.
+        """
         with self._changing:
             index = self._caught_up(connection, until)
-            return index.snapshot() if self._stamp == until else None
+            return index.snapshot() if self.position == until else None
+
+    def discard(self, former: LogPosition) -> None:
+        """Empty an index that is still at a position which the database does not have."""
+        with self._changing:
+            if self.position == former:
+                self._empty()
 
     def close(self) -> None:
         """Save what would take long to read again."""
@@ -49,13 +64,16 @@ class VectorIndexLeg:
                 self._save(self._index)
             self._index = None
 
-    def check(self, *, until: int) -> Finding:
+    def check(self, connection: Connection, *, until: LogPosition) -> Finding:
         """Whether the saved index can be used, and how much of the base it has."""
         try:
             saved = read_newest(self.folder, model_id=self._model_id, dimension=self._dimension)
         except IndexDamagedError as exc:
             return damaged_index("vector", exc)
-        behind = until - (saved.stamp if saved else 0)
+        position = saved.position if saved else START
+        if token_at(connection, position.number) != position.token:
+            return other_history("vector")
+        behind = until.number - position.number
         if 0 < behind < WORTH_SAVING:
             what = f"the vector index is {behind} changes behind: few enough to read at every start"
             return Finding(level="ok", what=what)
@@ -63,21 +81,36 @@ class VectorIndexLeg:
             return missing_index("vector")
         return index_state("vector", folder=self.folder, behind=behind)
 
-    def _caught_up(self, connection: Connection, until: int) -> VectorIndex:
-        if self._index is None:
-            self._index = self._load()
-            self._stamp = self._index.stamp or 0
-        index = self._index
-        for start, stop in ranges(connection, since=self._stamp, until=until):
+    def _caught_up(self, connection: Connection, until: LogPosition) -> VectorIndex:
+        index = self._verified(connection, until)
+        for start, stop in ranges(connection, since=self.position.number, until=until.number):
             keys, vectors = added_vectors(
                 connection, start, stop, model_id=self._model_id, dimension=self._dimension
             )
             index.remove(removed(connection, start, stop))
             index.add(keys, vectors)
-            self._stamp = stop
+            self.position = LogPosition(stop, token_at(connection, stop) or 0)
             if index.wants_compaction:
                 self._save(index)
         return index
+
+    def _verified(self, connection: Connection, until: LogPosition) -> VectorIndex:
+        """The index as far as it has come in this history; empty if it is of another one."""
+        if self._index is None:
+            self._index = self._load()
+            self.position = self._index.saved or START
+        if self.position == until or self.position.number > until.number:
+            return self._index
+        if token_at(connection, self.position.number) != self.position.token:
+            return self._empty()
+        return self._index
+
+    def _empty(self) -> VectorIndex:
+        log.warning(OTHER_HISTORY, "vector")
+        self._drop()
+        self.position = START
+        self._index = VectorIndex(self._model_id, dimension=self._dimension)
+        return self._index
 
     def _save(self, index: VectorIndex) -> None:
         """The index in memory serves as well, so a full disk is no reason not to answer.
@@ -86,7 +119,7 @@ class VectorIndexLeg:
         """
         try:
             with self._indexes.lock(timeout=0):
-                index.save(self.folder, stamp=self._stamp)
+                index.save(self.folder, stamp=self.position.number, token=self.position.token)
         except StoreBusyError as exc:
             log.debug("the vector index is not saved: %s", exc)
         except StoreError as exc:
@@ -109,4 +142,4 @@ class VectorIndexLeg:
         try:
             self._indexes.drop(self.folder)
         except StoreError as exc:
-            log.warning("the damaged vector index can't be deleted: %s", exc)
+            log.warning("the unusable vector index can't be deleted: %s", exc)

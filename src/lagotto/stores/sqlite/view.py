@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from lagotto.concurrency import in_thread, interruptible
 from lagotto.documents import Chunk, Document, Vector, Vectors
-from lagotto.indexes.base import ChunkKeys
+from lagotto.indexes.base import START, ChunkKeys, LogPosition
 from lagotto.indexes.bm25 import idf
 from lagotto.indexes.filter_keys import FilterKeys
 from lagotto.indexes.hits import NO_HITS, Hits
@@ -56,7 +56,7 @@ class SqliteView:
         vectors: Snapshot | None,
         text: TextIndexLeg,
         vocabularies: Vocabularies,
-        changes: int,
+        changes: LogPosition,
         allowed: FilterKeys | None,
         languages: Sequence[str | None],
     ) -> None:
@@ -189,11 +189,13 @@ class Vocabularies:
     """The vocabulary of the text index, made again when the index has changed."""
 
     def __init__(self) -> None:
-        self._made_of = -1
+        self._made_of = START
         self._vocabulary: Vocabulary | None = None
         self._making = threading.Lock()
 
-    def current(self, connection: Connection, text: TextIndexLeg, changes: int) -> Vocabulary:
+    def current(
+        self, connection: Connection, text: TextIndexLeg, changes: LogPosition
+    ) -> Vocabulary:
         """The vocabulary as of a change, as the connection sees it."""
         with self._making:
             if self._vocabulary is None or self._made_of != changes:

@@ -1,0 +1,148 @@
+"""An index belongs to one history of a base: copies that went different ways don't share it."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from contextlib import closing
+from pathlib import Path
+from sqlite3 import connect
+
+import pytest
+
+from lagotto.indexes.base import Finding
+from lagotto.indexes.folder import MARKER
+from lagotto.stores import create_store
+from lagotto.stores.sql import write
+from lagotto.stores.sqlite import vector_index
+from lagotto.sync_facade import KnowledgeBase
+from tests.stores.sqlite.bases import answers, document, made, opened
+
+TEXT_INDEXES = pytest.mark.parametrize("text_index", ["tantivy", "fts5"])
+
+
+@pytest.fixture(autouse=True)
+def _saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small bases save their vectors too."""
+    monkeypatch.setattr(vector_index, "WORTH_SAVING", 1)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "kb.db"
+
+
+def diverged(path: Path, text_index: str) -> tuple[Path, Path]:
+    """Two copies of a base, and in each as many changes of its own."""
+    made(path, text_index=text_index, count=10)
+    other = path.with_name("other.db")
+    shutil.copy(path, other)
+    for copy, numbers in ((path, range(20, 25)), (other, range(30, 35))):
+        with opened(copy) as base:
+            base.add(*map(document, numbers))
+            check(base, numbers)
+    return path, other
+
+
+def check(base: KnowledgeBase, numbers: range) -> None:
+    """Each document is found by its own word, and no other is."""
+    for mode in ("keyword", "hybrid"):
+        for number in numbers:
+            (hit, *_) = base.retrieve(f"Only unique{number}x stands here", mode=mode)
+            assert hit.document_id == f"d{number:03}", mode
+    stored = {item.id for item in base.documents()}
+    for hits in (
+        base.retrieve("water", mode="semantic", top_k=500),
+        base.retrieve("only", mode="keyword", top_k=500),
+    ):
+        assert {hit.document_id for hit in hits} == stored
+
+
+@TEXT_INDEXES
+def test_a_copy_that_went_another_way(path: Path, text_index: str) -> None:
+    path, other = diverged(path, text_index)
+    shutil.copy(other, path.with_name("fresh.db"))
+    with opened(path.with_name("fresh.db")) as base:
+        expected = answers(base)
+    shutil.copy(other, path)
+    for _ in range(2):
+        with opened(path) as base:
+            assert answers(base) == expected
+            check(base, range(30, 35))
+
+
+@TEXT_INDEXES
+def test_two_copies_swapped(path: Path, text_index: str) -> None:
+    path, other = diverged(path, text_index)
+    aside = path.with_name("aside")
+    path.rename(aside)
+    other.rename(path)
+    aside.rename(other)
+    for copy, numbers in ((path, range(30, 35)), (other, range(20, 25))):
+        with opened(copy) as base:
+            check(base, numbers)
+
+
+def test_a_copy_with_more_changes_than_the_index(path: Path) -> None:
+    path, other = diverged(path, "tantivy")
+    with opened(other) as base:
+        base.add(*map(document, range(35, 38)))
+    shutil.copy(other, path)
+    with opened(path) as base:
+        check(base, range(30, 38))
+
+
+def test_a_base_put_back_while_it_is_open_elsewhere(path: Path) -> None:
+    """The file is replaced: who has the former one open goes on with it, both stay right."""
+    path, other = diverged(path, "tantivy")
+    with opened(path) as former:
+        check(former, range(20, 25))
+        shutil.copy(other, path.with_name("new"))
+        path.with_name("new").rename(path)
+        with opened(path) as base:
+            check(base, range(30, 35))
+
+
+def test_doctor_says_so(path: Path) -> None:
+    path, other = diverged(path, "tantivy")
+    shutil.copy(other, path)
+    assert _of_other_histories(path) == ["text", "vector"]
+    with opened(path) as base:
+        check(base, range(30, 35))
+    assert not _of_other_histories(path)
+
+
+def _of_other_histories(path: Path) -> list[str]:
+    async def findings() -> list[Finding]:
+        store = create_store(path)
+        await store.open()
+        found = await store.check()
+        await store.close()
+        return found
+
+    what = [finding.what for finding in asyncio.run(findings())]
+    return [said.split()[1] for said in what if "another history" in said]
+
+
+def test_indexes_without_a_token_are_rebuilt(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Those that the version before this wrote."""
+    right = made(path)
+    folder = path.with_name("kb.db.index")
+    (folder / MARKER).unlink()
+    (announced,) = folder.glob("text-*/stamp.json")
+    fields = announced.read_text().partition(',"before_token"')[0]
+    announced.write_text(f"{fields}}}")
+    with opened(path) as base:
+        assert answers(base) == right
+        assert "the text index belongs to another history" in caplog.text
+
+
+def test_the_history_is_pruned(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write, "HISTORY_KEPT", 3)
+    with opened(path) as base:
+        for number in range(8):
+            base.add(document(number))
+            if number in (0, 7):
+                assert base.retrieve(f"unique{number}x", mode="keyword")
+    with closing(connect(path)) as file:
+        assert file.execute("SELECT count(*) FROM history").fetchone() == (3,)
