@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-llm check bench clean
+.PHONY: demo test test-fast test-llm check bench clean
 
 .venv/ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Lagotto needs Python 3.11 or newer; try: make PYTHON=python3.11")'
@@ -26,6 +26,9 @@ endif
 
 test: check .venv/postgres  ## everything that must hold
 	$(BIN)/python -m pytest -n 2
+
+test-fast: .venv/ready  ## the inner loop: under a minute, no server, few Hypothesis examples
+	$(BIN)/python -m pytest -n 2 -m 'not slow and not server' --hypothesis-profile fast
 
 test-llm: .venv/ready  ## rerankers against a real, small language model
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check xllamacpp

@@ -2,13 +2,25 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+SERVER_TESTS = Path(__file__).parent / "stores" / "postgres"
+
 # Machines differ: a slow example is not a wrong one.
 settings.register_profile("lagotto", deadline=None)
+settings.register_profile("fast", deadline=None, max_examples=10)
 settings.load_profile("lagotto")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that need a PostgreSQL server, by folder or by fixture."""
+    for item in items:
+        names = getattr(item, "fixturenames", ())
+        if item.path.is_relative_to(SERVER_TESTS) or "server_url" in names:
+            item.add_marker("server")
 
 
 @pytest.fixture

@@ -12,6 +12,8 @@ import pytest
 
 from lagotto.cli import main
 
+pytestmark = pytest.mark.slow
+
 README = Path(__file__).parent.parent / "README.md"
 NOTES = (
     "lagotto-romagnolo.md",

@@ -114,6 +114,7 @@ with KnowledgeBase(sys.argv[1], embedder=HashEmbedder()) as base:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals are different there")
 @pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_keeps_what_was_counted(tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ from lagotto.errors import ConfigError
 from lagotto.testing.server import ScriptedServer
 from tests.cli.running import command, run
 
+pytestmark = pytest.mark.slow
+
 
 def listed(base: Path, *arguments: str) -> list[dict[str, object]]:
     found: list[dict[str, object]] = run("--kb", base, "list", "--json", *arguments).json

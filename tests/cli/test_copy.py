@@ -11,6 +11,8 @@ from lagotto.sync_facade import KnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
 from tests.cli.running import command, run
 
+pytestmark = pytest.mark.slow
+
 
 def found(base: Path) -> object:
     """What a search finds, and all about it."""

@@ -10,6 +10,8 @@ from lagotto.demo import MODES, Outcome, Question, corpus, document_rank, exampl
 from lagotto.results import RetrievalResult
 from tests.cli.running import Run, run
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -13,6 +13,8 @@ from lagotto.cli.render import print_hit, print_table
 from lagotto.results import LegScore, RetrievalResult, ScoreBreakdown
 from tests.cli.running import run, run_apart
 
+pytestmark = pytest.mark.slow
+
 HIT = RetrievalResult(
     rank=1,
     score=0.5,

@@ -2,8 +2,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from lagotto.documents import Chunk, Document
 from tests.cli.running import run
+
+pytestmark = pytest.mark.slow
 
 
 def id_of(base: Path, title: str) -> str:

@@ -14,6 +14,8 @@ from lagotto.embedders.onnx import OnnxEmbedder
 from lagotto.errors import WeightsError
 from lagotto.testing.embedders import TEXTS, EmbedderContract
 
+pytestmark = pytest.mark.slow
+
 # From the quick start of the sentence-transformers README.
 SENTENCES = (
     "The weather is lovely today.",

@@ -23,6 +23,8 @@ from lagotto.readers.formats import OLE_MAGIC
 from tests.readers import samples
 from tests.readers.pdf_maker import make_pdf
 
+pytestmark = pytest.mark.slow
+
 LAUGHS = (
     "<!DOCTYPE x ["
     + "".join(f'<!ENTITY e{n + 1} "{f"&e{n};" * 10}">' for n in range(9)).replace("&e0;", "ha")

@@ -22,6 +22,8 @@ from lagotto.testing.filters import FILTERS
 from lagotto.testing.filters import documents as filterable
 from lagotto.testing.hash_embedder import HashEmbedder
 
+pytestmark = pytest.mark.slow
+
 WORDS = ["oak", "hazel", "truffle", "dog", "lake"]
 STORES = ["memory", "tantivy", "fts5"]
 STRATEGIES = st.sampled_from(["late", "precomputed", "mixed"])

@@ -272,6 +272,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 async def test_every_process_gives_the_same_answer(tmp_path: Path) -> None:
     async with AsyncKnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder(dimension=32)) as base:
         await base.add(*corpus())

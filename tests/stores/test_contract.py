@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import ClassVar
 
+import pytest
+
 from lagotto.stores.base import Store
 from lagotto.stores.memory import MemoryStore
 from lagotto.stores.sqlite.store import SqliteStore, TextIndex
@@ -20,6 +22,7 @@ class TestMemory(StoreContract):
         yield MemoryStore()
 
 
+@pytest.mark.slow
 class _Sqlite(StoreContract):
     text_index: ClassVar[TextIndex]
 

@@ -25,6 +25,8 @@ from lagotto.indexes.tantivy.query import index_schema, scoring_query
 from lagotto.indexes.tantivy.writer import TantivyWriter
 from lagotto.indexes.text_query import Term, TextQuery
 
+pytestmark = pytest.mark.slow
+
 ALL = TextQuery(((Term("all"),),))
 
 

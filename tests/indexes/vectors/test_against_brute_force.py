@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -15,6 +16,8 @@ from lagotto.documents import Vector
 from lagotto.indexes.hits import Hits
 from lagotto.indexes.vectors import Tuning, VectorIndex
 from tests.indexes.vectors.brute import Keys, keys_of, ranked, unit_vectors
+
+pytestmark = pytest.mark.slow
 
 POOL = unit_vectors(0, count=8, dimension=5)
 """Few vectors, so that rows are often equal and scores tied."""

@@ -18,6 +18,8 @@ import pytest
 from lagotto.errors import StoreError, StoreFullError, StoreReadOnlyError
 from tests.indexes.vectors.made import is_whole, load, made
 
+pytestmark = pytest.mark.slow
+
 
 class Fault(BaseException):
     """The process ends here."""

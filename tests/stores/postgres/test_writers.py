@@ -22,7 +22,7 @@ from lagotto.stores.postgres.store import PostgresStore
 from lagotto.stores.postgres.text_index import merge
 from lagotto.testing.stores import entries, entry, text_ids
 from tests.stores.postgres.schemas import opened
-from tests.stores.postgres.text_index.test_index import assert_same_texts, documents
+from tests.stores.postgres.text_index.test_text_index import assert_same_texts, documents
 
 WRITER = """
 import asyncio, json, random, sys

@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 CAMPAIGN = Path(__file__).parents[3] / "benchmarks" / "crash.py"
 
 

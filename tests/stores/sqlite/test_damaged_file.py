@@ -14,6 +14,8 @@ from lagotto.errors import (
 )
 from tests.stores.sqlite.bases import answers, documents, made, opened
 
+pytestmark = pytest.mark.slow
+
 PAGE = 4096
 
 

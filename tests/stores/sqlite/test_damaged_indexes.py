@@ -11,6 +11,8 @@ import pytest
 from lagotto.stores.sqlite import vector_index
 from tests.stores.sqlite.bases import Answers, answers, document, made, opened
 
+pytestmark = pytest.mark.slow
+
 Damage = Callable[[Path], None]
 
 

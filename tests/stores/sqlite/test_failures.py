@@ -23,6 +23,8 @@ from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.testing.stores import entry, semantic_ids
 from tests.stores.sqlite.bases import answers, child, document, documents, made, opened, said
 
+pytestmark = pytest.mark.slow
+
 PAGE = 4096
 
 

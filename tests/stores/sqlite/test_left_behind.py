@@ -9,6 +9,8 @@ import pytest
 
 from tests.stores.sqlite.bases import answers, child, documents, made, opened, said
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:

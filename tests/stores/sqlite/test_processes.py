@@ -17,6 +17,8 @@ from lagotto.sync_facade import KnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
 from tests.stores.sqlite.bases import child, document, documents, opened, said
 
+pytestmark = pytest.mark.slow
+
 WRITER = """
 import sys
 from pathlib import Path

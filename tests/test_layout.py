@@ -1,0 +1,78 @@
+"""Tests mirror the package: `tests/a/test_b.py` tests the module or package `lagotto/a/b`.
+
+Tests of a behaviour that runs through many modules are listed in BEHAVIOURS, with the reason.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import lagotto
+
+TESTS = Path(__file__).parent
+PACKAGE = Path(lagotto.__file__).parent
+MODULES = sorted(path.relative_to(TESTS) for path in TESTS.rglob("test_*.py"))
+
+FOLDERS = {
+    "conformance": "the reference designs, which use all of the package",
+}
+BEHAVIOURS = {
+    # the repository
+    "benchmarks": "every benchmark starts",
+    "deletions": "every call in the package that deletes something",
+    "docs": "pages of docs/ and the code agree",
+    "layers": "imports point down",
+    "layout": "this module",
+    "package": "imports and names of all modules",
+    "public_api": "public names of all modules",
+    "readme": "the session in README.md",
+    # contracts and properties that several implementations share
+    "against_brute_force": "vector indexes compared with a plain scan",
+    "answers": "PostgreSQL compared with the in-memory store",
+    "contract": "all implementations of a family against its contract",
+    "filters": "filters in every leg and every view of a search",
+    "fuzz": "readers and random bytes",
+    "hostile": "readers and files made to break them",
+    "laws": "algebraic laws of filters",
+    # faults, processes, time
+    "clients": "several clients of one PostgreSQL base",
+    "crash": "killed writers",
+    "crashes": "killed writers and faults at any step",
+    "damaged_file": "a damaged database file",
+    "damaged_indexes": "damaged index files",
+    "failures": "a full disk, missing permissions",
+    "index_folder": "the folder of indexes beside a database file",
+    "interrupt": "cancelled searches",
+    "left_behind": "files that a killed process leaves behind",
+    "outages": "a server that restarts, fails over or is gone",
+    "processes": "several processes on one base",
+    "upgrade": "bases of earlier versions",
+    "writers": "concurrent writers",
+    # others
+    "main": "the entry point, which is cli/__init__.py",
+    "real_llm": "rerankers and a real language model",
+}
+
+
+def mirrors_a_module(path: Path) -> bool:
+    """Whether a test module is named after the module or package that it tests."""
+    folder, name = PACKAGE / path.parent, path.stem.removeprefix("test_")
+    return (
+        (folder / f"{name}.py").is_file()
+        or (folder / name).is_dir()
+        or (folder.is_dir() and folder.name == name)
+    )
+
+
+@pytest.mark.parametrize("path", MODULES, ids=str)
+def test_a_test_module_mirrors_a_module_or_names_a_behaviour(path: Path) -> None:
+    name = path.stem.removeprefix("test_")
+    assert path.parts[0] in FOLDERS or name in BEHAVIOURS or mirrors_a_module(path)
+
+
+def test_every_exception_is_needed() -> None:
+    needed = {path.stem.removeprefix("test_") for path in MODULES if not mirrors_a_module(path)}
+    assert set(BEHAVIOURS) <= needed
+    assert all((TESTS / folder).is_dir() for folder in FOLDERS)
