@@ -98,6 +98,11 @@ class Recorder:
         """It never scores."""
         return UNIT
 
+    @property
+    def reads_only_text(self) -> bool:
+        """It reads nothing."""
+        return True
+
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
         """No verdicts."""
         self.seen = list(candidates)

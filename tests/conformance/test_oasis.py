@@ -39,6 +39,7 @@ class Judge:
 
     id = "judge"
     scale = UNIT
+    reads_only_text = True
 
     def __init__(self, verdict: float | None = 0.5) -> None:
         self.seen: list[Sequence[Candidate]] = []

@@ -140,7 +140,7 @@ async def test_a_cancelled_call_keeps_what_it_has_made(tmp_path: Path) -> None:
 
 async def test_a_folder_that_can_not_be_used(tmp_path: Path, inner: CountingEmbedder) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(EmbeddingError, match=r"vectors\.db can't be used"):
+    with pytest.raises(EmbeddingError, match=r"can't use the embedding cache .*vectors\.db"):
         await CachedEmbedder(inner, tmp_path / "file").embed(["a"], role="query")
 
 

@@ -137,19 +137,19 @@ async def test_a_small_call_does_not_wait_for_a_large_one(folder: Path) -> None:
 
 
 async def test_a_model_of_another_dimension(folder: Path) -> None:
-    with pytest.raises(EmbeddingError, match="should give vectors of 7 numbers"):
+    with pytest.raises(EmbeddingError, match="configured with dimension 7"):
         await embedder_for(folder, dimension=7).embed(["red"], role="document")
 
 
 async def test_a_file_that_is_no_model(folder: Path) -> None:
     (folder / "onnx/model.onnx").write_bytes(b"not a model")
-    with pytest.raises(WeightsError, match=r"model\.onnx can't be loaded"):
+    with pytest.raises(WeightsError, match=r"can't load .*model\.onnx as an ONNX model"):
         await embedder_for(folder).embed(["red"], role="document")
 
 
 async def test_a_missing_model_file(folder: Path) -> None:
     (folder / "onnx/model.onnx").unlink()
-    with pytest.raises(WeightsError, match=r"model\.onnx can't be loaded"):
+    with pytest.raises(WeightsError, match=r"can't load .*model\.onnx as an ONNX model"):
         await embedder_for(folder).embed(["red"], role="document")
 
 
@@ -209,7 +209,7 @@ class TestFolder:
     @pytest.mark.parametrize("content", ["{", "[1]"])
     def test_a_broken_configuration(self, folder: Path, content: str) -> None:
         (folder / "lagotto.json").write_text(content)
-        with pytest.raises(ConfigError, match=r"lagotto\.json (can't be read|holds a list)"):
+        with pytest.raises(ConfigError, match=r"can't read .*lagotto\.json|json holds a list"):
             from_folder(str(folder))
 
     def test_no_folder(self, tmp_path: Path) -> None:

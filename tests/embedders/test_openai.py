@@ -109,7 +109,7 @@ async def test_a_busy_service_is_asked_again(
 Tamper = Callable[[list[dict[str, Any]]], object]
 
 NONSENSE: dict[str, tuple[Tamper, str]] = {
-    "one too few": (lambda data: {"data": data[1:]}, "sent 4 texts and answered with 3"),
+    "one too few": (lambda data: {"data": data[1:]}, "got 4 texts and answered with 3"),
     "one too many": (lambda data: {"data": [*data, data[0]]}, "answered with 5"),
     "twice the same index": (
         lambda data: {"data": [{**item, "index": 0} for item in data]},
@@ -127,14 +127,14 @@ NONSENSE: dict[str, tuple[Tamper, str]] = {
     "words": (lambda data: {"data": [{"index": 0, "embedding": "AAAA"}]}, "valid list"),
     "a shorter vector": (
         lambda data: {"data": [{**data[0], "embedding": [1.0] * 8}, *data[1:]]},
-        "16 numbers, but gave 8, 16",
+        "dimension 16, but returned vectors of dimension 8, 16",
     ),
     "all shorter": (
         lambda data: {"data": [{**item, "embedding": [1.0] * 8} for item in data]},
-        "16 numbers, but gave 8; set dimension",
+        "dimension 16, but returned vectors of dimension 8; set",
     ),
     "an error with status 200": (lambda data: {"error": "model not loaded"}, "model not loaded"),
-    "a list": (lambda data: data, "no list of embeddings"),
+    "a list": (lambda data: data, "not a list of embeddings"),
 }
 
 
@@ -160,7 +160,7 @@ def test_known_models() -> None:
 
 
 def test_an_unknown_model_needs_its_dimension() -> None:
-    with pytest.raises(ConfigError, match=r"'bge-m3'.*openai:bge-m3\?dimension=768"):
+    with pytest.raises(ConfigError, match=r'for "bge-m3"; write openai:bge-m3\?dimension=768'):
         create_embedder("openai:bge-m3")
 
 

@@ -52,7 +52,7 @@ def test_a_file_that_is_no_tokenizer(tmp_path: Path, content: str | None) -> Non
     path = tmp_path / "tokenizer.json"
     if content is not None:
         path.write_text(content)
-    with pytest.raises(WeightsError, match=r"tokenizer\.json is no usable tokenizer"):
+    with pytest.raises(WeightsError, match=r"can't load the tokenizer .*tokenizer\.json"):
         HfTokenizer(path)
 
 

@@ -124,7 +124,7 @@ def test_a_file_without_external_data_needs_none(published: Published, tmp_path:
 
 
 def test_a_vanished_file(published: Published, tmp_path: Path) -> None:
-    with pytest.raises(WeightsError, match="can't be read"):
+    with pytest.raises(WeightsError, match="can't read"):
         published.verified(tmp_path, "tokenizer.json")
 
 

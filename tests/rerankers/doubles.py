@@ -23,6 +23,7 @@ class Scripted:
     scale: ScoreScale = UNIT
     failure: str | None = None
     notes: tuple[str, ...] = ()
+    reads_only_text: bool = True
     silent: bool = False
     calls: list[list[str]] = field(default_factory=list)
     closed: int = 0

@@ -132,7 +132,7 @@ async def test_a_refusal_that_has_nothing_to_do_with_dialects(
 Tamper = Callable[[list[dict[str, Any]]], object]
 
 NONSENSE: dict[str, tuple[Tamper, str]] = {
-    "one too few": (lambda found: {"results": found[1:]}, "sent 3 texts and answered with 2"),
+    "one too few": (lambda found: {"results": found[1:]}, "got 3 texts and answered with 2"),
     "one too many": (lambda found: {"results": [*found, found[0]]}, "answered with 4 scores"),
     "twice the same index": (
         lambda found: {"results": [{**item, "index": 0} for item in found]},
@@ -158,10 +158,10 @@ NONSENSE: dict[str, tuple[Tamper, str]] = {
     ),
     "log-odds": (
         lambda found: {"results": [{**found[0], "relevance_score": 7.25}, *found[1:]]},
-        "score 7.25.*from 0 to 1.*set scale to LOGIT",
+        "score 7.25.*of 0 to 1.*pass scale=LOGIT",
     ),
     "an error with status 200": (lambda found: {"error": "not loaded"}, "not loaded"),
-    "a text": (lambda found: "hello", "the whole: Input should be a valid list"),
+    "a text": (lambda found: "hello", "answer: Input should be a valid list"),
 }
 
 
@@ -213,7 +213,7 @@ async def test_a_slow_service(server: ScriptedServer) -> None:
     hasty = QUICK.model_copy(update={"timeout": 0.2, "tries": 2})
     reranker = ApiReranker(server.url, model="m", retry=hasty)
     server.script(PATH, Reply(delay=30.0), Reply(delay=30.0))
-    with pytest.raises(RerankError, match=r"can't be reached.*try 2 of 2"):
+    with pytest.raises(RerankError, match=r"no answer from .*try 2 of 2"):
         await scores(reranker)
     await reranker.close()
 
@@ -238,10 +238,10 @@ async def test_by_name(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) 
 
 def test_by_name_without_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LAGOTTO_RERANK_URL", raising=False)
-    with pytest.raises(ConfigError, match=r"api:m needs the address.*LAGOTTO_RERANK_URL"):
+    with pytest.raises(ConfigError, match=r"api:m needs the URL.*LAGOTTO_RERANK_URL"):
         from_name("m")
     monkeypatch.setenv("LAGOTTO_RERANK_URL", "http://127.0.0.1")
-    with pytest.raises(ConfigError, match="name of a model"):
+    with pytest.raises(ConfigError, match="missing model name"):
         from_name("")
 
 

@@ -60,7 +60,7 @@ async def test_of_two_outputs_the_difference_counts(tmp_path: Path) -> None:
 
 async def test_three_outputs_are_no_verdict(tmp_path: Path) -> None:
     reranker = CrossEncoderReranker(make_cross_encoder(tmp_path / "three", labels=3))
-    with pytest.raises(RerankError, match="gave 3 numbers per pair"):
+    with pytest.raises(RerankError, match="returned 3 values per pair"):
         await reranker.rerank("dog", passages("red"))
     await reranker.close()
 
@@ -113,22 +113,22 @@ class TestWhatIsWrong:
     @pytest.mark.parametrize("missing", ["onnx/model.onnx", "tokenizer.json"])
     def test_missing_files(self, folder: Path, missing: str) -> None:
         (folder / missing).unlink()
-        with pytest.raises(ConfigError, match="holds no cross-encoder"):
+        with pytest.raises(ConfigError, match="not the folder of a cross-encoder"):
             create_reranker(f"cross-encoder:{folder}")
 
     async def test_a_broken_model(self, folder: Path) -> None:
         (folder / "onnx/model.onnx").write_bytes(b"nonsense")
-        with pytest.raises(RerankError, match="can't be loaded as an ONNX model"):
+        with pytest.raises(RerankError, match=r"can't load .* as an ONNX model"):
             await CrossEncoderReranker(folder).rerank(QUERY, CANDIDATES)
 
     async def test_a_broken_tokenizer(self, folder: Path) -> None:
         (folder / "tokenizer.json").write_text("{}")
-        with pytest.raises(RerankError, match="no usable tokenizer"):
+        with pytest.raises(RerankError, match="can't load the tokenizer"):
             await CrossEncoderReranker(folder).rerank(QUERY, CANDIDATES)
 
     def test_a_broken_configuration(self, folder: Path) -> None:
         (folder / "config.json").write_text("{")
-        with pytest.raises(ConfigError, match="can't be read as JSON"):
+        with pytest.raises(ConfigError, match=r"can't read .* as JSON"):
             CrossEncoderReranker(folder)
 
     def test_no_threads(self, folder: Path) -> None:

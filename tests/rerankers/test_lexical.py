@@ -10,7 +10,7 @@ from lagotto.rerankers import LOGIT, Candidate, Reranker, create_reranker
 from lagotto.rerankers.lexical import (
     LEXICAL_FEATURES,
     LexicalReranker,
-    _best_stretch,
+    _best_window,
     lexical_features,
 )
 from lagotto.rerankers.linear import LinearWeights, learned_weights
@@ -67,15 +67,15 @@ def test_digits_count_where_there_are_any() -> None:
     st.lists(st.tuples(st.integers(0, 30), st.integers(0, 3)), unique_by=lambda pair: pair[0]),
     st.integers(1, 12),
 )
-def test_the_best_stretch_is_the_best_of_all(places: list[tuple[int, int]], length: int) -> None:
-    places.sort()
+def test_the_best_window_is_the_best_of_all(offsets: list[tuple[int, int]], length: int) -> None:
+    offsets.sort()
     shares = [0.4, 0.3, 0.2, 0.1]
-    stretches = [
-        {number for place, number in places if start <= place < start + length}
+    windows = [
+        {number for offset, number in offsets if start <= offset < start + length}
         for start in range(-length, 31)
     ]
-    best = max(sum(shares[number] for number in sorted(words)) for words in stretches)
-    assert _best_stretch(places, shares, length) == pytest.approx(best)
+    best = max(sum(shares[number] for number in sorted(words)) for words in windows)
+    assert _best_window(offsets, shares, length) == pytest.approx(best)
 
 
 @given(st.text(max_size=60), st.lists(st.text(max_size=80), min_size=1, max_size=4))

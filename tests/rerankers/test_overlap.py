@@ -76,7 +76,7 @@ def test_shares_are_shares(query: str, texts: list[str], idf: bool) -> None:
 def test_a_passage_that_is_the_query_has_all_of_its_words(query: str) -> None:
     (found,) = match(query, [passage(query)])
     assert found.found() == set(range(len(found.words)))
-    assert [found.terms[place] for place, _ in found.places] == [
+    assert [found.terms[offset] for offset, _ in found.offsets] == [
         term for term in found.words.terms if term in found.words.numbers
     ]
 

@@ -155,7 +155,7 @@ async def test_a_cache_that_cannot_be_used_is_a_note(tmp_path: Path) -> None:
     cached = CachedReranker(Scripted(), folder=tmp_path / "file")
     judgement = await cached.rerank(QUERY, CANDIDATES)
     assert len(scores(judgement)) == len(CANDIDATES)
-    assert all("can't be used" in note for note in judgement.notes)
+    assert all("can't use the verdict cache" in note for note in judgement.notes)
     assert judgement.notes
 
 
@@ -269,7 +269,7 @@ class TestFallingBack:
         judgement = await fallback.rerank(QUERY, CANDIDATES)
         assert judgement.verdicts is None
         assert len(judgement.notes) == 3
-        assert "the fused order stands" in judgement.notes[-1]
+        assert "keeping the fused order" in judgement.notes[-1]
 
     async def test_a_shared_scale_is_kept(self) -> None:
         percent = ScoreScale(high=100)

@@ -13,6 +13,8 @@ from lagotto.tokens import Tokenizer
 SMALLEST_CHUNK = 8
 """Tokens. Below this a single character of some scripts might not fit."""
 
+DEFAULT_CHUNKER = "recursive:256/32"
+
 
 @runtime_checkable
 class Chunker(Protocol):
@@ -72,9 +74,6 @@ def parse_sizes(name: str, parameters: str, defaults: tuple[int, ...]) -> tuple[
             f"size ({sizes[-1] // 2})"
         )
     return (*sizes, overlap)
-
-
-DEFAULT_CHUNKER = "recursive:256/32"
 
 
 class ChunkerRegistry(Registry[ChunkerFactory]):

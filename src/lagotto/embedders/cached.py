@@ -1,4 +1,4 @@
-"""An embedder that remembers: what was embedded once is read from disk from then on."""
+"""A disk cache around an embedder."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from lagotto.models.disk_cache import DiskCache
 from lagotto.tokens import Tokenizer
 
 SLICE = 256
-"""Texts embedded between two writes: what a cancelled call loses at most."""
+"""Texts embedded between two writes: the most that a cancelled call loses."""
 
 
 class CachedEmbedder:
-    """`inner` with its vectors kept in `folder`; same interface, same vectors.
+    """Caches the vectors of `inner` in `folder`.
 
-    A vector is filed under its model, role and text, so one folder serves several models and
-    processes at once. Only texts that are new go to `inner`, each of them once. A damaged entry
-    is made again; a damaged file is moved aside and begun anew, with a warning in the log.
+    The key is model, role and text, so one folder serves several models and processes at once. Each
+    new text goes to `inner` once. A damaged entry is computed again; a damaged file is moved aside
+    and replaced, with a warning in the log.
     """
 
     def __init__(self, inner: Embedder, folder: Path | str) -> None:
@@ -38,32 +38,32 @@ class CachedEmbedder:
 
     @property
     def info(self) -> EmbedderInfo:
-        """As `inner` has it."""
+        """The value of `inner`."""
         return self._inner.info
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """As `inner` has it."""
+        """The value of `inner`."""
         return self._inner.tokenizer
 
     async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
-        """One unit vector per text, in order."""
+        """Return one unit vector per text, from the cache or from `inner`."""
         keys = [self._key(text, role=role) for text in texts]
         found = await asyncio.to_thread(self._read, set(keys))
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
         items = list(missing.items())
         for start in range(0, len(items), SLICE):
-            found |= await self._make(dict(items[start : start + SLICE]), role=role)
+            found |= await self._embed_new(dict(items[start : start + SLICE]), role=role)
         rows = np.empty((len(texts), self.info.dimension), dtype=np.float32)
         for row, key in enumerate(keys):
             rows[row] = found[key]
         return rows
 
     async def close(self) -> None:
-        """Close `inner`; the file is open only while it is read or written."""
+        """Close `inner`; the file is open only during reads and writes."""
         await self._inner.close()
 
-    async def _make(self, texts: dict[bytes, str], *, role: Role) -> dict[bytes, Vector]:
+    async def _embed_new(self, texts: dict[bytes, str], *, role: Role) -> dict[bytes, Vector]:
         vectors = await self._inner.embed(list(texts.values()), role=role)
         checked(vectors, info=self.info, count=len(texts))
         made = dict(zip(texts, vectors, strict=True))
@@ -72,7 +72,7 @@ class CachedEmbedder:
         return made
 
     def _read(self, keys: set[bytes]) -> dict[bytes, Vector]:
-        """The vectors that are there, of the right dimension."""
+        """Return the cached vectors that have the right dimension."""
         return {
             key: np.frombuffer(blob, dtype="<f4").astype(np.float32)
             for key, blob in self._file.read(keys).items()

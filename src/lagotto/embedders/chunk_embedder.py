@@ -1,7 +1,7 @@
-"""From chunks to vectors, in one way for what is stored and for what is made at query time.
+"""Embed the chunks of documents, in the same way for stored and for query-time chunks.
 
-A window is a text as the model reads it; a chunk's vector comes from one window, or from several if
-the model can't read it at once.
+A window is a text as the model reads it. A chunk's vector comes from one window, or from several if
+the chunk is larger than the model's window.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ Pooling = Literal["chunk", "late"]
 Works = Sequence[tuple[Document, Sequence[Chunk]]]
 
 SPECIAL_TOKENS = 4
-"""Left free in a window for what the model adds, and for words that an edge cuts in two."""
+"""Reserved in a window for special tokens and for words cut at an edge."""
 
 OWN_SHARE = 0.5
-"""How much of a window its chunks take up at most if there are several; the rest is context."""
+"""The largest share of a window for its own chunks if there are several; the rest is context."""
 
 WINDOWS_AT_ONCE = 64
-"""Token vectors are large: those of so many windows are in memory at a time."""
+"""Windows whose token vectors are in memory at a time."""
 
 
 class ChunkEmbedder:
     """Embeds the chunks of documents.
 
     With `pooling="chunk"` a chunk is embedded by itself, under its title and headings if `headers`
-    is set. With `"late"` the model reads it with as much of the text around it as fits in its
+    is set. With `"late"` (late chunking) the model reads as much surrounding text as fits in its
     window, and the chunk's vector is the mean of its own tokens; a chunk that fills the window has
-    the same vector either way. A chunk larger than the window is read in parts.
+    the same vector either way. A chunk larger than the window is embedded in parts.
     """
 
     def __init__(
@@ -61,17 +61,17 @@ class ChunkEmbedder:
 
     @property
     def model_id(self) -> str:
-        """Names the vectors: the embedder's id, and how they were made if not in the plain way."""
+        """Identifies the vectors: the embedder's id and settings other than the default."""
         late = "+late" if self._pooling == "late" else ""
         bare = "" if self._headers else "+bare"
         return f"{self.embedder.info.model_id}{late}{bare}"
 
     def with_headers(self, headers: bool) -> ChunkEmbedder:
-        """The same way of making vectors, with or without title and headings."""
+        """A copy with or without title and headings."""
         return ChunkEmbedder(self.embedder, pooling=self._pooling, headers=headers)
 
     async def embed(self, works: Works) -> list[Vectors]:
-        """For each document a unit vector for each of its chunks that is not a parent, in order."""
+        """Return a unit vector for each chunk that is not a parent, per document, in order."""
         findable = [
             (document, [chunk for chunk in chunks if chunk.level != "parent"])
             for document, chunks in works
@@ -84,8 +84,8 @@ class ChunkEmbedder:
         else:
             texts = [window.text for window in windows]
             vectors = await self.embedder.embed(texts, role="document")
-            places = np.array([window.parts[0].row for window in windows], np.int64)
-            np.add.at(rows, places, vectors)
+            targets = np.array([window.parts[0].row for window in windows], np.int64)
+            np.add.at(rows, targets, vectors)
         unit = normalised(rows)
         return [unit[start:end] for start, end in pairwise(edges)]
 
@@ -101,7 +101,7 @@ class ChunkEmbedder:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A chunk or a part of it in a window's text; `row` is where its vector goes."""
+    """A chunk, or a part of one, in a window's text; `row` is the row of its vector."""
 
     row: int
     start: int
@@ -110,7 +110,7 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """A text as the model reads it; the document's own text starts behind `header` characters."""
+    """A text as the model reads it; its first `header` characters are not the document's text."""
 
     text: str
     header: int
@@ -130,7 +130,7 @@ class _Planner:
         self._first_row = first_row
 
     def single(self, chunks: Sequence[Chunk]) -> Iterator[_Window]:
-        """Each chunk in a window of its own."""
+        """Plan a window for each chunk."""
         for number, chunk in enumerate(chunks):
             if chunk.token_count <= self._max_tokens:
                 yield self._window(chunk, Span(chunk.start, chunk.end), {number: chunk})
@@ -138,7 +138,7 @@ class _Planner:
                 yield from self._in_parts(chunk, number, TokenRuler(self._text, self._tokenizer))
 
     def shared(self, chunks: Sequence[Chunk]) -> Iterator[_Window]:
-        """Neighbouring chunks in one window, with as much text around them as fits."""
+        """Plan windows for several neighbouring chunks, with as much text around them as fits."""
         ruler = TokenRuler(self._text, self._tokenizer)
         number = 0
         while number < len(chunks):
@@ -156,7 +156,7 @@ class _Planner:
             yield self._window(first, _widened(own, ruler, room), group)
 
     def _in_parts(self, chunk: Chunk, number: int, ruler: TokenRuler) -> Iterator[_Window]:
-        """A chunk that is larger than the window, in parts of about the same size."""
+        """Plan windows for the parts of a chunk that is larger than a window, of similar size."""
         count = math.ceil(chunk.token_count / self._room(chunk))
         size = math.ceil(chunk.token_count / count)
         start = chunk.start
@@ -181,7 +181,7 @@ class _Planner:
         return in_context(self._document.title, "", headings=chunk.heading_path)
 
     def _room(self, chunk: Chunk) -> int:
-        """Tokens of text for which there is room in a window, under the header."""
+        """The tokens of text that fit in a window, under the header."""
         (taken,) = self._tokenizer.count([self._header(chunk)])
         return max(self._max_tokens - taken - SPECIAL_TOKENS, self._max_tokens // 2)
 
@@ -191,7 +191,7 @@ class _Planner:
 
 
 def _widened(own: Span, ruler: TokenRuler, room: int) -> Span:
-    """`own` with as much of the text on both sides as there is room for, evenly if possible."""
+    """Extend `own` on both sides to `room` tokens, evenly if possible."""
     spare = max(0, room - ruler.between(own.start, own.end))
     start = ruler.backward(own.start, spare // 2)
     end = ruler.forward(own.end, spare - ruler.between(start, own.start))
@@ -202,7 +202,7 @@ def _widened(own: Span, ruler: TokenRuler, room: int) -> Span:
 async def _add_tokens(
     embedder: TokenEmbedder, windows: Sequence[_Window], rows: NDArray[np.float64]
 ) -> None:
-    """Add to each row the vectors of the tokens that are its chunk's."""
+    """Add the token vectors of each chunk to its row."""
     for start in range(0, len(windows), WINDOWS_AT_ONCE):
         some = windows[start : start + WINDOWS_AT_ONCE]
         read = await embedder.token_vectors([window.text for window in some], role="document")
@@ -212,7 +212,7 @@ async def _add_tokens(
 
 
 def _own(tokens: TokenVectors, window: _Window, part: _Part) -> NDArray[np.bool_]:
-    """Which tokens are a chunk's: those that start in it; all of them if there is no other text."""
+    """Mask the tokens that start in a chunk; all of them if the window has no other text."""
     of_document = (tokens.ends > tokens.starts) & (tokens.starts >= window.header)
     own = of_document & (tokens.starts >= part.start) & (tokens.starts < part.end)
     if not own.any() or (own == of_document).all():

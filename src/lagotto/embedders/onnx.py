@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 MOST_THREADS = 8
 WINDOW = 1024
-"""Texts tokenised and sorted by length at a time, so that memory stays bounded."""
+"""Texts tokenised and sorted by length at a time, to bound memory."""
 
 
 class OnnxFiles(Protocol):
-    """Where a model's files are. Asked when they are needed, on a worker thread.
+    """The files of a model, requested on a worker thread when they are needed.
 
-    Either method may take its time (to verify a file, to make it) and raises WeightsError.
+    Both methods may be slow, to verify or create a file, and raise WeightsError.
     """
 
     def tokenizer_path(self) -> Path:
@@ -49,14 +49,14 @@ class OnnxFiles(Protocol):
 
 
 class OnnxEmbedder:
-    """An embedder that runs an ONNX model; its files are loaded on first use.
+    """Runs an ONNX model; its files are loaded on first use.
 
-    `threads` is how many texts run side by side, by default one per CPU up to eight.
+    `threads` texts run in parallel, by default one per CPU up to eight.
     """
 
     def __init__(self, files: OnnxFiles, *, config: OnnxConfig, threads: int | None = None) -> None:
         if threads is not None and threads < 1:
-            raise ConfigError(f"threads is {threads}, but must be 1 or more")
+            raise ConfigError(f"threads is {threads}; it must be 1 or more")
         self.config = config
         self._files = files
         self._threads = threads or min(available_cpus(), MOST_THREADS)
@@ -74,14 +74,14 @@ class OnnxEmbedder:
 
     @property
     def tokenizer(self) -> HfTokenizer:
-        """The model's own tokenizer, loaded when first asked for."""
+        """The model's tokenizer, loaded on first use."""
         with self._tokenizer_lock:
             if self._tokenizer is None:
                 self._tokenizer = HfTokenizer(self._files.tokenizer_path())
             return self._tokenizer
 
     async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
-        """One unit vector per text, in order."""
+        """Return one unit vector per text, in order."""
         rows = np.empty((len(texts), self.config.dimension), dtype=np.float32)
 
         def embed_batch(batch: _Batch) -> None:
@@ -96,9 +96,9 @@ class OnnxEmbedder:
     async def token_vectors(
         self, texts: Sequence[str], *, role: Role = "document"
     ) -> list[TokenVectors]:
-        """For each text, the vector of each of its tokens; their mean, scaled, is the embedding.
+        """Return the token vectors of each text.
 
-        Needs a graph that gives token vectors; EmbeddingError for one that pools by itself.
+        EmbeddingError for a graph that pools by itself and has no token vectors.
         """
         found: dict[int, TokenVectors] = {}
         shift = len(self._prefix(role))
@@ -116,7 +116,7 @@ class OnnxEmbedder:
         return [found[position] for position in range(len(texts))]
 
     async def close(self) -> None:
-        """Let go of the model and the threads; the next call loads them again."""
+        """Free the model and the threads; the next call loads them again."""
         pool, self._pool = self._pool, self._new_pool()
         self._graph = None
         await asyncio.to_thread(pool.shutdown)
@@ -159,7 +159,7 @@ class _Batch:
 
 
 def _batches(encodings: Sequence[Encoding], *, start: int, budget: int) -> Iterator[_Batch]:
-    """Group texts of like length, longest first, so that a group fits in `budget` tokens."""
+    """Group texts of similar length, longest first, into batches of at most `budget` tokens."""
     order = sorted(range(len(encodings)), key=lambda index: -len(encodings[index]))
     while order:
         size = max(1, budget // len(encodings[order[0]]))
@@ -169,39 +169,39 @@ def _batches(encodings: Sequence[Encoding], *, start: int, budget: int) -> Itera
 
 @dataclass(frozen=True, slots=True)
 class FolderFiles:
-    """The files of a model in a folder of the user's own; they are trusted."""
+    """The files of a model in a folder of the user, used without verification."""
 
     folder: Path
     config: OnnxConfig
 
     def tokenizer_path(self) -> Path:
-        """The file that the configuration names."""
+        """The file named in the configuration."""
         return self.folder / self.config.tokenizer_file
 
     def model_path(self) -> Path:
-        """The file that the configuration names."""
+        """The file named in the configuration."""
         return self.folder / self.config.model_file
 
 
 def from_folder(folder: str, *, threads: int | None = None) -> OnnxEmbedder:
-    """The model in `folder`, as its `lagotto.json` and the files beside it describe it."""
+    """Create `onnx:FOLDER`, configured by `lagotto.json` and the files beside it."""
     if not folder:
-        raise ConfigError("onnx needs the model's folder: onnx:FOLDER")
+        raise ConfigError("missing folder; write onnx:FOLDER")
     config = read_config(Path(folder))
     return OnnxEmbedder(FolderFiles(Path(folder), config), config=config, threads=threads)
 
 
 class OnnxGraph:
-    """An embedding model in memory; it may be run from several threads at once.
+    """A loaded embedding model, safe to run from several threads at once.
 
-    It gives (texts, tokens, dimension), or (texts, dimension) if it pools by itself.
+    Its output is (texts, tokens, dimension), or (texts, dimension) if it pools by itself.
     """
 
     def __init__(self, path: Path) -> None:
         self._session = OnnxSession(path, unusable=WeightsError, failed=EmbeddingError)
 
     def pooled(self, texts: Sequence[Encoding], *, pooling: Literal["mean", "cls"]) -> Vectors:
-        """One vector per text, not yet scaled."""
+        """Return one vector per text, not normalised."""
         hidden, mask = self._session.run(texts)
         if hidden.ndim == 2:
             return hidden
@@ -212,11 +212,11 @@ class OnnxGraph:
         return mean
 
     def token_vectors(self, texts: Sequence[Encoding]) -> list[Vectors]:
-        """Each text's token vectors, padding left out."""
+        """Return the token vectors of each text, without padding."""
         hidden, _ = self._session.run(texts)
         if hidden.ndim != 3:
             raise EmbeddingError(
-                f"this model gives one vector per text (shape {hidden.shape}), not one per token; "
+                f"this model returns one vector per text (shape {hidden.shape}), not per token; "
                 "export it without its pooling layer"
             )
         return [row[: len(text)] for row, text in zip(hidden, texts, strict=True)]

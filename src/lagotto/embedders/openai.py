@@ -29,12 +29,12 @@ REQUEST_TOKENS = 50_000
 
 
 class OpenAIConfig(Record):
-    """A model behind an OpenAI-compatible `/embeddings` address.
+    """The settings of an OpenAIEmbedder.
 
-    `dimension` is the size of the model's vectors, known for OpenAI's own models; `dimensions`
-    asks the service to shorten them, and gives them a model id of their own. A text is cut at
-    about `max_tokens`, by approximate count. `base_url` defaults to OPENAI_BASE_URL, then to
-    OpenAI. `batch_size` texts go in a request, `connections` requests at once.
+    `dimension` is the dimension of the model, known for OpenAI's own models; `dimensions` asks the
+    service for shorter vectors, which get a model id of their own. Texts are truncated at about
+    `max_tokens`, by an approximate count. `base_url` defaults to OPENAI_BASE_URL, then to OpenAI. A
+    request has up to `batch_size` texts, and `connections` requests run concurrently.
     """
 
     model: str = Field(min_length=1)
@@ -48,12 +48,12 @@ class OpenAIConfig(Record):
 
     @property
     def info(self) -> EmbedderInfo:
-        """The model as described here; ConfigError if its dimension is not known."""
+        """The model's properties; ConfigError if its dimension is unknown."""
         size = self.dimensions or self.dimension or DIMENSIONS.get(self.model)
         if size is None:
             raise ConfigError(
-                f"how many numbers a vector of {self.model!r} has is not known; say it, as in "
-                f"openai:{self.model}?dimension=768"
+                f'unknown embedding dimension for "{self.model}"; '
+                f"write openai:{self.model}?dimension=768"
             )
         public_limit = PUBLIC_MAX_TOKENS if self.model in DIMENSIONS else None
         return EmbedderInfo(
@@ -65,10 +65,10 @@ class OpenAIConfig(Record):
 
 
 class OpenAIEmbedder:
-    """An embedder that asks a service; busy or broken connections are tried again.
+    """Gets embeddings from a service; failed requests are retried as `retry` says.
 
-    `api_key` defaults to OPENAI_API_KEY; a local server may need none. The interface refuses
-    empty texts, so a single space is sent for them.
+    `api_key` defaults to OPENAI_API_KEY; a local server may need none. The API rejects empty texts,
+    so a single space is sent instead.
     """
 
     def __init__(
@@ -96,11 +96,11 @@ class OpenAIEmbedder:
 
     @property
     def tokenizer(self) -> ApproximateTokenizer:
-        """An approximation: the service keeps its tokenizer to itself."""
+        """An approximation: the API does not offer the model's tokenizer."""
         return self._tokenizer
 
     async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
-        """One unit vector per text, in order; `role` makes no difference here."""
+        """Return one unit vector per text, in order; `role` makes no difference."""
         rows = np.empty((len(texts), self.info.dimension), dtype=np.float32)
 
         async def request(batch: range) -> None:
@@ -134,7 +134,7 @@ class OpenAIEmbedder:
         return clean or " "
 
     def _batches(self, inputs: Sequence[str]) -> Iterator[range]:
-        """Runs of neighbours, limited in number and in tokens."""
+        """Group consecutive texts, limited by number and by tokens."""
         counts = self._tokenizer.count(inputs)
         start = tokens = 0
         for index, count in enumerate(counts):
@@ -149,7 +149,7 @@ class OpenAIEmbedder:
 
 
 def from_spec(spec: str) -> OpenAIEmbedder:
-    """`MODEL`, or with settings `MODEL?dimension=768&base_url=http://localhost:8000/v1`."""
+    """Create `openai:MODEL`, or `openai:MODEL?dimension=768&base_url=http://localhost:8000/v1`."""
     model, _, settings = spec.partition("?")
     try:
         config = OpenAIConfig.model_validate(
@@ -158,9 +158,9 @@ def from_spec(spec: str) -> OpenAIEmbedder:
     except ValidationError as exc:
         first = exc.errors()[0]
         raise ConfigError(
-            f"openai:{spec} is no model with settings ({'.'.join(map(str, first['loc']))}: "
-            f"{first['msg']}); write openai:MODEL or openai:MODEL?dimension=768; the settings "
-            f"are {', '.join(sorted(set(OpenAIConfig.model_fields) - {'model'}))}"
+            f"invalid embedder openai:{spec} ({'.'.join(map(str, first['loc']))}: "
+            f"{first['msg']}); write openai:MODEL or openai:MODEL?dimension=768; available "
+            f"settings: {', '.join(sorted(set(OpenAIConfig.model_fields) - {'model'}))}"
         ) from exc
     return OpenAIEmbedder(config)
 
@@ -175,31 +175,31 @@ class _Answer(BaseModel):
 
 
 def read_answer(answer: object, *, count: int, info: EmbedderInfo) -> NDArray[np.float64]:
-    """The vectors in `answer`, in the order of their indexes.
+    """Read the vectors in `answer`, in the order of their indexes.
 
-    EmbeddingServiceError unless there is exactly one for each of `count` texts, all of finite
-    numbers and of the model's dimension.
+    EmbeddingServiceError unless there is exactly one for each of `count` texts, all of them finite
+    and of the model's dimension.
     """
     try:
         items = _Answer.model_validate(answer).data
     except ValidationError as exc:
         first = exc.errors()[0]
-        place = ".".join(map(str, first["loc"]))
+        field = ".".join(map(str, first["loc"])) or "answer"
         shown = json.dumps(answer)[:200]
         raise EmbeddingServiceError(
-            f"the answer of {info.model_id} is no list of embeddings ({place}: {first['msg']}): "
+            f"the answer of {info.model_id} is not a list of embeddings ({field}: {first['msg']}): "
             f"{shown}"
         ) from exc
     by_index = {item.index: item.embedding for item in items}
     if len(items) != count or set(by_index) != set(range(count)):
         raise EmbeddingServiceError(
-            f"{info.model_id} was sent {count} texts and answered with {len(items)} embeddings of "
+            f"{info.model_id} got {count} texts and answered with {len(items)} embeddings, for "
             f"the indexes {sorted(item.index for item in items)[:20]}"
         )
     sizes = {len(vector) for vector in by_index.values()}
     if sizes != {info.dimension}:
         raise EmbeddingServiceError(
-            f"{info.model_id} should give vectors of {info.dimension} numbers, but gave "
-            f"{', '.join(map(str, sorted(sizes)))}; set dimension to what the model has"
+            f"{info.model_id} is configured with dimension {info.dimension}, but returned vectors "
+            f"of dimension {', '.join(map(str, sorted(sizes)))}; set the dimension of the model"
         )
     return np.array([by_index[index] for index in range(count)], dtype=np.float64)

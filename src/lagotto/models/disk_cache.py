@@ -1,4 +1,4 @@
-"""A file of bytes by key: SQLite, shared by threads and processes, suspicious of its content."""
+"""A key-value cache in a SQLite file, shared by threads and processes, with checksums."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ BUSY_SECONDS = 60.0
 
 
 class DiskCache:
-    """Values filed under keys; it may forget, but never gives back a wrong value.
+    """A cache of bytes by key; it may lose values, but never returns a wrong one.
 
-    The file is opened for each call, which costs far less than what is kept in it. `table` is
-    where the values are, `what` the name of the cache in messages, `failure` the error of whoever
-    uses it.
+    The file is opened for each call, which costs far less than computing a value. `table` holds the
+    values, `what` names the cache in messages, and problems are raised as `failure`.
     """
 
     def __init__(self, path: Path, *, table: str, what: str, failure: type[LagottoError]) -> None:
@@ -36,11 +35,11 @@ class DiskCache:
         self._failure = failure
 
     def read(self, keys: Collection[bytes]) -> dict[bytes, bytes]:
-        """The values that are there and whole."""
+        """Return the values found, without damaged ones."""
         return self._attempt(lambda: dict(self._rows(list(keys))))
 
     def write(self, values: Mapping[bytes, bytes]) -> None:
-        """Keep `values`, all of them or none, in place of any that had the same keys."""
+        """Store `values` in one transaction, replacing those with the same keys."""
         rows = [(key, value, _checksum(key, value)) for key, value in values.items()]
         self._attempt(lambda: self._insert(rows))
 
@@ -72,7 +71,7 @@ class DiskCache:
             yield connection
 
     def _attempt(self, action: Callable[[], T]) -> T:
-        """Do `action`; if the file is damaged, move it aside and do it on a new one."""
+        """Run `action`; if the file is damaged, move it aside and run it again on a new one."""
         try:
             try:
                 return action()
@@ -83,20 +82,20 @@ class DiskCache:
                 return action()
         except (sqlite3.Error, OSError) as exc:
             raise self._failure(
-                f"the {self._what} {self._path} can't be used: {exc}; free it, delete it, or "
-                "name another folder"
+                f"can't use the {self._what} {self._path}: {exc}; free or delete the file, or "
+                "choose another folder"
             ) from exc
 
     def _move_aside(self, reason: sqlite3.DatabaseError) -> None:
         aside = self._path.with_name(f"{self._path.name}.damaged-{time.time_ns()}")
         log.warning(
-            "the %s %s is damaged (%s); moved to %s and begun anew",
+            "the %s %s is damaged (%s); moved it to %s and started a new one",
             self._what,
             self._path,
             reason,
             aside,
         )
-        with suppress(FileNotFoundError):  # another process was quicker
+        with suppress(FileNotFoundError):  # another process was faster
             self._path.replace(aside)
         for suffix in ("-wal", "-shm"):
             self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)

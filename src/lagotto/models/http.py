@@ -1,4 +1,4 @@
-"""Posting JSON to a service that may be busy, slow or broken."""
+"""A client for JSON services over HTTP, with retries."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ from lagotto.errors import LagottoError
 if TYPE_CHECKING:
     import httpx
 
-PASSING = frozenset({408, 409, 429, 500, 502, 503, 504, 520, 522, 524, 529})
-"""HTTP statuses that may be gone a moment later."""
+RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504, 520, 522, 524, 529})
+"""HTTP statuses that are worth another try."""
 
 
 class RetryPolicy(Record):
-    """How often to try, how long to wait for an answer, and how long between two tries.
+    """How often to try a request, its timeout, and the pauses between tries, in seconds.
 
-    The pause doubles from `pause` seconds on, with some chance in it so that clients that failed
-    together don't come back together. A service that says how long to wait (Retry-After) is
-    obeyed, unless it asks for more than `longest_pause`.
+    Pauses start at `pause` and double up to `longest_pause`, with jitter. A Retry-After header of
+    the service is respected, unless it exceeds `longest_pause`: then the request fails.
     """
 
     tries: int = Field(default=6, ge=1)
@@ -35,22 +34,22 @@ class RetryPolicy(Record):
     longest_pause: float = Field(default=60.0, ge=0)
 
     def wait(self, failures: int) -> float:
-        """Seconds to wait after that many failures in a row."""
+        """Seconds to wait after `failures` failed tries."""
         longest: float = min(self.pause * 2.0 ** (failures - 1), self.longest_pause)
         return longest * random.uniform(0.5, 1.0)
 
 
 class Failure(Protocol):
-    """An error class of whoever uses a service; `status` is the HTTP status, if there was one."""
+    """An error class; `status` is the HTTP status, if the service answered."""
 
     def __call__(self, message: str, *, status: int | None = None) -> LagottoError: ...
 
 
 class JsonService:
-    """A JSON service at `base_url`. It connects on first use, at most `connections` at once.
+    """A client for the JSON service at `base_url`, with at most `connections` connections.
 
-    `api_key` is sent as a bearer token; neither it nor a password in the address is shown in an
-    error. What fails for good is raised as `failure`.
+    It connects on first use. `api_key` is sent as a bearer token; error messages show neither it
+    nor a password in the URL. Errors are raised as `failure`.
     """
 
     def __init__(
@@ -71,18 +70,18 @@ class JsonService:
 
     @property
     def address(self) -> str:
-        """The address as it may be shown: without name and password."""
+        """The base URL without user name and password, to be shown."""
         return re.sub(r"//[^/]*@", "//", self._base_url)
 
     async def post(self, path: str, payload: object) -> object:
-        """The JSON that the service answers with, after as many tries as it takes.
+        """POST `payload` and return the JSON of the answer, retrying as the policy says.
 
-        The error says what the service said, once there is no use in trying on.
+        The error has the service's own message.
         """
         for failures in range(1, self._retry.tries + 1):
             try:
                 return await self._post_once(path, payload)
-            except _PassingError as problem:
+            except _RetryableError as problem:
                 wait = problem.retry_after
                 if wait is None:
                     wait = self._retry.wait(failures)
@@ -108,16 +107,16 @@ class JsonService:
         try:
             response = await self._connected().post(self._base_url + path, json=payload)
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as exc:
-            raise self._failure(f"{url} is no address to connect to: {exc}") from exc
+            raise self._failure(f"{url} is not a valid URL: {exc}") from exc
         except httpx.TransportError as exc:
             reason = str(exc) or type(exc).__name__
-            raise _PassingError(f"{url} can't be reached: {self._without_key(reason)}") from exc
+            raise _RetryableError(f"no answer from {url}: {self._without_key(reason)}") from exc
         if response.is_success:
             return self._parsed(url, response)
         said = self._without_key(_message(response))
         problem = f"{url} answered {response.status_code}: {said}"
-        if response.status_code in PASSING:
-            raise _PassingError(problem, response=response)
+        if response.status_code in RETRIED:
+            raise _RetryableError(problem, response=response)
         raise self._failure(problem, status=response.status_code)
 
     def _parsed(self, url: str, response: httpx.Response) -> object:
@@ -126,7 +125,7 @@ class JsonService:
         except ValueError as exc:
             said = self._without_key(response.text[:200])
             raise self._failure(
-                f"{url} answered with something else than JSON: {said!r}; is the address right?",
+                f"{url} did not answer with JSON: {said!r}; check the URL",
                 status=response.status_code,
             ) from exc
 
@@ -145,8 +144,8 @@ class JsonService:
         return text.replace(self._api_key, "***") if self._api_key else text
 
 
-class _PassingError(Exception):
-    """Worth another try."""
+class _RetryableError(Exception):
+    """A failure that is worth another try."""
 
     def __init__(self, message: str, *, response: httpx.Response | None = None) -> None:
         super().__init__(message)
@@ -155,7 +154,7 @@ class _PassingError(Exception):
 
 
 def _retry_after(value: str | None) -> float | None:
-    """Seconds to wait, from a Retry-After header, which holds seconds or a date."""
+    """Parse a Retry-After header, which holds seconds or a date, to seconds."""
     if not value:
         return None
     try:
@@ -171,7 +170,7 @@ def _retry_after(value: str | None) -> float | None:
 
 
 def _message(response: httpx.Response) -> str:
-    """What went wrong in the service's own words, wherever it put them."""
+    """The error message in the body of a response, in any of the usual forms."""
     try:
         body = response.json()
     except ValueError:

@@ -26,10 +26,10 @@ DIGITS = 32
 
 
 class OnnxSession:
-    """An ONNX model in memory; it may be run from several threads at once.
+    """A loaded ONNX model, safe to run from several threads at once.
 
-    A run uses the thread that it is called on, no other. A file that can't be loaded raises
-    `unusable`, a run that fails raises `failed`.
+    A run uses only the thread that calls it. A file that can't be loaded raises `unusable`, a run
+    that fails raises `failed`.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class OnnxSession:
             failures.NotImplemented,
             failures.RuntimeException,
         ) as exc:
-            raise unusable(f"{path} can't be loaded as an ONNX model: {exc}") from exc
+            raise unusable(f"can't load {path} as an ONNX model: {exc}") from exc
         self._failed = failed
         self._run_failures = (failures.Fail, failures.InvalidArgument, failures.RuntimeException)
         self._output = self._session.get_outputs()[0].name
@@ -63,12 +63,12 @@ class OnnxSession:
         unknown = set(self._inputs) - {"input_ids", "attention_mask", "token_type_ids"}
         if unknown:
             raise ConfigError(
-                f"{path} asks for inputs that a text does not have: {', '.join(sorted(unknown))}; "
+                f"{path} needs inputs that are not text: {', '.join(sorted(unknown))}; "
                 "export the model for feature extraction or sequence classification"
             )
 
     def run(self, texts: Sequence[Encoding]) -> tuple[Output, TokenMask]:
-        """The model's first output, one row per text, and which tokens are no padding."""
+        """Return the first output, with one row per text, and the attention mask."""
         shape = (len(texts), max(len(text) for text in texts))
         ids, mask, types = (np.zeros(shape, dtype=np.int64) for _ in range(3))
         for row, text in enumerate(texts):
@@ -80,12 +80,16 @@ class OnnxSession:
             feeds = {name: known[name] for name in self._inputs}
             output = self._session.run([self._output], feeds)[0]
         except self._run_failures as exc:
-            raise self._failed(f"the model failed on {shape[1]} tokens: {exc}") from exc
+            raise self._failed(f"the model failed on an input of {shape[1]} tokens: {exc}") from exc
         return np.asarray(output, dtype=np.float32), mask
 
 
 def quantized(source: Callable[[], Path], *, name: str, cache: Path) -> Path:
-    """The 8-bit copy called `name` in the folder `cache`, made from `source()` if need be."""
+    """Return the 8-bit copy `name` in the folder `cache`, created from `source()` if missing.
+
+    The file's name ends in a hash of its content: one rename publishes it whole, and a damaged
+    copy is detected, removed and created again.
+    """
     for path in sorted(cache.glob(f"{name}.{'[0-9a-f]' * DIGITS}.onnx")):
         if path.name == _file_name(name, path):
             return path
@@ -100,8 +104,8 @@ def quantized(source: Callable[[], Path], *, name: str, cache: Path) -> Path:
             _publish(made, target)
     except OSError as exc:
         raise WeightsError(
-            f"the 8-bit model can't be written to {cache}: {exc}; "
-            "set LAGOTTO_CACHE to a folder with 100 MB to spare"
+            f"can't write the 8-bit model to {cache}: {exc}; "
+            "set LAGOTTO_CACHE to a folder with 100 MB of free space"
         ) from exc
     return target
 
@@ -112,7 +116,7 @@ def _file_name(name: str, path: Path) -> str:
 
 
 def _publish(made: Path, target: Path) -> None:
-    """Move `made` to `target` so that a crash leaves either the whole file or none."""
+    """Move `made` to `target`; a crash leaves either the whole file or none."""
     with made.open("r+b") as file:
         os.fsync(file.fileno())
     made.replace(target)
@@ -124,11 +128,11 @@ def _quantize(source: Path, target: Path) -> None:
         from onnxruntime.quantization import QuantType, quantize_dynamic
     except ImportError as exc:
         raise WeightsError(
-            "making the 8-bit model needs the onnx package: pip install lagotto[int8]"
+            "quantising needs the onnx package; run `pip install lagotto[int8]`"
         ) from exc
     model = onnx.load(str(source))
-    # Without this mark the quantiser advises the root logger to optimise the graph first, which
-    # the runtime does anyway when it loads the result.
+    # Without this entry the quantiser logs the advice to optimise the graph first, which the
+    # runtime does anyway when it loads the result.
     model.metadata_props.add(key="onnx.quant.pre_process", value="onnxruntime.quant")
-    # One scale per channel: with one per tensor the vectors come out visibly wrong.
+    # One scale per channel: one per tensor costs too much precision.
     quantize_dynamic(model, str(target), per_channel=True, weight_type=QuantType.QInt8)

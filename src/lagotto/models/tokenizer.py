@@ -1,4 +1,4 @@
-"""A model's own tokenizer, from its `tokenizer.json`."""
+"""Tokenizers of models, loaded from their `tokenizer.json`."""
 
 from __future__ import annotations
 
@@ -12,43 +12,47 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.documents import digest, storable
-from lagotto.errors import WeightsError
+from lagotto.errors import LagottoError, WeightsError
 
 if TYPE_CHECKING:
-    from tokenizers import Encoding
+    from tokenizers import Encoding, Tokenizer
 
-CUTTING = ("added_tokens", "normalizer", "pre_tokenizer", "model")
-"""The parts of a tokenizer file that decide where a text is cut."""
+SPLITTING = ("added_tokens", "normalizer", "pre_tokenizer", "model")
+"""The parts of a tokenizer file that decide where a text is split into tokens."""
 
 CHARACTERS_PER_TOKEN = 8
 UNSETTLED_WORDS = 8
 
 
-class HfTokenizer:
-    """Counts and finds tokens with the `tokenizers` library; lagotto.tokens.Tokenizer is met.
+def load_tokenizer(path: Path, *, unusable: type[LagottoError]) -> Tokenizer:
+    """Load a tokenizer without padding and truncation; `unusable` is raised for a bad file."""
+    from tokenizers import Tokenizer
 
-    Padding and truncation that the file may ask for are switched off. NULs and lone surrogates,
-    which the library can't take, count as U+FFFD.
+    try:
+        tokenizer: Tokenizer = Tokenizer.from_str(path.read_text(encoding="utf-8"))
+    except Exception as exc:  # the library raises nothing more specific
+        raise unusable(
+            f"can't load the tokenizer {path}: {exc}; put the model's tokenizer.json there"
+        ) from exc
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
+
+
+class HfTokenizer:
+    """Implements lagotto.tokens.Tokenizer with the `tokenizers` library.
+
+    NULs and lone surrogates, which the library does not accept, count as U+FFFD.
     """
 
     def __init__(self, path: Path) -> None:
-        from tokenizers import Tokenizer
-
-        try:
-            text = path.read_text(encoding="utf-8")
-            parts = json.loads(text)
-            self._id = digest([parts.get(name) for name in CUTTING])[:16]
-            self._tokenizer = Tokenizer.from_str(text)
-        except Exception as exc:  # the library raises nothing more specific
-            raise WeightsError(
-                f"{path} is no usable tokenizer ({exc}); put the model's tokenizer.json there"
-            ) from exc
-        self._tokenizer.no_padding()
-        self._tokenizer.no_truncation()
+        self._tokenizer = load_tokenizer(path, unusable=WeightsError)
+        parts = json.loads(path.read_text(encoding="utf-8"))
+        self._id = digest([parts.get(name) for name in SPLITTING])[:16]
 
     @property
     def id(self) -> str:
-        """A hash of the vocabulary and the rules, whatever the file is called."""
+        """A hash of the vocabulary and the splitting rules, independent of the file's name."""
         return self._id
 
     def count(self, texts: Sequence[str]) -> list[int]:
@@ -65,7 +69,7 @@ class HfTokenizer:
         ]
 
     def model_inputs(self, texts: Sequence[str], *, max_tokens: int) -> list[Encoding]:
-        """Each text as the model reads it: at most `max_tokens`, special tokens included."""
+        """Encode texts for the model, truncated to `max_tokens` including special tokens."""
         limit = max_tokens - self._tokenizer.num_special_tokens_to_add(False)
         encodings = self._beginnings([storable(text) for text in texts], limit)
         for encoding in encodings:
@@ -73,10 +77,10 @@ class HfTokenizer:
         return [self._tokenizer.post_process(encoding) for encoding in encodings]
 
     def _beginnings(self, texts: Sequence[str], limit: int) -> list[Encoding]:
-        """Encodings whose first `limit` tokens are those of the whole texts.
+        """Encode texts so that the first `limit` tokens are those of the whole text.
 
-        A long text is cut before it is encoded. That may change its last words, so the cut counts
-        only if it leaves enough tokens before them; otherwise more of the text is taken.
+        A long text is cut before it is encoded. That may change its last words, so a cut is
+        accepted only if there are enough tokens before them; otherwise more of the text is taken.
         """
         size = limit * CHARACTERS_PER_TOKEN
         found = dict(enumerate(self._encode([text[:size] for text in texts])))
@@ -93,7 +97,7 @@ class HfTokenizer:
 
 
 def _settled(encoding: Encoding) -> int:
-    """How many tokens lie before the last few words, and so don't depend on what follows."""
+    """The number of tokens before the last few words, which no longer depend on what follows."""
     words = [-1 if word is None else word for word in encoding.word_ids]
     last = max(chain(words, [-1]))
     return next((i for i, word in enumerate(words) if word > last - UNSETTLED_WORDS), len(words))

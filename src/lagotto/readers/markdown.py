@@ -34,6 +34,10 @@ PARTS = {
     "bullet_list_open": "list_item_open",
     "ordered_list_open": "list_item_open",
 }
+MAX_LENGTH = 65_536
+FENCED = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.S | re.M)
+CREATED = ("created_at", "created", "date", "published")
+UPDATED = ("updated_at", "updated", "modified", "lastmod", "last_modified")
 
 
 class MarkdownReader:
@@ -148,13 +152,6 @@ def _parts(tokens: Sequence[Token], index: int, lines: Lines) -> Iterator[Span]:
             span = lines.span(first, last + dashes)
             if span.end > span.start:
                 yield span
-
-
-MAX_LENGTH = 65_536
-FENCED = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.S | re.M)
-
-CREATED = ("created_at", "created", "date", "published")
-UPDATED = ("updated_at", "updated", "modified", "lastmod", "last_modified")
 
 
 @dataclass(frozen=True, slots=True)

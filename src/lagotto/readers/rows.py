@@ -21,6 +21,9 @@ KIND = "row"
 TEXT_NAMES = ("text", "body", "content", "abstract")
 TITLE_NAMES = ("title", "headline", "name")
 ID_NAMES = ("id", "_id", "doc_id", "uid")
+DELIMITERS = ",;\t|"
+SAMPLE_CHARS = 65_536
+SAMPLE_ROWS = 50
 
 
 @contextmanager
@@ -145,11 +148,6 @@ def resolve_columns(columns: Columns, names: Sequence[str], *, source: Source) -
 def _first(wanted: Sequence[str], names: Sequence[str]) -> str | None:
     folded = {name.strip().casefold(): name for name in reversed(names)}
     return next((folded[name] for name in wanted if name in folded), None)
-
-
-DELIMITERS = ",;\t|"
-SAMPLE_CHARS = 65_536
-SAMPLE_ROWS = 50
 
 
 class CsvReader:

@@ -14,6 +14,9 @@ from lagotto.readers.decode import decode
 from lagotto.readers.draft import Draft
 from lagotto.readers.formats import LANGUAGES, SUFFIXES
 
+MAX_PARSED = 2_000_000
+Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
 
 class TextReader:
     """Reads the whole source as one text without structure."""
@@ -24,11 +27,6 @@ class TextReader:
     def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
         text = decode(source.read(limit=options.max_bytes))
         yield Draft(kind=self.kind, text=text).document(source, options=options)
-
-
-MAX_PARSED = 2_000_000
-
-Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class CodeReader:

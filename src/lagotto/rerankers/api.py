@@ -16,14 +16,16 @@ from lagotto.models.http import JsonService, RetryPolicy
 from lagotto.rerankers.base import UNIT, Candidate, Judgement, ScoreScale, Verdict
 
 CONNECTIONS = 4
+ROUNDING = 1e-3
+"""Tolerance at the ends of a scale, for rounding errors of the service."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a service wants to be asked: the name of its list of texts, and how many it takes."""
+    """The request format of a service: the key for the texts, and how many it accepts."""
 
     texts: str
-    most: int
+    max_texts: int
     extra: Mapping[str, object]
 
     def payload(self, model: str, query: str, texts: list[str]) -> dict[str, object]:
@@ -37,18 +39,20 @@ class Dialect:
         }
 
 
-COMMON = Dialect(texts="documents", most=100, extra={})
-TEI = Dialect(texts="texts", most=32, extra={"truncate": True})
-"""Text Embeddings Inference: as installed it refuses longer lists, and texts that are too long."""
+COMMON = Dialect(texts="documents", max_texts=100, extra={})
+TEI = Dialect(texts="texts", max_texts=32, extra={"truncate": True})
+"""Text Embeddings Inference: by default it rejects longer lists and texts that are too long."""
 
 
 class ApiReranker:
-    """Asks a rerank service about each passage, under the title of its document.
+    """Scores each passage, under its document's title, with a rerank service.
 
-    `scale` says what the service's numbers mean: relevance from 0 to 1, or LOGIT. A service that
-    is busy or slow is asked again, as `retry` says; one that speaks TEI's dialect is
-    recognised by its first answer. Whatever it answers is checked.
+    `scale` is the scale of the service's scores: [0, 1], or LOGIT. Requests are retried as `retry`
+    says. A service with the request format of TEI is recognised by its first answer. Every answer
+    is validated.
     """
+
+    reads_only_text = True
 
     def __init__(
         self,
@@ -72,16 +76,16 @@ class ApiReranker:
 
     @property
     def id(self) -> str:
-        """Model and address: the same model name may stand for another model elsewhere."""
+        """Model and address: another service may use the same name for another model."""
         return f"api:{self.model}@{self._service.address}"
 
     @property
     def scale(self) -> ScoreScale:
-        """What the scores mean."""
+        """The scale given at creation."""
         return self._scale
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
-        """The service's score of each candidate."""
+        """Return the service's score for each candidate."""
         texts = [storable(in_context(one.title, one.text)) for one in candidates]
         dialect = self._dialect
         try:
@@ -107,13 +111,13 @@ class ApiReranker:
                 answer, count=len(texts[batch]), scale=self._scale, model=self.model
             )
 
-        await run_all(_batches(len(texts), dialect.most), request, workers=CONNECTIONS)
+        await run_all(_batches(len(texts), dialect.max_texts), request, workers=CONNECTIONS)
         return scores
 
 
-def _batches(count: int, most: int) -> Iterator[slice]:
-    for start in range(0, count, most):
-        yield slice(start, min(start + most, count))
+def _batches(count: int, size: int) -> Iterator[slice]:
+    for start in range(0, count, size):
+        yield slice(start, min(start + size, count))
 
 
 def _wants_texts(problem: RerankError) -> bool:
@@ -121,20 +125,16 @@ def _wants_texts(problem: RerankError) -> bool:
 
 
 def from_name(model: str) -> ApiReranker:
-    """`api:MODEL`, at LAGOTTO_RERANK_URL and with LAGOTTO_RERANK_KEY."""
+    """Create `api:MODEL` with LAGOTTO_RERANK_URL and LAGOTTO_RERANK_KEY."""
     base_url = os.environ.get("LAGOTTO_RERANK_URL")
     if not model:
-        raise ConfigError("api needs the name of a model, as in api:rerank-v3.5")
+        raise ConfigError("missing model name; write api:MODEL, as in api:rerank-v3.5")
     if not base_url:
         raise ConfigError(
-            f"api:{model} needs the address of a service: set LAGOTTO_RERANK_URL to all that "
-            "stands before /rerank, as in http://localhost:8080"
+            f"api:{model} needs the URL of a service; set LAGOTTO_RERANK_URL to the part before "
+            "/rerank, as in http://localhost:8080"
         )
     return ApiReranker(base_url, model=model, api_key=os.environ.get("LAGOTTO_RERANK_KEY"))
-
-
-ROUNDING = 1e-3
-"""How far beyond its scale a score may lie and still be put down to rounding."""
 
 
 class _Item(BaseModel):
@@ -146,25 +146,25 @@ _ITEMS = TypeAdapter(list[_Item])
 
 
 def read_scores(answer: object, *, count: int, scale: ScoreScale, model: str) -> list[float]:
-    """The scores in `answer`, in the order of their indexes.
+    """Read the scores in `answer`, in the order of their indexes.
 
-    The list stands under `results`, under `data`, or alone. RerankError unless there is exactly
-    one score for each of `count` texts, all finite and on the scale.
+    They are listed under `results`, under `data`, or at the top level. RerankError unless there is
+    exactly one score for each of `count` texts, all of them finite and on the scale.
     """
     found = answer.get("results", answer.get("data")) if isinstance(answer, dict) else answer
     try:
         items = _ITEMS.validate_python(found)
     except ValidationError as exc:
         first = exc.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "the whole"
+        field = ".".join(map(str, first["loc"])) or "answer"
         raise RerankError(
-            f"the answer of {model} is no list of scores ({place}: {first['msg']}): "
+            f"the answer of {model} is not a list of scores ({field}: {first['msg']}): "
             f"{json.dumps(answer)[:200]}"
         ) from exc
     by_index = {item.index: item.score for item in items}
     if len(items) != count or set(by_index) != set(range(count)):
         raise RerankError(
-            f"{model} was sent {count} texts and answered with {len(items)} scores of the indexes "
+            f"{model} got {count} texts and answered with {len(items)} scores, for the indexes "
             f"{sorted(item.index for item in items)[:20]}"
         )
     return [_on_scale(by_index[index], scale, model) for index in range(count)]
@@ -175,7 +175,7 @@ def _on_scale(score: float, scale: ScoreScale, model: str) -> float:
         return score
     if not scale.low - ROUNDING <= score <= scale.high + ROUNDING:
         raise RerankError(
-            f"{model} gave the score {score:g}, but its scale is declared to go from "
-            f"{scale.low:g} to {scale.high:g}; if its numbers are log-odds, set scale to LOGIT"
+            f"{model} returned the score {score:g}, outside its scale of {scale.low:g} to "
+            f"{scale.high:g}; if its scores are log-odds, pass scale=LOGIT"
         )
     return min(scale.high, max(scale.low, score))

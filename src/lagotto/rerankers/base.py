@@ -14,103 +14,6 @@ from lagotto.errors import ConfigError
 from lagotto.registry import Registry
 from lagotto.results import Leg, LegScore
 
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A passage as a reranker sees it; `score` is the fused one, in [0, 1]."""
-
-    id: str
-    text: str
-    score: float
-    title: str | None = None
-    heading_path: tuple[str, ...] = ()
-    language: str | None = None
-    legs: Mapping[Leg, LegScore] = field(default_factory=dict)
-
-
-class ScoreScale(Record):
-    """What a reranker's numbers mean: a range, or the log-odds of being relevant."""
-
-    low: float = 0.0
-    high: float = 1.0
-    logit: bool = False
-
-    def unit(self, score: float) -> float:
-        """`score` on the scale from 0 to 1."""
-        if self.logit:
-            return 1 / (1 + math.exp(-score)) if score > -700 else 0.0
-        return min(1.0, max(0.0, (score - self.low) / (self.high - self.low)))
-
-
-UNIT = ScoreScale()
-LOGIT = ScoreScale(logit=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a reranker says of one candidate; `score` is on the reranker's own scale.
-
-    `evidence` is where in the candidate's text the answer stands, if the reranker quotes it.
-    """
-
-    score: float
-    answerable: bool | None = None
-    evidence: Span | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """One verdict for each candidate, in their order; None takes a candidate out.
-
-    No verdicts at all leave the order as it was. `notes` say what did not work on the way.
-    """
-
-    verdicts: Sequence[Verdict | None] | None
-    notes: tuple[str, ...] = ()
-
-
-@runtime_checkable
-class Reranker(Protocol):
-    """Judges how well passages answer a query.
-
-    Contract: one verdict per candidate, in order; scores are finite and on the declared scale;
-    a verdict depends on the query and the candidate's text and title only, unless an attribute
-    `reads_only_text` says False; no candidates give no verdicts and cause no call. Several calls
-    may run at once, and the event loop stays free meanwhile. Failures are RerankErrors. `id`
-    names everything that verdicts depend on (model, prompt version, parameters): two rerankers of
-    one id judge alike.
-    """
-
-    @property
-    def id(self) -> str:
-        """Name, model and parameters."""
-        ...
-
-    @property
-    def scale(self) -> ScoreScale:
-        """What the scores mean."""
-        ...
-
-    async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
-        """A verdict for each candidate."""
-        ...
-
-    async def close(self) -> None:
-        """Free memory, threads and connections; may be called twice."""
-        ...
-
-
-RerankerFactory = Callable[[str], Reranker]
-"""Makes a reranker from what stands behind the colon of its name, or from an empty string."""
-
-
-@dataclass(frozen=True, slots=True)
-class WithEmbedder:
-    """A factory of rerankers that use the base's embedder."""
-
-    make: Callable[[str, object], Reranker]
-
-
 RERANKERS: Registry[RerankerFactory | WithEmbedder] = Registry(
     "reranker",
     group="lagotto.rerankers",
@@ -128,12 +31,118 @@ RERANKERS: Registry[RerankerFactory | WithEmbedder] = Registry(
 )
 
 
-def create_reranker(spec: str | Reranker, *, embedder: object = None) -> Reranker:
-    """The reranker that `spec` names, or `spec` itself if it is one.
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A passage to rerank; `score` is its fused score in [0, 1]."""
 
-    `score:MIN`, `overlap`, `overlap-idf`, `lexical`, `maxsim`, `cross-encoder:FOLDER`,
-    `api:MODEL`, `llm:MODEL`, `llm-score:MODEL`, or a name that another package has registered.
-    `embedder` is the base's; `maxsim` is the one that needs it.
+    id: str
+    text: str
+    score: float
+    title: str | None = None
+    heading_path: tuple[str, ...] = ()
+    language: str | None = None
+    legs: Mapping[Leg, LegScore] = field(default_factory=dict)
+
+
+class ScoreScale(Record):
+    """The meaning of a reranker's scores: a range, or log-odds of relevance (`logit`)."""
+
+    low: float = 0.0
+    high: float = 1.0
+    logit: bool = False
+
+    def unit(self, score: float) -> float:
+        """Convert `score` to [0, 1]."""
+        if self.logit:
+            return 1 / (1 + math.exp(-score)) if score > -700 else 0.0
+        return min(1.0, max(0.0, (score - self.low) / (self.high - self.low)))
+
+
+UNIT = ScoreScale()
+LOGIT = ScoreScale(logit=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The judgement of one candidate; `score` is on the reranker's own scale.
+
+    `evidence` is the span of the candidate's text that the reranker quotes, if it quotes one.
+    """
+
+    score: float
+    answerable: bool | None = None
+    evidence: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """One verdict per candidate, in order; None in place of a verdict drops the candidate.
+
+    `verdicts=None` keeps the fused order. `notes` report what failed on the way.
+    """
+
+    verdicts: Sequence[Verdict | None] | None
+    notes: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """Judges how well passages answer a query.
+
+    Contract: one verdict per candidate, in order; scores are finite and on the declared scale; the
+    same input gives the same verdicts; no candidates give no verdicts and cause no request. `id`
+    and `scale` never change. Several calls may run concurrently, and none of them blocks the event
+    loop. Failures are RerankErrors.
+    """
+
+    @property
+    def id(self) -> str:
+        """Everything that verdicts depend on: name, model, prompt version, parameters.
+
+        Two rerankers with the same id give the same verdicts.
+        """
+        ...
+
+    @property
+    def scale(self) -> ScoreScale:
+        """The meaning of the scores."""
+        ...
+
+    @property
+    def reads_only_text(self) -> bool:
+        """Whether a verdict depends only on the query and on what the candidate says.
+
+        That is its title, headings, text and language: not its scores, and not the other
+        candidates. Only such verdicts can be cached.
+        """
+        ...
+
+    async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
+        """Return a verdict for each candidate."""
+        ...
+
+    async def close(self) -> None:
+        """Free memory, threads and connections; closing twice is allowed."""
+        ...
+
+
+RerankerFactory = Callable[[str], Reranker]
+"""Creates a reranker from the part of its name after the colon, or from an empty string."""
+
+
+@dataclass(frozen=True, slots=True)
+class WithEmbedder:
+    """A factory of rerankers that need the embedder of the knowledge base."""
+
+    make: Callable[[str, object], Reranker]
+
+
+def create_reranker(spec: str | Reranker, *, embedder: object = None) -> Reranker:
+    """Create the reranker called `spec`; a reranker is returned unchanged.
+
+    Names: `score:MIN`, `overlap`, `overlap-idf`, `lexical`, `maxsim`, `cross-encoder:FOLDER`,
+    `api:MODEL`, `llm:MODEL`, `llm-score:MODEL`, and those that other packages register. `maxsim`
+    uses `embedder`, the embedder of the knowledge base.
     """
     if not isinstance(spec, str):
         return spec
@@ -149,9 +158,9 @@ def refuse_parameters(name: str, parameters: str) -> None:
 
 
 class RerankResult(Record):
-    """What a reranker said of a chunk; `key_evidence` is a quotation of it.
+    """A reranker's verdict on one chunk; `key_evidence` is a quotation from the chunk.
 
-    `answerability` and `key_evidence` are None where the reranker doesn't speak of them.
+    `answerability` and `key_evidence` are None if the reranker doesn't report them.
     """
 
     chunk_id: str
@@ -163,9 +172,9 @@ class RerankResult(Record):
 def rerank_results(
     candidates: Sequence[Candidate], judgement: Judgement, *, scale: ScoreScale
 ) -> list[RerankResult]:
-    """The verdicts, best first, on a scale from 0 to 100; candidates taken out are not among them.
+    """Convert verdicts to records, best first, with scores from 0 to 100.
 
-    A judgement without verdicts gives none.
+    Dropped candidates are left out; a judgement without verdicts gives an empty list.
     """
     results = [
         RerankResult(

@@ -25,13 +25,19 @@ from lagotto.rerankers.base import (
 from lagotto.rerankers.linear import LinearWeights, learned_weights
 from lagotto.rerankers.matching import Matches, Weights, idf_weights, match
 
+CLOSE, NEAR = 6, 25
+"""Window sizes in words: about a phrase, and about a sentence."""
+
+HALF_AT = 1.2
+"""Term frequency at which a word has half of its maximum weight."""
+
 
 class LexicalReranker:
-    """Scores passages by a weighted sum of the fused score and features of their wording.
+    """Scores passages by a weighted sum of the fused score and lexical features.
 
-    The features: how many of the query's words a passage has, how close together, how often, and
-    in the query's order. Words count for more the fewer of the candidates have them, so a verdict
-    also depends on the other candidates. The weights fit fused scores of the default fusion.
+    The features are how many of the query's words a passage has, how close together, how often, and
+    in the query's order. Words are weighted by their IDF among the candidates, so a verdict also
+    depends on the other candidates. The weights were trained on scores of the default fusion.
     """
 
     reads_only_text = False
@@ -41,23 +47,23 @@ class LexicalReranker:
 
     @property
     def id(self) -> str:
-        """The weights, as a hash."""
+        """A hash of the weights."""
         return f"lexical#{self._weights.id}"
 
     @property
     def scale(self) -> ScoreScale:
-        """Log-odds of being relevant, as in the questions learned from."""
+        """Log-odds of being relevant, as in the training questions."""
         return LOGIT
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
-        """The weighted sum for each candidate."""
+        """Score each candidate by the weighted sum of its features."""
         if not candidates:
             return Judgement([])
         features = await in_thread(lexical_features, query, candidates)
         return Judgement(list(map(Verdict, self._weights.scores(features, LEXICAL_FEATURES))))
 
     async def close(self) -> None:
-        """Nothing to free."""
+        """Do nothing: there is nothing to free."""
 
 
 def from_name(parameters: str) -> LexicalReranker:
@@ -66,20 +72,13 @@ def from_name(parameters: str) -> LexicalReranker:
     return LexicalReranker()
 
 
-CLOSE, NEAR = 6, 25
-"""Words in a row: about a phrase, about a sentence."""
-
-HALF_AT = 1.2
-"""As often as this, a word counts for half of what it can count for."""
-
-
 @dataclass(frozen=True, slots=True)
 class LexicalFeatures:
-    """A passage beside a query, as shares of the query's words, where rare ones count for more.
+    """How a passage matches a query, as IDF-weighted shares of the query's words.
 
-    `fused` is the score that it came with; `coverage` counts the words in text or title; `close`
-    and `near` those in the best stretch of text; `frequency` how often they come; `pairs` which
-    neighbours in the query are neighbours in the text; `digits` the words with digits.
+    `fused` is the fused score; `coverage` the words in text or title; `close` and `near` the words
+    in the best small and large window; `frequency` the saturated term frequency; `pairs` the share
+    of adjacent query words that are adjacent in the text; `digits` the words that contain digits.
     """
 
     fused: float
@@ -95,7 +94,7 @@ LEXICAL_FEATURES = tuple(field.name for field in fields(LexicalFeatures))
 
 
 def lexical_features(query: str, candidates: Sequence[Candidate]) -> NDArray[np.float64]:
-    """One row per candidate, in the order of `LEXICAL_FEATURES`."""
+    """One row per candidate, with the columns of `LEXICAL_FEATURES`."""
     matches = match(query, candidates)
     rows = [
         astuple(_features(candidate.score, found, weights))
@@ -107,27 +106,27 @@ def lexical_features(query: str, candidates: Sequence[Candidate]) -> NDArray[np.
 def _features(fused: float, matches: Matches, weights: Weights) -> LexicalFeatures:
     found = matches.found()
     shares = (weights / weights.sum()).tolist() if len(weights) else []
-    counts = Counter(number for _, number in matches.places)
+    counts = Counter(number for _, number in matches.offsets)
     return LexicalFeatures(
         fused=fused,
         coverage=sum(shares[number] for number in sorted(found)),
-        close=_best_stretch(matches.places, shares, CLOSE),
-        near=_best_stretch(matches.places, shares, NEAR),
+        close=_best_window(matches.offsets, shares, CLOSE),
+        near=_best_window(matches.offsets, shares, NEAR),
         frequency=sum(shares[word] * count / (count + HALF_AT) for word, count in counts.items()),
         pairs=_shared_pairs(matches.words.terms, matches.terms),
         digits=_share_of_digits(matches, found),
     )
 
 
-def _best_stretch(places: Sequence[tuple[int, int]], shares: Sequence[float], length: int) -> float:
-    """The most that the words in any `length` words in a row add up to."""
+def _best_window(offsets: Sequence[tuple[int, int]], shares: Sequence[float], length: int) -> float:
+    """The greatest sum of shares in any window of `length` words."""
     best = 0.0
     inside: Counter[int] = Counter()
     first = 0
-    for place, number in places:
+    for offset, number in offsets:
         inside[number] += 1
-        while places[first][0] <= place - length:
-            inside[places[first][1]] -= 1
+        while offsets[first][0] <= offset - length:
+            inside[offsets[first][1]] -= 1
             first += 1
         best = max(best, sum(shares[word] for word, count in inside.items() if count))
     return best

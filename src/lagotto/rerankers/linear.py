@@ -1,4 +1,4 @@
-"""A weighted sum of features, learned from questions with known answers."""
+"""Linear models over features, trained on questions with known answers."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ Features = NDArray[np.float64]
 
 
 class LinearWeights(Record):
-    """What each feature counts for; with `bias` their sum is the log-odds of being relevant."""
+    """The weights of a linear model: weighted sum plus `bias` is the log-odds of relevance."""
 
     weights: dict[str, float]
     bias: float
 
     @property
     def id(self) -> str:
-        """A short hash of the numbers."""
+        """A short hash of the weights."""
         return digest(self.model_dump())[:12]
 
     def scores(self, features: Features, names: Sequence[str]) -> list[float]:
-        """The log-odds of each row; `names` are the columns."""
+        """The log-odds of each row; `names` are the names of the columns."""
         row = np.array([self.weights[name] for name in names])
         scores: list[float] = (features @ row + self.bias).tolist()
         return scores
@@ -35,6 +35,6 @@ class LinearWeights(Record):
 
 @cache
 def learned_weights(name: str) -> LinearWeights:
-    """The weights that come with Lagotto, made by `benchmarks/train_reranker.py`."""
+    """Load weights that ship with Lagotto, trained by `benchmarks/train_reranker.py`."""
     file = resources.files("lagotto.rerankers") / f"{name}.json"
     return LinearWeights.model_validate_json(file.read_text(encoding="utf-8"))

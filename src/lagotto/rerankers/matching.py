@@ -1,4 +1,4 @@
-"""Which words of a query a passage has, and where it has them."""
+"""Match the words of a query against passages."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from lagotto.rerankers.base import Candidate
 from lagotto.terms import analyze, content_terms, query_terms
 
 Weights = NDArray[np.float64]
-"""What each word of a query counts for."""
+"""The weight of each word of a query."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryWords:
-    """The words of a query as passages in one language have them.
+    """The words of a query, as index terms of one language.
 
-    `terms` are all of its index terms in order, `numbers` the content words among them, counted
-    from 0; a word that stands there twice is one word.
+    `terms` are all of them in order; `numbers` maps the distinct content words to 0, 1, 2, ...
     """
 
     terms: tuple[str, ...]
@@ -28,7 +27,7 @@ class QueryWords:
 
     @classmethod
     def of(cls, query: str, language: str | None) -> QueryWords:
-        """Stop words are no content words, unless there is nothing else."""
+        """Analyse `query`; stop words count as content only if there is nothing else."""
         content = content_terms(query_terms(query, [language]))
         variants = dict.fromkeys(variant for word in content for variant in word.variants)
         numbers = {term: number for number, term in enumerate(variants)}
@@ -40,20 +39,24 @@ class QueryWords:
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """The query's content words in a passage: place and number of each, and those of its title."""
+    """The query's content words in a passage.
+
+    `offsets` has the word offset and the number of each match in the text, in order; `in_title`
+    the numbers of the words in the title.
+    """
 
     words: QueryWords
     terms: Sequence[str]
-    places: Sequence[tuple[int, int]]
+    offsets: Sequence[tuple[int, int]]
     in_title: frozenset[int]
 
     def found(self) -> set[int]:
-        """The numbers of the words that text or title have."""
-        return {number for _, number in self.places} | self.in_title
+        """The numbers of the words in text or title."""
+        return {number for _, number in self.offsets} | self.in_title
 
 
 def match(query: str, candidates: Sequence[Candidate]) -> list[Matches]:
-    """The matches of each candidate, by the rules of its own language."""
+    """Match each candidate, analysed in its own language."""
     languages = {one.language for one in candidates}
     words = {language: QueryWords.of(query, language) for language in languages}
     return [_matches(words[one.language], one) for one in candidates]
@@ -62,21 +65,21 @@ def match(query: str, candidates: Sequence[Candidate]) -> list[Matches]:
 def _matches(words: QueryWords, candidate: Candidate) -> Matches:
     terms = analyze(candidate.text, candidate.language)
     numbers = words.numbers
-    places = [(place, numbers[term]) for place, term in enumerate(terms) if term in numbers]
+    offsets = [(offset, numbers[term]) for offset, term in enumerate(terms) if term in numbers]
     title = analyze(candidate.title or "", candidate.language)
     in_title = frozenset(numbers[term] for term in title if term in numbers)
-    return Matches(words, terms, places, in_title)
+    return Matches(words, terms, offsets, in_title)
 
 
 def equal_weights(matches: Sequence[Matches]) -> list[Weights]:
-    """For each candidate, every word counts alike."""
+    """Give every word the weight 1, for each candidate."""
     return [np.ones(len(one.words)) for one in matches]
 
 
 def idf_weights(matches: Sequence[Matches]) -> list[Weights]:
-    """For each candidate, a word counts for more the fewer of the candidates have it.
+    """Weight words by their IDF among the candidates, for each candidate.
 
-    It never counts for nothing: what all candidates have is still what was asked for.
+    No weight is zero: a word that all candidates have is still part of the query.
     """
     holders: dict[str, int] = {}
     for one in matches:

@@ -1,4 +1,4 @@
-"""The share of the query's words that a passage has: simple, quick, and a yardstick."""
+"""Word overlap: the share of the query's words that a passage has. Fast, and a baseline."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from lagotto.rerankers.matching import equal_weights, idf_weights, match
 
 
 class OverlapReranker:
-    """Scores a passage, title included, by the share of the query's words that it has.
+    """Scores a passage by the share of the query's words in its title and text.
 
-    Words are compared by their stems, in the language of the passage; stop words don't count.
-    With `idf` a word counts for more the fewer of the candidates have it, so that a verdict also
-    depends on the other candidates.
+    Words are compared by their stems in the language of the passage, without stop words. With `idf`
+    words are weighted by their IDF among the candidates, so a verdict also depends on the other
+    candidates.
     """
 
     def __init__(self, *, idf: bool = False) -> None:
@@ -30,21 +30,21 @@ class OverlapReranker:
 
     @property
     def id(self) -> str:
-        """The rule."""
+        """`overlap` or `overlap-idf`."""
         return "overlap-idf" if self.idf else "overlap"
 
     @property
     def scale(self) -> ScoreScale:
-        """A share."""
+        """A share, from 0 to 1."""
         return UNIT
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
-        """The share of words of each candidate."""
+        """Return the share of words that each candidate has."""
         shares = await in_thread(self._shares, query, candidates) if candidates else []
         return Judgement([Verdict(share) for share in shares])
 
     async def close(self) -> None:
-        """Nothing to free."""
+        """Do nothing: there is nothing to free."""
 
     def _shares(self, query: str, candidates: Sequence[Candidate]) -> list[float]:
         matches = match(query, candidates)
@@ -56,12 +56,12 @@ class OverlapReranker:
 
 
 def overlap(parameters: str) -> OverlapReranker:
-    """`overlap`: every word counts alike."""
+    """Create `overlap`: every word has the same weight."""
     refuse_parameters("overlap", parameters)
     return OverlapReranker()
 
 
 def overlap_idf(parameters: str) -> OverlapReranker:
-    """`overlap-idf`: rare words count for more."""
+    """Create `overlap-idf`: words are weighted by their IDF."""
     refuse_parameters("overlap-idf", parameters)
     return OverlapReranker(idf=True)

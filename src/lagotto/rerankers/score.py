@@ -1,4 +1,4 @@
-"""A minimum for the fused score: what is below it goes, the rest stays as it is."""
+"""A threshold on the fused score."""
 
 from __future__ import annotations
 
@@ -9,42 +9,44 @@ from lagotto.rerankers.base import UNIT, Candidate, Judgement, ScoreScale, Verdi
 
 
 class ScoreReranker:
-    """Takes out candidates whose fused score is below `minimum`; no model, no call."""
+    """Drops candidates with a fused score below `minimum`; uses no model."""
 
     reads_only_text = False
 
     def __init__(self, minimum: float) -> None:
         if not 0 <= minimum <= 1:
-            raise ConfigError(f"score:{minimum:g} can't be: fused scores lie between 0 and 1")
+            raise ConfigError(
+                f"score:{minimum:g} is out of range; fused scores are between 0 and 1"
+            )
         self.minimum = minimum
 
     @property
     def id(self) -> str:
-        """The minimum is all there is."""
+        """The name with the minimum."""
         return f"score:{self.minimum!r}"
 
     @property
     def scale(self) -> ScoreScale:
-        """That of fused scores."""
+        """[0, 1], as fused scores have it."""
         return UNIT
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
-        """The fused score of each candidate that reaches the minimum."""
+        """Return the fused score of each candidate that reaches the minimum."""
         return Judgement(
             [Verdict(one.score) if one.score >= self.minimum else None for one in candidates]
         )
 
     async def close(self) -> None:
-        """Nothing to free."""
+        """Do nothing: there is nothing to free."""
 
 
 def from_name(minimum: str) -> ScoreReranker:
-    """`score:MIN`, as in `score:0.1`."""
+    """Create `score:MIN`, as in `score:0.1`."""
     try:
         return ScoreReranker(float(minimum))
     except ValueError as exc:  # ConfigErrors are ValueErrors as well
         if isinstance(exc, ConfigError):
             raise
         raise ConfigError(
-            f"score:{minimum} is no minimum; give a number from 0 to 1, as in score:0.1"
+            f'score needs a number from 0 to 1, got "{minimum}"; write score:0.1'
         ) from exc

@@ -24,25 +24,26 @@ _verdict = TypeAdapter(Verdict | None)
 
 
 class CachedReranker:
-    """`inner` with its verdicts kept: in memory, and on disk if `folder` is given.
+    """Caches the verdicts of `inner` in memory, and on disk if `folder` is given.
 
-    A verdict is filed under the reranker's id, the query and what the candidate says (title,
-    headings, text, language), so a changed passage or model is judged anew. Only candidates
-    without a verdict go to `inner`. What came with a note, because something did not work, is not
-    kept. Memory holds the `entries` that were used last; a damaged file is moved aside and begun
-    anew, one that can't be used is a note. ConfigError for a reranker whose verdicts depend on more
-    than the passage.
+    The key is the reranker's id, the query and the candidate's title, headings, text and language,
+    so a changed passage or model is judged again. Only candidates without a cached verdict go to
+    `inner`. Verdicts that come with notes are not cached, since something failed. The `entries`
+    used last stay in memory. A damaged file is moved aside and replaced; a file that can't be used
+    is reported as a note. ConfigError unless `inner` reads only text.
     """
+
+    reads_only_text = True
 
     def __init__(
         self, inner: Reranker, *, folder: Path | str | None = None, entries: int = 10_000
     ) -> None:
         if entries < 1:
-            raise ConfigError(f"entries is {entries}, but must be 1 or more")
-        if not getattr(inner, "reads_only_text", True):
+            raise ConfigError(f"entries is {entries}; it must be 1 or more")
+        if not inner.reads_only_text:
             raise ConfigError(
-                f"verdicts of {inner.id} depend on more than the passage and can't be kept; "
-                "wrap the reranker inside it instead, or leave the cache out"
+                f"verdicts of {inner.id} depend on more than the passage and can't be cached; "
+                "cache the reranker inside it instead, or leave out the cache"
             )
         self.inner = inner
         self._entries = entries
@@ -51,16 +52,16 @@ class CachedReranker:
 
     @property
     def id(self) -> str:
-        """As `inner` has it: the verdicts are the same."""
+        """The id of `inner`: the verdicts are the same."""
         return self.inner.id
 
     @property
     def scale(self) -> ScoreScale:
-        """As `inner` has it."""
+        """The scale of `inner`."""
         return self.inner.scale
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
-        """The verdicts that are known, and new ones for the rest."""
+        """Return cached verdicts, and ask `inner` for the others."""
         notes: list[str] = []
         keys = [self._key(query, one) for one in candidates]
         known = await self._known(keys, notes)
@@ -73,11 +74,11 @@ class CachedReranker:
             made = _paired(missing, judgement.verdicts)
             known |= made
             if not judgement.notes:
-                await self._keep(made, notes)
+                await self._save(made, notes)
         return Judgement([known[key] for key in keys], tuple(notes))
 
     async def close(self) -> None:
-        """Close `inner` and forget; the file is open only while it is read or written."""
+        """Close `inner` and clear the memory; the file is open only during reads and writes."""
         self._memory.clear()
         await self.inner.close()
 
@@ -89,11 +90,11 @@ class CachedReranker:
                 known |= _parsed(await asyncio.to_thread(self._file.read, missing))
             except RerankError as exc:
                 notes.append(str(exc))
-        self._remember(known)
+        self._store(known)
         return known
 
-    async def _keep(self, verdicts: Verdicts, notes: list[str]) -> None:
-        self._remember(verdicts)
+    async def _save(self, verdicts: Verdicts, notes: list[str]) -> None:
+        self._store(verdicts)
         if self._file:
             try:
                 texts = {key: _verdict.dump_json(verdict) for key, verdict in verdicts.items()}
@@ -101,7 +102,7 @@ class CachedReranker:
             except RerankError as exc:
                 notes.append(str(exc))
 
-    def _remember(self, verdicts: Verdicts) -> None:
+    def _store(self, verdicts: Verdicts) -> None:
         for key, verdict in verdicts.items():
             self._memory[key] = verdict
             self._memory.move_to_end(key)
@@ -116,12 +117,12 @@ class CachedReranker:
 
 def _cache_file(folder: Path) -> DiskCache:
     return DiskCache(
-        folder / "verdicts.db", table="verdicts", what="cache of verdicts", failure=RerankError
+        folder / "verdicts.db", table="verdicts", what="verdict cache", failure=RerankError
     )
 
 
 def _parsed(texts: Mapping[bytes, bytes]) -> Verdicts:
-    """The verdicts; what is none, because another version wrote it, is left out."""
+    """Parse verdicts, without those that another version wrote in another form."""
     verdicts: Verdicts = {}
     for key, text in texts.items():
         with suppress(ValidationError):
@@ -131,36 +132,36 @@ def _parsed(texts: Mapping[bytes, bytes]) -> Verdicts:
 
 def _paired(asked: Mapping[bytes, Candidate], verdicts: Sequence[Verdict | None]) -> Verdicts:
     if len(verdicts) != len(asked):
-        raise RerankError(f"got {len(verdicts)} verdicts for {len(asked)} passages")
+        raise RerankError(
+            f"the reranker returned {len(verdicts)} verdicts for {len(asked)} passages"
+        )
     return dict(zip(asked, verdicts, strict=True))
 
 
 class FallbackReranker:
-    """Asks `first`, and if that fails the others in turn; at last the fused order stands.
+    """Tries rerankers in order until one succeeds; if all fail, the fused order stands.
 
-    Each failure is a note of the judgement. Scores keep the rerankers' scale if they all have the
-    same one; otherwise they are brought to [0, 1].
+    Each failure becomes a note. Scores stay on the rerankers' scale if they share one, and are
+    converted to [0, 1] otherwise.
     """
 
     def __init__(self, first: Reranker, *others: Reranker) -> None:
         self.rerankers = (first, *others)
-        self.reads_only_text = all(
-            getattr(reranker, "reads_only_text", True) for reranker in self.rerankers
-        )
+        self.reads_only_text = all(reranker.reads_only_text for reranker in self.rerankers)
 
     @property
     def id(self) -> str:
-        """All of them, in their order."""
+        """The ids of all rerankers, in order."""
         return f"fallback({', '.join(reranker.id for reranker in self.rerankers)})"
 
     @property
     def scale(self) -> ScoreScale:
-        """The shared one, or from 0 to 1."""
+        """The scale that all rerankers share, or [0, 1]."""
         scales = {reranker.scale for reranker in self.rerankers}
         return scales.pop() if len(scales) == 1 else UNIT
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
-        """What the first reranker that works says, with notes on those that did not."""
+        """Return the verdicts of the first reranker that succeeds, with a note per failure."""
         notes: list[str] = []
         for reranker in self.rerankers:
             try:
@@ -169,10 +170,10 @@ class FallbackReranker:
                 notes.append(f"{reranker.id} failed ({exc})")
             else:
                 return self._rescaled(judgement, reranker.scale, notes)
-        return Judgement(None, (*notes, "no reranker worked, the fused order stands"))
+        return Judgement(None, (*notes, "all rerankers failed, keeping the fused order"))
 
     async def close(self) -> None:
-        """Close all of them."""
+        """Close all rerankers."""
         for reranker in self.rerankers:
             await reranker.close()
 
@@ -187,70 +188,70 @@ class FallbackReranker:
 
 
 class GatedReranker:
-    """Asks `inner` unless the best fused score leads the one in place `rank` by `margin` or more.
+    """Skips `inner` if the best fused score leads the one at `rank` by `margin` or more.
 
-    Where the lead is that clear the fused order stands, and `inner` costs nothing.
+    With such a clear lead the fused order stands, at no cost.
     """
 
     reads_only_text = False
 
     def __init__(self, inner: Reranker, *, margin: float = 0.1, rank: int = 2) -> None:
         if not 0 < margin <= 1:
-            raise ConfigError(f"margin is {margin}, but must be above 0 and at most 1")
+            raise ConfigError(f"margin is {margin}; it must be above 0 and at most 1")
         if rank < 2:
-            raise ConfigError(f"rank is {rank}, but the first can only lead one from rank 2 on")
+            raise ConfigError(f"rank is {rank}; it must be 2 or more")
         self.inner = inner
         self.margin = margin
         self.rank = rank
 
     @property
     def id(self) -> str:
-        """The inner one and what is needed to ask it."""
+        """The id of `inner`, the margin and the rank."""
         return f"gated({self.inner.id}, {self.margin!r}, {self.rank})"
 
     @property
     def scale(self) -> ScoreScale:
-        """As `inner` has it."""
+        """The scale of `inner`."""
         return self.inner.scale
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
-        """What `inner` says, or no verdicts where the order is clear."""
+        """Return the verdicts of `inner`, or none if the fused order is clear."""
         best = nlargest(self.rank, (one.score for one in candidates))
         if best and best[0] - best[-1] >= self.margin:
             return Judgement(None)
         return await self.inner.rerank(query, candidates)
 
     async def close(self) -> None:
-        """Close the inner one."""
+        """Close `inner`."""
         await self.inner.close()
 
 
 class BlendedReranker:
-    """`weight` times what `inner` says, the rest is the fused score; both on [0, 1].
+    """Mixes the score of `inner`, times `weight`, with the fused score; both in [0, 1].
 
-    What `inner` takes out stays out.
+    Candidates that `inner` drops stay dropped.
     """
 
     reads_only_text = False
 
     def __init__(self, inner: Reranker, *, weight: float = 0.5) -> None:
         if not 0 <= weight <= 1:
-            raise ConfigError(f"weight is {weight}, but must lie between 0 and 1")
+            raise ConfigError(f"weight is {weight}; it must be between 0 and 1")
         self.inner = inner
         self.weight = weight
 
     @property
     def id(self) -> str:
-        """The inner one and its weight."""
+        """The id of `inner` and its weight."""
         return f"blended({self.inner.id}, {self.weight!r})"
 
     @property
     def scale(self) -> ScoreScale:
-        """That of fused scores."""
+        """[0, 1], as fused scores have it."""
         return UNIT
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
-        """The mixed score of each candidate."""
+        """Return the mixed score of each candidate."""
         judgement = await self.inner.rerank(query, candidates)
         if judgement.verdicts is None:
             return judgement
@@ -261,7 +262,7 @@ class BlendedReranker:
         return Judgement(blended, judgement.notes)
 
     async def close(self) -> None:
-        """Close the inner one."""
+        """Close `inner`."""
         await self.inner.close()
 
     def _blended(self, verdict: Verdict, candidate: Candidate) -> Verdict:

@@ -1,4 +1,4 @@
-"""The contract of embedders, as tests: inherit and supply the `embedder` fixture."""
+"""Contract tests for embedders: inherit from EmbedderContract and provide an `embedder` fixture."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TEXTS = (
 
 @pytest.mark.asyncio
 class EmbedderContract:
-    """What `lagotto.embedders.base.Embedder` promises.
+    """Tests of the Embedder protocol.
 
     The tests need pytest-asyncio. A fixture that makes the embedder should close it as well.
     `tolerance` is how far a number may differ between two runs of the same text in other company.
@@ -93,7 +93,7 @@ class EmbedderContract:
         TokenizerContract().check(embedder.tokenizer, [*TEXTS, *AWKWARD_TEXTS])
 
     def check(self, vectors: Vectors, embedder: Embedder, texts: Sequence[str]) -> None:
-        """Shape, type and length of vectors."""
+        """Check shape, type and norm of vectors."""
         assert vectors.shape == (len(texts), embedder.info.dimension)
         assert vectors.dtype == np.float32
         np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-5)

@@ -1,4 +1,4 @@
-"""An embedder for tests: no model, no files, and similar texts still get similar vectors."""
+"""An embedder for tests without a model: similar texts get similar vectors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lagotto.tokens import ApproximateTokenizer
 
 TRIGRAM_WEIGHT = 0.5
 FLOOR_WEIGHT = 0.001
-"""Keeps the vector of a text without words from being zero."""
+"""Keeps the vector of a text without words from having norm 0."""
 
 
 class HashEmbedder:
@@ -29,16 +29,16 @@ class HashEmbedder:
 
     @property
     def info(self) -> EmbedderInfo:
-        """As given."""
+        """The properties given at creation."""
         return self._info
 
     @property
     def tokenizer(self) -> ApproximateTokenizer:
-        """Pieces of words."""
+        """An approximation."""
         return ApproximateTokenizer()
 
     async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
-        """One unit vector per text, in order; `role` makes no difference here."""
+        """Return one unit vector per text, in order; `role` makes no difference."""
         rows = np.zeros((len(texts), self.info.dimension), dtype=np.float64)
         rows[:, 0] = FLOOR_WEIGHT
         for row, text in zip(rows, texts, strict=True):
@@ -48,7 +48,7 @@ class HashEmbedder:
         return normalised(rows)
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is nothing to free."""
 
 
 def _features(text: str) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""The contract of rerankers, as tests: inherit and supply the `reranker` fixture."""
+"""Contract tests for rerankers: inherit from RerankerContract and provide a `reranker` fixture."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ CANDIDATES = (
 
 @pytest.mark.asyncio
 class RerankerContract:
-    """What `lagotto.rerankers.base.Reranker` promises.
+    """Tests of the Reranker protocol.
 
-    The tests need pytest-asyncio. A fixture that makes the reranker should close it as well.
-    `independent` is False for one whose verdicts depend on the other candidates too; `tolerance`
-    is how far a score may differ between two runs of the same passage in other company.
+    They need pytest-asyncio. The fixture should close the reranker it creates. Set `independent` to
+    False if verdicts depend on the other candidates; `tolerance` is how far the scores of a passage
+    may differ between calls with different candidates.
     """
 
     independent = True
@@ -55,6 +55,8 @@ class RerankerContract:
         assert reranker.id
         assert reranker.id == reranker.id.strip()
         assert (reranker.id, reranker.scale) == (reranker.id, reranker.scale)
+        assert isinstance(reranker.reads_only_text, bool)
+        assert self.independent or not reranker.reads_only_text
 
     async def test_one_verdict_for_each_candidate(self, reranker: Reranker) -> None:
         for count in (1, 2, len(CANDIDATES)):
@@ -68,8 +70,8 @@ class RerankerContract:
 
     async def test_many_candidates(self, reranker: Reranker) -> None:
         many = [
-            replace(one, id=f"{one.id}{turn}", text=f"{one.text} {turn}")
-            for turn in range(30)
+            replace(one, id=f"{one.id}{number}", text=f"{one.text} {number}")
+            for number in range(30)
             for one in CANDIDATES
         ]
         self.check(await reranker.rerank(QUERY, many), reranker, many)
@@ -89,14 +91,25 @@ class RerankerContract:
         self.same(Judgement(backwards.verdicts[::-1]), together)
         self.same(Judgement([one.verdicts[0] for one in alone if one.verdicts]), together)
 
+    async def test_scores_make_no_difference_to_one_that_reads_only_text(
+        self, reranker: Reranker
+    ) -> None:
+        if not reranker.reads_only_text:
+            pytest.skip("its verdicts depend on more than the text")
+        rescored = [
+            replace(one, score=1 - one.score, legs={"fuzzy": LegScore(score=0.5, rank=9)})
+            for one in CANDIDATES
+        ]
+        self.same(await reranker.rerank(QUERY, rescored), await reranker.rerank(QUERY, CANDIDATES))
+
     async def test_ids_make_no_difference(self, reranker: Reranker) -> None:
         renamed = [replace(one, id=f"other-{one.id}") for one in CANDIDATES]
         self.same(await reranker.rerank(QUERY, renamed), await reranker.rerank(QUERY, CANDIDATES))
 
     async def test_awkward_texts(self, reranker: Reranker) -> None:
         awkward = [
-            Candidate(id=str(place), text=text, title=text[:50], score=0.5)
-            for place, text in enumerate(AWKWARD_TEXTS)
+            Candidate(id=str(number), text=text, title=text[:50], score=0.5)
+            for number, text in enumerate(AWKWARD_TEXTS)
         ]
         self.check(await reranker.rerank(QUERY, awkward), reranker, awkward)
 
@@ -126,7 +139,7 @@ class RerankerContract:
     def check(
         self, judgement: Judgement, reranker: Reranker, candidates: Sequence[Candidate]
     ) -> None:
-        """Verdicts are as many as candidates, finite and on the scale; evidence is in the text."""
+        """Check that there is a verdict per candidate, on the scale, with evidence in the text."""
         if judgement.verdicts is None:
             return
         assert len(judgement.verdicts) == len(candidates)
@@ -142,7 +155,7 @@ class RerankerContract:
                 assert 0 <= start < end <= len(candidate.text)
 
     def same(self, found: Judgement, expected: Judgement) -> None:
-        """The same verdicts, to within the tolerance."""
+        """Check that the verdicts are the same, within the tolerance."""
         assert (found.verdicts is None) == (expected.verdicts is None)
         pairs = zip(found.verdicts or (), expected.verdicts or (), strict=True)
         for one, other in pairs:

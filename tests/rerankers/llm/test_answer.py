@@ -73,7 +73,7 @@ def test_two_verdicts_on_one_candidate() -> None:
     "content", ["I can't do that.", "{}", '{"results": []}', results({**ITEM, "id": "p9"})]
 )
 def test_nothing_of_use(content: str) -> None:
-    with pytest.raises(RerankError, match="gave no verdict that can be used: "):
+    with pytest.raises(RerankError, match="returned no valid verdict: "):
         read(content)
 
 
@@ -90,10 +90,10 @@ def test_but_not_what_a_passage_says_of_thoughts() -> None:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        ({"choices": []}, "no chat completion"),
-        ({"error": "overloaded"}, "no chat completion: .*overloaded"),
-        ("hello", "no chat completion"),
-        ({"choices": [{"message": {"content": ["x"]}}]}, "no chat completion"),
+        ({"choices": []}, "not a chat completion"),
+        ({"error": "overloaded"}, "not a chat completion: .*overloaded"),
+        ("hello", "not a chat completion"),
+        ({"choices": [{"message": {"content": ["x"]}}]}, "not a chat completion"),
         ({"choices": [{"message": {"content": None, "refusal": "No."}}]}, "refused.*No"),
         ({"choices": [{"message": {"content": ""}}]}, "refused"),
     ],

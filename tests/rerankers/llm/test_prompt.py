@@ -119,4 +119,4 @@ def test_schemas_are_strict(name: str) -> None:
                 check(part)
 
     check(RUBRICS[name].schema)
-    assert all(f'"{field}"' in RUBRICS[name].wording for field in RUBRICS[name].fields)
+    assert all(f'"{field}"' in RUBRICS[name].rules for field in RUBRICS[name].fields)

@@ -29,6 +29,8 @@ SHARE = 0.25
 
 CREATED = ("article:published_time", "date", "dc.date", "dcterms.created", "pubdate")
 UPDATED = ("article:modified_time", "og:updated_time", "last-modified", "dcterms.modified")
+MAX_DEPTH = 500
+SILENT = frozenset({"script", "style", "template", "noscript", "head", "title"})
 
 
 class HtmlReader:
@@ -95,10 +97,6 @@ def _named_metadata(root: etree._Element) -> dict[str, str]:
 def _moment(named: dict[str, str], names: tuple[str, ...]) -> datetime | None:
     moments = (parse_iso_date(named[name]) for name in names if name in named)
     return next((moment for moment in moments if moment), None)
-
-
-MAX_DEPTH = 500
-SILENT = frozenset({"script", "style", "template", "noscript", "head", "title"})
 
 
 def parse(html: str) -> etree._Element | None:

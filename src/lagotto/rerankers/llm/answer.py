@@ -17,7 +17,18 @@ _ALIKE = str.maketrans(
     dict.fromkeys('"`´‘’‚‛“”„‟«»‹›′″', "'") | dict.fromkeys("‐‑‒–—−", "-") | {"\ufeff": " "}
 )
 _AROUND = " \t\r\n'…"
-"""What models put around a quotation, besides dots for what they left out."""
+"""Characters that models put around a quotation, besides dots for omissions."""
+
+_TEXT = r"""(?:"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')"""
+
+_NUMBER = r"-?\d++(?:\.\d++)?+(?:[eE][+-]?\d++)?+"
+_CONSTANT = r"(?:true|false|null|True|False|None)\b"
+_MEMBER = rf"(?P<key>{_TEXT}|\w++)\s*+:\s*+(?P<value>{_TEXT}|{_NUMBER}|{_CONSTANT})\s*+"
+_PLAIN_MEMBER = re.sub(r"\?P<\w+>", "?:", _MEMBER)
+_OBJECT = re.compile(rf"\{{\s*+(?:{_PLAIN_MEMBER}(?:,\s*+|(?=\}})))++\}}", re.DOTALL)
+_MEMBERS = re.compile(_MEMBER, re.DOTALL)
+_ESCAPE = re.compile(r'\\(.)|"', re.DOTALL)
+_CONSTANTS = {"true": True, "false": False}
 
 
 class _Message(BaseModel):
@@ -43,10 +54,10 @@ class _Item(BaseModel):
 def read_answer(
     answer: object, *, candidates: Mapping[str, Candidate], scale: ScoreScale, model: str
 ) -> dict[str, Verdict]:
-    """The verdicts in a chat completion, by the candidates' ids, as far as they can be used.
+    """Read the valid verdicts in a chat completion, by the ids of the candidates.
 
-    Other ids are ignored, and candidates with a score off the scale are left out. RerankError if
-    no verdict can be used, or if one candidate has two, since nothing says which of them counts.
+    Unknown ids and scores off the scale are ignored. RerankError if no verdict is valid, or if a
+    candidate has two, since either could be the one that was meant.
     """
     said = _content(answer, model=model)
     verdicts: dict[str, Verdict] = {}
@@ -60,16 +71,18 @@ def read_answer(
         if verdict:
             verdicts[name] = verdict
     if not verdicts:
-        raise RerankError(f"{model} gave no verdict that can be used: {_short(said)}")
+        raise RerankError(f"{model} returned no valid verdict: {_short(said)}")
     return verdicts
 
 
 def _content(answer: object, *, model: str) -> str:
-    """What the assistant said; RerankError if that is nothing, or a refusal."""
+    """The text of the assistant's message; RerankError if it is empty or a refusal."""
     try:
         message = _Completion.model_validate(answer).choices[0].message
     except (ValidationError, IndexError) as exc:
-        raise RerankError(f"the answer of {model} is no chat completion: {_short(answer)}") from exc
+        raise RerankError(
+            f"the answer of {model} is not a chat completion: {_short(answer)}"
+        ) from exc
     if not message.content:
         raise RerankError(f"{model} refused to answer: {_short(message.refusal)}")
     return _THINKING.sub("", message.content, count=1)
@@ -97,10 +110,10 @@ def _verdict(
 
 
 def find_quote(quote: str, *, text: str) -> Span | None:
-    """Where `text` says what `quote` says; None if it doesn't.
+    """The span of `text` that matches `quote`, or None.
 
-    White space, kinds of quote marks and dashes, case, and dots or quote marks around the
-    quotation make no difference.
+    White space, case, the kind of quote marks and dashes, and dots or quote marks around the
+    quotation are ignored.
     """
     bare = storable(quote).translate(_ALIKE).strip(_AROUND)
     words = bare.strip(".").split()
@@ -111,24 +124,12 @@ def find_quote(quote: str, *, text: str) -> Span | None:
     return Span(*match.span()) if match else None
 
 
-_TEXT = r"""(?:"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')"""
-_NUMBER = r"-?\d++(?:\.\d++)?+(?:[eE][+-]?\d++)?+"
-_CONSTANT = r"(?:true|false|null|True|False|None)\b"
-_MEMBER = rf"(?P<key>{_TEXT}|\w++)\s*+:\s*+(?P<value>{_TEXT}|{_NUMBER}|{_CONSTANT})\s*+"
-_PLAIN_MEMBER = re.sub(r"\?P<\w+>", "?:", _MEMBER)
-
-_OBJECT = re.compile(rf"\{{\s*+(?:{_PLAIN_MEMBER}(?:,\s*+|(?=\}})))++\}}", re.DOTALL)
-_MEMBERS = re.compile(_MEMBER, re.DOTALL)
-_ESCAPE = re.compile(r'\\(.)|"', re.DOTALL)
-_CONSTANTS = {"true": True, "false": False}
-
-
 def flat_objects(text: str) -> Iterator[dict[str, object]]:
-    """The objects in `text` that hold texts, numbers and constants only, in their order.
+    """Find the JSON objects in `text` that hold only strings, numbers and constants, in order.
 
-    It doesn't matter what stands around them: prose, code fences, lists, objects, or a list that
-    breaks off. Single quotes, bare keys, line breaks in texts, stray backslashes, a comma at the
-    end and Python's constants are understood. An object in a text of another one is text.
+    Anything may surround them: prose, code fences, lists, objects, or a list that breaks off.
+    Single quotes, bare keys, line breaks in strings, stray backslashes, trailing commas and
+    Python's constants are accepted. An object inside a string of another one is not found.
     """
     for match in _OBJECT.finditer(text):
         members = _MEMBERS.finditer(match[0])
@@ -151,13 +152,13 @@ def _value(literal: str) -> object:
 
 
 def _unquoted(literal: str) -> str:
-    """The text that a literal in either kind of quotes stands for; ValueError if none."""
-    text: str = json.loads('"' + _ESCAPE.sub(_mended, literal[1:-1]) + '"', strict=False)
+    """The value of a string literal in either kind of quotes; ValueError if it has none."""
+    text: str = json.loads('"' + _ESCAPE.sub(_corrected, literal[1:-1]) + '"', strict=False)
     return text
 
 
-def _mended(match: re.Match[str]) -> str:
-    """An escape, or a quote mark that needs one, as JSON has it."""
+def _corrected(match: re.Match[str]) -> str:
+    """A valid JSON escape for an escape or a bare quote mark."""
     escaped = match[1]
     if escaped is None:
         return '\\"'

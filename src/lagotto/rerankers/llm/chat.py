@@ -1,4 +1,4 @@
-"""Chat completions from any OpenAI-compatible service, in the form that it understands."""
+"""A client for OpenAI-compatible chat completions that adapts to what the service supports."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from lagotto.errors import RerankError
 from lagotto.models.http import JsonService
 
 REFUSED = (400, 422)
-"""What services answer to a parameter that they don't know."""
+"""Statuses with which services reject a parameter that they don't support."""
 
 OPTIONAL = ("temperature", "seed", "max_tokens")
 
 FORMATS = ("json_schema", "json_object")
-"""Ways to have JSON answered, the stricter one first."""
+"""Response formats that enforce JSON, the stricter one first."""
 
 
 class ChatService:
-    """Asks for one answer at a time, as repeatable as the service can make it.
+    """Requests chat completions that are as reproducible as the service allows.
 
-    Not every service knows a JSON schema, a temperature of 0, a seed or a limit of that name.
-    Whichever one it refuses is left out from then on, if leaving it out helped.
+    Not every service supports JSON schemas, a temperature of 0, a seed or `max_tokens`. A parameter
+    that the service rejects is left out from then on, if the request succeeds without it.
     """
 
     def __init__(self, service: JsonService, *, model: str, seed: int) -> None:
@@ -30,9 +30,9 @@ class ChatService:
     async def complete(
         self, messages: list[dict[str, str]], *, schema: dict[str, object], max_tokens: int
     ) -> object:
-        """The service's answer, in JSON of that schema where the service can enforce it."""
-        wishes = {"temperature": 0, "seed": self._seed, "max_tokens": max_tokens}
-        asked = {"model": self._model, "messages": messages, **wishes}
+        """Return the service's answer, constrained to `schema` if the service supports that."""
+        optional = {"temperature": 0, "seed": self._seed, "max_tokens": max_tokens}
+        asked = {"model": self._model, "messages": messages, **optional}
         return await self._post(asked, schema, self._left_out)
 
     async def close(self) -> None:
@@ -44,18 +44,20 @@ class ChatService:
     ) -> object:
         payload = {name: value for name, value in asked.items() if name not in left_out}
         try:
-            return await self._service.post("/chat/completions", payload | _form(schema, left_out))
+            return await self._service.post(
+                "/chat/completions", payload | _response_format(schema, left_out)
+            )
         except RerankError as problem:
-            culprit = _culprit(problem, left_out)
-            if culprit is None:
+            rejected = _rejected(problem, left_out)
+            if rejected is None:
                 raise
-        answer = await self._post(asked, schema, left_out | {culprit})
-        self._left_out |= {culprit}
+        answer = await self._post(asked, schema, left_out | {rejected})
+        self._left_out |= {rejected}
         return answer
 
 
-def _form(schema: dict[str, object], left_out: frozenset[str]) -> dict[str, object]:
-    """The strictest form of answer that has not been refused."""
+def _response_format(schema: dict[str, object], left_out: frozenset[str]) -> dict[str, object]:
+    """The strictest response format that the service has not rejected."""
     if "json_schema" not in left_out:
         strict = {"name": "verdicts", "strict": True, "schema": schema}
         return {"response_format": {"type": "json_schema", "json_schema": strict}}
@@ -64,8 +66,8 @@ def _form(schema: dict[str, object], left_out: frozenset[str]) -> dict[str, obje
     return {}
 
 
-def _culprit(problem: RerankError, left_out: frozenset[str]) -> str | None:
-    """What the service may have refused: a parameter that it names, or else the answer's form."""
+def _rejected(problem: RerankError, left_out: frozenset[str]) -> str | None:
+    """The parameter that the service may have rejected: one that it names, or the format."""
     if problem.status not in REFUSED:
         return None
     named = [name for name in OPTIONAL if name in str(problem)]

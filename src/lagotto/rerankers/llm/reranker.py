@@ -1,4 +1,4 @@
-"""A language model as reranker, behind any OpenAI-compatible chat service."""
+"""LlmReranker: scores passages with a language model behind a chat API."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from lagotto.tokens import ApproximateTokenizer
 RubricName = Literal["rubric100", "score10"]
 
 PUBLIC_URL = "https://api.openai.com/v1"
-ASKED = 3
-"""How often a model is asked until it has given a verdict on every candidate."""
+ATTEMPTS = 3
+"""Attempts to get a valid verdict on every candidate."""
 
 
 class LlmConfig(Record):
-    """A model behind an OpenAI-compatible `/chat/completions` address, and how it is asked.
+    """The settings of an LlmReranker.
 
-    `rubric100` has it score from 0 to 100, say whether a passage answers the query, and quote
-    the evidence; `score10` has it score from 0 to 10. The first `max_text_chars` of a passage
-    are shown, as many passages at once as `context_tokens` hold together with the answer and
-    the `thinking_tokens` that the model may spend before it. With `one_by_one` the model never
-    sees two passages at once. `base_url` defaults to OPENAI_BASE_URL, then to OpenAI.
-    `connections` requests go out at once.
+    With `rubric100` the model scores from 0 to 100, says whether a passage answers the query, and
+    quotes the evidence; with `score10` it scores from 0 to 10. A prompt has the first
+    `max_text_chars` of each passage, and as many passages as fit in `context_tokens` together with
+    the answer and `thinking_tokens` for reasoning; with `one_by_one` it has a single passage.
+    `base_url` defaults to OPENAI_BASE_URL, then to OpenAI. At most `connections` requests run
+    concurrently.
     """
 
     model: str = Field(min_length=1)
@@ -53,14 +53,15 @@ class LlmConfig(Record):
 
 
 class LlmReranker:
-    """Asks a language model how well passages answer a query.
+    """Scores passages with a language model.
 
-    What a passage says can't reach beyond its frame, and only verdicts on known ids count. A
-    model that is persuaded by one passage may still judge its neighbours differently: then
-    `one_by_one` is needed. Evidence is kept where the passage really says it. An answer that
-    can't be used, or leaves passages out, is asked for again. `api_key` defaults to
-    OPENAI_API_KEY.
+    Passages are enclosed in tags that they can't forge, and only verdicts on known ids count. A
+    passage that manipulates the model may still change the scores of its neighbours; `one_by_one`
+    prevents that. Quoted evidence is kept only if the passage contains it. Passages without a valid
+    verdict are asked for again. `api_key` defaults to OPENAI_API_KEY.
     """
+
+    reads_only_text = True
 
     def __init__(
         self, config: LlmConfig, *, api_key: str | None = None, retry: RetryPolicy | None = None
@@ -82,18 +83,18 @@ class LlmReranker:
 
     @property
     def id(self) -> str:
-        """Model, address, prompt and all that changes a prompt."""
+        """Model, address, prompt version and every setting that changes a prompt."""
         settings = self.config.model_dump(exclude={"model", "base_url", "connections"})
         parts = "&".join(f"{name}={value}" for name, value in settings.items())
         return f"llm:{self.config.model}@{self._address}?prompt={PROMPT_VERSION}&{parts}"
 
     @property
     def scale(self) -> ScoreScale:
-        """The rubric's."""
+        """The scale of the rubric."""
         return self._rubric.scale
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
-        """The model's verdict on each candidate."""
+        """Return the model's verdict on each candidate."""
         verdicts: list[Verdict | None] = [None] * len(candidates)
 
         async def judge(batch: range) -> None:
@@ -109,10 +110,10 @@ class LlmReranker:
         await self._chat.close()
 
     async def _judged(self, query: str, candidates: Sequence[Candidate]) -> list[Verdict]:
-        """A verdict on each candidate; those that an answer leaves out are asked for again."""
+        """Get a verdict on each candidate, asking again for those that an answer leaves out."""
         verdicts: dict[int, Verdict] = {}
         problem: RerankError | None = None
-        for asked in range(1, ASKED + 1):
+        for asked in range(1, ATTEMPTS + 1):
             waiting = [index for index in range(len(candidates)) if index not in verdicts]
             prompt = self._prompt(query, [candidates[index] for index in waiting], asked)
             answer = await self._answer(prompt)
@@ -124,19 +125,19 @@ class LlmReranker:
             verdicts |= {index: found[name] for index, name in names if name in found}
             if len(verdicts) == len(candidates):
                 return [verdicts[index] for index in range(len(candidates))]
-            if asked < ASKED:
+            if asked < ATTEMPTS:
                 await asyncio.sleep(self._retry.wait(asked))
         missing = len(candidates) - len(verdicts)
         raise RerankError(
-            f"{self.config.model} was asked {ASKED} times and left {missing} of {len(candidates)} "
-            "passages without a verdict that can be used" + (f"; {problem}" if problem else "")
+            f"{self.config.model} left {missing} of {len(candidates)} passages without a valid "
+            f"verdict after {ATTEMPTS} attempts" + (f"; {problem}" if problem else "")
         ) from problem
 
     def _prompt(self, query: str, candidates: Sequence[Candidate], asked: int) -> Prompt:
-        """A prompt whose code and ids nobody can guess, since they depend on a secret.
+        """Build a prompt with a code and ids that depend on a secret, so nobody can guess them.
 
-        They are the same for the same question, so that a repeated search can give the same
-        scores, and others when it is asked again, so that a model that went wrong starts afresh.
+        The same question gets the same prompt, so that a repeated search can give the same scores.
+        Each further attempt gets another one, so that a model that failed starts afresh.
         """
         subject = json.dumps([query, [one.text for one in candidates], asked]).encode()
         digest = hashlib.blake2b(subject, key=self._secret).digest()
@@ -160,7 +161,7 @@ class LlmReranker:
         )
 
     def _batches(self, query: str, candidates: Sequence[Candidate]) -> Iterator[range]:
-        """Runs of neighbours, as long as the context allows."""
+        """Group consecutive candidates, as many as the context allows."""
         if self.config.one_by_one:
             return runs([0] * len(candidates), room=-1)
         empty = self._prompt(query, [], 0).messages
@@ -175,7 +176,7 @@ class LlmReranker:
 
 
 def runs(costs: Sequence[int], *, room: int) -> Iterator[range]:
-    """Ranges of neighbours whose costs fit in the room together; what fits nowhere goes alone."""
+    """Ranges of consecutive items that fit in `room`; an item that is too large is alone."""
     start = used = 0
     for index, cost in enumerate(costs):
         if index > start and used + cost > room:
@@ -187,16 +188,16 @@ def runs(costs: Sequence[int], *, room: int) -> Iterator[range]:
 
 
 def from_name(model: str) -> LlmReranker:
-    """`llm:MODEL`: scores from 0 to 100 with evidence, at OPENAI_BASE_URL with OPENAI_API_KEY."""
+    """Create `llm:MODEL`: scores from 0 to 100 with evidence."""
     return _named(model, "rubric100")
 
 
 def from_score_name(model: str) -> LlmReranker:
-    """`llm-score:MODEL`: plain scores from 0 to 10."""
+    """Create `llm-score:MODEL`: scores from 0 to 10."""
     return _named(model, "score10")
 
 
 def _named(model: str, rubric: RubricName) -> LlmReranker:
     if not model:
-        raise ConfigError("a language model is needed as reranker; give its name, as in llm:gpt-4o")
+        raise ConfigError("missing model name; write llm:MODEL, as in llm:gpt-4o")
     return LlmReranker(LlmConfig(model=model, rubric=rubric))
