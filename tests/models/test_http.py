@@ -128,7 +128,7 @@ async def test_failures_are_the_users_own(
 
 
 async def test_a_wrong_path(server: ScriptedServer) -> None:
-    with pytest.raises(RerankError, match="404: there is no /other"):
+    with pytest.raises(RerankError, match="404: no route for /other"):
         await post(server, path="/other")
 
 

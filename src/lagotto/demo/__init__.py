@@ -1,6 +1,6 @@
-"""The demo: documents that come with the package, and questions that need hybrid search.
+"""The demo: bundled documents, and questions that need hybrid search.
 
-Some questions share no word with their answers, some ask for a code that vectors know nothing of,
+Some questions share no word with their answers, some ask for a code that vectors don't capture,
 some are misspelt.
 """
 
@@ -25,7 +25,7 @@ MODES: tuple[DemoMode, ...] = ("semantic", "keyword", "hybrid")
 
 
 class Question(Record):
-    """A question, its answer, the file that holds it, and why it is not easy to find."""
+    """A question, its answer, the file with the answer, and why it is hard to find."""
 
     question: str
     answer: str
@@ -34,7 +34,7 @@ class Question(Record):
 
 
 class Outcome(Record):
-    """Where the document with the answer stood in each mode (None: nowhere), and the best hit."""
+    """The rank of the right document in each mode (None: not found), and the best hit."""
 
     question: Question
     ranks: Mapping[DemoMode, int | None]
@@ -42,24 +42,24 @@ class Outcome(Record):
 
 
 def questions() -> list[Question]:
-    """The questions that come with the package."""
+    """The questions of the demo."""
     text = (files(__name__) / "questions.json").read_text(encoding="utf-8")
     return [Question(**entry) for entry in json.loads(text)]
 
 
 def corpus() -> AbstractContextManager[Path]:
-    """The folder of documents that comes with the package."""
+    """The folder of the demo's documents."""
     return as_file(files(__name__) / "corpus")
 
 
 def add_corpus(kb: KnowledgeBase, *, progress: OnProgress | None = None) -> AddReport:
-    """Add the documents, as a collection of their own."""
+    """Add the documents of the demo, as a collection of their own."""
     with corpus() as folder:
         return kb.add(folder, collection=COLLECTION, progress=progress)
 
 
 def ask(kb: KnowledgeBase, question: Question) -> Outcome:
-    """What each mode makes of a question; the hit is the best one of hybrid search."""
+    """Search for a question in each mode; the hit is the best of hybrid search."""
     found = {
         mode: kb.retrieve(question.question, mode=mode, collection=COLLECTION, top_k=TOP_K)
         for mode in MODES
@@ -69,13 +69,13 @@ def ask(kb: KnowledgeBase, question: Question) -> Outcome:
 
 
 def document_rank(hits: Sequence[RetrievalResult], name: str) -> int | None:
-    """The place of the file `name` among the documents of `hits`, each counted once."""
+    """The rank of the file `name` among the documents of `hits`, each counted once."""
     sources = dict.fromkeys(PurePosixPath(hit.document_source).name for hit in hits)
     return next((rank for rank, source in enumerate(sources, 1) if source == name), None)
 
 
 def examples(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """A question that only vectors answer well, one that only words do, and the last one."""
+    """A question that full text misses, one that vectors miss, and the last one."""
     right = [outcome for outcome in outcomes if outcome.ranks["hybrid"] == 1]
     chosen = [
         next((outcome for outcome in right if outcome.ranks[mode] != 1), None)

@@ -25,7 +25,7 @@ from lagotto.filters import (
 )
 from lagotto.filters.operands import Operand
 
-# Few values, so that filters and documents often meet.
+# Few values, so that filters often match.
 KEYS = ["a", "b", "title", "metadata", "x.y", "$c"]
 NAMES = ["a", "b", "a.b", "a.a.b", "metadata.title", "metadata.metadata.a", r"x\.y", "$c"]
 NAMES += ["page", "title", "created_at"]

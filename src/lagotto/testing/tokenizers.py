@@ -25,11 +25,11 @@ AWKWARD_TEXTS = (
     "a" * 10_000,
     "word " * 10_000,
 )
-"""Texts that have broken tokenizers and embedders before."""
+"""Texts that tokenizers and embedders are known to fail on."""
 
 
 class TokenizerContract:
-    """What `lagotto.tokens.Tokenizer` promises."""
+    """The contract of `lagotto.tokens.Tokenizer`."""
 
     def test_is_a_tokenizer(self, tokenizer: Tokenizer) -> None:
         assert isinstance(tokenizer, Tokenizer)
@@ -60,7 +60,7 @@ class TokenizerContract:
         self.check(tokenizer, texts)
 
     def check(self, tokenizer: Tokenizer, texts: list[str]) -> None:
-        """All promises for these texts, together and alone."""
+        """Check these texts, in one call and one by one."""
         counts, starts = tokenizer.count(texts), tokenizer.starts(texts)
         assert counts == [len(item) for item in starts]
         assert counts == [tokenizer.count([text])[0] for text in texts]
