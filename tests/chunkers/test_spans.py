@@ -189,6 +189,7 @@ def test_ids_depend_on_the_chunker_and_the_level() -> None:
     assert len(ids) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["recursive", "sentence", "heading", "page", "code"])
 def test_a_long_text_is_cut_in_linear_time(name: str) -> None:
     """Not timed: a quadratic chunker would not come back from this."""

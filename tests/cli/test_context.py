@@ -2,7 +2,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.cli.running import run
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_pack_with_citations_that_can_be_shown(base: Path) -> None:

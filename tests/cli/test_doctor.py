@@ -14,6 +14,8 @@ from lagotto.testing.hash_embedder import HashEmbedder
 from tests.cli.running import run
 from tests.stores.sqlite.bases import document, documents, made, opened, run_sql
 
+pytestmark = pytest.mark.slow
+
 PAGE = 4096
 
 Finding = dict[str, str]

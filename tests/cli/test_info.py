@@ -2,8 +2,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from lagotto.stores.base import StoreInfo
 from tests.cli.running import run
+
+pytestmark = pytest.mark.slow
 
 
 def test_info(base: Path) -> None:

@@ -2,8 +2,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from lagotto.documents import Document
 from tests.cli.running import run
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_list_for_people(base: Path) -> None:

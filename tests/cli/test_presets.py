@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from lagotto.presets import load_preset, preset_names
 from tests.cli.running import run
 
@@ -23,6 +25,7 @@ def test_the_list_as_json() -> None:
     assert all(set(item) == {"name", "description"} for item in found)
 
 
+@pytest.mark.slow
 def test_settings_are_a_file_for_prefs(base: Path, tmp_path: Path) -> None:
     done = run("presets", "oasis")
     assert done.code == 0

@@ -156,6 +156,7 @@ class TestLate:
         assert found[0] @ found[1] < 0.95
         assert found[0] @ plain[1] > max(found[1] @ plain[1], plain[0] @ plain[1])
 
+    @pytest.mark.slow
     @settings(
         max_examples=40,
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

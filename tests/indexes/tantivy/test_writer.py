@@ -137,6 +137,7 @@ terms = st.builds(Term, st.sampled_from("abcdeжz"), st.sampled_from([0.5, 1.0, 
 queries = st.builds(TextQuery, st.lists(st.lists(terms, max_size=3).map(tuple)).map(tuple))
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(corpus=corpora, asked=st.lists(queries, min_size=1, max_size=8), data=st.data())
 def test_any_search_is_the_full_search_cut_and_filtered(
@@ -159,6 +160,7 @@ def test_any_search_is_the_full_search_cut_and_filtered(
             assert filled.tolist() == [dict(everything).get(key, 0.0) for key in corpus]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [20, 400, 600, 3000])
 def test_a_filter_against_the_ranking_loses_nothing(tmp_path: Path, size: int) -> None:
     # the allowed chunks are the longest ones, hence the last ones of 6000
