@@ -16,10 +16,10 @@ NAMES = {"rmtree", "unlink", "rmdir", "remove", "rename", "replace", "move"}
 
 ALLOWED = {
     ("cli/demo.py", "shutil.rmtree(folder)"): "a temporary folder that it has made",
-    ("embedders/quantized.py", "path.unlink(missing_ok=True)"): (
+    ("models/onnx.py", "path.unlink(missing_ok=True)"): (
         "a damaged copy in the model cache, known by the hash in its name"
     ),
-    ("embedders/quantized.py", "made.replace(target)"): "the name holds the hash of the content",
+    ("models/onnx.py", "made.replace(target)"): "the name holds the hash of the content",
     ("indexes/folder.py", "index.rename(aside)"): "in a folder with this base's marker",
     ("indexes/folder.py", "shutil.rmtree(aside, ignore_errors=True)"): "renamed by the line above",
     ("indexes/folder.py", "made.replace(folder / MARKER)"): "the marker itself",

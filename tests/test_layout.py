@@ -43,6 +43,7 @@ BEHAVIOURS = {
     "damaged_file": "a damaged database file",
     "damaged_indexes": "damaged index files",
     "failures": "a full disk, missing permissions",
+    "history": "copies of a base that diverge, and its indexes",
     "index_folder": "the folder of indexes beside a database file",
     "interrupt": "cancelled searches",
     "left_behind": "files that a killed process leaves behind",
