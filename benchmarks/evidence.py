@@ -181,7 +181,7 @@ async def passages(opened: AsyncKnowledgeBase, system: System, query: str) -> li
     """The ranked chunks; parents in place of children where there are any."""
     if system.chunker.startswith("parent-child"):
         hits = await opened.retrieve(query, prefs=system.prefs)
-        tokens = opened._embedder.tokenizer.count([hit.content for hit in hits])
+        tokens = opened.embedder.tokenizer.count([hit.content for hit in hits])
         return [
             Passage(hit.document_id, hit.start, hit.end, count)
             for hit, count in zip(hits, tokens, strict=True)

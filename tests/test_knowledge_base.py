@@ -1,11 +1,21 @@
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lagotto.documents import Document
-from lagotto.errors import ConfigError, ModelMismatchError, StoreError, UnknownNameError
+from lagotto.embedders import EMBEDDERS
+from lagotto.errors import (
+    ConfigError,
+    ModelMismatchError,
+    StoreError,
+    UnknownNameError,
+    WeightsError,
+)
 from lagotto.filters import In
 from lagotto.ingest import Progress
 from lagotto.knowledge_base import AsyncKnowledgeBase
@@ -214,7 +224,9 @@ class TestOpening:
                 other.context("text"),
                 other.why_not("text", "a"),
             ):
-                with pytest.raises(ModelMismatchError, match=r"vectors of hash, .* is other"):
+                with pytest.raises(
+                    ModelMismatchError, match=r"vectors of hash, .* vectors of other"
+                ):
                     await call
 
     async def test_with_another_embedder_a_base_can_be_looked_at(self, tmp_path: Path) -> None:
@@ -232,10 +244,87 @@ class TestOpening:
             await base.add(Document(text="A text."))
         other = AsyncKnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder(dimension=32))
         async with other:
-            with pytest.raises(ModelMismatchError, match=r"64 numbers, .* with 32"):
+            with pytest.raises(ModelMismatchError, match=r"dimension 64, .* dimension 32"):
                 await other.add(Document(text="Another text."))
         async with AsyncKnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder()) as base:
             assert len(await base.retrieve("text")) == 1
+
+    async def test_a_base_keeps_what_it_was_made_with(self, tmp_path: Path) -> None:
+        EMBEDDERS.register("hashed", lambda name: HashEmbedder(model_id=name))
+        path = tmp_path / "kb.db"
+        made: Any = {"embedder": "hashed:m1", "chunker": "sentence:24/4", "text_index": "fts5"}
+        async with AsyncKnowledgeBase(path, **made) as base:
+            await base.add(Document(id="a", text="A text. " * 30))
+            expected = await base.retrieve("text")
+        async with AsyncKnowledgeBase(path) as base:
+            assert await base.retrieve("text") == expected
+            report = await base.add(Document(id="a", text="A text. " * 30))
+            assert (report.unchanged, report.updated) == (1, 0)
+            info = await base.info()
+        assert (info.embedder, info.model_id, info.pooling) == ("hashed:m1", "m1", "chunk")
+        assert (info.chunker_id, info.text_index) == ("sentence:24/4", "fts5")
+        async with AsyncKnowledgeBase(path, **made) as base:
+            assert await base.retrieve("text") == expected
+
+    async def test_another_chunker_is_refused(self, tmp_path: Path) -> None:
+        path, embedder = tmp_path / "kb.db", CountingEmbedder()
+        async with AsyncKnowledgeBase(path, embedder=embedder, chunker="sentence:24/4") as base:
+            await base.add(Document(id="a", text="A text. " * 30))
+            chunks = await base.chunks("a")
+        embedder.texts.clear()
+        async with AsyncKnowledgeBase(path, embedder=embedder, chunker="page:24/4") as base:
+            for call in (base.add(Document(id="a", text="A text. " * 30)), base.retrieve("text")):
+                with pytest.raises(ConfigError, match=r"sentence:24/4.*rebuild --chunker page:24"):
+                    await call
+            assert await base.chunks("a") == chunks
+            assert not embedder.texts
+
+    async def test_another_pooling_is_refused(self, tmp_path: Path) -> None:
+        path = tmp_path / "kb.db"
+        async with AsyncKnowledgeBase(path, embedder="minilm") as base:
+            await base.add(Document(id="a", text="A text."))
+        async with AsyncKnowledgeBase(path, pooling="late") as base:
+            with pytest.raises(ModelMismatchError, match=r"rebuild --pooling late"):
+                await base.retrieve("text")
+
+    async def test_an_embedder_without_a_name_must_be_passed_again(self, tmp_path: Path) -> None:
+        async with AsyncKnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder()) as base:
+            await base.add(Document(id="a", text="A text."))
+        async with AsyncKnowledgeBase(tmp_path / "kb.db") as base:
+            with pytest.raises(ModelMismatchError, match=r"vectors of hash.*embedder=\.\.\."):
+                await base.retrieve("text")
+            assert [document.id for document in await base.documents()] == ["a"]
+
+    async def test_an_embedder_that_is_gone_hinders_only_searching(self, tmp_path: Path) -> None:
+        EMBEDDERS.register("hashed", lambda name: HashEmbedder(model_id=name))
+        async with AsyncKnowledgeBase(tmp_path / "kb.db", embedder="hashed:gone") as base:
+            await base.add(Document(id="a", text="A text."))
+
+        def gone(_: str) -> HashEmbedder:
+            raise WeightsError("the folder is not there")
+
+        EMBEDDERS.register("hashed", gone)
+        async with AsyncKnowledgeBase(tmp_path / "kb.db") as base:
+            with pytest.raises(WeightsError):
+                await base.retrieve("text")
+            assert (await base.info()).embedder == "hashed:gone"
+            assert await base.remove("a") == ["a"]
+
+    async def test_a_base_of_an_earlier_version_knows_its_embedder(self, tmp_path: Path) -> None:
+        path = tmp_path / "kb.db"
+        async with AsyncKnowledgeBase(path, chunker="sentence:24/4") as base:
+            await base.add(Document(id="a", text="A text. " * 30))
+        with closing(sqlite3.connect(path)) as file, file:
+            file.execute("DELETE FROM setting WHERE name IN ('embedder', 'pooling', 'chunker_id')")
+        async with AsyncKnowledgeBase(path) as base:
+            assert (await base.add(Document(id="a", text="A text. " * 30))).unchanged == 1
+            assert base.embedder.info.model_id == "all-MiniLM-L6-v2"
+
+    async def test_a_choice_that_makes_no_sense_makes_no_base(self, tmp_path: Path) -> None:
+        with pytest.raises(UnknownNameError, match="nonsense"):
+            AsyncKnowledgeBase(tmp_path / "kb.db", chunker="nonsense:3")
+        with pytest.raises(UnknownNameError, match="nonsense"):
+            await AsyncKnowledgeBase(tmp_path / "kb.db", embedder="nonsense").open()
 
     async def test_another_text_index_is_refused(self, tmp_path: Path) -> None:
         async with AsyncKnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder()):

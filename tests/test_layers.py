@@ -23,7 +23,7 @@ LAYERS = [
     {"indexes"},
     {"readers", "chunkers", "embedders", "stores"},
     {"rerankers"},
-    {"ingest", "retrieval", "base_copy"},
+    {"ingest", "retrieval", "base_copy", "base_parts"},
     {"context"},
     {"knowledge_base"},
     {"sync_facade"},

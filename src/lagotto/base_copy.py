@@ -198,6 +198,7 @@ async def _read(
             [*_above(findable, parents), *findable],
             rows.reshape(len(own), info.dimension or 0),
             info.model_id or "",
+            info.embedder,
         )
 
     return [entry(document) for document in await view.sources(names)]

@@ -80,7 +80,7 @@ class _Batch:
 
 
 class Ingest:
-    """One run over a stream of documents."""
+    """One run over a stream of documents; `embedder` is the name that the store keeps."""
 
     def __init__(
         self,
@@ -88,8 +88,10 @@ class Ingest:
         store: Store,
         chunker: Chunker,
         vectors: ChunkEmbedder,
+        embedder: str | None = None,
         on_progress: OnProgress | None = None,
     ) -> None:
+        self._embedder = embedder
         self._store = store
         self._chunker = chunker
         self._vectors = vectors
@@ -200,7 +202,7 @@ class Ingest:
         while (batch := await batches.get()) is not None:
             made = await self._vectors.embed(batch.new)
             batch.entries += [
-                Entry(document, chunks, vectors, self._vectors.model_id)
+                Entry(document, chunks, vectors, self._vectors.model_id, self._embedder)
                 for (document, chunks), vectors in zip(batch.new, made, strict=True)
             ]
             await out.put(batch)

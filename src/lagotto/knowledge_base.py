@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from lagotto.chunkers import CHUNKERS, DEFAULT_CHUNKER
+from lagotto.base_parts import BaseParts, Choice, check_choice, create_parts
+from lagotto.chunkers import CHUNKERS
 from lagotto.context import (
     Citation,
     CitedPassage,
@@ -20,9 +22,9 @@ from lagotto.context import (
     token_counter,
 )
 from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document, Vector
-from lagotto.embedders import Embedder, create_embedder
-from lagotto.embedders.chunk_embedder import ChunkEmbedder, Pooling
-from lagotto.errors import ConfigError, ModelMismatchError
+from lagotto.embedders import Embedder
+from lagotto.embedders.chunk_embedder import Pooling
+from lagotto.errors import ConfigError, StoreError
 from lagotto.filters import And, Eq, Filter, In, parse_filter
 from lagotto.ingest import AddReport, Ingest, OnProgress
 from lagotto.prefs import Mode, RetrievalPrefs
@@ -33,12 +35,11 @@ from lagotto.results import RetrievalBundle
 from lagotto.retrieval.query.expansion import Expander
 from lagotto.retrieval.retriever import Results, Retriever
 from lagotto.retrieval.why_not import WhyNot
-from lagotto.stores.base import Store, StoreInfo
+from lagotto.stores.base import BaseConfig, Store, StoreInfo
 from lagotto.stores.registry import create_store
 from lagotto.tokens import Tokenizer
 
 FilterLike = Filter | Mapping[str, object] | str | None
-DEFAULT_EMBEDDER = "minilm"
 
 
 class AsyncKnowledgeBase:
@@ -53,44 +54,49 @@ class AsyncKnowledgeBase:
         self,
         location: str | Path | Store = "lagotto.db",
         *,
-        embedder: str | Embedder = DEFAULT_EMBEDDER,
-        chunker: str = DEFAULT_CHUNKER,
-        pooling: Pooling = "chunk",
+        embedder: str | Embedder | None = None,
+        chunker: str | None = None,
+        pooling: Pooling | None = None,
         reranker: str | Reranker | None = None,
         expander: Expander | None = None,
         prefs: RetrievalPrefs | str | None = None,
         text_index: str | None = None,
     ) -> None:
+        if chunker is not None:
+            CHUNKERS.get(chunker.partition(":")[0])
         self._store = create_store(location, text_index=text_index)
-        self._embedder = create_embedder(embedder)
-        self._chunker = CHUNKERS.create(chunker, tokenizer=self._embedder.tokenizer)
-        self._vectors = ChunkEmbedder(self._embedder, pooling=pooling)
+        self._choice = Choice(embedder=embedder, chunker=chunker, pooling=pooling)
+        self._reranker = reranker
+        self._expander = expander
         self._prefs = _preferences(prefs)
-        self._model_checked = False
-        self._retriever = Retriever(
-            store=self._store,
-            embedder=self._embedder,
-            reranker=reranker,
-            expander=expander,
-            chunk_vectors=self._vectors,
-            chunker=chunker,
-        )
+        self._assembled: Assembled | None = None
+        self._settled = False
+        """Whether the base has documents, whose embedder and chunker are those assembled."""
 
     async def open(self) -> Self:
-        """Open the base, making it if there is none.
+        """Open the base, creating it if there is none.
 
-        With another embedder than it was made with, it can be looked at and removed from; adding
-        and searching raise ModelMismatchError.
+        A base that can't be searched with the embedder or chunker asked for, or whose own embedder
+        can't be created, can still be listed, shown and removed from; adding and searching raise.
         """
         await self._store.open()
-        self._model_checked = False
+        try:
+            if (await self._store.config()).model_id is None:
+                await self._ready()
+        except BaseException:
+            await self._store.close()
+            raise
         return self
 
     async def close(self) -> None:
-        """Let go of the base; may be called twice."""
-        await self._retriever.close()
+        """Close the base; may be called twice."""
+        assembled, self._assembled, self._settled = self._assembled, None, False
+        if assembled is not None:
+            await assembled.retriever.close()
         await self._store.close()
-        await self._embedder.close()
+        embedder = assembled.parts.embedder if assembled else self._choice.embedder
+        if embedder is not None and not isinstance(embedder, str):
+            await embedder.close()
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -119,8 +125,7 @@ class AsyncKnowledgeBase:
         Files that can't be read are listed in the report. A Document keeps its own collection.
         """
         options = _options(collection, language, metadata, columns)
-        await self._check_model()
-        ingest = self._ingest(progress)
+        ingest = await self._ingest(progress)
         return await ingest.run(_results(sources, include, exclude, options))
 
     async def sync(
@@ -140,8 +145,7 @@ class AsyncKnowledgeBase:
         removed if one of `folders` is missing or empty: it may be a disk that is not there.
         """
         options = _options(collection, language, metadata, columns)
-        await self._check_model()
-        ingest = self._ingest(progress)
+        ingest = await self._ingest(progress)
         report = await ingest.run(_results(folders, include, exclude, options))
         roots, failed = _resolved(folders), _resolved(item.source for item in report.failures)
         gone = [
@@ -224,8 +228,8 @@ class AsyncKnowledgeBase:
             filters=_filter(filters),
             collection=collection,
         )
-        await self._check_model()
-        return await self._retriever.retrieve(asked, query_vector=query_vector, context=request)
+        retriever = (await self._ready()).retriever
+        return await retriever.retrieve(asked, query_vector=query_vector, context=request)
 
     async def retrieve_many(
         self,
@@ -245,8 +249,8 @@ class AsyncKnowledgeBase:
             prefs, settings, top_k=top_k, mode=mode, filters=_filter(filters), collection=collection
         )
         asked = [first.model_copy(update={"query_text": query}) for query in queries]
-        await self._check_model()
-        return await self._retriever.retrieve_many(asked, context=request)
+        retriever = (await self._ready()).retriever
+        return await retriever.retrieve_many(asked, context=request)
 
     async def search(
         self,
@@ -256,8 +260,8 @@ class AsyncKnowledgeBase:
         query_vector: Vector | None = None,
     ) -> RetrievalBundle:
         """The documents that may hold the answer, and the passages in them that support it."""
-        await self._check_model()
-        return await self._retriever.search(context, prefs, query_vector=query_vector)
+        retriever = (await self._ready()).retriever
+        return await retriever.search(context, prefs, query_vector=query_vector)
 
     async def context(
         self,
@@ -290,9 +294,9 @@ class AsyncKnowledgeBase:
             filters=_filter(filters),
             collection=collection,
         ).replace(**budget)
-        count = token_counter(counter or self._embedder.tokenizer)
-        await self._check_model()
-        found = await self._retriever.retrieve(asked, context=request)
+        ready = await self._ready()
+        count = token_counter(counter or ready.parts.embedder.tokenizer)
+        found = await ready.retriever.retrieve(asked, context=request)
         return await build_pack(
             query,
             results=found,
@@ -325,8 +329,18 @@ class AsyncKnowledgeBase:
         asked = self._asked(
             prefs, settings, query_text=query, top_k=top_k, mode=mode, filters=_filter(filters)
         )
-        await self._check_model()
-        return await self._retriever.why_not(asked, collection=collection, document_id=document_id)
+        retriever = (await self._ready()).retriever
+        return await retriever.why_not(asked, collection=collection, document_id=document_id)
+
+    @property
+    def embedder(self) -> Embedder:
+        """The embedder of the base, once it is open."""
+        if self._assembled is None:
+            raise StoreError(
+                "the embedder of a base is known once it is open, and only if it can be created; "
+                "open the base first"
+            )
+        return self._assembled.parts.embedder
 
     async def info(self) -> StoreInfo:
         """How much is in the base, and what it was made with."""
@@ -340,26 +354,55 @@ class AsyncKnowledgeBase:
         start = self._prefs if prefs is None else _preferences(prefs)
         return start.replace(**changes, **settings)
 
-    def _ingest(self, progress: OnProgress | None) -> Ingest:
+    async def _ingest(self, progress: OnProgress | None) -> Ingest:
+        parts = (await self._ready()).parts
         return Ingest(
             store=self._store,
-            chunker=self._chunker,
-            vectors=self._vectors,
+            chunker=parts.chunker,
+            vectors=parts.vectors,
+            embedder=parts.spec,
             on_progress=progress,
         )
 
-    async def _check_model(self) -> None:
-        """Raise if the vectors of the base are of another model; seen once, it stays that way."""
-        if self._model_checked:
-            return
-        info = await self._store.info()
-        wanted = self._vectors.model_id
-        self._model_checked = info.model_id == wanted
-        if info.model_id not in (None, wanted):
-            raise ModelMismatchError(
-                f"{info.location} holds vectors of {info.model_id}, and this embedder is {wanted}; "
-                "open it with the embedder it was made with"
-            )
+    async def _ready(self) -> Assembled:
+        """The embedder, the chunker and the retriever of the base, as it is made now.
+
+        Raises if the base was made with others than those asked for.
+        """
+        if self._assembled is not None and self._settled:
+            return self._assembled
+        stored = await self._store.config()
+        self._settled = stored.model_id is not None
+        if self._assembled is not None and self._assembled.fits(stored):
+            return self._assembled
+        parts = create_parts(self._choice, stored, location=self._store.location)
+        check_choice(parts, stored, location=self._store.location)
+        retriever = Retriever(
+            store=self._store,
+            embedder=parts.embedder,
+            reranker=self._reranker,
+            expander=self._expander,
+            chunk_vectors=parts.vectors,
+            chunker=parts.chunker.id,
+        )
+        self._assembled = Assembled(parts, retriever)
+        return self._assembled
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """The parts of an open base, and what searches with them."""
+
+    parts: BaseParts
+    retriever: Retriever
+
+    def fits(self, stored: BaseConfig) -> bool:
+        """Whether the base is still made with these parts."""
+        made = self.parts.config
+        return (stored.model_id or made.model_id, stored.chunker_id or made.chunker_id) == (
+            made.model_id,
+            made.chunker_id,
+        )
 
 
 def _preferences(given: RetrievalPrefs | str | None) -> RetrievalPrefs:

@@ -15,11 +15,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from lagotto.chunkers import DEFAULT_CHUNKER
 from lagotto.embedders import Embedder
 from lagotto.embedders.chunk_embedder import Pooling
 from lagotto.errors import StoreError
-from lagotto.knowledge_base import DEFAULT_EMBEDDER, AsyncKnowledgeBase
+from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
 from lagotto.rerankers import Reranker
 from lagotto.retrieval.query.expansion import Expander
@@ -105,9 +104,9 @@ class KnowledgeBase:
         self,
         location: str | Path | Store = "lagotto.db",
         *,
-        embedder: str | Embedder = DEFAULT_EMBEDDER,
-        chunker: str = DEFAULT_CHUNKER,
-        pooling: Pooling = "chunk",
+        embedder: str | Embedder | None = None,
+        chunker: str | None = None,
+        pooling: Pooling | None = None,
         reranker: str | Reranker | None = None,
         expander: Expander | None = None,
         prefs: RetrievalPrefs | str | None = None,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import lagotto
-from lagotto.cli.options import DEFAULT_EMBEDDER, BaseOptions, MakingOptions, ReadingOptions
+from lagotto.cli.options import BaseOptions, MakingOptions, ReadingOptions
 from lagotto.sync_facade import KnowledgeBase
 from tests.cli.running import command, run, run_apart
 
@@ -28,12 +28,10 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
 
 
 def test_defaults_are_those_of_the_library() -> None:
-    from lagotto.chunkers import DEFAULT_CHUNKER
     from lagotto.documents import DEFAULT_COLLECTION
-    from lagotto.knowledge_base import DEFAULT_EMBEDDER as LIBRARY_EMBEDDER
 
-    assert DEFAULT_EMBEDDER == LIBRARY_EMBEDDER == BaseOptions().embedder
-    assert MakingOptions().chunker == DEFAULT_CHUNKER
+    assert BaseOptions().embedder is None
+    assert MakingOptions() == MakingOptions(chunker=None, pooling=None, text_index=None)
     assert ReadingOptions().collection == DEFAULT_COLLECTION
 
 

@@ -16,7 +16,7 @@ from lagotto.cli.doctor import doctor
 from lagotto.cli.info import info
 from lagotto.cli.list import list_documents
 from lagotto.cli.option_groups import flatten_groups
-from lagotto.cli.options import DEFAULT_EMBEDDER, DEFAULT_KB
+from lagotto.cli.options import DEFAULT_KB
 from lagotto.cli.presets import presets
 from lagotto.cli.remove import remove
 from lagotto.cli.search import search
@@ -49,14 +49,14 @@ def options(
         ),
     ] = DEFAULT_KB,
     embedder: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--embedder",
             metavar="NAME",
             envvar="LAGOTTO_EMBEDDER",
             help="The embedding model: minilm, minilm-int8, onnx:FOLDER, openai:MODEL.",
         ),
-    ] = DEFAULT_EMBEDDER,
+    ] = None,
     version: Annotated[
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),

@@ -20,7 +20,11 @@ def open_base(base: BaseOptions, making: MakingOptions) -> KnowledgeBase:
     from lagotto.sync_facade import KnowledgeBase
 
     return KnowledgeBase(
-        base.kb, embedder=base.embedder, chunker=making.chunker, text_index=making.text_index
+        base.kb,
+        embedder=base.embedder,
+        chunker=making.chunker,
+        pooling=making.pooling,
+        text_index=making.text_index,
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lagotto.cli.options import DEFAULT_EMBEDDER, EmbedderName
+from lagotto.cli.options import EmbedderName
 from lagotto.cli.output import one_line, say, stdout
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def demo(
     kb: Annotated[
         str | None, typer.Option("--kb", metavar="PATH", help="Create the base here and keep it.")
     ] = None,
-    embedder: EmbedderName = DEFAULT_EMBEDDER,
+    embedder: EmbedderName = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the temporary base.")] = False,
 ) -> None:
     """Search bundled documents by vectors, by full text and by both. Works offline."""

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from lagotto.cli.connect import open_existing
 from lagotto.cli.options import AsJson, BaseOptions
 from lagotto.cli.output import one_line, print_json, stdout, warn
+
+if TYPE_CHECKING:
+    from lagotto.stores.base import StoreInfo
 
 
 def info(base: BaseOptions, as_json: AsJson = False) -> None:
@@ -25,9 +30,19 @@ def info(base: BaseOptions, as_json: AsJson = False) -> None:
         "chunks": str(found.chunks),
         "collections": ", ".join(collections),
         "languages": ", ".join(found.languages),
-        "embedder": found.model_id or "",
+        "embedder": _embedder(found),
         "chunker": found.chunker_id or "",
+        "text index": found.text_index or "",
         "size": decimal(found.bytes_on_disk),
     }
     print_fields(stdout(), {name: one_line(value) for name, value in fields.items()})
     warn(found.degraded)
+
+
+def _embedder(found: StoreInfo) -> str:
+    """The model, by its name and as it was asked for: `all-MiniLM-L6-v2 (minilm)`."""
+    if found.model_id is None:
+        return ""
+    details = [found.embedder] if found.embedder else []
+    details += [f"dimension {found.dimension}"] if found.dimension else []
+    return f"{found.model_id} ({', '.join(details)})" if details else found.model_id

@@ -9,7 +9,6 @@ from typer import Option
 
 DEFAULT_KB = "lagotto.db"
 DEFAULT_COLLECTION = "default"
-DEFAULT_EMBEDDER = "minilm"
 INTERRUPTED = 130
 """The exit code after Ctrl-C."""
 
@@ -23,8 +22,12 @@ Kb = Annotated[
     ),
 ]
 EmbedderName = Annotated[
-    str,
-    Option("--embedder", metavar="NAME", help="The embedding model.", show_default=False),
+    str | None,
+    Option(
+        "--embedder",
+        metavar="NAME",
+        help="The embedding model of a new base; an existing base has its own.",
+    ),
 ]
 AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
 Filters = Annotated[
@@ -36,6 +39,7 @@ InCollection = Annotated[
 ]
 Mode = Literal["hybrid", "semantic", "keyword"]
 TextIndex = Literal["tantivy", "fts5"]
+Pooling = Literal["chunk", "late"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,7 @@ class BaseOptions:
     """The base and its embedder; defaults are the options given before the command."""
 
     kb: Kb = DEFAULT_KB
-    embedder: EmbedderName = DEFAULT_EMBEDDER
+    embedder: EmbedderName = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +85,17 @@ class ReadingOptions:
 
 @dataclass(frozen=True, slots=True)
 class MakingOptions:
-    """How documents are chunked and indexed."""
+    """What a new base is made with; an existing one has its own, which `rebuild` changes."""
 
     chunker: Annotated[
-        str,
-        Option("--chunker", metavar="NAME", help="The chunker, and its chunk size and overlap."),
-    ] = "recursive:256/32"
+        str | None,
+        Option(
+            "--chunker", metavar="NAME", help="Chunker of a new base, such as recursive:256/32."
+        ),
+    ] = None
+    pooling: Annotated[
+        Pooling | None, Option("--pooling", help="How a new base pools token vectors.")
+    ] = None
     text_index: Annotated[
         TextIndex | None,
         Option("--text-index", help="Full-text index of a new base."),

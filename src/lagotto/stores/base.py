@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,13 +29,15 @@ MOST_LANGUAGES = 8
 class Entry:
     """A document with its chunks, and a vector for each one that can be found.
 
-    Only flat and child chunks can be found; parents are read.
+    Only flat and child chunks can be found; parents are read. `embedder` is the name of what made
+    the vectors, None if it has none.
     """
 
     document: Document
     chunks: Sequence[Chunk]
     vectors: Vectors
     model_id: str
+    embedder: str | None = None
 
 
 class Version(NamedTuple):
@@ -72,6 +74,22 @@ class Capabilities(Record):
     chunk_similarity: bool = False
 
 
+class BaseConfig(Record):
+    """What the chunks and vectors of a base were made with; None where nothing is stored yet.
+
+    `embedder` is a name that `create_embedder` takes; an embedder that was passed as an object has
+    none, and only its `model_id` is known. `generation` counts the rebuilds of the base.
+    """
+
+    embedder: str | None = None
+    model_id: str | None = None
+    dimension: int | None = None
+    pooling: Literal["chunk", "late"] | None = None
+    chunker_id: str | None = None
+    text_index: str | None = None
+    generation: int = 0
+
+
 class StoreInfo(Record):
     """How much is in a store, and what it was made with."""
 
@@ -83,6 +101,9 @@ class StoreInfo(Record):
     model_id: str | None
     dimension: int | None = None
     chunker_id: str | None
+    embedder: str | None = None
+    pooling: str | None = None
+    text_index: str | None = None
     bytes_on_disk: int
     degraded: tuple[str, ...] = ()
 
@@ -240,6 +261,11 @@ class Store(Protocol):
     """
 
     @property
+    def location(self) -> str:
+        """Where the base is, for messages; without passwords."""
+        ...
+
+    @property
     def capabilities(self) -> Capabilities:
         """The legs that this store can run."""
         ...
@@ -291,6 +317,10 @@ class Store(Protocol):
 
     async def info(self) -> StoreInfo:
         """What is in the store."""
+        ...
+
+    async def config(self) -> BaseConfig:
+        """What the chunks and vectors in the store were made with."""
         ...
 
     async def check(self) -> list[Finding]:

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.documents import Chunk, Document, Vector, Vectors, in_context
-from lagotto.errors import ModelMismatchError
 from lagotto.filters import Filter, matches
 from lagotto.indexes.base import ChunkKeys, Finding
 from lagotto.indexes.bm25 import idf, term_weight
@@ -20,6 +19,7 @@ from lagotto.indexes.hits import Hits
 from lagotto.indexes.text_query import Match, Term, TextQuery, as_terms, holds
 from lagotto.stores.base import (
     MOST_LANGUAGES,
+    BaseConfig,
     Capabilities,
     Entry,
     Passage,
@@ -28,6 +28,7 @@ from lagotto.stores.base import (
     Version,
     fingerprint,
 )
+from lagotto.stores.config import agreed_config
 from lagotto.stores.memory_cache import MemoryChunkCache
 from lagotto.terms import analyze
 from lagotto.terms.vocabulary import Vocabulary
@@ -47,13 +48,14 @@ class _Item:
 class MemoryStore:
     """Keeps everything in dictionaries and looks at all of it for every search."""
 
+    location = ":memory:"
     capabilities = Capabilities()
 
     def __init__(self) -> None:
         self._entries: dict[tuple[str, str], Entry] = {}
         self._items: dict[int, _Item] = {}
         self._last_key = 0
-        self._model_id: str | None = None
+        self._config = BaseConfig()
         self.chunk_cache = MemoryChunkCache(self._entries)
 
     async def open(self) -> None:
@@ -63,8 +65,11 @@ class MemoryStore:
         """Nothing to do: the contents stay as long as the object."""
 
     async def write(self, entries: Sequence[Entry]) -> None:
+        config = self._config
         for entry in entries:
-            self._check(entry)
+            _check(entry)
+            config = agreed_config(config, entry, place=":memory:")
+        self._config = config
         for entry in entries:
             self._remove(entry.document)
             self._entries[entry.document.collection, entry.document.id] = entry
@@ -115,31 +120,21 @@ class MemoryStore:
 
     async def info(self) -> StoreInfo:
         documents = [entry.document for entry in self._entries.values()]
-        chunker_ids = {item.chunk.chunker_id for item in self._items.values()}
         return StoreInfo(
             location=":memory:",
             documents=len(documents),
             chunks=len(self._items),
             collections=dict(sorted(Counter(item.collection for item in documents).items())),
             languages=tuple(sorted({item.language for item in documents if item.language})),
-            model_id=self._model_id,
-            dimension=next((entry.vectors.shape[1] for entry in self._entries.values()), None),
-            chunker_id=min(chunker_ids, default=None),
+            **self._config.model_dump(exclude={"generation"}),
             bytes_on_disk=0,
         )
 
+    async def config(self) -> BaseConfig:
+        return self._config
+
     async def check(self) -> list[Finding]:
         return [Finding(level="ok", what=f"{len(self._items)} chunks in memory")]
-
-    def _check(self, entry: Entry) -> None:
-        findable = sum(chunk.level != "parent" for chunk in entry.chunks)
-        if findable != len(entry.vectors):
-            raise ValueError(f"{findable} chunks have {len(entry.vectors)} vectors")
-        self._model_id = self._model_id or entry.model_id
-        if entry.model_id != self._model_id:
-            raise ModelMismatchError(
-                f"this base holds vectors of {self._model_id}, not of {entry.model_id}"
-            )
 
     def _remove(self, document: Document) -> None:
         self._entries.pop((document.collection, document.id), None)
@@ -286,6 +281,12 @@ class MemoryView:
     def _idf(self, term: str) -> float:
         having = sum(term in item.counts for item in self._all.values())
         return idf(having, count=len(self._all))
+
+
+def _check(entry: Entry) -> None:
+    findable = sum(chunk.level != "parent" for chunk in entry.chunks)
+    if findable != len(entry.vectors):
+        raise ValueError(f"{findable} chunks have {len(entry.vectors)} vectors")
 
 
 def _asked(query: TextQuery, item: _Item) -> bool:

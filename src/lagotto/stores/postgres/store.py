@@ -17,7 +17,7 @@ from lagotto.documents import Chunk, Document
 from lagotto.errors import StoreBusyError, StoreError
 from lagotto.filters import Filter
 from lagotto.indexes.base import Finding
-from lagotto.stores.base import Capabilities, Entry, StoreInfo, Version
+from lagotto.stores.base import BaseConfig, Capabilities, Entry, StoreInfo, Version
 from lagotto.stores.postgres.address import parse_location
 from lagotto.stores.postgres.checks import findings
 from lagotto.stores.postgres.database import Servers, create_single
@@ -49,7 +49,7 @@ from lagotto.stores.sql.read import (
     read_document,
     read_versions,
 )
-from lagotto.stores.sql.settings import read_info
+from lagotto.stores.sql.settings import read_config, read_info
 from lagotto.stores.sql.tables import SCHEMA_VERSION
 
 log = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ class PostgresStore:
 
     def __init__(self, location: str, *, busy_timeout: float = BUSY_TIMEOUT) -> None:
         self._address = parse_location(location)
-        self.place = self._address.place
+        self.place = self.location = self._address.place
         self._busy_timeout = busy_timeout
         self._servers: Servers | None = None
         self._look = ViewFactory()
@@ -172,6 +172,9 @@ class PostgresStore:
                 bytes_on_disk=int(connection.scalar(_SIZE) or 0),
             )
         )
+
+    async def config(self) -> BaseConfig:
+        return await self._read(read_config, latest=True)
 
     async def check(self) -> list[Finding]:
         return await self._read(findings)

@@ -26,7 +26,7 @@ from lagotto.stores.postgres.text_index.write import (
     take_segment_number,
 )
 from lagotto.stores.sql.read import matching_names
-from lagotto.stores.sql.settings import check_model, setting
+from lagotto.stores.sql.settings import check_config, setting
 from lagotto.stores.sql.write import (
     Numbers,
     document_keys,
@@ -76,7 +76,7 @@ def replace(
     place: str,
 ) -> None:
     """Store entries, each in place of its document's former self."""
-    check_model(connection, entries, place)
+    check_config(connection, entries, place)
     former = document_keys(connection, [entry.document for entry in entries])
     gone = _remove(connection, list(former.values()))
     write_entries(connection, entries, numbers=reserved.numbers, put=copy_rows)

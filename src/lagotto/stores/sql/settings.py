@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, delete, func, insert, select
 
-from lagotto.errors import ModelMismatchError
 from lagotto.indexes.vectors.snapshot import check_vectors
-from lagotto.stores.base import Entry, StoreInfo
+from lagotto.stores.base import BaseConfig, Entry, StoreInfo
+from lagotto.stores.config import agreed_config
 from lagotto.stores.sql.tables import ChunkRow, ChunkSetRow, DocumentRow, Setting
+
+_CONFIG = tuple(BaseConfig.model_fields)
 
 
 def setting(connection: Connection, name: str) -> str | None:
@@ -23,22 +25,34 @@ def put_setting(connection: Connection, name: str, value: str) -> None:
     connection.execute(insert(Setting).values(name=name, value=value))
 
 
-def check_model(connection: Connection, entries: Sequence[Entry], place: str) -> None:
-    """Raise unless all entries have vectors of the base's model; the first one decides on it."""
-    stored = setting(connection, "model_id"), setting(connection, "dimension")
+def read_config(connection: Connection) -> BaseConfig:
+    """What the chunks and vectors of the base were made with."""
+    rows = connection.execute(select(Setting.name, Setting.value).where(Setting.name.in_(_CONFIG)))
+    config = BaseConfig.model_validate({row.name: row.value for row in rows})
+    if config.model_id is None or config.chunker_id is not None:
+        return config
+    stored = connection.scalar(select(ChunkSetRow.chunker_id).limit(1))
+    return config.model_copy(update={"chunker_id": stored})
+
+
+def put_config(connection: Connection, config: BaseConfig) -> None:
+    """Store what the chunks and vectors of the base are made with."""
+    connection.execute(delete(Setting).where(Setting.name.in_(_CONFIG)))
+    rows = [
+        {"name": name, "value": str(value)}
+        for name, value in config.model_dump(exclude_none=True).items()
+    ]
+    connection.execute(insert(Setting), rows)
+
+
+def check_config(connection: Connection, entries: Sequence[Entry], place: str) -> None:
+    """Raise unless all entries were made as the base's others; the first one decides."""
+    first = stored = read_config(connection)
     for entry in entries:
-        dimension = entry.vectors.shape[1]
-        if stored == (None, None):
-            stored = entry.model_id, str(dimension)
-            put_setting(connection, "model_id", entry.model_id)
-            put_setting(connection, "dimension", str(dimension))
-        elif stored != (entry.model_id, str(dimension)):
-            raise ModelMismatchError(
-                f"{place} holds vectors of {stored[0]} with {stored[1]} numbers, not of "
-                f"{entry.model_id} with {dimension}; use the embedder it was made with, or make "
-                "another base"
-            )
-        check_vectors(entry.vectors, dimension=dimension)
+        stored = agreed_config(stored, entry, place=place)
+        check_vectors(entry.vectors, dimension=entry.vectors.shape[1])
+    if stored != first:
+        put_config(connection, stored)
 
 
 def read_info(connection: Connection, *, location: str, bytes_on_disk: int) -> StoreInfo:
@@ -47,14 +61,13 @@ def read_info(connection: Connection, *, location: str, bytes_on_disk: int) -> S
     collections = {row[0]: row[1] for row in connection.execute(counted)}
     languages = select(DocumentRow.language).where(DocumentRow.language.is_not(None)).distinct()
     chunks = select(func.count()).where(ChunkRow.level != "parent")
+    config = read_config(connection)
     return StoreInfo(
         location=location,
         documents=sum(collections.values()),
         chunks=connection.scalar(chunks) or 0,
         collections=dict(sorted(collections.items())),
         languages=tuple(sorted(name for name in connection.scalars(languages) if name)),
-        model_id=setting(connection, "model_id"),
-        dimension=int(setting(connection, "dimension") or 0) or None,
-        chunker_id=connection.scalar(select(ChunkSetRow.chunker_id).limit(1)),
+        **config.model_dump(exclude={"generation"}),
         bytes_on_disk=bytes_on_disk,
     )

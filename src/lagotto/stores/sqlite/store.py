@@ -23,7 +23,7 @@ from lagotto.indexes.folder import (
     size_of,
     usual_folder,
 )
-from lagotto.stores.base import Capabilities, Entry, StoreInfo, Version
+from lagotto.stores.base import BaseConfig, Capabilities, Entry, StoreInfo, Version
 from lagotto.stores.sql.changelog import Head, read_head, token_at
 from lagotto.stores.sql.checks import check_rows
 from lagotto.stores.sql.chunk_cache import SqlChunkCache
@@ -37,7 +37,13 @@ from lagotto.stores.sql.read import (
     read_versions,
     resolve_filter,
 )
-from lagotto.stores.sql.settings import check_model, put_setting, read_info, setting
+from lagotto.stores.sql.settings import (
+    check_config,
+    put_setting,
+    read_config,
+    read_info,
+    setting,
+)
 from lagotto.stores.sql.tables import SCHEMA_VERSION
 from lagotto.stores.sql.write import (
     document_keys,
@@ -94,6 +100,7 @@ class SqliteStore:
         busy_timeout: float = BUSY_TIMEOUT,
     ) -> None:
         self.path = Path(path)
+        self.location = str(path)
         self._file = self.path.absolute()  # connections are made later, maybe in another folder
         self._indexes: IndexFolder | None = None
         self._wanted_text_index = text_index
@@ -125,7 +132,7 @@ class SqliteStore:
 
     async def write(self, entries: Sequence[Entry]) -> None:
         def write(connection: Connection) -> None:
-            check_model(connection, entries, str(self.path))
+            check_config(connection, entries, str(self.path))
             former = document_keys(connection, [entry.document for entry in entries])
             before = counter(connection, "change")
             self._remove(connection, list(former.values()))
@@ -181,6 +188,9 @@ class SqliteStore:
                 connection, location=str(self.path), bytes_on_disk=self._bytes_on_disk()
             )
         )
+
+    async def config(self) -> BaseConfig:
+        return await self._read(read_config)
 
     async def check(self) -> list[Finding]:
         return await self._read(self._check)
