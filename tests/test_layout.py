@@ -21,6 +21,7 @@ FOLDERS = {
 BEHAVIOURS = {
     # the repository
     "benchmarks": "every benchmark starts",
+    "regexes": "every regular expression takes linear time",
     "deletions": "every call in the package that deletes something",
     "docs": "pages of docs/ and the code agree",
     "layers": "imports point down",

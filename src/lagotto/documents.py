@@ -114,15 +114,24 @@ def in_utc(moment: datetime) -> datetime:
         raise ValueError(f"{moment} is before year 1 or after year 9999 in UTC") from exc
 
 
-def json_value(value: Any, path: str = "metadata") -> Any:
-    """`value` as plain JSON, or a ValueError that names the place where it isn't."""
+MAX_METADATA_DEPTH = 64
+"""Levels of lists and dicts; what serialises or compares them is recursive."""
+
+
+def json_value(value: Any, path: str = "metadata", *, depth: int = 0) -> Any:
+    """`value` as plain JSON, or a ValueError that names the part that isn't."""
+    if depth > MAX_METADATA_DEPTH:
+        shown = f"{path[:60]}..." if len(path) > 60 else path
+        raise ValueError(
+            f"{shown} is nested more than {MAX_METADATA_DEPTH} levels deep; flatten it"
+        )
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
         return storable(value)
     if isinstance(value, int):
         if not -(2**63) <= value < 2**63:
-            raise ValueError(f"{path} is {value}: integers must fit in 64 bits; store it as text")
+            raise ValueError(f"{path}: an integer must fit in 64 bits; store it as text")
         return int(value)
     if isinstance(value, float):
         if value != value or value in (float("inf"), float("-inf")):
@@ -134,10 +143,16 @@ def json_value(value: Any, path: str = "metadata") -> Any:
         for key in value:
             if not isinstance(key, str):
                 raise ValueError(f"{path} has the key {key!r}: keys must be strings")
-        return {storable(key): json_value(item, f"{path}.{key}") for key, item in value.items()}
+        return {
+            storable(key): json_value(item, f"{path}.{key}", depth=depth + 1)
+            for key, item in value.items()
+        }
     if isinstance(value, list | tuple | set | frozenset):
         items = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
-        return [json_value(item, f"{path}[{index}]") for index, item in enumerate(items)]
+        return [
+            json_value(item, f"{path}[{index}]", depth=depth + 1)
+            for index, item in enumerate(items)
+        ]
     raise ValueError(
         f"{path} is a {type(value).__name__}: metadata holds text, numbers, booleans, dates, "
         "lists and dicts; convert it first"

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from lagotto.chunkers import Chunker
+from lagotto.concurrency import interruptible
 from lagotto.documents import Chunk, Document, Record
 from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.readers import ReadFailure
@@ -102,12 +103,21 @@ class Ingest:
         self.seen: set[tuple[str, str]] = set()
         """Collection and id of every document met, stored or not."""
 
-    async def run(self, results: Iterable[Document | ReadFailure]) -> AddReport:
-        """Take in all documents of `results`; a cancellation lets the write at hand end first."""
+    async def run(
+        self,
+        results: Iterable[Document | ReadFailure],
+        *,
+        interrupt: Callable[[], None] = lambda: None,
+    ) -> AddReport:
+        """Take in all documents of `results`.
+
+        A cancellation lets the write at hand end first, and calls `interrupt`, which makes a
+        reader in another thread end early.
+        """
         prepared: asyncio.Queue[_Batch | None] = asyncio.Queue(QUEUED_BATCHES)
         embedded: asyncio.Queue[_Batch | None] = asyncio.Queue(QUEUED_BATCHES)
         stages = (
-            self._prepare(results, prepared),
+            self._prepare(results, prepared, interrupt),
             self._embed(prepared, embedded),
             self._write(embedded),
         )
@@ -134,9 +144,12 @@ class Ingest:
         )
 
     async def _prepare(
-        self, results: Iterable[Document | ReadFailure], out: asyncio.Queue[_Batch | None]
+        self,
+        results: Iterable[Document | ReadFailure],
+        out: asyncio.Queue[_Batch | None],
+        interrupt: Callable[[], None],
     ) -> None:
-        async for group in _in_thread(results):
+        async for group in _in_thread(results, interrupt):
             batch = await self._sort_out(group)
             await out.put(batch)
         await out.put(None)
@@ -161,7 +174,7 @@ class Ingest:
                 batch.changed_metadata.append(document)
             elif change == "content":
                 todo.append(document)
-        batch.new = await asyncio.to_thread(self._chunk, todo)
+        batch.new = await asyncio.to_thread(self._chunk, todo, failures)
         batch.progress = Progress(
             added=counts["added"],
             updated=counts["metadata"] + counts["content"],
@@ -192,8 +205,17 @@ class Ingest:
             for name, version in (await self._store.versions(collection, ids)).items()
         }
 
-    def _chunk(self, documents: Sequence[Document]) -> list[tuple[Document, list[Chunk]]]:
-        return [(document, self._chunker.chunk(document)) for document in documents]
+    def _chunk(
+        self, documents: Sequence[Document], failures: list[ReadFailure]
+    ) -> list[tuple[Document, list[Chunk]]]:
+        """The chunks of each document; one that can't be chunked is a failure of its own."""
+        chunked = []
+        for document in documents:
+            try:
+                chunked.append((document, self._chunker.chunk(document)))
+            except Exception as exc:  # noqa: BLE001 a chunker of another package may raise anything
+                failures.append(_failure(document, f"chunking failed ({exc})", exc))
+        return chunked
 
     async def _embed(
         self, batches: asyncio.Queue[_Batch | None], out: asyncio.Queue[_Batch | None]
@@ -238,12 +260,18 @@ class Ingest:
 
 
 async def _in_thread(
-    results: Iterable[Document | ReadFailure],
+    results: Iterable[Document | ReadFailure], interrupt: Callable[[], None]
 ) -> AsyncIterator[list[Document | ReadFailure]]:
     """The results in groups of a batch's size, read in a thread."""
     groups = _groups(iter(results))
-    while group := await asyncio.to_thread(next, groups, None):
+    while group := await interruptible(lambda: next(groups, None), interrupt=interrupt):
         yield group
+
+
+def _failure(document: Document, reason: str, error: Exception) -> ReadFailure:
+    return ReadFailure(
+        source=document.source or document.id, reason=reason, error=type(error).__name__
+    )
 
 
 def _groups(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -28,7 +28,7 @@ from lagotto.errors import ConfigError, StoreError
 from lagotto.filters import And, Eq, Filter, In, parse_filter
 from lagotto.ingest import AddReport, Ingest, OnProgress
 from lagotto.prefs import Mode, RetrievalPrefs
-from lagotto.readers import Columns, ReadFailure, ReadOptions, load
+from lagotto.readers import Columns, Loading, ReadOptions, load
 from lagotto.request_context import RequestContext
 from lagotto.rerankers import Reranker
 from lagotto.results import RetrievalBundle
@@ -126,7 +126,8 @@ class AsyncKnowledgeBase:
         """
         options = _options(collection, language, metadata, columns)
         ingest = await self._ingest(progress)
-        return await ingest.run(_results(sources, include, exclude, options))
+        documents, loading = _results(sources, include, exclude, options)
+        return await ingest.run(chain(documents, loading), interrupt=loading.interrupt)
 
     async def sync(
         self,
@@ -146,7 +147,8 @@ class AsyncKnowledgeBase:
         """
         options = _options(collection, language, metadata, columns)
         ingest = await self._ingest(progress)
-        report = await ingest.run(_results(folders, include, exclude, options))
+        documents, loading = _results(folders, include, exclude, options)
+        report = await ingest.run(chain(documents, loading), interrupt=loading.interrupt)
         roots, failed = _resolved(folders), _resolved(item.source for item in report.failures)
         gone = [
             document.id
@@ -430,10 +432,10 @@ def _results(
     include: Sequence[str],
     exclude: Sequence[str],
     options: ReadOptions,
-) -> Iterator[Document | ReadFailure]:
+) -> tuple[list[Document], Loading]:
     paths = [source for source in sources if not isinstance(source, Document)]
     documents = [source for source in sources if isinstance(source, Document)]
-    return chain(documents, load(paths, include=include, exclude=exclude, options=options))
+    return documents, load(paths, include=include, exclude=exclude, options=options)
 
 
 def _filter(filters: FilterLike) -> Filter | None:

@@ -34,6 +34,10 @@ class Registry(Generic[T]):
         """Add an implementation at run time, or replace the one of that name."""
         self._registered[name] = implementation
 
+    def is_builtin(self, name: str) -> bool:
+        """Whether `get` gives the implementation that comes with Lagotto."""
+        return name in self._builtin and name not in self._registered
+
     def names(self) -> list[str]:
         """All names that `get` knows."""
         installed = (entry.name for entry in entry_points(group=self.group))

@@ -18,7 +18,7 @@ from lagotto.errors import (
     SourceTooLargeError,
     UnsupportedFormatError,
 )
-from lagotto.readers import ReadFailure, ReadOptions, load, read_path
+from lagotto.readers import READERS, ReadFailure, ReadOptions, Source, load, read_path
 from lagotto.readers.formats import OLE_MAGIC
 from tests.readers import samples
 from tests.readers.pdf_maker import make_pdf
@@ -187,3 +187,48 @@ def test_links_in_a_circle(tmp_path: Path) -> None:
     assert isinstance(document, Document)
     [failure] = load(tmp_path / "self")
     assert isinstance(failure, ReadFailure)
+
+
+def test_unknown_suffix_with_comments_is_sniffed_in_time(tmp_path: Path) -> None:
+    (tmp_path / "comments.unknown").write_bytes(b"<!---->" * 500)
+    (document,) = read_path(tmp_path / "comments.unknown")
+    assert document.kind == "text"
+
+
+def test_front_matter_with_a_number_of_thousands_of_digits(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text(f"---\na: {':'.join(['59'] * 3000)}\n---\n# T\n\nText\n")
+    (document,) = read_path(tmp_path / "a.md")
+    assert str(document.metadata["a"]).startswith("0x")
+
+
+def test_metadata_nested_too_deep_fails_alone(tmp_path: Path) -> None:
+    deep = '{"a":' * 260 + "1" + "}" * 260
+    (tmp_path / "a.jsonl").write_text(f'{{"text": "one", "m": {deep}}}\n{{"text": "two"}}\n')
+    first, second = load(tmp_path)
+    assert isinstance(first, ReadFailure)
+    assert "nested more than 64 levels" in first.reason
+    assert isinstance(second, Document)
+
+
+class BrokenReader:
+    """A reader of somebody else's making."""
+
+    kind = "broken"
+    suffixes = frozenset({".broken"})
+
+    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
+        raise RuntimeError("no idea")
+        yield
+
+
+def test_any_exception_of_a_reader_is_a_failure_of_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(READERS._registered, "broken", BrokenReader)
+    (tmp_path / "a.broken").write_text("x")
+    (tmp_path / "b.txt").write_text("text")
+    failure, document = load(tmp_path)
+    assert isinstance(failure, ReadFailure)
+    assert failure.source.endswith("a.broken")
+    assert "RuntimeError: no idea" in failure.reason
+    assert isinstance(document, Document)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lagotto.documents import Chunk, Document
     from lagotto.sync_facade import KnowledgeBase
 
-CITATION = re.compile(r"\S+/\S+#\d+-\d+(~[0-9a-f]{8})?")
+CITATION = re.compile(r"\A[^\s/#]++/[^\s/#]++#\d++-\d++(~[0-9a-f]{8})?")
 
 
 def show(

@@ -19,9 +19,11 @@ from lagotto.context.passages import stitched
 from lagotto.context.quotes import locate, quotations
 from lagotto.documents import Document, Record, Span
 
-_NUMBERS = r"\d{1,6}(?:\s*[-–]\s*\d{1,6})?"
-_MARKER = re.compile(rf"\[({_NUMBERS}(?:\s*[,;]\s*{_NUMBERS})*)\]", re.ASCII)
-_LEADING = re.compile(rf"[^\S\n]*(?:{_MARKER.pattern}[^\S\n]*)+", re.ASCII)
+_NUMBERS = r"\d{1,6}(?:\s{0,9}[-–]\s{0,9}\d{1,6})?"
+_MARKER = re.compile(rf"\[({_NUMBERS}(?:\s{{0,9}}[,;]\s{{0,9}}{_NUMBERS})*)\]", re.ASCII)
+_LEADING = re.compile(rf"[^\S\n]*+(?:{_MARKER.pattern}[^\S\n]*+)++", re.ASCII)
+_SEPARATOR = re.compile("[,;]")
+_DASH = re.compile("[-–]")
 _WORD = re.compile(r"\w")
 
 
@@ -157,8 +159,8 @@ def _claim(
 def _markers(text: str, known: Iterable[int]) -> Iterator[int]:
     """The numbers that markers name; of a range its ends, and those between that are known."""
     for match in _MARKER.finditer(text):
-        for part in re.split("[,;]", match[1]):
-            first, *rest = (int(number) for number in re.split("[-–]", part))
+        for part in _SEPARATOR.split(match[1]):
+            first, *rest = (int(number) for number in _DASH.split(part))
             last = rest[0] if rest else first
             yield first
             yield from (marker for marker in known if first < marker < last)

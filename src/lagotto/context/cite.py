@@ -23,7 +23,7 @@ from lagotto.results import format_citation
 DocumentOf = Callable[[str, str], Awaitable[Document | None]]
 """A document by collection and id, None if there is none."""
 
-_KEY = re.compile(r"([^/#\s]+)/([^/#\s]+)#([0-9]{1,18})-([0-9]{1,18})(?:~([0-9a-f]{8}))?")
+_KEY = re.compile(r"\A([^/#\s]++)/([^/#\s]++)#([0-9]{1,18})-([0-9]{1,18})(?:~([0-9a-f]{8}))?")
 
 
 class CitationKey(NamedTuple):

@@ -19,7 +19,11 @@ PackFormat = Literal["plain", "markdown", "xml"]
 CUT = " …"
 """What a truncated passage ends with."""
 
-_HEAD_LIKE = re.compile(r"(^|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])(\s*)\[(?=\d+\])")
+_LINE_BREAK = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
+_INVISIBLE = r"\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff"
+_HEAD_LIKE = re.compile(rf"(^|[{_LINE_BREAK}])((?:[^\S{_LINE_BREAK}]|[{_INVISIBLE}])*+)\[(?=\d+\])")
+"""What looks like the head of a passage, also behind characters that take no room."""
+_BACKTICKS = re.compile("`+")
 _MARKDOWN = re.compile(r"([\\`*\[\]<])")
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -81,7 +85,7 @@ def _literal(text: str) -> str:
 
 
 def _fenced(text: str) -> str:
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}\n{text}\n{fence}"
 

@@ -37,7 +37,9 @@ RESERVED: Mapping[str, FieldType] = MappingProxyType(
 """The document's own fields, and what they hold; `page` holds several numbers."""
 
 _PREFIX = "metadata"
-_SEGMENTS = re.compile(r"(?:[^.\\]|\\[.\\])+(?:\.(?:[^.\\]|\\[.\\])+)*")
+_ESCAPED = re.compile(r"\\(.)")
+_SPECIAL = re.compile(r"([.\\])")
+_SEGMENTS = re.compile(r"\A(?:[^.\\]|\\[.\\])++(?:\.(?:[^.\\]|\\[.\\])++)*+")
 _SEGMENT = re.compile(r"(?:[^.\\]|\\[.\\])+")
 
 
@@ -70,12 +72,12 @@ def _split(name: str) -> tuple[str, ...]:
             r"author.name, with \. for a dot and \\ for a backslash inside a key"
         )
     segments = _SEGMENT.findall(name)
-    return tuple(re.sub(r"\\(.)", r"\1", segment) for segment in segments)
+    return tuple(_ESCAPED.sub(r"\1", segment) for segment in segments)
 
 
 def field_name(path: tuple[str, ...]) -> str:
     """The canonical name of a metadata path."""
-    name = ".".join(re.sub(r"([.\\])", r"\\\1", key) for key in path)
+    name = ".".join(_SPECIAL.sub(r"\\\1", key) for key in path)
     nested_in_prefix = path[0] == _PREFIX and len(path) > 1
     # A leading $ would be taken for an operator in the JSON form.
     if name in RESERVED or nested_in_prefix or name.startswith("$"):

@@ -17,6 +17,8 @@ from lagotto.errors import LagottoError
 if TYPE_CHECKING:
     import httpx
 
+_CREDENTIALS = re.compile(r"//[^/]*@")
+
 RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 """HTTP statuses that are worth another try."""
 
@@ -71,7 +73,7 @@ class JsonService:
     @property
     def address(self) -> str:
         """The base URL without user name and password, to be shown."""
-        return re.sub(r"//[^/]*@", "//", self._base_url)
+        return _CREDENTIALS.sub("//", self._base_url)
 
     async def post(self, path: str, payload: object) -> object:
         """POST `payload` and return the JSON of the answer, retrying as the policy says.

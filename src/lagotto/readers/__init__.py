@@ -7,11 +7,14 @@ other modules are private.
 from lagotto.readers.base import Columns, Reader, ReadOptions, Source
 from lagotto.readers.formats import READERS
 from lagotto.readers.language import detect_language
-from lagotto.readers.load import ReadFailure, load, read_bytes, read_path, read_text
+from lagotto.readers.load import Loading, ReadFailure, load, read_bytes, read_path, read_text
+from lagotto.readers.process import Limits
 
 __all__ = [
     "READERS",
     "Columns",
+    "Limits",
+    "Loading",
     "ReadFailure",
     "ReadOptions",
     "Reader",

@@ -10,6 +10,9 @@ LETTERS_NEEDED = 12
 CONFIDENCE_NEEDED = 0.5
 SLICE = 400
 
+_TAG = re.compile(r"([A-Za-z]{2,3})([-_].*)?")
+_WORD = re.compile(r"(?:[^\W\d_]|['’\u0300-\u036f\u0900-\u0dff\u0e31-\u0e4e])+")
+
 SCRIPTS = {
     "ja": "\u3040-\u30ff",
     "ko": "\u1100-\u11ff\uac00-\ud7af",
@@ -31,6 +34,8 @@ SCRIPTS = {
     "pa": "\u0a00-\u0a7f",
 }
 """Scripts that give the language away, however short the text. Kana decides before Han."""
+
+_SCRIPTS = {language: re.compile(f"[{ranges}]") for language, ranges in SCRIPTS.items()}
 
 VARIETIES = {
     "arz": "ar", "ary": "ar", "wuu": "zh", "yue": "zh", "nn": "no", "grc": "el", "hbo": "he",
@@ -63,7 +68,7 @@ def confidence(text: str) -> float:
 
 def language_code(tag: str | None) -> str | None:
     """The language of a tag such as `en-GB` or `de_AT`, or None if it is no such tag."""
-    match = re.fullmatch(r"([A-Za-z]{2,3})([-_].*)?", (tag or "").strip())
+    match = _TAG.fullmatch((tag or "").strip())
     return match[1].lower() if match else None
 
 
@@ -75,16 +80,14 @@ def _sample(text: str) -> str:
         if len(text) <= 3 * SLICE
         else " ".join((text[:SLICE], text[middle : middle + SLICE], text[-SLICE:]))
     )
-    return " ".join(
-        re.findall(r"(?:[^\W\d_]|['’\u0300-\u036f\u0900-\u0dff\u0e31-\u0e4e])+", slices)
-    )
+    return " ".join(_WORD.findall(slices))
 
 
 def _by_script(sample: str, letters: int) -> str | None:
     if max(sample, default="") < "\u0370":  # Latin: nothing to find, and the usual case
         return None
-    for language, ranges in SCRIPTS.items():
-        found = len(re.findall(f"[{ranges}]", sample))
+    for language, script in _SCRIPTS.items():
+        found = len(script.findall(sample))
         needed = 0.2 if language == "ja" else 0.5  # Japanese mixes its kana with Han
         if found and found >= needed * letters:
             return language

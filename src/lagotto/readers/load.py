@@ -9,7 +9,10 @@ from lagotto.documents import Document, Record, storable
 from lagotto.errors import ReadError, UnsupportedFormatError
 from lagotto.readers.base import Reader, ReadOptions, Source
 from lagotto.readers.formats import READERS, Formats
+from lagotto.readers.process import ISOLATED, Limits, ReaderProcess
 from lagotto.readers.walk import Selection, walk
+
+MOST_REASON = 500
 
 
 def read_path(path: str | Path, *, options: ReadOptions | None = None) -> Iterator[Document]:
@@ -76,34 +79,61 @@ def load(
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
     options: ReadOptions | None = None,
-) -> Iterator[Document | ReadFailure]:
+    limits: Limits | None = None,
+) -> Loading:
     """The documents in files and folders, one at a time, with a failure for each that has none.
 
     Folders are walked recursively in a fixed order; `include` and `exclude` are globs as in
     `Selection` and apply to folders only. Binary files of unknown format are passed over in
     folders; a file that is named in `paths` and can't be read is a failure, and so is a folder in
     which nothing was found. No file is read twice.
+
+    PDF, DOCX and HTML are read in a child process within `limits`: one that hangs, crashes or
+    eats memory is a failure as well, and the rest goes on.
     """
-    loader = _Loader(
+    loading = Loading(
         selection=Selection(include=tuple(include), exclude=tuple(exclude)),
         options=options or ReadOptions(),
+        process=ReaderProcess(limits),
     )
-    for path in [paths] if isinstance(paths, str | Path) else paths:
-        for result in loader.results(Path(path)):
-            yield ReadFailure.of(result) if isinstance(result, ReadError) else result
+    loading.start([paths] if isinstance(paths, str | Path) else paths)
+    return loading
 
 
-class _Loader:
-    """One batch: how it reads, what it has read already, how many files it passed over."""
+class Loading(Iterator["Document | ReadFailure"]):
+    """The results of `load`; `interrupt`, from any thread, ends the file at hand early."""
 
-    def __init__(self, *, selection: Selection, options: ReadOptions) -> None:
+    def __init__(
+        self, *, selection: Selection, options: ReadOptions, process: ReaderProcess
+    ) -> None:
         self._selection = selection
         self._options = options
+        self._process = process
         self._formats = Formats()
         self._done: set[str] = set()
         self._passed_over = 0
+        self._results: Iterator[Document | ReadFailure] = iter(())
 
-    def results(self, path: Path) -> Iterator[Document | ReadError]:
+    def start(self, paths: Iterable[str | Path]) -> None:
+        """Read these paths; nothing is opened before the first result is asked for."""
+        self._results = self._all(paths)
+
+    def __next__(self) -> Document | ReadFailure:
+        return next(self._results)
+
+    def interrupt(self) -> None:
+        """Stop reading; what is being read is a failure, and nothing follows it."""
+        self._process.interrupt()
+
+    def _all(self, paths: Iterable[str | Path]) -> Iterator[Document | ReadFailure]:
+        with self._process:
+            for path in paths:
+                for result in self._of(Path(path)):
+                    yield ReadFailure.of(result) if isinstance(result, ReadError) else result
+                    if self._process.interrupted:
+                        return
+
+    def _of(self, path: Path) -> Iterator[Document | ReadError]:
         """The documents and errors of one of the given paths."""
         return self._folder(path) if path.is_dir() else self._file(path, named=True)
 
@@ -126,16 +156,24 @@ class _Loader:
     def _file(self, path: Path, *, named: bool) -> Iterator[Document | ReadError]:
         try:
             source = Source.of_path(path)
-            reader = self._reader(source, named=named) if source.name not in self._done else None
+            name = self._format(source, named=named) if source.name not in self._done else None
             self._done.add(source.name)
-            if reader is not None:
-                yield from reader.read(source, options=self._options)
+            if name is not None:
+                yield from self._read(name, source)
         except ReadError as exc:
             yield exc
+        except Exception as exc:  # noqa: BLE001 a reader of another package may raise anything
+            reason = f"the reader failed ({type(exc).__name__}: {exc})"
+            yield ReadError(path.as_posix(), reason[:MOST_REASON])
 
-    def _reader(self, source: Source, *, named: bool) -> Reader | None:
+    def _read(self, name: str, source: Source) -> Iterator[Document | ReadError]:
+        if name in ISOLATED and READERS.is_builtin(name):
+            return self._process.read(name, source, options=self._options)
+        return READERS.get(name)().read(source, options=self._options)
+
+    def _format(self, source: Source, *, named: bool) -> str | None:
         try:
-            return self._formats.reader(source)
+            return self._formats.name(source)
         except UnsupportedFormatError:
             if named:
                 raise

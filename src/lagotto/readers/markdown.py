@@ -187,6 +187,10 @@ def split_front_matter(text: str) -> tuple[FrontMatter, str]:
     return _front_matter(fields), text[match.end() :].lstrip("\n")
 
 
+MOST_BITS = 1_000
+"""Python refuses to write integers of thousands of digits in decimal."""
+
+
 def _load(block: str) -> dict[str, object] | None:
     try:
         loaded = yaml.load(block, Loader=_PlainLoader)
@@ -202,7 +206,8 @@ def _plain(value: object) -> object:
     try:
         json_value(value)
     except ValueError:
-        return str(value)
+        huge = isinstance(value, int) and value.bit_length() > MOST_BITS
+        return f"{value:#x}" if huge else str(value)
     return value
 
 

@@ -35,6 +35,7 @@ BATCH_TOKENS = 512
 
 WANTED = ["*.json", *MODEL_FILES, *(f"{name}_data" for name in MODEL_FILES)]
 LONGEST = 512
+_HUB_NAME = re.compile(r"\A[\w.-]++/[\w.-]++")
 """Maximum tokens of a pair, special tokens included; passages are short."""
 
 
@@ -169,7 +170,7 @@ class CrossEncoderFiles:
 def hub_folder(name: str) -> Path:
     """The local folder of a hub model, downloaded first if LAGOTTO_DOWNLOAD is 1."""
     advice = "give the folder of a model, as in cross-encoder:models/ms-marco-MiniLM-L6-v2"
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
+    if not _HUB_NAME.fullmatch(name):
         raise ConfigError(f"{name} is neither a folder nor a hub name ORG/NAME; {advice}")
     try:
         from huggingface_hub import snapshot_download

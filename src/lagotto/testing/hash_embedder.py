@@ -13,6 +13,7 @@ from lagotto.documents import Vectors
 from lagotto.embedders.base import EmbedderInfo, Role, normalised
 from lagotto.tokens import ApproximateTokenizer
 
+_WORD = re.compile(r"\w+")
 TRIGRAM_WEIGHT = 0.5
 FLOOR_WEIGHT = 0.001
 """Keeps the vector of a text without words from having norm 0."""
@@ -54,7 +55,7 @@ class HashEmbedder:
 def _features(text: str) -> dict[str, float]:
     """Words and their trigrams, with weights."""
     features: defaultdict[str, float] = defaultdict(float)
-    for word, count in Counter(re.findall(r"\w+", text.casefold())).items():
+    for word, count in Counter(_WORD.findall(text.casefold())).items():
         features[word] += count
         padded = f"^{word}$"
         for start in range(len(padded) - 2):

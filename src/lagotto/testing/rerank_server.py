@@ -11,14 +11,15 @@ from lagotto.testing.server import Handler, Reply, Request
 Relevance = Callable[[str, str], float]
 """The relevance of a text to a query, from 0 to 1."""
 
+_WORD = re.compile(r"\w+")
 _QUERY = re.compile(r"<query-(\w+)>\n(.*?)\n</query-\1>", re.DOTALL)
 _PASSAGE = re.compile(r'<passage-(\w+) id="(\w+)">\n(.*?)\n</passage-\1>', re.DOTALL)
 
 
 def share_of_words(query: str, text: str) -> float:
     """The share of the query's words that occur in the text."""
-    words = set(re.findall(r"\w+", query.lower()))
-    return len(words & set(re.findall(r"\w+", text.lower()))) / max(1, len(words))
+    words = set(_WORD.findall(query.lower()))
+    return len(words & set(_WORD.findall(text.lower()))) / max(1, len(words))
 
 
 def rerank_route(relevance: Relevance = share_of_words) -> Handler:

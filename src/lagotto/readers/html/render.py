@@ -23,7 +23,6 @@ LISTS = frozenset({"ul", "ol", "menu"})
 CODE = frozenset({"pre", "listing", "xmp"})
 WHOLE = frozenset({*HEADINGS, *LISTS, *CODE, "table"})
 SPACE = re.compile(r"\s+")
-LINE_END = re.compile(r" *\n *")
 
 
 def render(root: etree._Element, *, skip: Skip) -> TextBuilder:
@@ -33,7 +32,8 @@ def render(root: etree._Element, *, skip: Skip) -> TextBuilder:
     layout = _layout(root)
 
     def flush() -> None:
-        builder.paragraph(LINE_END.sub("\n", "".join(line)))
+        lines = "".join(line).split("\n")
+        builder.paragraph("\n".join(part.strip(" ") for part in lines))
         line.clear()
 
     def is_whole(element: etree._Element) -> bool:

@@ -23,7 +23,7 @@ _TEXT = r"""(?:"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')"""
 
 _NUMBER = r"-?\d++(?:\.\d++)?+(?:[eE][+-]?\d++)?+"
 _CONSTANT = r"(?:true|false|null|True|False|None)\b"
-_MEMBER = rf"(?P<key>{_TEXT}|\w++)\s*+:\s*+(?P<value>{_TEXT}|{_NUMBER}|{_CONSTANT})\s*+"
+_MEMBER = rf"(?P<key>{_TEXT}|(?<!\w)\w++)\s*+:\s*+(?P<value>{_TEXT}|{_NUMBER}|{_CONSTANT})\s*+"
 _PLAIN_MEMBER = re.sub(r"\?P<\w+>", "?:", _MEMBER)
 _OBJECT = re.compile(rf"\{{\s*+(?:{_PLAIN_MEMBER}(?:,\s*+|(?=\}})))++\}}", re.DOTALL)
 _MEMBERS = re.compile(_MEMBER, re.DOTALL)

@@ -18,6 +18,7 @@ PROMPT_VERSION = 1
 """To be increased with every change of the prompts, since cached verdicts depend on them."""
 
 MAX_LABEL_CHARS = 200
+_LAST_WORD = re.compile(r"\s\S{0,80}\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,5 +163,5 @@ def trimmed(text: str, limit: int) -> str:
     """
     if len(text) <= limit:
         return text
-    last_word = re.search(r"\s\S{0,80}\Z", text[: limit + 1])
+    last_word = _LAST_WORD.search(text[: limit + 1])
     return text[: last_word.start() if last_word else limit]

@@ -107,7 +107,8 @@ class LlmExpander:
 
 
 _THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL)
-_FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
+_FENCE = re.compile(r"^[^\S\n]*+```.*$", re.MULTILINE)
+_OPENING = re.compile(r"[\[{]")
 _MARKER = re.compile(r"^\s*(?:[-*•]+\s|\(?\d{1,2}[.):]\)?\s|(?:query|passage)\s*\d*\s*:)\s*", re.I)
 _QUOTES = "\"'“”`*"
 
@@ -140,7 +141,7 @@ def _unmarked(line: str) -> str:
 
 def _json_items(text: str) -> list[str]:
     """The texts of the first JSON value in an answer, none if there is no such value."""
-    start = re.search(r"[\[{]", text)
+    start = _OPENING.search(text)
     if start is None:
         return []
     try:

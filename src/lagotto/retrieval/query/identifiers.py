@@ -14,20 +14,22 @@ LONGEST = 256
 UPPER = "A-ZÀ-ÖØ-ÞΑ-ΩЀ-Я"
 LOWER = "a-zß-öø-ÿα-ωа-џ"
 LETTER = r"[^\W\d_]"
+SMALL = rf"(?:(?![{UPPER}]){LETTER})"
 HYPHEN = "[-\u2010\u2011]"
 
 SHAPES = {
     "an underscore inside": r"[^\W_]_+[^\W_]",
     "a digit behind a letter": rf"{LETTER}\d",
     "capitals, a hyphen and a number": (
-        rf"(?<!\w)(?:{LETTER}*[{UPPER}]{LETTER}*[{UPPER}]{LETTER}*|[{UPPER}][{LOWER}]?){HYPHEN}\d"
+        rf"(?<!\w)(?:(?:{SMALL}*+[{UPPER}]){{2}}{LETTER}*+|[{UPPER}][{LOWER}]?){HYPHEN}\d"
     ),
     "letters and several numbers": rf"^{LETTER}+(?:{HYPHEN}\d+){{2,}}$",
     "camel case": (
-        rf"^[{LOWER}]{{2,}}[^\W_]*[{UPPER}](?!s$)[{LOWER}]|^(?:[{UPPER}][{LOWER}]+){{3,}}$"
+        rf"^[{LOWER}]{{2}}[^\W_]*[{UPPER}](?!s$)[{LOWER}]|^(?:[{UPPER}][{LOWER}]+){{3,}}$"
     ),
     "dots between names": (
-        rf"(?!.*\b{LETTER}+\.[{UPPER}][{LOWER}]+$)(?:^|/){LETTER}\w+(?:\.{LETTER}\w+)+(?:\(\))?$"
+        rf"^(?!.*\b{LETTER}+\.[{UPPER}][{LOWER}]+$)"
+        rf"(?:.*/)?{LETTER}\w+(?:\.{LETTER}\w+)+(?:\(\))?$"
     ),
     "a path": r"^(?:~|\.{1,2})?/\.?\w{2}|\w:?\\\w",
     "an address": r"\w://\w|\w@\w|^@\w{2}",

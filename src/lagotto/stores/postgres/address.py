@@ -27,8 +27,9 @@ CONNECT_TIMEOUT = "10"
 _POOL = ("pool_size", "max_connections", "pool_timeout")
 _SECRET = ("password", "sslpassword")
 _SEVERAL = re.compile(
-    r"(?P<before>[a-z]+://(?:[^/@]*@)?)(?P<hosts>[^/?@]*,[^/?@]*)(?P<behind>/.*)", re.DOTALL
+    r"\A(?P<before>[a-z]++://(?:[^/@]*+@)?)(?P<hosts>[^/?@,]*+,[^/?@]*+)(?P<behind>/.*)", re.DOTALL
 )
+_CREDENTIALS = re.compile(r"//[^/]*@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ def _parsed(location: str) -> URL:
     try:
         url = make_url(hosts["before"] + hosts["behind"] if hosts else location)
     except (ArgumentError, ValueError) as exc:
-        hidden = re.sub(r"//[^/@]*@", "//***@", location)
+        hidden = _CREDENTIALS.sub("//***@", location)
         raise ConfigError(
             f"{hidden} is not the address of a database; write "
             "postgresql://user:password@host:5432/database"

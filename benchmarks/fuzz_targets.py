@@ -1,0 +1,258 @@
+"""What the fuzzer feeds: random and mutated inputs, and what must hold for each.
+
+A target takes a random generator, makes one input and uses it. Errors of the LagottoError tree are
+answers; any other exception, and any assertion, is a finding.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import zipfile
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from importlib.resources import files
+from io import BytesIO
+from typing import Any, get_args
+
+from lagotto import Document, KnowledgeBase
+from lagotto.context import check_answer, resolve
+from lagotto.context.cite import CitationKey
+from lagotto.documents import Document as DocumentRecord
+from lagotto.errors import LagottoError
+from lagotto.filters import matches, parse_filter
+from lagotto.prefs import FtsMode, RetrievalPrefs
+from lagotto.readers import READERS, ReadOptions, Source
+from lagotto.readers.formats import SUFFIXES
+from lagotto.retrieval.query.syntax import parse_query
+from lagotto.testing.hash_embedder import HashEmbedder
+from lagotto.testing.readers import check_structure
+
+Target = Callable[[random.Random], None]
+
+WORDS = [
+    "truffle",
+    "dog",
+    "and",
+    "or",
+    "not",
+    "SQLITE_BUSY",
+    "E-14",
+    "3.7",
+    "naïve",
+    "собака",
+    "東京",
+]
+SIGNS = list(
+    "\"'()[]{}<>|&!*:-+~^\\/,.;#@$%=_ \t\n\r\x00\x02\x0b\u200b\u202e\ufeff\ud800é七7aA“”«»…"
+)
+DOCX = """<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main">
+<w:body><w:p><w:r><w:t>Truffles grow on roots.</w:t></w:r></w:p><w:tbl><w:tr><w:tc><w:p><w:r>
+<w:t>oak</w:t></w:r></w:p></w:tc></w:tr></w:tbl></w:body></w:document>"""
+
+
+def some_text(chance: random.Random, most: int = 60) -> str:
+    """Words, signs and repetitions in any order."""
+    parts = [
+        chance.choice(WORDS if chance.random() < 0.5 else SIGNS)
+        * (chance.randint(2, 200) if chance.random() < 0.03 else 1)
+        for _ in range(chance.randint(0, most))
+    ]
+    return chance.choice(["", " "]).join(parts)
+
+
+def some_value(chance: random.Random, depth: int = 0) -> Any:
+    """Anything that JSON can hold, and a little more."""
+    kind = chance.randrange(9 if depth < 5 else 6)
+    match kind:
+        case 0:
+            return some_text(chance, 4)
+        case 1:
+            return chance.choice([0, 1, -1, 2**63, -(2**70), 10**400, 0.1, 1e308, float("nan")])
+        case 2:
+            return chance.choice([None, True, False])
+        case 3:
+            return chance.randint(-100, 100)
+        case 4:
+            return chance.choice(["2024-01-31", "title", "rrf", "hybrid", "english", "en", "any"])
+        case 5:
+            return chance.random()
+        case 6:
+            return [some_value(chance, depth + 1) for _ in range(chance.randint(0, 4))]
+    return {
+        chance.choice(FIELDS + OPERATORS): some_value(chance, depth + 1)
+        for _ in range(chance.randint(0, 4))
+    }
+
+
+FIELDS = ["title", "page", "created_at", "year", "tags", "a.b", "metadata.title", "", "."]
+OPERATORS = [
+    "$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$contains", "$exists", "$and",
+    "$or", "$not", "$gtt",
+]  # fmt: skip
+
+
+@cache
+def samples() -> dict[str, list[bytes]]:
+    """Valid files of each format."""
+    found: dict[str, list[bytes]] = {name: [] for name in SUFFIXES}
+    by_suffix = {suffix: name for name, known in SUFFIXES.items() for suffix in known}
+    for file in (files("lagotto.demo") / "corpus").iterdir():
+        name = by_suffix.get("." + file.name.rpartition(".")[2])
+        if name:
+            found[name].append(file.read_bytes())
+    packed = BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("word/document.xml", DOCX)
+    found["docx"].append(packed.getvalue())
+    found["text"].append(b"A water dog.\n\nIt finds truffles.\n")
+    found["code"].append(b"class A:\n    def f(self):\n        return 1\n")
+    found["jsonl"].append(b'{"id": 1, "text": "one", "year": 2020}\n{"text": "two"}\n')
+    found["csv"].append(b'id,text,year\n1,"one, two",2020\n2,three,\n')
+    return found
+
+
+def mutated(data: bytes, chance: random.Random) -> bytes:
+    """`data` with bytes changed, cut out, repeated, or put elsewhere."""
+    made = bytearray(data[: chance.choice([200, 2_000, 20_000])])
+    for _ in range(chance.randint(1, 8)):
+        start = chance.randrange(len(made) + 1)
+        end = min(len(made), start + chance.choice([1, 2, 8, 64, 512]))
+        match chance.randrange(6):
+            case 0:
+                made[start:end] = chance.randbytes(end - start)
+            case 1:
+                del made[start:end]
+            case 2:
+                made[start:start] = made[start:end] * chance.choice([1, 2, 50])
+            case 3:
+                made[start:end] = some_text(chance, 6).encode(errors="surrogatepass")
+            case 4:
+                made[start:end] = chance.choice(
+                    [b"\0" * 9, b"\xff\xfe", b"<!--", b"[" * 99, b"{" * 99]
+                )
+            case _:
+                del made[chance.randrange(len(made) + 1) :]
+    return bytes(made)
+
+
+def read_mutated(chance: random.Random) -> None:
+    """Readers give documents with right spans, or a ReadError."""
+    name = chance.choice([name for name, known in samples().items() if known])
+    data = mutated(chance.choice(samples()[name]), chance)
+    source = Source(name=f"x{min(SUFFIXES[name])}", data=data)
+    for result in READERS.get(name)().read(source, options=ReadOptions(max_bytes=5_000_000)):
+        if isinstance(result, DocumentRecord):
+            check_structure(result)
+            result.model_dump_json()
+
+
+def parse_and_search(chance: random.Random) -> None:
+    """Any query is answered, or is a QueryError; scores are in order and in [0, 1]."""
+    query = some_text(chance)
+    mode: FtsMode = chance.choice(get_args(FtsMode))
+    parse_query(query, mode, chance.sample(["en", "de", "ru", None, "ja"], chance.randint(1, 3)))
+    if chance.random() < 0.2:
+        hits = base().retrieve(query, fts={"mode": mode}, top_k=chance.choice([1, 5, 1000]))
+        scores = [hit.score for hit in hits]
+        assert scores == sorted(scores, reverse=True)
+        assert all(0 <= score <= 1 for score in scores)
+
+
+def filter_anything(chance: random.Random) -> None:
+    """A filter is refused, or means the same after a round trip through JSON."""
+    given = some_value(chance)
+    if chance.random() < 0.3:
+        given = json.dumps(given)
+    parsed = parse_filter(given)
+    again = parse_filter(parsed.to_json())
+    assert again == parsed
+    for document in documents():
+        assert matches(parsed, document) == matches(again, document)
+
+
+def prefer_anything(chance: random.Random) -> None:
+    """Settings are refused, or survive a round trip."""
+    names = list(RetrievalPrefs.model_fields)
+    given = {chance.choice(names): some_value(chance) for _ in range(chance.randint(0, 4))}
+    for group in chance.sample(["scoring", "fts", "rerank", "fuzzy", "context"], 2):
+        given[group] = {
+            chance.choice(
+                ["min_score", "mode", "weight", "w_text", "rrf_k", "keep", "max_tokens"]
+            ): some_value(chance)
+        }
+    if chance.random() < 0.3:
+        given["preset"] = chance.choice(
+            ["oasis", "contextpack", "kotlin-rag", "local-rag", "aiblox", "oases"]
+        )
+    prefs = RetrievalPrefs.from_dict(given)
+    assert prefs.replace() == prefs
+
+
+def cite_anything(chance: random.Random) -> None:
+    """A citation key is refused, or leads to the span that it names."""
+    key = CitationKey(
+        some_text(chance, 3) or "c", some_text(chance, 3) or "d", 0, chance.randint(0, 99)
+    )
+    with suppress(LagottoError, UnicodeEncodeError):
+        assert CitationKey.parse(str(key)) == key
+    wanted = chance.choice(
+        ["default/lagotto#0-9", "default/a#9-1", some_text(chance), str(key)[:40]]
+    )
+    asyncio.run(resolve(wanted, document_of=_document_of))
+
+
+def answer_anything(chance: random.Random) -> None:
+    """Any answer can be checked; spans lie within it."""
+    markers = ["[1]", "[1, 2]", "[1-3]", "[99]", "[", "]", '"', "“", "”", ". ", "\n"]
+    parts = [
+        chance.choice(markers) if chance.random() < 0.4 else some_text(chance, 3)
+        for _ in range(chance.randint(0, 30))
+    ]
+    answer = "".join(parts)
+    checked = check_answer(answer, pack=pack())
+    for claim in checked.claims:
+        assert answer[claim.start : claim.end] == claim.text
+
+
+@cache
+def documents() -> list[Document]:
+    """A few documents for filters and searches."""
+    return [
+        Document(id="lagotto", title="Lagotto", text="A water dog that finds truffles. " * 9),
+        Document(
+            id="sqlite", text="SQLITE_BUSY: E-14 at 3.7", metadata={"year": 2024, "tags": ["a"]}
+        ),
+        Document(id="rus", text="Собака ищет трюфели.", language="ru", metadata={"a": {"b": None}}),
+    ]
+
+
+@cache
+def base() -> KnowledgeBase:
+    """A base in memory."""
+    made = KnowledgeBase(":memory:", embedder=HashEmbedder())
+    made.add(*documents())
+    return made
+
+
+@cache
+def pack() -> Any:
+    """A context pack with several citations."""
+    return base().context("truffles dog SQLITE_BUSY", max_tokens=500)
+
+
+async def _document_of(_: str, document_id: str) -> Document | None:
+    return next((item for item in documents() if item.id == document_id), None)
+
+
+TARGETS: dict[str, tuple[Target, float]] = {
+    "readers": (read_mutated, 0.2),
+    "queries": (parse_and_search, 0.2),
+    "filters": (filter_anything, 0.25),
+    "prefs": (prefer_anything, 0.1),
+    "citations": (cite_anything, 0.1),
+    "answers": (answer_anything, 0.15),
+}
+"""Each target, and its share of the inputs."""

@@ -1,0 +1,287 @@
+"""Reading in a child process: a file that hangs, crashes or eats memory costs only itself.
+
+Native parsers (PDFium, libxml2) can loop, abort or allocate without bound on a few kilobytes of
+hostile input, and no exception handler in this process can stop them. So their formats are read by
+a child with limits on CPU time, wall time and address space. Parent and child exchange frames of
+JSON, never pickles: a child that was taken over can send wrong text, but no code.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, BinaryIO
+
+from lagotto import errors
+from lagotto.documents import Document
+from lagotto.errors import CorruptSourceError, ReadError, SourceTooLargeError
+from lagotto.readers.base import ReadOptions, Source
+
+ISOLATED = frozenset({"pdf", "docx", "html"})
+"""Built-in readers whose parsers are native code."""
+
+MEGABYTE = 1_000_000
+_LENGTH = struct.Struct(">Q")
+_ANSWER_BYTES = 4_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What reading one file may take; each grows with the size of the file.
+
+    CPU seconds are what counts on a busy machine; wall time, several times as long, catches a
+    child that sleeps. `memory` limits the address space of the child.
+    """
+
+    cpu_seconds: float = 20.0
+    cpu_seconds_per_megabyte: float = 5.0
+    wall_factor: float = 6.0
+    memory: int = 1_500_000_000
+    memory_per_byte: float = 12.0
+
+    def cpu(self, size: int) -> float:
+        """CPU seconds for a file of `size` bytes."""
+        return self.cpu_seconds + self.cpu_seconds_per_megabyte * size / MEGABYTE
+
+    def address_space(self, size: int) -> int:
+        """Bytes of address space for a file of `size` bytes."""
+        return self.memory + int(self.memory_per_byte * size)
+
+
+class ReaderProcess:
+    """A child process that reads one file after another; it is replaced after each kill.
+
+    Not for use by several threads at once, except for `interrupt`.
+    """
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self._limits = limits or Limits()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._interrupted = threading.Event()
+
+    def read(
+        self, reader: str, source: Source, *, options: ReadOptions
+    ) -> Iterator[Document | ReadError]:
+        """The documents of `source`, as the reader called `reader` yields and raises them."""
+        size = source.path.stat().st_size if source.path else len(source.data)
+        child = self._started()
+        with suppress(BrokenPipeError, ConnectionResetError):  # then the first answer is missing
+            _send(child.stdin, _request(reader, source, options, self._limits, size))
+            if not source.path:
+                _send(child.stdin, source.data)
+        deadline = time.monotonic() + self._limits.wall_factor * self._limits.cpu(size)
+        try:
+            while (answer := self._answer(child, source, size, deadline)) != {}:
+                if "document" in answer:
+                    yield Document.model_validate(answer["document"])
+                elif answer.get("raised"):
+                    raise _error(answer["error"], source)
+                else:
+                    yield _error(answer["error"], source)
+        except GeneratorExit:
+            self.close()  # answers that nobody waits for are under way
+            raise
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether `interrupt` was called."""
+        return self._interrupted.is_set()
+
+    def interrupt(self) -> None:
+        """Kill the child from another thread; `read` ends with a ReadError."""
+        self._interrupted.set()
+        if self._child is not None:
+            self._child.kill()
+
+    def close(self) -> None:
+        """End the child; the next `read` starts another."""
+        child, self._child = self._child, None
+        if child is not None:
+            child.kill()
+            for stream in (child.stdin, child.stdout):
+                if stream is not None:
+                    _close(stream)
+            child.wait()
+
+    def __enter__(self) -> ReaderProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._child is None or self._child.poll() is not None:
+            self.close()
+            self._child = subprocess.Popen(
+                [sys.executable, "-m", "lagotto.readers.process"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": _python_path()},
+            )
+        return self._child
+
+    def _answer(
+        self, child: subprocess.Popen[bytes], source: Source, size: int, deadline: float
+    ) -> dict[str, Any]:
+        frame = _receive(child.stdout, until=deadline)
+        if frame is not None:
+            answer: dict[str, Any] = json.loads(frame)
+            return answer
+        late = time.monotonic() >= deadline
+        child.kill()
+        code = child.wait()
+        self.close()
+        raise self._failure(source, size, code, late=late)
+
+    def _failure(self, source: Source, size: int, code: int, *, late: bool) -> ReadError:
+        limits = self._limits
+        if self.interrupted:
+            return ReadError(source.label, "reading was interrupted")
+        if late or code == -signal.SIGXCPU:
+            return SourceTooLargeError(
+                source.label,
+                f"reading took more than {limits.cpu(size):.0f} s of CPU time; it may be hostile",
+            )
+        if code == _OUT_OF_MEMORY:
+            memory = limits.address_space(size) // MEGABYTE
+            return SourceTooLargeError(
+                source.label, f"reading took more than {memory:,} MB of memory; it may be hostile"
+            )
+        return CorruptSourceError(
+            source.label,
+            f"the parser crashed on it (exit status {code}); it is damaged, or takes more than "
+            f"{limits.address_space(size) // MEGABYTE:,} MB of memory",
+        )
+
+
+_OUT_OF_MEMORY = 12
+
+
+def _request(reader: str, source: Source, options: ReadOptions, limits: Limits, size: int) -> bytes:
+    request = {
+        "reader": reader,
+        "name": source.name,
+        "path": str(source.path) if source.path else None,
+        "title": source.title,
+        "options": options.model_dump(mode="json"),
+        "cpu_seconds": limits.cpu(size),
+        "memory": limits.address_space(size),
+    }
+    return json.dumps(request).encode()
+
+
+def _error(said: dict[str, str], source: Source) -> ReadError:
+    kind = getattr(errors, said["kind"], ReadError)
+    known = isinstance(kind, type) and issubclass(kind, ReadError)
+    return (kind if known else ReadError)(source.label, said["reason"])
+
+
+def _send(stream: IO[bytes] | None, frame: bytes) -> None:
+    assert stream is not None
+    stream.write(_LENGTH.pack(len(frame)))
+    stream.write(frame)
+    stream.flush()
+
+
+def _receive(stream: IO[bytes] | None, *, until: float) -> bytes | None:
+    """The next frame; None if the stream has ended or the time is up."""
+    assert stream is not None
+    head = _take(stream, _LENGTH.size, until)
+    if head is None:
+        return None
+    (length,) = _LENGTH.unpack(head)
+    return _take(stream, length, until) if length <= _ANSWER_BYTES else None
+
+
+def _take(stream: IO[bytes], count: int, until: float) -> bytes | None:
+    taken = bytearray()
+    with selectors.DefaultSelector() as selector:
+        selector.register(stream, selectors.EVENT_READ)
+        while len(taken) < count:
+            if not selector.select(max(0.0, until - time.monotonic())):
+                return None
+            part = os.read(stream.fileno(), min(count - len(taken), 1 << 20))
+            if not part:
+                return None
+            taken += part
+    return bytes(taken)
+
+
+def _close(stream: IO[bytes]) -> None:
+    with suppress(BrokenPipeError):  # what the dead child has not read
+        stream.close()
+
+
+def _python_path() -> str:
+    """The child finds modules where this process does."""
+    return os.pathsep.join(path for path in sys.path if path)
+
+
+def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
+    """Answer requests until there are no more; what runs in the child."""
+    while head := requests.read(_LENGTH.size):
+        request = json.loads(requests.read(*_LENGTH.unpack(head)))
+        data = b""
+        if request["path"] is None:
+            data = requests.read(*_LENGTH.unpack(requests.read(_LENGTH.size)))
+        answer: dict[str, Any] = {}
+        for answer in _answers(request, data):
+            _send(answers, json.dumps(answer).encode())
+        if not answer.get("raised"):
+            _send(answers, b"{}")
+
+
+def _answers(request: dict[str, Any], data: bytes) -> Iterator[dict[str, Any]]:
+    from lagotto.readers.formats import READERS
+
+    _limit(request["cpu_seconds"], request["memory"])
+    path = Path(request["path"]) if request["path"] else None
+    source = Source(name=request["name"], path=path, data=data, title=request["title"])
+    options = ReadOptions.model_validate(request["options"])
+    try:
+        for result in READERS.get(request["reader"])().read(source, options=options):
+            if isinstance(result, Document):
+                yield {"document": result.model_dump(mode="json")}
+            else:
+                yield {"error": {"kind": type(result).__name__, "reason": result.reason}}
+    except ReadError as exc:
+        yield {"error": {"kind": type(exc).__name__, "reason": exc.reason}, "raised": True}
+
+
+def _limit(cpu_seconds: float, memory: int) -> None:
+    """Give this process so much CPU time from now on, and so much address space."""
+    try:
+        import resource
+    except ImportError:  # Windows: wall time alone
+        return
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    allowed = int(used.ru_utime + used.ru_stime + cpu_seconds) + 1
+    for kind, soft in ((resource.RLIMIT_CPU, allowed), (resource.RLIMIT_AS, memory)):
+        hard = resource.getrlimit(kind)[1]
+        soft = soft if hard == resource.RLIM_INFINITY else min(soft, hard)
+        resource.setrlimit(kind, (soft, hard))
+
+
+def _main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a parser that prints breaks no frame
+    try:
+        _serve(sys.stdin.buffer, answers)
+    except MemoryError:
+        os._exit(_OUT_OF_MEMORY)
+
+
+if __name__ == "__main__":
+    _main()

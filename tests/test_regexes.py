@@ -1,0 +1,130 @@
+"""Every regular expression of the package takes time linear in its input.
+
+A pattern that backtracks hangs a reader or a search on a few kilobytes. Each one is fed long runs
+of what it looks for; a quadratic one takes a thousand times as long on these as a linear one.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import lagotto
+
+ROOT = Path(lagotto.__file__).parent
+LENGTH = 10_000
+SECONDS = 0.3
+"""A linear pattern takes about a millisecond on `LENGTH` characters, a quadratic one a second."""
+
+ONLY_MATCHED = {
+    "lagotto.context.answers._LEADING",
+    "lagotto.readers.formats.HTML_START",
+    "lagotto.rerankers.llm.answer._MEMBERS",
+}
+"""Used by `match` at a known position, or inside what another pattern has matched."""
+
+PUMPS = (
+    " ", "\n", "\t", "\r\n", "a", "A", "é", "7", "0.", "1:", "a.", "a-", "a_", "a b ", "a\n",
+    " \n", '"', "'", '"a" ', "“", "„", "«", "(", "((", ")", "[", "]", "[1]", "{", "}", "<", ">",
+    "<a", "<!--", "<!---->", "<!-- -->", "-->", "--", "-", "_", "__", "=", "==", "*", "**", "`",
+    "``", "~", "#", "# ", "|", "| a ", "||", '\\', '\\\\', "/", "//", "a/", ":", "::", ";", ",",
+    ", ", ".", "..", "...", "!", "?", "&", "&amp;", "%", "$", "@", "a@", "+", "^", "0", "00",
+    "0x", "\x00", "\x02", "\u200b", "\ufeff", "東", "а", "ё", "a1", "1a", "A1-", "---\n",
+    "def a:\n", "class A:\n", "<html", "<!doctype ", " a", "\n\n", "x=", "x: ", "- ", "1. ",
+    "2024-", "http://a", 'C:\\', '\\"', "<br>", "</", "is ",
+)  # fmt: skip
+ENDS = ("", "!", "a")
+
+
+def modules() -> list[str]:
+    names = []
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = path.relative_to(ROOT.parent).with_suffix("").parts
+        if "__main__" not in parts and "corpus" not in parts:
+            names.append(".".join(parts).removesuffix(".__init__"))
+    return names
+
+
+def patterns(module: str) -> dict[str, re.Pattern[str] | re.Pattern[bytes]]:
+    """Compiled patterns among the names of a module and the attributes of its classes."""
+    found: dict[str, re.Pattern[str] | re.Pattern[bytes]] = {}
+    loaded = import_module(module)
+    for name, value in vars(loaded).items():
+        owners = [(name, value)]
+        if isinstance(value, type) and value.__module__ == module:
+            owners += [(f"{name}.{inner}", held) for inner, held in vars(value).items()]
+        if isinstance(value, dict):
+            owners += [(f"{name}[{inner!r}]", held) for inner, held in value.items()]
+        if isinstance(value, list | tuple):
+            owners += [(f"{name}[{inner}]", held) for inner, held in enumerate(value)]
+        found |= {label: held for label, held in owners if isinstance(held, re.Pattern)}
+    return found
+
+
+@pytest.mark.parametrize("module", modules())
+def test_patterns_take_linear_time(module: str) -> None:
+    """In a child process with a limit on its CPU time: a pattern can't be interrupted."""
+    if not patterns(module):
+        return
+    child = subprocess.run(
+        [sys.executable, "-m", "tests.test_regexes", module], capture_output=True, text=True
+    )
+    assert child.returncode == 0, f"{module}: {child.stdout.strip()} backtracks on {child.stderr}"
+
+
+def test_patterns_are_compiled_where_this_test_sees_them() -> None:
+    """`re.sub("...", ...)` inside a function would go untested."""
+    calls = {"match", "search", "sub", "subn", "split", "findall", "finditer", "fullmatch"}
+    hidden = []
+    for path in ROOT.rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+        for node in (inner for function in functions for inner in ast.walk(function)):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and isinstance(node.func.value, ast.Name)
+                and node.func.value.id == "re"
+                and node.func.attr in calls
+                and isinstance(node.args[0], ast.Constant | ast.JoinedStr)
+            ):
+                hidden.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert not hidden, f"compile these at the top of their modules: {hidden}"
+
+
+def _main() -> None:
+    import resource
+    import time
+
+    module = sys.argv[1]
+    for name, pattern in patterns(module).items():
+        print(name, flush=True)
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        limit = int(used.ru_utime + used.ru_stime + 30)
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
+        for pump in PUMPS:
+            for end in ENDS:
+                started = time.process_time()
+                _feed(pattern, pump, end, matched=f"{module}.{name}" in ONLY_MATCHED)
+                if time.process_time() - started > SECONDS:
+                    sys.exit(f"{pump!r} and {end!r}")
+
+
+def _feed(
+    pattern: re.Pattern[str] | re.Pattern[bytes], pump: str, end: str, *, matched: bool
+) -> None:
+    text = pump * (LENGTH // len(pump)) + end
+    data: str | bytes = text if isinstance(pattern.pattern, str) else text.encode()
+    asked = (pattern.match,) if matched else (pattern.search, pattern.fullmatch, pattern.findall)
+    for ask in asked:
+        ask(data)  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    _main()
