@@ -85,6 +85,12 @@ def test_an_interrupt_ends_the_read_at_once() -> None:
     process.close()
 
 
+def test_the_child_is_quiet(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.pdf").write_bytes(samples.PDF)
+    assert len(list(load(tmp_path))) == 1
+    assert capfd.readouterr() == ("", "")
+
+
 def test_one_hostile_file_fails_alone(tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(samples.PDF)
     (tmp_path / "b.pdf").write_bytes(nested_forms())

@@ -6,7 +6,7 @@ while indentation stays with its line.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Literal
 
@@ -20,6 +20,10 @@ BoundaryKind = Literal["section", "definition", "paragraph", "part", "line", "se
 
 _SPACES = np.array([code for code in range(0x3001) if chr(code).isspace()], np.uint32)
 _NEWLINE = ord("\n")
+
+BLANK_LINE = "\n\n"
+STRETCH = 20_000
+"""Characters whose sentences are found at once."""
 
 
 class Boundaries:
@@ -79,8 +83,24 @@ class Boundaries:
         from sentencex import get_sentence_boundaries
 
         language = self._document.language or "en"
-        sentences = get_sentence_boundaries(language, self._document.text)
-        return _offsets(sentence["start_index"] for sentence in sentences)
+        return _offsets(
+            start + sentence["start_index"]
+            for start, text in self._stretches()
+            for sentence in get_sentence_boundaries(language, text)
+        )
+
+    def _stretches(self) -> Iterator[tuple[int, str]]:
+        """The text in stretches of whole paragraphs, and one blank line behind each.
+
+        sentencex makes a dict of every boundary, and one at every blank line: a few megabytes of
+        these would take gigabytes.
+        """
+        text, start = self._document.text, 0
+        for end in (*self._paragraph.tolist(), len(text)):
+            if end - start >= STRETCH or end == len(text):
+                visible = len(text[start:end].rstrip())
+                yield start, text[start : min(end, start + visible + len(BLANK_LINE))]
+                start = end
 
     @cached_property
     def _codes(self) -> NDArray[np.uint32]:

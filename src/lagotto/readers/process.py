@@ -124,7 +124,7 @@ class ReaderProcess:
         if self._child is None or self._child.poll() is not None:
             self.close()
             self._child = subprocess.Popen(
-                [sys.executable, "-m", "lagotto.readers.process"],
+                [sys.executable, "-c", "from lagotto.readers.process import main; main()"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": _python_path()},
@@ -273,7 +273,8 @@ def _limit(cpu_seconds: float, memory: int) -> None:
         resource.setrlimit(kind, (soft, hard))
 
 
-def _main() -> None:
+def main() -> None:
+    """Be the child: answer requests on standard input until it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a parser that prints breaks no frame
@@ -281,7 +282,3 @@ def _main() -> None:
         _serve(sys.stdin.buffer, answers)
     except MemoryError:
         os._exit(_OUT_OF_MEMORY)
-
-
-if __name__ == "__main__":
-    _main()

@@ -219,11 +219,11 @@ def _cells(
 
 def _names(header: Sequence[str]) -> list[str]:
     """The column names; a blank one is called by its number, a repeated one gets its number."""
-    names: list[str] = []
+    names: dict[str, None] = {}
     for number, cell in enumerate(header, start=1):
         name = cell.strip() or f"column {number}"
-        names.append(f"{name} ({number})" if name in names else name)
-    return names
+        names[f"{name} ({number})" if name in names else name] = None
+    return list(names)
 
 
 def _delimiter(sample: str) -> str:
