@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -10,10 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from lagotto.chunkers import CHUNKERS
 from lagotto.documents import Chunk, Document, Heading, Vectors, in_context
 from lagotto.embedders import Embedder
+from lagotto.embedders.base import Role
 from lagotto.embedders.chunk_embedder import WINDOWS_AT_ONCE, ChunkEmbedder, Pooling
 from lagotto.embedders.minilm import minilm
 from lagotto.embedders.onnx import OnnxEmbedder, from_folder
-from lagotto.errors import ConfigError
+from lagotto.errors import ConfigError, EmbeddingError, ModelMismatchError
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.strategies import documents
 from tests.embedders.tiny_model import DIMENSION, TABLE, WORDS, make_model
@@ -190,3 +191,31 @@ def test_other_ways_give_other_model_ids(
     vectors = ChunkEmbedder(tiny, pooling=pooling, headers=headers)
     assert vectors.model_id == tiny.info.model_id + suffix
     assert vectors.with_headers(True).model_id == tiny.info.model_id + suffix.removesuffix("+bare")
+
+
+class Careless(HashEmbedder):
+    """An embedder that breaks its contract in one way."""
+
+    def __init__(self, spoil: Callable[[Vectors], Vectors]) -> None:
+        super().__init__()
+        self._spoil = spoil
+
+    async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
+        return self._spoil(await super().embed(texts, role=role))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error", "message"),
+    [
+        (lambda rows: rows[:-1], EmbeddingError, "returned 1 vectors for 2 texts"),
+        (lambda rows: rows[:, :-1], ModelMismatchError, "returned vectors of shape"),
+        (lambda rows: rows * np.float32("nan"), EmbeddingError, "NaN"),
+    ],
+)
+async def test_an_embedder_that_breaks_its_contract_is_refused(
+    spoil: Callable[[Vectors], Vectors], error: type[EmbeddingError], message: str
+) -> None:
+    texts = [Document(text="one"), Document(text="two")]
+    works = [(document, cut(document, "recursive", HashEmbedder())) for document in texts]
+    with pytest.raises(error, match=message):
+        await ChunkEmbedder(Careless(spoil)).embed(works)

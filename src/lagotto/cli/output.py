@@ -12,12 +12,15 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_BIDIRECTIONAL = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+_CONTROL = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{_BIDIRECTIONAL}]")
+"""What a terminal would obey: control characters, and marks that reorder the text around them."""
 
 
 def print_json(value: object) -> None:
-    """Print `value` as JSON on stdout."""
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+    """Print `value` as JSON on stdout, with control characters as escapes."""
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    typer.echo(_CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
 
 
 def say(message: str) -> None:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from lagotto.documents import Chunk, Document, Span, Vectors, in_context
 from lagotto.embedders import Embedder, TokenEmbedder
-from lagotto.embedders.base import TokenVectors, normalised
+from lagotto.embedders.base import TokenVectors, checked, normalised
 from lagotto.errors import ConfigError
 from lagotto.token_ruler import TokenRuler
 
@@ -83,7 +83,8 @@ class ChunkEmbedder:
             await _add_tokens(self.embedder, windows, rows)
         else:
             texts = [window.text for window in windows]
-            vectors = await self.embedder.embed(texts, role="document")
+            made = await self.embedder.embed(texts, role="document")
+            vectors = checked(made, info=self.embedder.info, count=len(texts))
             targets = np.array([window.parts[0].row for window in windows], np.int64)
             np.add.at(rows, targets, vectors)
         unit = normalised(rows)
