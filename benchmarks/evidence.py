@@ -186,7 +186,7 @@ async def passages(opened: AsyncKnowledgeBase, system: System, query: str) -> li
             Passage(hit.document_id, hit.start, hit.end, count)
             for hit, count in zip(hits, tokens, strict=True)
         ]
-    bundle = await opened.search(RequestContext(), system.prefs.replace(query_text=query))
+    bundle = await opened.search(query, prefs=system.prefs)
     return [
         Passage(item.item_id, item.start_idx or 0, item.end_idx or 0, item.token_count or 1)
         for item in bundle.evidence
@@ -234,7 +234,9 @@ async def cold_and_warm(options: argparse.Namespace) -> dict[str, float]:
             await opened.retrieve("the first search loads the model and the index")
             for query in queries:
                 start = time.perf_counter()
-                await opened.search(RequestContext(), system.prefs.replace(query_text=query))
+                await opened.retriever.search(
+                    RequestContext(), system.prefs.replace(query_text=query)
+                )
                 seconds.append(time.perf_counter() - start)
     cold, warm = seconds[0], float(np.median(seconds[1:]))
     return {

@@ -21,7 +21,6 @@ import numpy as np
 
 from beir import read_jsonl
 from lagotto.context import TokenCounter, build_pack, token_counter
-from lagotto.documents import Chunk
 from lagotto.embedders import CachedEmbedder, Embedder, create_embedder
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import ContextPrefs
@@ -86,19 +85,18 @@ async def _held(
     count: TokenCounter,
 ) -> dict[str, list[float]]:
     """For each variant the share of packs with an answer in them, by budget."""
-
-    async def chunks_of(collection: str, document_id: str) -> list[Chunk]:
-        return await base.chunks(document_id, collection=collection)
-
     held: dict[str, list[list[bool]]] = {name: [[] for _ in budgets] for name in VARIANTS}
     for row in queries:
         hits = await base.retrieve(row["text"], top_k=top_k)
+        names = {(hit.document_id, hit.collection) for hit in hits}
+        read = [await base.chunks(name, collection=collection) for name, collection in names]
+        chunks = [chunk for some in read for chunk in some]
         for name, settings in VARIANTS.items():
             for place, budget in enumerate(budgets):
                 pack = await build_pack(
                     row["text"],
                     results=hits,
-                    chunks_of=chunks_of,
+                    chunks=chunks,
                     count=count,
                     prefs=ContextPrefs(max_tokens=budget, **settings),
                 )

@@ -87,7 +87,7 @@ async def stopped(base: AsyncKnowledgeBase, prefs: RetrievalPrefs, after: float)
     timer = threading.Timer(after, fire)
     timer.start()
     try:
-        await base.search(RequestContext(cancellation=token), prefs)
+        await base.retriever.search(RequestContext(cancellation=token), prefs)
     except SearchCancelled:
         return time.perf_counter() - fired[0]
     finally:

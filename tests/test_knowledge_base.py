@@ -220,7 +220,7 @@ class TestOpening:
                 other.retrieve("text"),
                 other.retrieve("text"),
                 other.retrieve_many(["text"]),
-                other.search(RequestContext(), RetrievalPrefs(query_text="text")),
+                other.retriever.search(RequestContext(), RetrievalPrefs(query_text="text")),
                 other.context("text"),
                 other.why_not("text", "a"),
             ):

@@ -53,7 +53,7 @@ class TestDefaults:
             "scoring.fill": True,
             "fts.mode": "any",
             "vector.distance": "cosine",
-            "fuzzy.mode": "mend",
+            "fuzzy.mode": "correct",
             "parents.mode": "replace",
             "rerank.reranker": None,
             "diversity.mmr": None,
@@ -482,8 +482,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"filters": {"$x": 1}}, "filters: there is no operator $x here, only $and, $or, $not"),
     (
         {"mode": "semantic", "scoring": {"w_vec": 0}},
-        "preferences: mode is semantic and fuzzy.mode is mend, but what is left (semantic) has a "
-        "weight of 0; raise it in scoring, or change the mode",
+        "preferences: mode is semantic and fuzzy.mode is correct, but what is left (semantic) has "
+        "a weight of 0; raise it in scoring, or change the mode",
     ),
     (
         {"mode": "keyword", "scoring": {"w_text": 0}, "fuzzy": {"mode": "off"}},
@@ -497,8 +497,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"mode": "semantic", "scoring": {"by_type": {"keywords": {"w_vec": 0}}}},
-        "preferences: mode is semantic and fuzzy.mode is mend, but what is left (semantic) has a "
-        "weight of 0 for queries of the type keywords; raise it in scoring, or change the mode",
+        "preferences: mode is semantic and fuzzy.mode is correct, but what is left (semantic) has "
+        "a weight of 0 for queries of the type keywords; raise it in scoring, or change the mode",
     ),
 ]
 

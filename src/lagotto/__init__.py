@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Chunk,
         Document,
         Heading,
+        Location,
         Page,
         Span,
     )
@@ -112,13 +113,14 @@ if TYPE_CHECKING:
         CandidateItem,
         EvidenceChunk,
         LegScore,
+        Results,
         RetrievalBundle,
         RetrievalResult,
         RetrievalStats,
         ScoreBreakdown,
     )
-    from lagotto.retrieval.retriever import (
-        Results,
+    from lagotto.retrieval.base import (
+        Retriever,
     )
     from lagotto.retrieval.why_not import (
         WhyNot,
@@ -148,6 +150,7 @@ _MODULES = {
         "Chunk",
         "Document",
         "Heading",
+        "Location",
         "Page",
         "Span",
     ),
@@ -235,9 +238,10 @@ _MODULES = {
         "RetrievalBundle",
         "RetrievalResult",
         "RetrievalStats",
+        "Results",
         "ScoreBreakdown",
     ),
-    "retrieval.retriever": ("Results",),
+    "retrieval.base": ("Retriever",),
     "retrieval.why_not": ("WhyNot",),
     "stores": ("StoreInfo",),
     "sync_facade": ("KnowledgeBase",),
@@ -292,6 +296,7 @@ __all__ = [
     "KnowledgeBase",
     "LagottoError",
     "LegScore",
+    "Location",
     "Lt",
     "Lte",
     "ModelMismatchError",
@@ -316,6 +321,7 @@ __all__ = [
     "RetrievalPrefs",
     "RetrievalResult",
     "RetrievalStats",
+    "Retriever",
     "ScoreBreakdown",
     "ScoringPrefs",
     "SearchCancelled",

@@ -27,13 +27,14 @@ from lagotto.embedders.chunk_embedder import Pooling
 from lagotto.errors import ConfigError, StoreError
 from lagotto.filters import And, Eq, Filter, In, parse_filter
 from lagotto.ingest import AddReport, Ingest, OnProgress
-from lagotto.prefs import Mode, RetrievalPrefs
+from lagotto.prefs import Mode, RetrievalPrefs, Verb
 from lagotto.readers import Columns, Loading, ReadOptions, load
 from lagotto.request_context import RequestContext
 from lagotto.rerankers import Reranker
-from lagotto.results import RetrievalBundle
+from lagotto.results import Results, RetrievalBundle
+from lagotto.retrieval.base import Retriever
 from lagotto.retrieval.query.expansion import Expander
-from lagotto.retrieval.retriever import Results, Retriever
+from lagotto.retrieval.retriever import HybridRetriever
 from lagotto.retrieval.why_not import WhyNot
 from lagotto.stores.base import BaseConfig, Store, StoreInfo
 from lagotto.stores.registry import create_store
@@ -215,23 +216,24 @@ class AsyncKnowledgeBase:
         request: RequestContext | None = None,
         **settings: Any,
     ) -> Results:
-        """The passages that answer `query` best; none for a query without any text.
+        """The passages that answer `query` best, ranked; none for a query without any text.
 
         `prefs`, or a preset's name, say how to search, by default those of the base; the other
         arguments, and any setting of RetrievalPrefs by its name, override them. `degraded` of the
-        result says what could not be used.
+        result names what could not be used.
         """
         asked = self._asked(
+            "retrieve",
             prefs,
             settings,
             query_text=query,
             top_k=top_k,
             mode=mode,
-            filters=_filter(filters),
+            filters=filters,
             collection=collection,
         )
         retriever = (await self._ready()).retriever
-        return await retriever.retrieve(asked, query_vector=query_vector, context=request)
+        return await retriever.retrieve(asked, query_vector=query_vector, ctx=request)
 
     async def retrieve_many(
         self,
@@ -248,22 +250,48 @@ class AsyncKnowledgeBase:
     ) -> list[Results]:
         """What `retrieve` gives for each of `queries`, in less time than one by one."""
         first = self._asked(
-            prefs, settings, top_k=top_k, mode=mode, filters=_filter(filters), collection=collection
+            "retrieve",
+            prefs,
+            settings,
+            top_k=top_k,
+            mode=mode,
+            filters=filters,
+            collection=collection,
         )
         asked = [first.model_copy(update={"query_text": query}) for query in queries]
         retriever = (await self._ready()).retriever
-        return await retriever.retrieve_many(asked, context=request)
+        return await retriever.retrieve_many(asked, ctx=request)
 
     async def search(
         self,
-        context: RequestContext,
-        prefs: RetrievalPrefs,
+        /,
+        query: str,
         *,
+        top_k: int | None = None,
+        mode: Mode | None = None,
+        filters: FilterLike = None,
+        collection: str | None = None,
+        prefs: RetrievalPrefs | str | None = None,
         query_vector: Vector | None = None,
+        request: RequestContext | None = None,
+        **settings: Any,
     ) -> RetrievalBundle:
-        """The documents that may hold the answer, and the passages in them that support it."""
+        """The documents that may hold the answer, and the passages in them that support it.
+
+        The arguments are those of `retrieve`; `top_k` is the number of passages, `top_k_chunks`.
+        """
+        asked = self._asked(
+            "search",
+            prefs,
+            settings,
+            query_text=query,
+            top_k_chunks=top_k,
+            mode=mode,
+            filters=filters,
+            collection=collection,
+        )
         retriever = (await self._ready()).retriever
-        return await retriever.search(context, prefs, query_vector=query_vector)
+        return await retriever.search(request or RequestContext(), asked, query_vector=query_vector)
 
     async def context(
         self,
@@ -278,37 +306,46 @@ class AsyncKnowledgeBase:
         filters: FilterLike = None,
         collection: str | None = None,
         prefs: RetrievalPrefs | str | None = None,
+        query_vector: Vector | None = None,
         request: RequestContext | None = None,
         **settings: Any,
     ) -> ContextPack:
         """Cited evidence for a prompt, at most `max_tokens` of it.
 
         `counter` counts tokens as the model does that will read the pack: a Tokenizer, a
-        function, or `tiktoken:ENCODING`; by default the embedder's tokenizer.
+        function, or `tiktoken:ENCODING`; by default the embedder's tokenizer. The other arguments
+        are those of `retrieve`.
         """
-        budget = {} if max_tokens is None else {"context": {"max_tokens": max_tokens}}
         asked = self._asked(
+            "context",
             prefs,
             settings,
             query_text=query,
             top_k=top_k,
             mode=mode,
-            filters=_filter(filters),
+            filters=filters,
             collection=collection,
-        ).replace(**budget)
+        )
+        if max_tokens is not None:
+            asked = asked.replace(context={"max_tokens": max_tokens})
         ready = await self._ready()
         count = token_counter(counter or ready.parts.embedder.tokenizer)
-        found = await ready.retriever.retrieve(asked, context=request)
-        return await build_pack(
-            query,
-            results=found,
-            chunks_of=self._store.chunks,
-            count=count,
-            prefs=asked.context,
-            format=format,
-            candidates=found.candidates,
-            notes=found.degraded,
+        material = await ready.retriever.pack_material(
+            asked, query_vector=query_vector, ctx=request
         )
+        found, diagnostics = material.results, material.diagnostics
+        with diagnostics.stage("pack"):
+            pack = await build_pack(
+                query,
+                results=found,
+                chunks=material.chunks,
+                count=count,
+                prefs=asked.context,
+                format=format,
+                candidates=found.candidates,
+                notes=found.degraded,
+            )
+        return pack.with_stats(diagnostics.stats(asked, found.stats.counts))
 
     async def resolve(self, citation: Citation | str) -> CitedPassage:
         """The exact text that a citation, or its key, stands for, and where it is."""
@@ -320,19 +357,43 @@ class AsyncKnowledgeBase:
         query: str,
         document_id: str,
         *,
-        collection: str = DEFAULT_COLLECTION,
         top_k: int | None = None,
         mode: Mode | None = None,
         filters: FilterLike = None,
+        collection: str | None = None,
         prefs: RetrievalPrefs | str | None = None,
+        query_vector: Vector | None = None,
+        request: RequestContext | None = None,
         **settings: Any,
     ) -> WhyNot:
-        """Why a document is not among the results of `retrieve`, in numbers."""
+        """Why a document is not among the results of `retrieve`, in numbers.
+
+        The arguments are those of `retrieve`, which is run once: `results` of the answer are what
+        it gives. The document is looked up in `collection`, or in the default one.
+        """
         asked = self._asked(
-            prefs, settings, query_text=query, top_k=top_k, mode=mode, filters=_filter(filters)
+            "retrieve",
+            prefs,
+            settings,
+            query_text=query,
+            top_k=top_k,
+            mode=mode,
+            filters=filters,
+            collection=collection,
         )
         retriever = (await self._ready()).retriever
-        return await retriever.why_not(asked, collection=collection, document_id=document_id)
+        return await retriever.why_not(
+            asked,
+            collection=asked.collection or DEFAULT_COLLECTION,
+            document_id=document_id,
+            query_vector=query_vector,
+            ctx=request,
+        )
+
+    @property
+    def retriever(self) -> Retriever:
+        """The protocol of bundles: `await base.retriever.search(ctx, prefs)`."""
+        return KnowledgeBaseRetriever(self)
 
     @property
     def embedder(self) -> Embedder:
@@ -349,12 +410,22 @@ class AsyncKnowledgeBase:
         return await self._store.info()
 
     def _asked(
-        self, prefs: RetrievalPrefs | str | None, settings: Mapping[str, Any], **given: Any
+        self,
+        verb: Verb,
+        prefs: RetrievalPrefs | str | None,
+        settings: Mapping[str, Any],
+        **given: Any,
     ) -> RetrievalPrefs:
         """The preferences of one call: those of the base, or `prefs`, with what was given."""
         changes = {name: value for name, value in given.items() if value is not None}
+        if twice := sorted(changes.keys() & settings.keys()):
+            raise ConfigError(f"{', '.join(twice)}: given twice in one call; give it once")
+        if isinstance(filters := changes.get("filters"), str | Mapping):
+            changes["filters"] = parse_filter(filters)
         start = self._prefs if prefs is None else _preferences(prefs)
-        return start.replace(**changes, **settings)
+        asked = start.replace(**changes, **settings)
+        asked.check_call(verb, settings)
+        return asked
 
     async def _ingest(self, progress: OnProgress | None) -> Ingest:
         parts = (await self._ready()).parts
@@ -379,7 +450,7 @@ class AsyncKnowledgeBase:
             return self._assembled
         parts = create_parts(self._choice, stored, location=self._store.location)
         check_choice(parts, stored, location=self._store.location)
-        retriever = Retriever(
+        retriever = HybridRetriever(
             store=self._store,
             embedder=parts.embedder,
             reranker=self._reranker,
@@ -392,11 +463,23 @@ class AsyncKnowledgeBase:
 
 
 @dataclass(frozen=True, slots=True)
+class KnowledgeBaseRetriever:
+    """A Retriever that searches a base; preferences are taken as they are given."""
+
+    base: AsyncKnowledgeBase
+
+    async def search(self, ctx: RequestContext, prefs: RetrievalPrefs) -> RetrievalBundle:
+        """The documents that may hold the answer, and the passages in them that support it."""
+        ready = await self.base._ready()
+        return await ready.retriever.search(ctx, prefs)
+
+
+@dataclass(frozen=True, slots=True)
 class Assembled:
     """The parts of an open base, and what searches with them."""
 
     parts: BaseParts
-    retriever: Retriever
+    retriever: HybridRetriever
 
     def fits(self, stored: BaseConfig) -> bool:
         """Whether the base is still made with these parts."""
@@ -436,10 +519,6 @@ def _results(
     paths = [source for source in sources if not isinstance(source, Document)]
     documents = [source for source in sources if isinstance(source, Document)]
     return documents, load(paths, include=include, exclude=exclude, options=options)
-
-
-def _filter(filters: FilterLike) -> Filter | None:
-    return None if filters is None else parse_filter(filters)
 
 
 def _within(collection: str | None, filters: FilterLike) -> Filter:

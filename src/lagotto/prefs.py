@@ -1,15 +1,16 @@
 """How a search should be carried out: one frozen, typed object, from Python, TOML or environment.
 
 Groups and names follow what a search goes through: legs (`fts`, `vector`, `fuzzy`), `expansion`,
-`scoring`, `rerank`, `parents`, `diversity`; `chunking`, `cache` and `snippet` for bundles,
-`context` for packs. Unknown names and impossible settings are ConfigErrors that say why.
+`scoring`, `rerank`, `parents`, `diversity`; `chunking` and `cache` for chunks made at query time;
+`snippet` for bundles, `context` for packs. Unknown names and impossible settings are ConfigErrors
+that say why.
 """
 
 from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -38,6 +39,16 @@ Normalisation = Literal["absolute", "theoretical", "minmax", "zscore", "sigmoid"
 ParentMode = Literal["replace", "attach", "section", "none"]
 ChunkStrategy = Literal["late", "precomputed", "mixed"]
 Strategy = Literal["auto", "legs", "statement"]
+
+Verb = Literal["retrieve", "search", "context"]
+
+_VERBS: Mapping[str, tuple[Verb, ...]] = {
+    "top_k_chunks": ("search",),
+    "per_item_chunk_cap": ("search",),
+    "snippet": ("search",),
+    "context": ("context",),
+}
+"""The verbs for which a setting has a meaning, where these are not all."""
 
 FilterPref = Annotated[
     InstanceOf[Filter],
@@ -90,20 +101,20 @@ class VectorPrefs(Preferences):
 
 
 class FuzzyPrefs(Preferences):
-    """The fuzzy leg: `mend` runs it for words that the base doesn't know, `always` for all words.
+    """The fuzzy leg: `correct` runs it for words that the base lacks, `always` for all words.
 
     `threshold` is how alike two words must be, by their trigrams. `always` compares each word with
     the index terms, or, `over` the chunks, all of them together with whole texts, where a store can
     do that and the base is small.
     """
 
-    mode: Literal["mend", "always", "off"] = "mend"
+    mode: Literal["correct", "always", "off"] = "correct"
     threshold: Share = 0.3
     over: Literal["terms", "chunks"] = "terms"
 
 
 class ExpansionPrefs(Preferences):
-    """What is added to the query. `feedback` takes words from the best passages of a first look."""
+    """What is added to the query; `feedback` adds words of the best passages of a first recall."""
 
     answers: bool = False
     feedback: bool = False
@@ -188,7 +199,7 @@ class ParentsPrefs(Preferences):
 class DiversityPrefs(Preferences):
     """At most `per_document` passages of one document; `mmr` trades likeness for variety.
 
-    `mmr` is the share that the score has: 1 changes nothing, 0 looks at variety only.
+    `mmr` is the weight of the score: 1 changes nothing, 0 takes only variety into account.
     """
 
     per_document: Count | None = None
@@ -196,7 +207,9 @@ class DiversityPrefs(Preferences):
 
 
 class ChunkingPrefs(Preferences):
-    """Where a bundle's evidence comes from: stored chunks, chunks made at query time, or both.
+    """Where candidates come from: stored chunks, chunks made at query time, or both.
+
+    Chunks are made of the best `top_k_items` documents.
 
     `chunker_id` is a registered chunker, by default the base's own; the sizes override its.
     """
@@ -245,11 +258,11 @@ class ContextPrefs(Preferences):
 class RetrievalPrefs(Preferences):
     """Everything that can be said about a search.
 
-    `top_k` is for lists of passages; `top_k_items`, `top_k_chunks` and `per_item_chunk_cap` are
-    for bundles. Each leg brings `candidates` of them, or `overfetch` times as many as are asked
-    for. `min_score` is the last word on what is good enough. `strict` turns whatever had to be
-    left out into an error. `strategy` is how a server is asked, leg by leg or in one
-    statement where that can be; the results are the same.
+    `top_k` is for lists and packs; `top_k_items`, `top_k_chunks` and `per_item_chunk_cap` are
+    for bundles, `top_k_items` also for the documents that are cut at query time. Each leg brings
+    `candidates` chunks, or `overfetch` times as many as are asked for. `min_score` is the threshold
+    on the final score. `strict` turns whatever had to be left out into an error. `strategy` is how
+    a server is asked, leg by leg or in one statement where it can; the results are the same.
     """
 
     query_text: str = ""
@@ -297,6 +310,20 @@ class RetrievalPrefs(Preferences):
                     f"({legs}) has a weight of 0{kind}; raise it in scoring, or change the mode"
                 )
         return self
+
+    def check_call(self, verb: Verb, names: Iterable[str]) -> None:
+        """Raise ConfigError for settings, given in a call, that have no meaning for its verb.
+
+        The same settings may stand in preferences, which serve all verbs.
+        """
+        for name in names:
+            verbs = _VERBS.get(name, ())
+            if name == "top_k_items" and self.chunking.strategy == "precomputed":
+                verbs = ("search",)
+            if verbs and verb not in verbs:
+                raise ConfigError(
+                    f"{name}: {verb} has no use for it; it is a setting of {' and '.join(verbs)}"
+                )
 
     def depth(self, count: int) -> int:
         """How many candidates each leg brings if `count` passages are asked for."""
@@ -376,14 +403,14 @@ def _merged(given: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
 
 
 def _told(problem: ValidationError, *, group: tuple[int | str, ...] = ()) -> list[str]:
-    """What is wrong with which settings."""
+    """A message for each setting that is wrong."""
     lines = []
     for error in problem.errors():
-        place = (*group, *error["loc"])
-        where = ".".join(map(str, place)) or "preferences"
+        path = (*group, *error["loc"])
+        where = ".".join(map(str, path)) or "preferences"
         cause = error.get("ctx", {}).get("error")
         if isinstance(cause, ConfigError) and isinstance(cause.__cause__, ValidationError):
-            lines += _told(cause.__cause__, group=place)
+            lines += _told(cause.__cause__, group=path)
         elif error["type"] == "extra_forbidden":
             lines.append(f"{where}: there is no such setting")
         elif isinstance(cause, ValueError):

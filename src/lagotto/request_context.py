@@ -55,6 +55,7 @@ class RequestContext:
     """Who asks, and for how long: goes with one search from its start to its end.
 
     `timeout` is in seconds from now on. `collection`, if given, is the only one searched.
+    `trace_id` is in the errors of a request that is stopped and, with `debug`, in its stats.
     """
 
     cancellation: CancellationToken | None = None
@@ -159,5 +160,7 @@ def _until(deadline: float | None) -> float | None:
 
 def _stopped(reason: Reason, context: RequestContext) -> SearchCancelled | DeadlineExceeded:
     if reason is DeadlineExceeded:
-        return DeadlineExceeded(f"the search took longer than its {context.timeout:g} s")
-    return SearchCancelled("the search was cancelled by its token")
+        return DeadlineExceeded(
+            f"the search took longer than its {context.timeout:g} s (trace {context.trace_id})"
+        )
+    return SearchCancelled(f"the search was cancelled by its token (trace {context.trace_id})")

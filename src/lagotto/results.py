@@ -6,11 +6,12 @@ that led there stand beside it, on their own scales, so that a score can be expl
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from pydantic import Field
 
-from lagotto.documents import Location, Record, Span
+from lagotto.documents import DEFAULT_COLLECTION, Location, Record, Span
 
 Score = float
 Leg = Literal["semantic", "text", "fuzzy", "exact"]
@@ -23,9 +24,9 @@ SnippetFrom = Literal["doc", "chunk", "unknown"]
 
 
 class LegScore(Record):
-    """What one leg said of a hit, and what that made of its score.
+    """One leg's score for a hit, and its contribution to the fused score.
 
-    `rank` is the hit's place in the leg's own list; it is None for a hit that another leg found
+    `rank` is the hit's rank in the leg's own list; it is None for a hit that another leg found
     and that this leg only scored afterwards. `weight` times `normalised` is `contribution`: the
     contributions of all legs add up to the fused score.
     """
@@ -38,7 +39,7 @@ class LegScore(Record):
 
 
 class ScoreBreakdown(Record):
-    """What every stage that touched a hit made of it; None where a stage did not.
+    """The score of every stage for a hit; None for a stage that did not run.
 
     `fused` is on the scale of the formula that was asked for (reciprocal ranks stay below 0.1),
     `fused_score` the same in [0, 1]; `rerank` is on the reranker's own scale, `rerank_score` in
@@ -55,7 +56,7 @@ class ScoreBreakdown(Record):
     rerank_score: Score | None = None
 
     def legs(self) -> dict[Leg, LegScore]:
-        """What each leg said, of those that ran."""
+        """The scores of the legs that ran."""
         found = {leg: getattr(self, leg) for leg in LEGS}
         return {leg: said for leg, said in found.items() if said is not None}
 
@@ -64,8 +65,8 @@ class RetrievalResult(Location):
     """A hit: a passage of a document, with its score and its location.
 
     A child may come with its parent (`parent_content`), with the beginning of it (`section`), or
-    have been replaced by it: then `child_id` is the chunk that was found. `evidence` is where in
-    `content` a reranker saw the answer, and `answerable` whether it saw one.
+    have been replaced by it: then `child_id` is the chunk that was found. `evidence` is the span of
+    `content` in which a reranker saw the answer, and `answerable` whether it saw one.
     """
 
     rank: int = Field(ge=1)
@@ -94,7 +95,7 @@ class RetrievalResult(Location):
         )
 
     def explain(self) -> str:
-        """How the score came about, in numbers that add up."""
+        """The making of the score, in numbers that add up."""
         lines = [f"{self.rank}. {self.score:.4f}  {self.citation}"]
         lines += [_explained(leg, said) for leg, said in self.breakdown.legs().items()]
         made = self.breakdown
@@ -108,9 +109,9 @@ class RetrievalResult(Location):
 
 
 def _explained(leg: Leg, said: LegScore) -> str:
-    place = f"place {said.rank}" if said.rank else "scored, not in its list"
+    rank = f"rank {said.rank}" if said.rank else "scored, not in its list"
     return (
-        f"   {leg:<8} {said.score:8.4f} ({place}) -> {said.normalised:.4f} x {said.weight:.4f}"
+        f"   {leg:<8} {said.score:8.4f} ({rank}) -> {said.normalised:.4f} x {said.weight:.4f}"
         f" = {said.contribution:.4f}"
     )
 
@@ -129,10 +130,35 @@ def format_citation(document: str, location: Location) -> str:
     return " | ".join(parts)
 
 
+class Results(list[RetrievalResult]):
+    """Hits, best first, with the `stats` of their search.
+
+    `candidates` are the hits that a reranker was given, in their order before; none without one.
+    """
+
+    def __init__(
+        self,
+        hits: Iterable[RetrievalResult] = (),
+        *,
+        candidates: Sequence[RetrievalResult] = (),
+        stats: RetrievalStats | None = None,
+    ) -> None:
+        super().__init__(hits)
+        self.candidates = tuple(candidates)
+        self.stats = stats or RetrievalStats()
+
+    @property
+    def degraded(self) -> tuple[str, ...]:
+        """What could not be used to find them."""
+        return self.stats.degraded
+
+
 class CandidateItem(Record):
     """A document that may hold the answer: what a user interface lists as a source."""
 
     item_id: str
+    collection: str = DEFAULT_COLLECTION
+    language: str | None = None
     kind: str
     source: str
     source_ref: str | None = None
@@ -164,14 +190,37 @@ class EvidenceChunk(Record):
     heading_path: list[str] | None = None
     anchors: dict[str, Any] | None = None
 
+    @property
+    def collection(self) -> str:
+        """The collection of its document."""
+        return str((self.anchors or {}).get("collection", DEFAULT_COLLECTION))
+
+    @property
+    def location(self) -> Location:
+        """Its location in the document."""
+        anchors = self.anchors or {}
+        return Location(
+            start=self.start_idx or 0,
+            end=self.end_idx or 0,
+            pages=anchors.get("pages"),
+            heading_path=tuple(self.heading_path or ()),
+            row_range=anchors.get("rows"),
+            item_range=anchors.get("items"),
+        )
+
 
 class RetrievalStats(Record):
-    """How a search went: milliseconds per stage, counts, parameters, and what did not work."""
+    """How a search went: milliseconds per stage, counts, parameters, and what did not work.
+
+    Without `debug` only `degraded` is filled. The stages of `timing_ms`, `other` among them, add
+    up to its `total`.
+    """
 
     timing_ms: dict[str, float] = Field(default_factory=dict)
     counts: dict[str, int] = Field(default_factory=dict)
     params: dict[str, Any] = Field(default_factory=dict)
     degraded: tuple[str, ...] = ()
+    trace_id: str | None = None
 
 
 class RetrievalBundle(Record):

@@ -21,6 +21,7 @@ from lagotto.errors import StoreError
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
 from lagotto.rerankers import Reranker
+from lagotto.retrieval.base import Retriever
 from lagotto.retrieval.query.expansion import Expander
 from lagotto.stores.base import Store
 
@@ -144,6 +145,11 @@ class KnowledgeBase:
     why_not = blocking(AsyncKnowledgeBase.why_not)
     info = blocking(AsyncKnowledgeBase.info)
 
+    @property
+    def retriever(self) -> Retriever:
+        """The retriever of this base, which is asynchronous: `kb.run(kb.retriever.search(...))`."""
+        return self.base.retriever
+
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """The result of a coroutine on the base's own loop."""
         if self._closed:
@@ -152,7 +158,7 @@ class KnowledgeBase:
         return self._loop.run(coroutine)
 
     def close(self) -> None:
-        """Let go of the base; may be called twice. What other threads have running is cancelled."""
+        """Close the base, cancelling calls of other threads; may be called twice."""
         if self._closed:
             return
         self._closed = True

@@ -133,7 +133,7 @@ def test_an_interrupt_leaves_all_that_was_reported(tmp_path: Path) -> None:
     )
     assert said, err
     assert 0 < int(said[1]) == stored(base) < 4000
-    assert run("--kb", base, "search", "hazel", "--json").json["results"]
+    assert run("--kb", base, "retrieve", "hazel", "--json").json["results"]
 
 
 def stored(base: Path) -> int:

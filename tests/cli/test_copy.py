@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 def found(base: Path) -> object:
     """What a search finds, and all about it."""
-    done = run("--kb", base, "search", "truffles in october", "--json")
+    done = run("--kb", base, "retrieve", "truffles in october", "--json")
     assert done.code == 0, done.err
     return done.json
 

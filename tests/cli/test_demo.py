@@ -33,7 +33,7 @@ def test_it_shows_a_rank_per_mode_and_some_answers(shown: Run, place: Path) -> N
         assert len(ranks) == len(MODES)
         assert all(rank == "-" or 1 <= int(rank) <= 10 for rank in ranks)
     assert shown.out.count("    Doc: ") >= 2
-    assert f"Try next:  lagotto --kb {place} search " in shown.out
+    assert f"Try next:  lagotto --kb {place} retrieve " in shown.out
 
 
 def test_each_way_of_searching_alone_misses_what_hybrid_search_finds(shown: Run) -> None:
@@ -51,7 +51,7 @@ def test_each_way_of_searching_alone_misses_what_hybrid_search_finds(shown: Run)
 
 
 def test_the_base_can_be_searched_afterwards(shown: Run, place: Path) -> None:
-    answer = run("--kb", place, "search", "What is TP-4471-B?", "--collection", "demo", "--json")
+    answer = run("--kb", place, "retrieve", "What is TP-4471-B?", "--collection", "demo", "--json")
     assert answer.json["results"][0]["document_source"].endswith("tartufo-t200-manual.pdf")
 
 

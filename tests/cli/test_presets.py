@@ -30,7 +30,7 @@ def test_settings_are_a_file_for_prefs(base: Path, tmp_path: Path) -> None:
     done = run("presets", "oasis")
     assert done.code == 0
     (tmp_path / "mine.toml").write_text(done.out, encoding="utf-8")
-    query: list[str | Path] = ["--kb", base, "search", "white truffle", "--json"]
+    query: list[str | Path] = ["--kb", base, "retrieve", "white truffle", "--json"]
     from_file = run(*query, "--prefs", tmp_path / "mine.toml")
     assert from_file.code == 0
     assert from_file.json["results"] == run(*query, "--preset", "oasis").json["results"]

@@ -20,8 +20,8 @@ from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
 from lagotto.request_context import CancellationToken, RequestContext
 from lagotto.results import CandidateItem, EvidenceChunk, RetrievalBundle, RetrievalStats
+from lagotto.retrieval.base import Retriever
 from lagotto.retrieval.fusion import fuse
-from lagotto.retrieval.retriever import Retriever
 from lagotto.stores.base import CacheKey
 from lagotto.testing.hash_embedder import HashEmbedder
 from tests.conformance.lists import DOCUMENTS, LONG, candidates, named
@@ -68,17 +68,17 @@ async def test_retriever_emits_nothing(
     base: AsyncKnowledgeBase, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """aiblox 1 and 20: it returns a bundle; who shows it to whom is for others to say."""
-    await base.search(RequestContext(), asked("truffles"))
+    await base.retriever.search(RequestContext(), asked("truffles"))
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("", "")
 
 
 async def test_protocol(base: AsyncKnowledgeBase) -> None:
     """aiblox 2: async search(ctx, prefs) -> RetrievalBundle, the same for the same inputs."""
-    names = list(inspect.signature(Retriever.search).parameters)
-    assert names[1:3] == ["context", "prefs"]
-    one = await base.search(RequestContext(), asked("truffles"))
-    two = await base.search(RequestContext(), asked("truffles"))
+    assert list(inspect.signature(Retriever.search).parameters) == ["self", "ctx", "prefs"]
+    assert isinstance(base.retriever, Retriever)
+    one = await base.retriever.search(RequestContext(), asked("truffles"))
+    two = await base.retriever.search(ctx=RequestContext(), prefs=asked("truffles"))
     assert isinstance(one, RetrievalBundle)
     assert one == two
 
@@ -98,7 +98,7 @@ class TestCancellation:
         embedder.embed = slow  # type: ignore[method-assign]
         started = asyncio.get_running_loop().time()
         with pytest.raises(SearchCancelled):
-            await base.search(RequestContext(cancellation=token), asked("truffles"))
+            await base.retriever.search(RequestContext(cancellation=token), asked("truffles"))
         assert asyncio.get_running_loop().time() - started < 5
 
     async def test_deadline(self, base: AsyncKnowledgeBase, embedder: CountingEmbedder) -> None:
@@ -107,7 +107,7 @@ class TestCancellation:
 
         embedder.embed = slow  # type: ignore[method-assign]
         with pytest.raises(DeadlineExceeded, match=r"0\.05 s"):
-            await base.search(RequestContext(timeout=0.05), asked("truffles"))
+            await base.retriever.search(RequestContext(timeout=0.05), asked("truffles"))
 
 
 def test_principles() -> None:
@@ -129,10 +129,12 @@ def test_principles() -> None:
 async def test_sizes(base: AsyncKnowledgeBase) -> None:
     """aiblox 4: 20 items, 12 chunks, at most 3 of one item."""
     assert (AIBLOX.top_k_items, AIBLOX.top_k_chunks, AIBLOX.per_item_chunk_cap) == (20, 12, 3)
-    bundle = await base.search(RequestContext(), asked("truffles oaks dogs lakes roots"))
+    bundle = await base.retriever.search(RequestContext(), asked("truffles oaks dogs lakes roots"))
     of_book = [item for item in bundle.evidence if item.item_id == "book"]
     assert len(of_book) == 3
-    two = await base.search(RequestContext(), asked("truffles", top_k_items=2, top_k_chunks=1))
+    two = await base.retriever.search(
+        RequestContext(), asked("truffles", top_k_items=2, top_k_chunks=1)
+    )
     assert (len(two.candidates), len(two.evidence)) == (2, 1)
 
 
@@ -176,7 +178,8 @@ class TestFullText:
                 found = await base.retrieve(query, mode="keyword", fts={"mode": mode})
                 assert {hit.document_id for hit in found} == expected
                 assert found.degraded == ()
-            (hit,) = await base.retrieve("seasons", mode="keyword")
+            stored = {"strategy": "precomputed"}
+            (hit,) = await base.retrieve("seasons", mode="keyword", chunking=stored)
             assert hit.breakdown.text is not None
             assert hit.breakdown.text.score == pytest.approx(0.1)  # ts_rank_cd of one occurrence
 
@@ -193,7 +196,7 @@ class TestFullText:
         assert 0 < caught.value.position <= len("atlantis & ( plato")
 
     async def test_excluded_words_are_in_no_result(self, base: AsyncKnowledgeBase) -> None:
-        bundle = await base.search(RequestContext(), asked("atlantis -stargate"))
+        bundle = await base.retriever.search(RequestContext(), asked("atlantis -stargate"))
         assert "series" not in {item.item_id for item in bundle.candidates}
 
     async def test_min_rank(self, base: AsyncKnowledgeBase) -> None:
@@ -217,7 +220,7 @@ class TestVector:
         own = await base.retrieve("anything", prefs=prefs, query_vector=3 * vector)
         embedded = await base.retrieve("Atlantis the island", mode="semantic")
         assert [hit.chunk_id for hit in own] == [hit.chunk_id for hit in embedded]
-        with pytest.raises(ConfigError, match="vector must be given"):
+        with pytest.raises(ConfigError, match="query_vector="):
             await base.retrieve("anything", prefs=prefs)
 
     async def test_distances(self, base: AsyncKnowledgeBase, embedder: CountingEmbedder) -> None:
@@ -273,7 +276,7 @@ async def test_single_query(location: str) -> None:
         for query in ("truffles", "atlantis -stargate", "logging or oaks", "nothing like it"):
             for blend in ({}, {"blend": "linear", "normalize": "absolute", "fill": True}):
                 two, single = [
-                    await base.search(
+                    await base.retriever.search(
                         RequestContext(), asked(query, strategy=strategy, scoring=blend)
                     )
                     for strategy in ("legs", "statement")
@@ -303,7 +306,7 @@ class TestLateChunking:
         assert chunking.overlap_tokens is None
 
     async def test_evidence_is_cut_from_the_document(self, base: AsyncKnowledgeBase) -> None:
-        bundle = await base.search(RequestContext(), asked("who looks for truffles"))
+        bundle = await base.retriever.search(RequestContext(), asked("who looks for truffles"))
         assert len(bundle.evidence) > 3
         texts = {document.id: document.text for document in (BOOK, *DOCUMENTS)}
         for item in bundle.evidence:
@@ -313,32 +316,34 @@ class TestLateChunking:
 
     async def test_sizes_can_be_set(self, base: AsyncKnowledgeBase) -> None:
         sizes = {"max_chunk_tokens": 16, "overlap_tokens": 4}
-        bundle = await base.search(RequestContext(), asked("truffles", chunking=sizes))
+        bundle = await base.retriever.search(RequestContext(), asked("truffles", chunking=sizes))
         assert max(item.token_count or 0 for item in bundle.evidence) <= 16
 
     async def test_chunker_registry(self, base: AsyncKnowledgeBase) -> None:
         assert isinstance(CHUNKERS, ChunkerRegistry)
-        by_sentence = await base.search(
+        by_sentence = await base.retriever.search(
             RequestContext(), asked("truffles", chunking={"chunker_id": "sentence:64/0"})
         )
         assert all(item.text.rstrip().endswith(".") for item in by_sentence.evidence)
         with pytest.raises(ConfigError, match="nonsense"):
-            await base.search(RequestContext(), asked("x", chunking={"chunker_id": "nonsense"}))
+            await base.retriever.search(
+                RequestContext(), asked("x", chunking={"chunker_id": "nonsense"})
+            )
 
     async def test_pooled_and_ranked_globally(self, base: AsyncKnowledgeBase) -> None:
-        bundle = await base.search(RequestContext(), asked("truffles and logging"))
+        bundle = await base.retriever.search(RequestContext(), asked("truffles and logging"))
         scores = [item.score for item in bundle.evidence]
         assert scores == sorted(scores, reverse=True)
         assert len({item.item_id for item in bundle.evidence}) > 1
 
     async def test_vectors_dominate(self, base: AsyncKnowledgeBase) -> None:
-        for item in (await base.search(RequestContext(), asked("truffles"))).evidence:
+        for item in (await base.retriever.search(RequestContext(), asked("truffles"))).evidence:
             assert item.score_vec is not None
             assert item.score_text is not None
 
     @pytest.mark.parametrize("strategy", ["late", "precomputed", "mixed"])
     async def test_strategies(self, base: AsyncKnowledgeBase, strategy: str) -> None:
-        bundle = await base.search(
+        bundle = await base.retriever.search(
             RequestContext(), asked("truffles", chunking={"strategy": strategy})
         )
         whole = [item for item in bundle.evidence if item.text == LONG]
@@ -358,9 +363,9 @@ class TestCache:
     async def test_second_query_embeds_no_chunk(
         self, base: AsyncKnowledgeBase, embedder: CountingEmbedder
     ) -> None:
-        first = await base.search(RequestContext(), asked("truffles"))
+        first = await base.retriever.search(RequestContext(), asked("truffles"))
         before = embedder.documents
-        second = await base.search(RequestContext(), asked("truffles"))
+        second = await base.retriever.search(RequestContext(), asked("truffles"))
         assert embedder.documents == before
         assert second == first
 
@@ -368,18 +373,18 @@ class TestCache:
         self, base: AsyncKnowledgeBase, embedder: CountingEmbedder
     ) -> None:
         off = {"use_chunk_cache": False, "write_chunk_cache": False}
-        await base.search(RequestContext(), asked("truffles", cache=off))
+        await base.retriever.search(RequestContext(), asked("truffles", cache=off))
         before = embedder.documents
-        await base.search(RequestContext(), asked("truffles", cache=off))
+        await base.retriever.search(RequestContext(), asked("truffles", cache=off))
         assert embedder.documents > before
 
     async def test_other_content_is_another_key(
         self, base: AsyncKnowledgeBase, embedder: CountingEmbedder
     ) -> None:
-        await base.search(RequestContext(), asked("truffles"))
+        await base.retriever.search(RequestContext(), asked("truffles"))
         changed = LONG.replace("truffles", "boletes")
         await base.add(BOOK.model_copy(update={"text": changed, "content_hash": "other"}))
-        bundle = await base.search(RequestContext(), asked("boletes"))
+        bundle = await base.retriever.search(RequestContext(), asked("boletes"))
         assert any("boletes" in item.text for item in bundle.evidence)
         assert not any("truffles" in item.text for item in bundle.evidence)
 
@@ -390,7 +395,7 @@ class TestSnippets:
     async def test_from_the_chunk(self, base: AsyncKnowledgeBase) -> None:
         assert AIBLOX.snippet.max_chars == 360
         assert AIBLOX.snippet.prefer_chunk_snippet
-        bundle = await base.search(RequestContext(), asked("roots"))
+        bundle = await base.retriever.search(RequestContext(), asked("roots"))
         for item in bundle.candidates:
             assert item.snippet is not None
             assert len(item.snippet) <= 360
@@ -402,7 +407,7 @@ class TestSnippets:
 
     async def test_from_the_document(self, base: AsyncKnowledgeBase) -> None:
         prefs = asked("roots", snippet={"prefer_chunk_snippet": False, "max_chars": 50})
-        bundle = await base.search(RequestContext(), prefs)
+        bundle = await base.retriever.search(RequestContext(), prefs)
         book = next(item for item in bundle.candidates if item.item_id == "book")
         assert (book.snippet, book.snippet_from) == ("On truffles.", "doc")
 
@@ -410,11 +415,11 @@ class TestSnippets:
 async def test_stats_only_with_debug(base: AsyncKnowledgeBase) -> None:
     """aiblox 11 and 14: timing, counts, parameters, if asked for."""
     assert AIBLOX.debug is False
-    quiet = await base.search(RequestContext(), asked("truffles"))
+    quiet = await base.retriever.search(RequestContext(), asked("truffles"))
     assert (quiet.stats.timing_ms, quiet.stats.counts, quiet.stats.params) == ({}, {}, {})
     by_bm25 = asked("truffles", fts={"rank_func": "bm25"})
-    assert (await base.search(RequestContext(), by_bm25)).stats == RetrievalStats()
-    loud = await base.search(RequestContext(), asked("truffles", debug=True))
+    assert (await base.retriever.search(RequestContext(), by_bm25)).stats == RetrievalStats()
+    loud = await base.retriever.search(RequestContext(), asked("truffles", debug=True))
     assert loud.stats.timing_ms["total"] > 0
     assert loud.stats.counts["items"] == len(loud.candidates)
     assert loud.stats.counts["evidence"] == len(loud.evidence)
@@ -424,7 +429,7 @@ async def test_stats_only_with_debug(base: AsyncKnowledgeBase) -> None:
 
 async def test_candidate_items(base: AsyncKnowledgeBase) -> None:
     """aiblox 12: a document with all its fields, scores and ranks of both legs."""
-    bundle = await base.search(RequestContext(), asked("truffles"))
+    bundle = await base.retriever.search(RequestContext(), asked("truffles"))
     first = bundle.candidates[0]
     assert isinstance(first, CandidateItem)
     assert (first.item_id, first.kind, first.source, first.source_ref) == (
@@ -445,7 +450,7 @@ async def test_candidate_items(base: AsyncKnowledgeBase) -> None:
 
 async def test_evidence_chunks(base: AsyncKnowledgeBase) -> None:
     """aiblox 13: text with offsets, tokens, scores, headings and anchors."""
-    bundle = await base.search(RequestContext(), asked("truffles"))
+    bundle = await base.retriever.search(RequestContext(), asked("truffles"))
     item = bundle.evidence[0]
     assert isinstance(item, EvidenceChunk)
     assert item.chunk_id
@@ -459,14 +464,14 @@ async def test_evidence_chunks(base: AsyncKnowledgeBase) -> None:
 async def test_bundle(base: AsyncKnowledgeBase) -> None:
     """aiblox 15: candidates, evidence, stats."""
     assert set(RetrievalBundle.model_fields) == {"candidates", "evidence", "stats"}
-    empty = await base.search(RequestContext(), asked("   "))
+    empty = await base.retriever.search(RequestContext(), asked("   "))
     assert (empty.candidates, empty.evidence) == ([], [])
 
 
 async def test_filters_hold_for_documents_and_evidence(base: AsyncKnowledgeBase) -> None:
     """aiblox 4: `filters` is a dict or a filter."""
     for where in ({"type": "documentation"}, Eq("type", "documentation")):
-        bundle = await base.search(RequestContext(), asked("logging", filters=where))
+        bundle = await base.retriever.search(RequestContext(), asked("logging", filters=where))
         assert {item.item_id for item in bundle.candidates} == {"guide", "api"}
         assert {item.item_id for item in bundle.evidence} <= {"guide", "api"}
 
@@ -485,6 +490,6 @@ def test_boundaries() -> None:
 
 async def test_nothing_is_left_to_do(base: AsyncKnowledgeBase) -> None:
     """aiblox 22: what the design leaves open is there: a search finds something."""
-    bundle = await base.search(RequestContext(), asked("truffles"))
+    bundle = await base.retriever.search(RequestContext(), asked("truffles"))
     assert bundle.candidates
     assert bundle.evidence

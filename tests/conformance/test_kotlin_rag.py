@@ -15,7 +15,7 @@ from lagotto.prefs import RetrievalPrefs
 from lagotto.rerankers import create_reranker
 from lagotto.results import ScoreBreakdown
 from lagotto.retrieval.fusion import fuse
-from lagotto.retrieval.retriever import Retriever
+from lagotto.retrieval.retriever import HybridRetriever
 from lagotto.stores.memory import MemoryStore, MemoryView
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.server import Reply, ScriptedServer
@@ -233,7 +233,7 @@ async def test_builder() -> None:
     """kotlin-rag 16: a retriever from its parts, and an error that names the missing one."""
     store = MemoryStore()
     await store.write([await entry(document) for document in DOCUMENTS])
-    retriever = Retriever(
+    retriever = HybridRetriever(
         store=store,
         embedder=ENTRIES,
         reranker=create_reranker("overlap"),
@@ -241,9 +241,9 @@ async def test_builder() -> None:
     found = await retriever.retrieve(KOTLIN.replace(query_text="How to configure logging?"))
     assert found[0].document_id == "guide"
     with pytest.raises(ConfigError, match="needs a store"):
-        Retriever(embedder=EMBEDDER)
+        HybridRetriever(embedder=EMBEDDER)
     with pytest.raises(ConfigError, match="needs an embedder"):
-        Retriever(store=store)
+        HybridRetriever(store=store)
 
 
 def test_rerankers_by_name() -> None:

@@ -15,7 +15,7 @@ from lagotto.request_context import CancellationToken, RequestContext
 from lagotto.rerankers.base import UNIT, Candidate, Judgement, ScoreScale, Verdict
 from lagotto.results import RetrievalResult
 from lagotto.retrieval.fusion import fuse
-from lagotto.retrieval.retriever import Retriever
+from lagotto.retrieval.retriever import HybridRetriever
 from lagotto.stores.base import Capabilities
 from lagotto.stores.memory import MemoryStore, MemoryView
 from lagotto.testing.hash_embedder import HashEmbedder
@@ -113,7 +113,7 @@ async def test_store_without_keywords_falls_back_to_vectors() -> None:
 
     store = VectorStore()
     await store.write([await entry(document) for document in DOCUMENTS])
-    retriever = Retriever(store=store, embedder=ENTRIES)
+    retriever = HybridRetriever(store=store, embedder=ENTRIES)
     found = await retriever.retrieve(OASIS.replace(query_text="configure logging"))
     assert {hit.document_id for hit in found} == {document.id for document in DOCUMENTS}
     assert len(found.degraded) == 1

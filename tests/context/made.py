@@ -58,11 +58,6 @@ class Shelf:
     def __init__(self, *documents: Document, chunker: str = "recursive:16/4") -> None:
         self.documents = {(item.collection, item.id): item for item in documents}
         self.chunks = {name: cut(item, chunker) for name, item in self.documents.items()}
-        self.asked: list[tuple[str, str]] = []
-
-    async def chunks_of(self, collection: str, document_id: str) -> list[Chunk]:
-        self.asked.append((collection, document_id))
-        return self.chunks.get((collection, document_id), [])
 
     async def get(self, collection: str, document_id: str) -> Document | None:
         return self.documents.get((collection, document_id))
@@ -71,5 +66,6 @@ class Shelf:
         return to_find(chunk for chunks in self.chunks.values() for chunk in chunks)
 
     def pack(self, results: Sequence[RetrievalResult], **options: Any) -> ContextPack:
-        settings = {"chunks_of": self.chunks_of, "count": COUNT, **options}
+        known = [chunk for chunks in self.chunks.values() for chunk in chunks]
+        settings = {"chunks": known, "count": COUNT, **options}
         return asyncio.run(build_pack("a question", results=results, **settings))

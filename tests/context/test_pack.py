@@ -3,13 +3,12 @@ from __future__ import annotations
 import asyncio
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagotto.context import ContextPack, build_pack, expand_neighbors, resolve
+from lagotto.context import ContextPack, expand_neighbors, resolve
 from lagotto.context.passages import ROLES
-from lagotto.documents import Chunk, Document
+from lagotto.documents import Document
 from lagotto.prefs import ContextPrefs, RetrievalPrefs
 from lagotto.results import RetrievalResult, ScoreBreakdown
 from lagotto.testing.strategies import documents
@@ -48,7 +47,6 @@ def test_hits_then_siblings_then_other_pages() -> None:
     }
     assert [citation.pages for citation in pack.citations] == [(3, 3), (2, 2), (4, 4)]
     assert pack.trace.expansion_stats["cross_page"].found == 4
-    assert shelf.asked == [(PAGED.collection, PAGED.id)]
 
 
 def test_a_parent_stands_right_behind_its_child_and_takes_it_in() -> None:
@@ -91,7 +89,6 @@ def test_overlapping_hits_are_one_passage() -> None:
 def test_nothing_is_asked_for_where_only_the_hits_are_wanted() -> None:
     shelf = Shelf(PAGED)
     pack = shelf.pack(hits(shelf.all_to_find()[:2]), prefs=ALONE)
-    assert shelf.asked == []
     assert roles(pack) == ["primary", "primary"]
 
 
@@ -164,15 +161,6 @@ def test_a_pack_survives_json() -> None:
     assert ContextPack.model_validate_json(pack.model_dump_json()) == pack
     renamed = {"pinecone_candidates": pack.trace.candidates}
     assert type(pack.trace).model_validate(renamed).candidates == pack.trace.candidates
-
-
-async def test_a_failing_store_is_heard() -> None:
-    async def chunks_of(collection: str, document_id: str) -> list[Chunk]:
-        raise OSError("gone")
-
-    results = hits(Shelf(PAGED).all_to_find()[:1])
-    with pytest.raises(OSError, match="gone"):
-        await build_pack("q", results=results, chunks_of=chunks_of, count=COUNT)
 
 
 CHUNKERS = ["parent-child:32/12/4", "page:12/0", "recursive:16/6"]

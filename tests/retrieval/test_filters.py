@@ -97,7 +97,7 @@ async def check_bundles(
             top_k_chunks=50,
             chunking={"strategy": strategy, "chunker_id": "sentence:8/0"},
         )
-        bundle = await base.search(RequestContext(), prefs)
+        bundle = await base.retriever.search(RequestContext(), prefs)
         right = allowed(corpus, where)
         items = [item.item_id for item in bundle.candidates]
         assert len(items) == len(set(items)) == min(most, len(right))

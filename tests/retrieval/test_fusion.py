@@ -440,13 +440,13 @@ def test_ties_are_settled_whatever_the_order_and_the_count(
             cosines, words = np.array(levels).T
             found = Candidates(keys, {"semantic": ranked(cosines, 5), "text": ranked(words, 4)})
             scores = fuse(found, scoring.weights(), scoring).scores
-            full = [item.passage.key for item in await rank(view, found, scores, count=7)]
+            full = [item.passage.key for item in await rank(view.passages, found, scores, count=7)]
             order = chance.sample(range(7), 7)
             legs = {n: LegScores(s.scores[order], s.ranks[order]) for n, s in found.legs.items()}
             mixed = Candidates(keys[order], legs)
             again = fuse(mixed, scoring.weights(), scoring).scores
             for count in range(1, 8):
-                some = await rank(view, mixed, again, count=count)
+                some = await rank(view.passages, mixed, again, count=count)
                 assert [item.passage.key for item in some] == full[:count]
 
     asyncio.run(everything())

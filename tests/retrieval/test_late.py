@@ -3,8 +3,9 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -12,15 +13,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lagotto.chunkers import CHUNKERS
-from lagotto.documents import Document, Page, Vector
+from lagotto.documents import Chunk, Document, Page, Vector
 from lagotto.embedders import Embedder
 from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.errors import ConfigError
 from lagotto.filters import And, Eq, Gte
-from lagotto.indexes.text_query import Phrase, Term, TextQuery, Word
+from lagotto.indexes.text_query import Match, Phrase, Term, TextQuery, Word
 from lagotto.ingest import Ingest
 from lagotto.prefs import ChunkingPrefs, RetrievalPrefs
-from lagotto.retrieval.late import LateEvidence, LateParts, LateQuery, late_chunker, late_evidence
+from lagotto.retrieval.diversity import cap
+from lagotto.retrieval.explanation import leg_scores
+from lagotto.retrieval.fusion import fuse
+from lagotto.retrieval.late import LateChunking, late_chunker
+from lagotto.retrieval.late_candidates import late_candidates
+from lagotto.retrieval.query_plan import QueryPlan
+from lagotto.retrieval.ranking import above, document_of, rank
+from lagotto.retrieval.recall import LegQueries
+from lagotto.retrieval.retriever import HybridRetriever
 from lagotto.stores.base import Store
 from lagotto.stores.memory import MemoryStore
 from lagotto.testing.chunk_cache import cache_of
@@ -59,6 +68,34 @@ async def vector_of(embedder: Embedder, text: str) -> Vector:
     return np.asarray(vector)
 
 
+@dataclass(frozen=True)
+class LateQuery:
+    """What chunks are scored by: words, a vector, or both; those that are excluded don't count."""
+
+    text: TextQuery | None = None
+    vector: Vector | None = None
+    excluded: Match | None = None
+
+    def plan(self, prefs: RetrievalPrefs) -> QueryPlan:
+        legs = LegQueries(semantic=self.vector, text=self.text)
+        return QueryPlan("keywords", legs, prefs.scoring.weights(), self.excluded)
+
+
+@dataclass(frozen=True)
+class LateItem:
+    chunk: Chunk
+    document: Document
+    score: float
+    score_vec: float | None
+    score_text: float | None
+
+
+@dataclass(frozen=True)
+class LateEvidence:
+    items: list[LateItem]
+    counts: Mapping[str, int]
+
+
 async def evidence(
     store: Store,
     embedder: Embedder,
@@ -69,14 +106,37 @@ async def evidence(
     chunker_id: str = "document",
     cached: bool = True,
 ) -> LateEvidence:
-    parts = LateParts(
+    """The candidates through the stages that every candidate goes through."""
+    late = LateChunking(
         chunker_id=chunker_id,
         tokenizer=embedder.tokenizer,
         vectors=ChunkEmbedder(embedder),
         cache=store.chunk_cache if cached else None,
     )
     async with store.view(prefs.filters) as view:
-        return await late_evidence(view, documents, query=query, prefs=prefs, parts=parts)
+        plan = query.plan(prefs)
+        found = await late_candidates(view, documents, plan=plan, prefs=prefs, late=late)
+        fused = fuse(found.candidates, plan.weights, prefs.scoring)
+        everything = len(found.candidates.keys)
+        read = found.source.passages
+        ranked = above(
+            await rank(read, found.candidates, fused.scores, count=everything),
+            prefs.scoring.min_score,
+        )
+    capped = cap(ranked, key=document_of, most=prefs.per_item_chunk_cap)[: prefs.top_k_chunks]
+    legs = [leg_scores(item.row, found.candidates, fused) for item in capped]
+    by_name = {(item.collection, item.id): item for item in documents}
+    items = [
+        LateItem(
+            item.passage.chunk,
+            by_name[document_of(item)],
+            item.score,
+            said["semantic"].score if "semantic" in said else None,
+            said["text"].score if "text" in said else None,
+        )
+        for item, said in zip(capped, legs, strict=True)
+    ]
+    return LateEvidence(items, found.counts)
 
 
 class Base:
@@ -164,10 +224,10 @@ class TestEvidence(OnStore):
 
     async def test_a_document_gives_no_more_than_its_cap(self, base: Base) -> None:
         query = LateQuery(None, await base.vector("seals"))
-        for cap in (1, 2, 5):
-            found = await base.ask(query, LATE.replace(per_item_chunk_cap=cap, top_k_chunks=100))
+        for most in (1, 2, 5):
+            found = await base.ask(query, LATE.replace(per_item_chunk_cap=most, top_k_chunks=100))
             names = [(item.document.collection, item.document.id) for item in found.items]
-            assert {names.count(name) for name in names} == {cap}
+            assert {names.count(name) for name in names} == {most}
 
     async def test_fewer_are_the_first_of_more(self, base: Base) -> None:
         query = LateQuery(words("lake", "noon"), await base.vector("a train by the lake"))
@@ -406,19 +466,20 @@ class TestStrategies(OnStore):
         assert "chunks_stored" not in (await mixed.ask(query, prefs)).counts
 
     async def test_precomputed_takes_what_is_stored(self, mixed: Base) -> None:
-        query = LateQuery(words("seal"), await mixed.vector("seals"))
-        prefs = LATE.replace(chunking={"strategy": "precomputed"})
-        found = await mixed.ask(query, prefs)
+        retriever = HybridRetriever(store=mixed.store, embedder=mixed.embedder)
+        prefs = LATE.replace(query_text="seals", chunking={"strategy": "precomputed"}, top_k=100)
+        found = await retriever.retrieve(prefs)
         assert mixed.embedder.texts == []
-        assert {item.chunk.chunker_id for item in found.items} == {CHUNKER, "sentence:16/0"}
+        stored = [await mixed.store.chunks(book.collection, book.id) for book in BOOKS]
+        assert {hit.chunk_id for hit in found} <= {chunk.id for some in stored for chunk in some}
+        assert len({(hit.collection, hit.document_id) for hit in found}) == len(BOOKS)
 
     async def test_filters_hold_for_stored_chunks(self, mixed: Base) -> None:
         query = LateQuery(None, await mixed.vector("seals"))
-        prefs = LATE.replace(
-            filters=And(Eq("collection", "default"), Eq("document_id", "a")),
-            chunking={"strategy": "precomputed"},
-        )
+        where = And(Eq("collection", "default"), Eq("document_id", "a"))
+        prefs = LATE.replace(filters=where, chunking={"strategy": "mixed"})
         found = await mixed.ask(query, prefs)
+        assert found.counts["chunks_stored"] > 0
         assert {(item.document.collection, item.document.id) for item in found.items} == {
             ("default", "a")
         }

@@ -17,8 +17,8 @@ from lagotto.documents import Document
 from lagotto.filters import And, Contains, Eq, Exists, Filter, Gte, Not, matches
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import Blend, Mode, RetrievalPrefs
-from lagotto.results import RetrievalResult
-from lagotto.retrieval.retriever import Results, Retriever
+from lagotto.results import Results, RetrievalResult
+from lagotto.retrieval.retriever import HybridRetriever
 from lagotto.stores.base import Capabilities, Store
 from lagotto.stores.memory import MemoryStore
 from lagotto.stores.sqlite.store import SqliteStore
@@ -66,7 +66,7 @@ async def sqlite(path: Path, documents: Sequence[Document]) -> AsyncIterator[Sto
 
 async def ask(store: Store, query: str, **settings: Any) -> Results:
     prefs = RetrievalPrefs(query_text=query, **settings)
-    return await Retriever(store=store, embedder=EMBEDDER).retrieve(prefs)
+    return await HybridRetriever(store=store, embedder=EMBEDDER).retrieve(prefs)
 
 
 def places(results: Sequence[RetrievalResult]) -> list[tuple[str, int, float]]:

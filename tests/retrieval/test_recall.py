@@ -7,7 +7,7 @@ from lagotto.documents import Document
 from lagotto.filters import And
 from lagotto.indexes.text_query import TextQuery
 from lagotto.prefs import RetrievalPrefs
-from lagotto.retrieval.degradation import Degradation
+from lagotto.retrieval.diagnostics import Diagnostics
 from lagotto.retrieval.fusion import Candidates
 from lagotto.retrieval.recall import LegQueries, Recall
 from lagotto.stores.base import View
@@ -23,7 +23,7 @@ async def store_of(*documents: Document) -> MemoryStore:
 
 async def recall(view: View, asked: LegQueries, *, depth: int) -> Candidates:
     found = Recall(view, asked, RetrievalPrefs())
-    return await found.candidates(depth=depth, degradation=Degradation())
+    return await found.candidates(depth=depth, diagnostics=Diagnostics())
 
 
 async def queries(text: str, *, language: str | None = "en") -> LegQueries:

@@ -98,9 +98,9 @@ class TestWhyNot:
         everything = await base.retrieve("truffle dog", top_k=40)
         for hit in (everything[5], everything[-1]):
             why = await base.why_not("truffle dog", hit.document_id, top_k=3)
-            assert why.place is not None
+            assert why.rank is not None
             better = sum(other.score > hit.score + 1e-9 for other in everything)
-            assert why.place == better + 1
+            assert why.rank == better + 1
             assert why.breakdown is not None
             assert why.breakdown.fused_score == pytest.approx(hit.score)
             assert f"{everything[2].score:.4f}" in why.reason
@@ -108,7 +108,7 @@ class TestWhyNot:
     async def test_it_is_there(self, base: AsyncKnowledgeBase) -> None:
         hit = (await base.retrieve("truffle dog"))[1]
         why = await base.why_not("truffle dog", hit.document_id)
-        assert (why.place, why.reason) == (2, "it is there, at place 2")
+        assert (why.rank, why.reason) == (2, "it was found, at rank 2")
 
     async def test_other_reasons(self, base: AsyncKnowledgeBase) -> None:
         assert "no document" in (await base.why_not("truffle", "nobody")).reason
@@ -190,12 +190,12 @@ class TestDegradation:
 
 class TestOwnVector:
     async def test_of_another_dimension(self, base: AsyncKnowledgeBase) -> None:
-        with pytest.raises(ModelMismatchError, match="64 numbers"):
+        with pytest.raises(ModelMismatchError, match="dimension 64"):
             await base.retrieve("oak", query_vector=np.ones(3, np.float32))
 
     @pytest.mark.parametrize("bad", [np.zeros(64, np.float32), np.full(64, np.nan, np.float32)])
     async def test_without_direction(self, base: AsyncKnowledgeBase, bad: Vectors) -> None:
-        with pytest.raises(ConfigError, match="no direction"):
+        with pytest.raises(ConfigError, match="norm of the query vector"):
             await base.retrieve("oak", query_vector=bad)
 
 
@@ -331,7 +331,7 @@ async def test_cancelled_from_another_thread_while_chunks_are_embedded(tmp_path:
             "aiblox", query_text="oak", chunking={"chunker_id": "recursive:16/0"}
         )
         with pytest.raises(SearchCancelled):
-            await base.search(RequestContext(cancellation=token), prefs)
+            await base.retriever.search(RequestContext(cancellation=token), prefs)
         timer.join()
         assert time.monotonic() - fired[0] < 2  # a tenth of a second on a quiet machine
         assert await base.retrieve("oak")

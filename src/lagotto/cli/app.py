@@ -19,6 +19,7 @@ from lagotto.cli.option_groups import flatten_groups
 from lagotto.cli.options import DEFAULT_KB
 from lagotto.cli.presets import presets
 from lagotto.cli.remove import remove
+from lagotto.cli.retrieve import retrieve
 from lagotto.cli.search import search
 from lagotto.cli.show import show
 
@@ -73,6 +74,7 @@ def options(
 COMMANDS: dict[str, Callable[..., None]] = {
     "add": add,
     "sync": sync,
+    "retrieve": retrieve,
     "search": search,
     "context": pack_context,
     "list": list_documents,

@@ -7,15 +7,15 @@ from typing import Annotated, Literal
 import typer
 
 from lagotto.cli.connect import open_existing
-from lagotto.cli.options import AsJson, BaseOptions, Filters, InCollection, Mode, SearchOptions
+from lagotto.cli.options import AsJson, BaseOptions, SearchOptions
 from lagotto.cli.output import print_json, printable, say, warn
-from lagotto.cli.search import preferences
+from lagotto.cli.query import Query, arguments
 
 Format = Literal["plain", "markdown", "xml"]
 
 
 def context(
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="A question or keywords.")],
+    query: Query,
     base: BaseOptions,
     how: SearchOptions,
     max_tokens: Annotated[
@@ -31,28 +31,12 @@ def context(
             "--counter", metavar="NAME", help="Token counter, such as tiktoken:o200k_base."
         ),
     ] = None,
-    top_k: Annotated[
-        int | None, typer.Option("--top-k", min=1, help="Number of hits. [default: 10]")
-    ] = None,
-    mode: Annotated[
-        Mode | None, typer.Option("--mode", help="Vectors, full text, or both. [default: hybrid]")
-    ] = None,
-    collection: InCollection = None,
-    filters: Filters = None,
     as_json: AsJson = False,
 ) -> None:
     """Build a cited context for a prompt. The passages and their markup fit a token budget."""
-    prefs = preferences(how, top_k=top_k, mode=mode)
+    given = arguments(how)
     with open_existing(base) as kb:
-        pack = kb.context(
-            query,
-            prefs=prefs,
-            filters=filters,
-            collection=collection,
-            max_tokens=max_tokens,
-            format=format,
-            counter=counter,
-        )
+        pack = kb.context(query, max_tokens=max_tokens, format=format, counter=counter, **given)
     if as_json:
         print_json(pack.model_dump(mode="json"))
         return

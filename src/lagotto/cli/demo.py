@@ -104,4 +104,4 @@ def _print_next(kept: str | None, outcomes: list[Outcome]) -> None:
     if kept is None:
         kept = "demo.db"
         typer.echo(f"\nKeep these documents:  lagotto demo --kb {kept}")
-    typer.echo(f'\nTry next:  lagotto --kb {kept} search "{question}"')
+    typer.echo(f'\nTry next:  lagotto --kb {kept} retrieve "{question}"')

@@ -104,8 +104,17 @@ class MakingOptions:
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
-    """How to search."""
+    """What to search, and how; the same for `retrieve`, `search` and `context`."""
 
+    top_k: Annotated[
+        int | None,
+        Option("--top-k", min=1, help="Number of passages. [default: 10, for search 12]"),
+    ] = None
+    mode: Annotated[
+        Mode | None, Option("--mode", help="Vectors, full text, or both. [default: hybrid]")
+    ] = None
+    collection: InCollection = None
+    filters: Filters = None
     preset: Annotated[
         str | None, Option("--preset", metavar="NAME", help="Start from a preset, see `presets`.")
     ] = None

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lagotto.cli.output import one_line, printable
-from lagotto.results import RetrievalResult
+from lagotto.results import CandidateItem, EvidenceChunk, RetrievalResult, format_citation
 from lagotto.retrieval.snippets import snippet
 
 INDENT = 4
@@ -22,10 +22,9 @@ def print_hit(
     hit: RetrievalResult,
     *,
     query: str,
-    language: str | None = None,
     explain: bool = False,
 ) -> None:
-    """Rank, score and citation, what each leg said, and the part that matches best."""
+    """Print rank, score and citation, the scores of the legs, and the part that matches best."""
     heading = Text.assemble(
         (f"{hit.rank:>2}. ", "bold"),
         (f"{hit.score:.2f}", "cyan"),
@@ -37,7 +36,35 @@ def print_hit(
     if explain:
         for line in hit.explain().splitlines()[1:]:
             print_indented(console, Text(printable(line.strip()), style="dim"))
-    print_indented(console, highlighted(hit.content, query, language=language))
+    print_indented(console, highlighted(hit.content, query, language=hit.language))
+    console.print()
+
+
+def print_document(
+    console: Console,
+    item: CandidateItem,
+    passages: Sequence[EvidenceChunk],
+    *,
+    number: int,
+    query: str,
+) -> None:
+    """Print a document of a bundle, and below it the passages that support it."""
+    name = item.title or item.source or item.item_id
+    heading = Text.assemble(
+        (f"{number:>2}. ", "bold"), (f"{item.score:.2f}", "cyan"), "  ", (one_line(name), "bold")
+    )
+    console.print(heading)
+    ranks = {"semantic": (item.score_vec, item.rank_vec), "text": (item.score_text, item.rank_text)}
+    scores = [_leg(leg, score, rank) for leg, (score, rank) in ranks.items() if score is not None]
+    line = "  ".join((*scores, f"document {one_line(item.item_id)}"))
+    print_indented(console, Text(line, style="dim"))
+    for passage in passages:
+        location = format_citation("", passage.location).removeprefix("Doc: ").strip(" |")
+        said = f"{passage.score:.2f}  {one_line(location)}".rstrip()
+        print_indented(console, Text(said, style="cyan"))
+        print_indented(console, highlighted(passage.text, query, language=item.language))
+    if not passages and item.snippet:
+        print_indented(console, Text(printable(item.snippet)))
     console.print()
 
 
@@ -98,8 +125,9 @@ def print_fields(console: Console, fields: Mapping[str, str]) -> None:
 
 
 def _scores(hit: RetrievalResult) -> str:
-    parts = []
-    for leg, said in hit.breakdown.legs().items():
-        rank = f" (#{said.rank})" if said.rank else ""
-        parts.append(f"{leg} {said.score:.2f}{rank}")
+    parts = [_leg(leg, said.score, said.rank) for leg, said in hit.breakdown.legs().items()]
     return "  ".join((*parts, f"document {one_line(hit.document_id)}"))
+
+
+def _leg(name: str, score: float, rank: int | None) -> str:
+    return f"{name} {score:.2f}" + (f" (#{rank})" if rank else "")

@@ -1,42 +1,32 @@
-"""From hits to everything that may go into a pack: hits, parents, siblings, cross-page chunks."""
+"""From hits to all pieces that may go into a pack: hits, parents, siblings, cross-page chunks."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from lagotto.concurrency import run_all
 from lagotto.context.neighbours import cross_page, siblings
 from lagotto.context.passages import Piece
 from lagotto.documents import Chunk
 from lagotto.prefs import ContextPrefs
 from lagotto.results import RetrievalResult
 
-ChunksOf = Callable[[str, str], Awaitable[Sequence[Chunk]]]
-"""All chunks of a document, by collection and id."""
-
 Known = Mapping[tuple[str, str], Sequence[Chunk]]
+"""The chunks that were read of each document, by collection and id."""
 
-_AT_ONCE = 4
 
-
-async def chunks_around(results: Sequence[RetrievalResult], *, chunks_of: ChunksOf) -> Known:
-    """The chunks of every document that has a hit, asked for once each."""
-    names = dict.fromkeys((result.collection, result.document_id) for result in results)
-    known: dict[tuple[str, str], Sequence[Chunk]] = {}
-
-    async def ask(name: tuple[str, str]) -> None:
-        known[name] = await chunks_of(*name)
-
-    await run_all(names, ask, workers=min(_AT_ONCE, len(names)))
-    return known
+def by_document(chunks: Iterable[Chunk]) -> Known:
+    """The distinct chunks of each document."""
+    known: dict[tuple[str, str], dict[str, Chunk]] = {}
+    for chunk in chunks:
+        known.setdefault((chunk.collection, chunk.document_id), {})[chunk.id] = chunk
+    return {name: tuple(found.values()) for name, found in known.items()}
 
 
 def expand(results: Sequence[RetrievalResult], known: Known, prefs: ContextPrefs) -> list[Piece]:
     """The pieces of a pack in its order, each chunk once, in its strongest role.
 
     Hits by rank, each followed by its parent; then their siblings; then chunks of other pages.
-    A hit that is not among the known chunks (made at query time, or the document has changed
-    since) stands for itself.
+    A hit that is not among the known chunks stands for itself.
     """
     families = [_Family(result, known, prefs) for result in results]
     found: dict[tuple[str, str, str], Piece] = {}

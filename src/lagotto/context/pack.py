@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -10,13 +10,13 @@ from lagotto.concurrency import in_thread
 from lagotto.context.budget import fit
 from lagotto.context.cite import Citation, cite
 from lagotto.context.formats import PackFormat, render
-from lagotto.context.gather import ChunksOf, Known, chunks_around, expand
+from lagotto.context.gather import Known, by_document, expand
 from lagotto.context.passages import PackPassage, PackRole, Piece, merged
 from lagotto.context.tokens import TokenCounter
 from lagotto.context.trace import ContextTrace, traced
-from lagotto.documents import Location, Record
+from lagotto.documents import Chunk, Location, Record
 from lagotto.prefs import ContextPrefs
-from lagotto.results import RetrievalResult, Score
+from lagotto.results import RetrievalResult, RetrievalStats, Score
 
 
 class SelectedChunk(Location):
@@ -54,26 +54,31 @@ class ContextPack(Record):
     selected_chunks: tuple[SelectedChunk, ...] = ()
     trace: ContextTrace = ContextTrace()
 
+    def with_stats(self, stats: RetrievalStats) -> ContextPack:
+        """The pack with the stats of its search in its trace."""
+        trace = self.trace.model_copy(update={"stats": stats})
+        return self.model_copy(update={"trace": trace})
+
 
 async def build_pack(
     query: str,
     *,
     results: Sequence[RetrievalResult],
-    chunks_of: ChunksOf,
+    chunks: Iterable[Chunk],
     count: TokenCounter,
     prefs: ContextPrefs | None = None,
     format: PackFormat = "plain",  # noqa: A002
     candidates: Sequence[RetrievalResult] = (),
     notes: Sequence[str] = (),
 ) -> ContextPack:
-    """The pack for `results`, best first, with what stands around them, within the budget.
+    """The pack for `results`, best first, with the chunks around them, within the budget.
 
+    `chunks` are those that the results are or came from, their parents and their neighbours.
     `candidates` are the results before reranking, if there were more; `notes` go into the trace.
     """
     wanted = prefs or ContextPrefs()
     frame = _Frame(count=cache(count), format=format)  # what stays was counted while fitting
-    around = wanted.include_parents or wanted.neighbor_same_page or wanted.neighbor_cross_page
-    known = await chunks_around(results, chunks_of=chunks_of) if around else {}
+    known = by_document(chunks)
     found, kept = await in_thread(_choose, results, known=known, frame=frame, prefs=wanted)
     text = frame.text(kept)
     tokens = frame.count(text)
@@ -82,7 +87,7 @@ async def build_pack(
         query=query,
         context_pack=text,
         tokens=tokens,
-        citations=tuple(cite(passage, marker=place) for place, passage in enumerate(passages, 1)),
+        citations=tuple(cite(passage, marker=marker) for marker, passage in enumerate(passages, 1)),
         selected_chunks=_selected(kept, passages),
         trace=traced(
             results,
@@ -98,7 +103,7 @@ async def build_pack(
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """How pieces become text, and who counts its tokens."""
+    """How pieces become text, and how its tokens are counted."""
 
     count: TokenCounter
     format: PackFormat

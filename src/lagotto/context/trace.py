@@ -9,7 +9,7 @@ from pydantic import AliasChoices, Field
 from lagotto.context.passages import ROLES, PackRole, Piece
 from lagotto.documents import Record
 from lagotto.rerankers.base import RerankResult
-from lagotto.results import RetrievalResult, Score
+from lagotto.results import RetrievalResult, RetrievalStats, Score
 
 
 class TracedCandidate(Record):
@@ -43,7 +43,7 @@ class ContextTrace(Record):
     """How a pack came about.
 
     `truncated` are the chunks that were cut at a sentence; `notes` say what else did not go as
-    it should, and why a pack is empty.
+    it should, and why a pack is empty; `stats` are those of the search, as in a bundle.
     """
 
     candidates: tuple[TracedCandidate, ...] = Field(
@@ -55,6 +55,7 @@ class ContextTrace(Record):
     dropped: tuple[Dropped, ...] = ()
     truncated: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    stats: RetrievalStats = RetrievalStats()
 
     @property
     def pinecone_candidates(self) -> tuple[TracedCandidate, ...]:

@@ -27,7 +27,7 @@ def cap(items: Iterable[Item], *, key: Callable[[Item], Hashable], most: int) ->
 
 
 def mmr(scores: Scores, vectors: Vectors, *, share: float, count: int) -> list[int]:
-    """Places of the `count` items to show, by maximal marginal relevance.
+    """Indices of the `count` items to show, by maximal marginal relevance.
 
     The best score comes first; each next item has the greatest `share * score - (1 - share) *
     likeness`, where likeness is its greatest cosine with an item that was chosen before. Of equals
@@ -39,10 +39,10 @@ def mmr(scores: Scores, vectors: Vectors, *, share: float, count: int) -> list[i
     gain = scores.astype(np.float64)
     order: list[int] = []
     while len(order) < min(count, len(scores)):
-        place = int(np.argmax(gain))
-        order.append(place)
-        # Not a matrix product: there, the same row at another place may differ in its last bit.
-        likeness = np.maximum(likeness, (rows * rows[place]).sum(axis=1))
+        index = int(np.argmax(gain))
+        order.append(index)
+        # Not a matrix product: there, the same row at another position may differ in its last bit.
+        likeness = np.maximum(likeness, (rows * rows[index]).sum(axis=1))
         gain = share * scores - (1.0 - share) * likeness
         gain[order] = -np.inf
     return order

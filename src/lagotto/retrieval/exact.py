@@ -18,14 +18,14 @@ from lagotto.retrieval.fusion import Candidates, LegScores, Scores
 from lagotto.stores.base import View
 
 MOST_PARTS = 4
-"""Of a query with more quotations only so many are looked up."""
+"""The number of quotations and identifiers of a query that are looked up."""
 
 RARE = 20
 """An identifier that more passages hold is a word like others; a quotation is always meant."""
 
 
-PLACE = 3
-"""Where a wording that is merely mentioned brings the best passage that holds it."""
+LIFTED_RANK = 3
+"""The rank to which a wording that is merely mentioned lifts the best passage that holds it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +83,14 @@ async def exact_query(
     found = await asyncio.gather(*(view.text(part, k=RARE + 1) for part in asked))
     kept = [
         ExactPart(part, hits.keys if len(hits) <= RARE else None)
-        for place, (part, hits) in enumerate(zip(asked, found, strict=True))
-        if len(hits) and (place < len(quoted) or len(hits) <= RARE)
+        for index, (part, hits) in enumerate(zip(asked, found, strict=True))
+        if len(hits) and (index < len(quoted) or len(hits) <= RARE)
     ]
     return ExactQuery(tuple(kept), mentioned) if kept else None
 
 
 def _part(phrase: Phrase) -> TextQuery:
-    """The phrase, scored by its words: the best alternative at each place counts."""
+    """The phrase, scored by its words: the best alternative for each word counts."""
     columns = zip_longest(*phrase.variants)
     words = (dict.fromkeys(term for term in column if term) for column in columns)
     return TextQuery(tuple(tuple(map(Term, word)) for word in words), where=phrase)
@@ -106,7 +106,7 @@ def lift(
     """
     leg = candidates.legs["exact"]
     best = rest[leg.scores > 0].max()
-    wanted = np.sort(rest)[-min(PLACE, len(rest))]
+    wanted = np.sort(rest)[-min(LIFTED_RANK, len(rest))]
     others = sum(weights[name] for name in candidates.legs if name != "exact")
     chosen = (leg.scores > 0) & (rest == best)
     lifted = LegScores(chosen.astype(np.float64), np.where(chosen, leg.ranks, 0))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from lagotto.results import LegScore, RetrievalResult, ScoreBreakdown
-from lagotto.retrieval.fusion import Candidates, Fused, LegScores, Part
+from lagotto.retrieval.fusion import Candidates, Fused, LegContribution, LegScores
 from lagotto.retrieval.ranking import Ranked
 
 
-def as_result(place: int, item: Ranked, candidates: Candidates, fused: Fused) -> RetrievalResult:
-    """The hit at `place` of the list, counted from 1."""
+def as_result(rank: int, item: Ranked, candidates: Candidates, fused: Fused) -> RetrievalResult:
+    """The hit of that rank in the list, counted from 1."""
     chunk, document = item.passage.chunk, item.passage.document
     return RetrievalResult(
-        rank=place,
+        rank=rank,
         score=item.score,
         content=chunk.text,
         chunk_id=chunk.id,
@@ -25,7 +25,7 @@ def as_result(place: int, item: Ranked, candidates: Candidates, fused: Fused) ->
         parent_id=chunk.parent_id,
         parent_content=item.parent.text if item.parent else None,
         section=item.section,
-        child_id=item.child_id,
+        child_id=item.child.id if item.child else None,
         answerable=item.answerable,
         evidence=item.evidence,
         breakdown=breakdown(item, candidates, fused),
@@ -33,33 +33,32 @@ def as_result(place: int, item: Ranked, candidates: Candidates, fused: Fused) ->
 
 
 def breakdown(item: Ranked, candidates: Candidates, fused: Fused) -> ScoreBreakdown:
-    """What each stage made of a hit."""
+    """The score of every stage for a hit."""
     return ScoreBreakdown(
-        **leg_scores(item.place, candidates, fused),
-        fused=float(fused.raw[item.place]),
-        fused_score=float(fused.scores[item.place]),
+        **leg_scores(item.row, candidates, fused),
+        fused=float(fused.raw[item.row]),
+        fused_score=float(fused.scores[item.row]),
         rerank=item.rerank,
         rerank_score=None if item.rerank is None else item.score,
     )
 
 
-def leg_scores(place: int, candidates: Candidates, fused: Fused) -> dict[str, LegScore]:
-    """What each leg said of the candidate at `place`, and what that made of its score."""
+def leg_scores(row: int, candidates: Candidates, fused: Fused) -> dict[str, LegScore]:
+    """Each leg's score for the candidate in `row`, and its contribution to the fused score."""
     return {
-        leg: _leg_score(place, found, fused.parts.get(leg))
-        for leg, found in candidates.legs.items()
+        leg: _leg_score(row, found, fused.parts.get(leg)) for leg, found in candidates.legs.items()
     }
 
 
-def _leg_score(place: int, found: LegScores, part: Part | None) -> LegScore:
-    """A leg without weight has no part in the score."""
-    score, rank = float(found.scores[place]), int(found.ranks[place]) or None
+def _leg_score(row: int, found: LegScores, part: LegContribution | None) -> LegScore:
+    """A leg without weight contributes nothing."""
+    score, rank = float(found.scores[row]), int(found.ranks[row]) or None
     if part is None:
         return LegScore(score=score, rank=rank)
     return LegScore(
         score=score,
         rank=rank,
-        normalised=float(part.normalised[place]),
+        normalised=float(part.normalised[row]),
         weight=part.weight,
-        contribution=float(part.contribution[place]),
+        contribution=float(part.contribution[row]),
     )

@@ -27,9 +27,9 @@ FARTHEST = 3.0
 
 @dataclass(frozen=True, slots=True)
 class LegScores:
-    """What one leg says of every candidate: its score, and its rank in the leg's list or 0.
+    """One leg's score for every candidate, and its rank in the leg's list or 0.
 
-    A score that nobody knows is NaN.
+    An unknown score is NaN.
     """
 
     scores: Scores
@@ -38,13 +38,13 @@ class LegScores:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The chunks that any leg found, with what every leg that ran says of each."""
+    """The chunks that any leg found, with the scores of every leg that ran."""
 
     keys: ChunkKeys
     legs: Mapping[Leg, LegScores]
 
     def best_ranks(self) -> Ranks:
-        """The best place of each candidate in any leg's list."""
+        """The best rank of each candidate in any leg's list."""
         best = np.full(len(self.keys), np.iinfo(np.int64).max)
         for leg in self.legs.values():
             best = np.where(leg.ranks > 0, np.minimum(best, leg.ranks), best)
@@ -52,8 +52,8 @@ class Candidates:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What one leg has in the fused scores: the contributions of all legs add up to them.
+class LegContribution:
+    """One leg's share of the fused scores: the contributions of all legs add up to them.
 
     `weight` is the leg's share of all weights.
     """
@@ -72,7 +72,7 @@ class Fused:
 
     scores: Scores
     raw: Scores
-    parts: Mapping[Leg, Part]
+    parts: Mapping[Leg, LegContribution]
 
 
 def fuse(
@@ -97,7 +97,9 @@ def fuse(
     full = max(1.0, summed.max(initial=0.0)) if _is_unscaled(scoring) else total
     parts = {
         # Raw cosines may add up to less than nothing; the score is then 0, and so are its parts.
-        leg: Part(normalised[leg], weights[leg] / total, np.where(summed > 0, term / full, 0.0))
+        leg: LegContribution(
+            normalised[leg], weights[leg] / total, np.where(summed > 0, term / full, 0.0)
+        )
         for leg, term in terms.items()
     }
     scores = summed / full if legs else summed

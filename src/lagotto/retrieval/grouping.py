@@ -1,30 +1,57 @@
-"""From chunks to documents: a document is as good as its best chunk says, leg by leg."""
+"""From chunks to documents: a document is as good as its best chunk, leg by leg."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lagotto.documents import Document
-from lagotto.retrieval.fusion import Candidates, LegScores
+from lagotto.documents import Chunk, Document
+from lagotto.results import LegScore
+from lagotto.retrieval.explanation import leg_scores
+from lagotto.retrieval.fusion import Candidates, Fused, LegScores
 from lagotto.stores.base import Passage
 
 NOT_FOUND = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
+class FoundDocument:
+    """A document that was found: its fused score, what each leg made of it, and its best chunk."""
+
+    document: Document
+    score: float
+    legs: Mapping[str, LegScore]
+    best_chunk: Chunk
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """The collection and id."""
+        return self.document.collection, self.document.id
+
+
+@dataclass(frozen=True, slots=True)
 class DocumentGroups:
     """The documents that candidates belong to.
 
-    `owners` says which document each candidate is of; `candidates` has a row per document.
+    `owners` is the index of each candidate's document; `candidates` has a row per document.
     """
 
     documents: Sequence[Document]
     owners: NDArray[np.int64]
     candidates: Candidates
+
+    def rows_of(self, documents: Sequence[FoundDocument]) -> NDArray[np.int64]:
+        """The rows of the candidates that belong to `documents`."""
+        wanted = {item.name for item in documents}
+        chosen = [
+            index
+            for index, item in enumerate(self.documents)
+            if (item.collection, item.id) in wanted
+        ]
+        return np.flatnonzero(np.isin(self.owners, chosen))
 
 
 def collapse(candidates: Candidates, passages: Sequence[Passage]) -> DocumentGroups:
@@ -35,14 +62,31 @@ def collapse(candidates: Candidates, passages: Sequence[Passage]) -> DocumentGro
     """
     names = [(item.document.collection, item.document.id) for item in passages]
     different = sorted(set(names))
-    place_of = {name: place for place, name in enumerate(different)}
-    owners = np.array([place_of[name] for name in names], np.int64)
+    index_of = {name: index for index, name in enumerate(different)}
+    owners = np.array([index_of[name] for name in names], np.int64)
     documents = {name: item.document for name, item in zip(names, passages, strict=True)}
     legs = {
         leg: _of_documents(found, owners, len(different)) for leg, found in candidates.legs.items()
     }
     keys = np.arange(len(different))
     return DocumentGroups([documents[name] for name in different], owners, Candidates(keys, legs))
+
+
+def rank_documents(
+    groups: DocumentGroups, fused: Fused, best_chunks: Mapping[tuple[str, str], Chunk]
+) -> list[FoundDocument]:
+    """The documents in a total order: score, best rank in a leg, collection and id.
+
+    `best_chunks` are by collection and id.
+    """
+    order = np.lexsort((groups.candidates.best_ranks(), -fused.scores))
+    found = []
+    for row in order.tolist():
+        document = groups.documents[row]
+        best = best_chunks[document.collection, document.id]
+        legs = leg_scores(row, groups.candidates, fused)
+        found.append(FoundDocument(document, float(fused.scores[row]), legs, best))
+    return found
 
 
 def _of_documents(found: LegScores, owners: NDArray[np.int64], count: int) -> LegScores:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from lagotto.errors import QueryError, StoreError
 from lagotto.indexes.text_query import NativeQuery
 from lagotto.prefs import RetrievalPrefs
-from lagotto.retrieval.degradation import Degradation
+from lagotto.retrieval.diagnostics import Diagnostics
 from lagotto.retrieval.query.syntax import ParsedQuery, parse_query
 from lagotto.stores.base import Capabilities, View
 from lagotto.stores.capabilities import NativeRanking
@@ -44,7 +44,7 @@ class NativeText:
             self._refused = exc
             return parse_query(_OPERATORS.sub(" ", prefs.query_text), "any", languages)
 
-    async def prepared(self, view: View, degradation: Degradation) -> NativeQuery | None:
+    async def prepared(self, view: View, diagnostics: Diagnostics) -> NativeQuery | None:
         """The query, once the server can answer it; None, and a note, if it can't be had.
 
         A query that the server refuses as well is a QueryError: our own, which says where.
@@ -59,6 +59,6 @@ class NativeText:
             if isinstance(exc, QueryError):
                 raise
             note = f"words are ranked by bm25, not by {self._query.function} ({exc})"
-            degradation.note("text", note, cause=exc)
+            diagnostics.note("text", note, cause=exc)
             return None
         return self._query

@@ -1,4 +1,4 @@
-"""Children are found, parents are read."""
+"""Parents: small chunks are found, the larger ones around them are read."""
 
 from __future__ import annotations
 
@@ -8,32 +8,26 @@ from dataclasses import replace
 from lagotto.documents import Chunk
 from lagotto.errors import StoreError
 from lagotto.prefs import ParentsPrefs
-from lagotto.retrieval.degradation import Degradation
-from lagotto.retrieval.ranking import Ranked
-from lagotto.stores.base import View
-
-
-def any_children(ranked: Sequence[Ranked]) -> bool:
-    """Whether there are parents to be had."""
-    return any(item.passage.chunk.parent_id for item in ranked)
+from lagotto.retrieval.diagnostics import Diagnostics
+from lagotto.retrieval.ranking import ChunkSource, Ranked
 
 
 def parent_or_self(item: Ranked) -> str:
-    """What `replace` would make of a hit: the id of its parent, or its own."""
+    """The id that a hit has once parents replace children: its parent's, or its own."""
     return item.passage.chunk.parent_id or item.passage.chunk.id
 
 
 async def resolve_parents(
-    view: View, ranked: Sequence[Ranked], prefs: ParentsPrefs, degradation: Degradation
+    source: ChunkSource, ranked: Sequence[Ranked], prefs: ParentsPrefs, diagnostics: Diagnostics
 ) -> list[Ranked]:
-    """The hits with their parents as `prefs` say; unchanged, and noted, if those can't be read."""
+    """Replace or accompany hits with their parents; unchanged, and noted, if they can't be read."""
     children = [item.passage.chunk for item in ranked if item.passage.chunk.parent_id]
     if prefs.mode == "none" or not children:
         return list(ranked)
     try:
-        parents = await view.parents(children)
+        parents = await source.parents(children)
     except StoreError as exc:
-        degradation.note("parents", f"not read, children stand alone ({exc})", cause=exc)
+        diagnostics.note("parents", f"not read, children stand alone ({exc})", cause=exc)
         return list(ranked)
     if prefs.mode == "replace":
         return _replaced(ranked, parents)
@@ -48,7 +42,7 @@ def _replaced(ranked: Sequence[Ranked], parents: Mapping[str, Chunk]) -> list[Ra
         parent = parents.get(child.parent_id or "")
         if parent is not None:
             passage = replace(item.passage, chunk=parent)
-            item = replace(item, passage=passage, child_id=child.id, evidence=None)
+            item = replace(item, passage=passage, child=child, evidence=None)
         kept.setdefault((child.collection, item.passage.chunk.id), item)
     return list(kept.values())
 

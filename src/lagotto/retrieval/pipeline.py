@@ -1,250 +1,306 @@
-"""The way of a query: analyse, recall, fuse, rank, rerank, resolve parents, trim."""
+"""One search: plan, recall, fuse, rank, rerank, parents, thresholds, diversity, trim.
+
+Every view of a search (list, bundle, pack) is made from the same `Outcome`; the views differ in
+how much they need, which is their `SearchSize`. Candidates are stored chunks, or chunks made at
+query time; both go through the same stages.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
-from lagotto.documents import Vector
+from lagotto.documents import Chunk, Vector
 from lagotto.embedders import Embedder
-from lagotto.errors import RetrievalError
-from lagotto.indexes.text_query import TextQuery
 from lagotto.prefs import RetrievalPrefs
 from lagotto.rerankers.base import Reranker
-from lagotto.results import Leg, RetrievalResult
-from lagotto.retrieval.degradation import Degradation
+from lagotto.retrieval.diagnostics import Diagnostics
 from lagotto.retrieval.diversity import cap, mmr
-from lagotto.retrieval.exact import lift
-from lagotto.retrieval.explanation import as_result
-from lagotto.retrieval.fusion import Candidates, Fused, fuse
-from lagotto.retrieval.parents import any_children, parent_or_self, resolve_parents
-from lagotto.retrieval.query.expansion import (
-    Expander,
-    Expansion,
-    feedback_candidates,
-    feedback_terms,
-)
-from lagotto.retrieval.query_plan import QueryPlan, QueryPlanner
-from lagotto.retrieval.ranking import Ranked, good_enough, rank
-from lagotto.retrieval.recall import Recall
+from lagotto.retrieval.fusion import Candidates, Fused
+from lagotto.retrieval.grouping import FoundDocument
+from lagotto.retrieval.late import LateChunking
+from lagotto.retrieval.late_candidates import late_candidates
+from lagotto.retrieval.parents import parent_or_self, resolve_parents
+from lagotto.retrieval.query.expansion import Expander
+from lagotto.retrieval.ranking import ChunkSource, Ranked, Rows, above, document_of, rank
 from lagotto.retrieval.rerank import rerank
-from lagotto.retrieval.single_query import Plan
-from lagotto.retrieval.stopwatch import Stopwatch
+from lagotto.retrieval.stored_candidates import Recalled, StoredCandidates
 from lagotto.stores.base import Capabilities, View
+
+MORE = 4
+"""How many times more candidates to rank where too few of them remain."""
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """What a search works with besides a view of the store."""
+class Components:
+    """The parts that a search works with besides a view of the store."""
 
     embedder: Embedder
     capabilities: Capabilities
+    late: LateChunking
     reranker: Reranker | None = None
     expander: Expander | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """The candidates of a query and their scores; `view` leaves out what the query excludes."""
+class SearchSize:
+    """How many passages a view shows, of how many documents, and at most how many of each.
 
-    view: View
-    analysis: QueryPlan
-    recall: Recall
+    Without `documents`, passages are ranked whichever documents they are of.
+    """
+
+    passages: int
+    documents: int | None = None
+    per_document: int | None = None
+
+    @classmethod
+    def of_list(cls, prefs: RetrievalPrefs) -> SearchSize:
+        """The size of a ranked list, or of the primaries of a pack."""
+        late = prefs.chunking.strategy != "precomputed"
+        documents = prefs.top_k_items if late else None
+        return cls(prefs.top_k, documents, prefs.diversity.per_document)
+
+    @classmethod
+    def of_bundle(cls, prefs: RetrievalPrefs) -> SearchSize:
+        """The size of a bundle."""
+        caps = (prefs.per_item_chunk_cap, prefs.diversity.per_document)
+        return cls(prefs.top_k_chunks, prefs.top_k_items, min(filter(None, caps)))
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """The candidates to be ranked, with their fused scores, and where their chunks are read.
+
+    `rows` are those that may be shown, None for all. `documents` are the best ones, best first,
+    if the view asks for documents.
+    """
+
+    recalled: Recalled
+    source: ChunkSource
     candidates: Candidates
     fused: Fused
+    rows: Rows | None = None
+    documents: Sequence[FoundDocument] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a search found: `ranked` are the passages to show, best first.
+
+    `seen` is what the reranker was given, in the order of the fused scores, and `judged` what it
+    kept, in its own order; `judged` is None without a verdict.
+    """
+
+    scored: Scored
+    ranked: Sequence[Ranked]
+    seen: Sequence[Ranked] = ()
+    judged: Sequence[Ranked] | None = None
 
 
 class Search:
     """One query on one view: the stages in order."""
 
-    def __init__(self, parts: Parts, prefs: RetrievalPrefs, view: View) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        components: Components,
+        prefs: RetrievalPrefs,
+        view: View,
+        *,
+        diagnostics: Diagnostics,
+    ) -> None:
+        self._components = components
         self._prefs = prefs
-        self._view = view
-        self.degradation = Degradation(strict=prefs.strict)
-        self.stopwatch = Stopwatch()
-        self.reranked: list[RetrievalResult] = []
-        """What the reranker was given, in the order of the fused scores."""
-
-    async def results(self, *, vector: Vector | None = None) -> list[RetrievalResult]:
-        """The best `top_k` passages."""
-        found = await self.find(depth=self.depth, vector=vector, passages=self._wanted)
-        with self.stopwatch.stage("rank"):
-            ranked = await self._ranked(found)
-        with self.stopwatch.stage("rerank"):
-            ranked = await self._reranked(found, ranked)
-        ranked = good_enough(ranked, self._prefs.min_score)
-        ranked = await self._diverse(found, ranked)
-        return _results(ranked[: self._prefs.top_k], found)
-
-    async def find(
-        self, *, depth: int, vector: Vector | None = None, passages: int | None = None
-    ) -> Found:
-        """What the legs find, fused; with a second look where feedback is asked for.
-
-        `passages` is how many of the best will be read, None for all.
-        """
-        expansion = await self._expansion()
-        found = await self._look(depth, vector, expansion, passages)
-        if not self._prefs.expansion.feedback or found.analysis.legs.text is None:
-            return found
-        return await self._look(depth, vector, await self._feedback(found, expansion), passages)
-
-    async def _look(
-        self, depth: int, vector: Vector | None, expansion: Expansion | None, passages: int | None
-    ) -> Found:
-        analyst = QueryPlanner(
-            self._view,
-            self._prefs,
-            embedder=self._parts.embedder,
-            capabilities=self._parts.capabilities,
-            degradation=self.degradation,
+        self._late = components.late
+        self._reranker = components.reranker if prefs.rerank.enabled else None
+        self.diagnostics = diagnostics
+        self.stored = StoredCandidates(
+            view,
+            prefs,
+            embedder=components.embedder,
+            capabilities=components.capabilities,
+            expander=components.expander,
+            diagnostics=diagnostics,
         )
-        with self.stopwatch.stage("analyse"):
-            analysis = await analyst.analysis(vector=vector, expansion=expansion)
-        view = self._view
-        if analysis.excluded is not None:
-            view = await view.excluding(analysis.excluded)
-        plan = Plan(analysis.weights, self._floor, passages)
-        recall = Recall(view, analysis.legs, self._prefs, plan=plan)
-        return await self._recalled(view, analysis, recall, depth)
 
-    async def look_deeper(self, found: Found, *, depth: int) -> Found:
-        """The same question, with more candidates of each leg."""
-        return await self._recalled(found.view, found.analysis, found.recall, depth)
-
-    async def _recalled(self, view: View, analysis: QueryPlan, recall: Recall, depth: int) -> Found:
-        with self.stopwatch.stage("recall"):
-            candidates = await recall.candidates(depth=depth, degradation=self.degradation)
-        weights = analysis.weights
-        if analysis.legs.exact and analysis.legs.exact.mentioned and weights["exact"]:
-            rest = self.fused(candidates, {**weights, "exact": 0.0})
-            candidates, weights = lift(candidates, weights, rest.scores)
-        fused = self.fused(candidates, weights)
-        return Found(view, replace(analysis, weights=weights), recall, candidates, fused)
-
-    def fused(self, candidates: Candidates, weights: Mapping[Leg, float]) -> Fused:
-        """One score from those of the legs."""
-        return fuse(candidates, weights, self._prefs.scoring, floor=self._floor)
-
-    @property
-    def _floor(self) -> float:
-        """Where the cosines of unrelated texts start."""
-        by_cosine = self._prefs.vector.distance == "cosine"
-        return self._parts.embedder.info.cosine_floor if by_cosine else 0.0
-
-    @property
-    def _reranker(self) -> Reranker | None:
-        return self._parts.reranker if self._prefs.rerank.enabled else None
-
-    @property
-    def depth(self) -> int:
-        """How many candidates each leg brings."""
-        return self._prefs.depth(self._wanted)
-
-    @property
-    def _wanted(self) -> int:
-        """How many passages the stages after fusion need."""
-        most_seen = self._prefs.rerank.candidates if self._reranker else 0
-        return max(self._prefs.top_k, most_seen)
-
-    async def _ranked(self, found: Found) -> list[Ranked]:
-        """Those that go on: the best, or all where several may become one or make way."""
-        count, everything = self._wanted, len(found.candidates.keys)
-        scores = found.fused.scores
-        ranked = await rank(found.view, found.candidates, scores, count=count)
-        diversity = self._prefs.diversity
-        merging = self._prefs.parents.mode == "replace" and any_children(ranked)
-        if merging or diversity.per_document or diversity.mmr is not None:
-            ranked = await rank(found.view, found.candidates, scores, count=everything)
-        return good_enough(ranked, self._prefs.scoring.min_score)
-
-    async def _reranked(self, found: Found, ranked: list[Ranked]) -> list[Ranked]:
-        """Parents before or after the reranker, which sees enough for `top_k` to be left."""
-        parents = self._prefs.parents
+    async def run(self, size: SearchSize, *, vector: Vector | None = None) -> Outcome:
+        """All stages, up to the passages that a view of this size shows."""
+        stage, parents = self.diagnostics.stage, self._prefs.parents
+        scored = await self._scored(size, vector)
+        with stage("rank"):
+            ranked = await self._ranked(scored, size)
         if parents.stage == "before_rerank":
-            ranked = await resolve_parents(found.view, ranked, parents, self.degradation)
+            with stage("parents"):
+                ranked = await resolve_parents(scored.source, ranked, parents, self.diagnostics)
+        seen: list[Ranked] = []
+        judged: list[Ranked] | None = None
         if self._reranker is not None:
-            seen = _enough(ranked, self._wanted, self._prefs)
-            self.reranked = _results(seen, found)
-            ranked = await rerank(
-                self._reranker,
-                self._prefs.query_text,
-                seen,
-                found.candidates,
-                prefs=self._prefs.rerank,
-                degradation=self.degradation,
-            )
-            ranked = good_enough(ranked, self._prefs.rerank.min_score)
+            with stage("rerank"):
+                seen = self._enough(ranked, size)
+                ranked, has_verdict = await self._reranked(self._reranker, seen, scored)
+                judged = ranked if has_verdict else None
         if parents.stage == "after_rerank":
-            ranked = await resolve_parents(found.view, ranked, parents, self.degradation)
-        return ranked
+            with stage("parents"):
+                ranked = await resolve_parents(scored.source, ranked, parents, self.diagnostics)
+        with stage("diversity"):
+            ranked = await self._diverse(scored, above(ranked, self._prefs.min_score), size)
+        return Outcome(scored, ranked[: size.passages], seen, judged)
 
-    async def _diverse(self, found: Found, ranked: list[Ranked]) -> list[Ranked]:
-        diversity = self._prefs.diversity
-        if diversity.mmr is not None and ranked:
-            keys = found.candidates.keys[[item.place for item in ranked]]
-            vectors = await found.view.vectors(keys)
-            scores = np.array([item.score for item in ranked])
-            order = mmr(scores, vectors, share=diversity.mmr, count=len(ranked))
-            ranked = [ranked[place] for place in order]
-        if diversity.per_document:
-            ranked = cap(ranked, key=document_of, most=diversity.per_document)
-        return ranked
+    async def surroundings(self, outcome: Outcome) -> list[Chunk]:
+        """The chunks that were found, their parents and their neighbours, for a context pack."""
+        wanted, source = self._prefs.context, outcome.scored.source
+        chunks = [item.found for item in outcome.ranked]
+        found = list(chunks)
+        with self.diagnostics.stage("neighbours"):
+            children = [chunk for chunk in chunks if chunk.parent_id]
+            if wanted.include_parents and children:
+                found += (await source.parents(children)).values()
+            near, across = wanted.neighbor_same_page, wanted.neighbor_cross_page
+            if (near or across) and chunks:
+                found += await source.neighbours(chunks, near=near, across=across)
+        return found
 
-    async def _expansion(self) -> Expansion | None:
-        if self._parts.expander is None:
-            return None
-        try:
-            return await self._parts.expander.expand(self._prefs.query_text)
-        except RetrievalError as exc:
-            self.degradation.note("expansion", f"left out ({exc})", cause=exc)
-            return None
+    def depth(self, size: SearchSize) -> int:
+        """How many candidates each leg brings."""
+        if size.documents is None:
+            return self._prefs.depth(self._wanted(size))
+        judged = self._prefs.rerank.candidates if self._reranker and not self._is_late else 0
+        return self._prefs.depth(max(size.documents, judged))
 
-    async def _feedback(self, found: Found, expansion: Expansion | None) -> Expansion:
-        """The words that the best passages of a first look have in common."""
-        asked = self._prefs.expansion
-        scores = found.fused.scores
-        best = await rank(found.view, found.candidates, scores, count=asked.feedback_passages)
-        texts = [item.passage.chunk.text for item in best]
-        languages = [item.passage.document.language for item in best]
-        terms = feedback_candidates(texts, languages)
-        idf = await found.view.idf(terms)
-        added = feedback_terms(
-            texts,
-            [item.score for item in best],
-            languages,
-            dict(zip(terms, idf.tolist(), strict=True)),
-            asked.feedback_terms,
-            known=_terms_of(found.analysis.legs.text),
+    @property
+    def _is_late(self) -> bool:
+        return self._prefs.chunking.strategy != "precomputed"
+
+    def _wanted(self, size: SearchSize) -> int:
+        """How many passages the stages after fusion need."""
+        judged = self._prefs.rerank.candidates if self._reranker else 0
+        return max(size.passages, judged)
+
+    async def _scored(self, size: SearchSize, vector: Vector | None) -> Scored:
+        """The candidates: stored chunks, those of the best documents, or chunks made of these."""
+        depth = self.depth(size)
+        if size.documents is None:
+            recalled = await self.stored.recall(
+                depth=depth, passages=self._wanted(size), vector=vector
+            )
+            counts = {"candidate_chunks": len(recalled.candidates.keys)}
+            return Scored(
+                recalled, recalled.view, recalled.candidates, recalled.fused, counts=counts
+            )
+        threshold = self._prefs.scoring.min_score or 0.0
+        if self._reranker is None:
+            threshold = max(threshold, self._prefs.min_score)
+        found = await self.stored.recall_documents(
+            size.documents, depth=depth, threshold=threshold, vector=vector
         )
-        given = expansion or Expansion()
-        return replace(given, terms=given.terms + added)
+        recalled = found.recalled
+        counts = {
+            "candidate_chunks": len(recalled.candidates.keys),
+            "candidate_documents": found.total,
+        }
+        scored = Scored(
+            recalled,
+            recalled.view,
+            recalled.candidates,
+            recalled.fused,
+            found.rows,
+            found.documents,
+            counts,
+        )
+        return await self._cut(scored) if self._is_late else scored
 
+    async def _cut(self, found: Scored) -> Scored:
+        """The chunks of the documents that were found, made now or taken from the cache."""
+        view, plan = found.recalled.view, found.recalled.plan
+        with self.diagnostics.stage("chunk"):
+            names = [item.name for item in found.documents]
+            made = await late_candidates(
+                view, await view.sources(names), plan=plan, prefs=self._prefs, late=self._late
+            )
+        with self.diagnostics.stage("fuse"):
+            candidates, _, fused = self.stored.fuse_lifted(made.candidates, plan)
+        counts = {**found.counts, **made.counts}
+        return Scored(
+            found.recalled,
+            made.source,
+            candidates,
+            fused,
+            documents=found.documents,
+            counts=counts,
+        )
 
-def _terms_of(query: TextQuery | None) -> set[str]:
-    return {term.text for word in query.words for term in word} if query else set()
+    async def _ranked(self, scored: Scored, size: SearchSize) -> list[Ranked]:
+        """The best candidates, as many as the later stages need."""
+        total = len(scored.candidates.keys)
+        count = total if self._prefs.diversity.mmr is not None else self._wanted(size)
+        while True:
+            ranked = await rank(
+                partial(self.stored.read, scored.source),
+                scored.candidates,
+                scored.fused.scores,
+                count=count,
+                rows=scored.rows,
+            )
+            good = above(ranked, self._prefs.scoring.min_score)
+            if len(good) < count or count >= total or self._remaining(good, size) is not None:
+                return good
+            count = min(total, MORE * count)
 
+    def _enough(self, ranked: Sequence[Ranked], size: SearchSize) -> list[Ranked]:
+        """The hits for the reranker, and more where too few would be left of them afterwards."""
+        needed = self._remaining(ranked, size) or len(ranked)
+        return list(ranked[: max(needed, self._wanted(size))])
 
-def _results(ranked: Sequence[Ranked], found: Found) -> list[RetrievalResult]:
-    places = enumerate(ranked, 1)
-    return [as_result(place, item, found.candidates, found.fused) for place, item in places]
+    def _remaining(self, ranked: Sequence[Ranked], size: SearchSize) -> int | None:
+        """How many of the first hits it takes to fill the view; None if there are too few.
 
+        Children become their parents, and of a document only so many remain.
+        """
+        merging = self._prefs.parents.mode == "replace"
+        before = merging and self._prefs.parents.stage == "before_rerank"
+        wanted = self._wanted(size) if before else size.passages
+        most = size.per_document or len(ranked)
+        distinct: set[str] = set()
+        taken: Counter[tuple[str, str]] = Counter()
+        for index, item in enumerate(ranked, 1):
+            name = parent_or_self(item) if merging else item.passage.chunk.id
+            if name not in distinct:
+                distinct.add(name)
+                taken[document_of(item)] += 1
+                wanted -= taken[document_of(item)] <= most
+            if wanted <= 0:
+                return index
+        return None
 
-def document_of(item: Ranked) -> tuple[str, str]:
-    """The collection and id of a hit's document."""
-    return item.passage.document.collection, item.passage.document.id
+    async def _reranked(
+        self, reranker: Reranker, seen: Sequence[Ranked], scored: Scored
+    ) -> tuple[list[Ranked], bool]:
+        """The hits that the reranker keeps, best first, and whether it gave a verdict at all."""
+        ranked = await rerank(
+            reranker,
+            self._prefs.query_text,
+            seen,
+            scored.candidates,
+            prefs=self._prefs.rerank,
+            diagnostics=self.diagnostics,
+        )
+        has_verdict = any(item.rerank is not None for item in ranked)
+        return above(ranked, self._prefs.rerank.min_score), has_verdict
 
-
-def _enough(ranked: Sequence[Ranked], count: int, prefs: RetrievalPrefs) -> list[Ranked]:
-    """The first `count`, and more where children that become one parent would leave too few."""
-    if prefs.parents.mode != "replace" or prefs.parents.stage == "before_rerank":
-        return list(ranked[:count])
-    distinct: set[str] = set()
-    for place, item in enumerate(ranked):
-        if place >= count and len(distinct) >= prefs.top_k:
-            return list(ranked[:place])
-        distinct.add(parent_or_self(item))
-    return list(ranked)
+    async def _diverse(
+        self, scored: Scored, ranked: list[Ranked], size: SearchSize
+    ) -> list[Ranked]:
+        share = self._prefs.diversity.mmr
+        if share is not None and ranked:
+            keys = scored.candidates.keys[[item.row for item in ranked]]
+            vectors = await scored.source.vectors(keys)
+            scores = np.array([item.score for item in ranked])
+            order = mmr(scores, vectors, share=share, count=len(ranked))
+            ranked = [ranked[index] for index in order]
+        if size.per_document:
+            ranked = cap(ranked, key=document_of, most=size.per_document)
+        return ranked

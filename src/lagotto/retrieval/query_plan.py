@@ -1,4 +1,4 @@
-"""From a question to what each leg is asked."""
+"""The query plan: from a question to the query of each leg."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lagotto.errors import ConfigError, EmbeddingError, ModelMismatchError
 from lagotto.indexes.text_query import Match, Term, TextQuery
 from lagotto.prefs import QueryType, RetrievalPrefs
 from lagotto.results import Leg
-from lagotto.retrieval.degradation import Degradation
+from lagotto.retrieval.diagnostics import Diagnostics
 from lagotto.retrieval.exact import exact_query
 from lagotto.retrieval.native_text import NativeText
 from lagotto.retrieval.query.expansion import Expansion, answer_patterns, declarative
@@ -37,7 +37,7 @@ ADDED_WEIGHT = 0.3
 
 @dataclass(frozen=True, slots=True)
 class QueryPlan:
-    """A query, understood: its type, what each leg is asked, and what must not be in a result."""
+    """A query's type, the query and weight of each leg, and what no result may hold."""
 
     type: QueryType
     legs: LegQueries
@@ -46,7 +46,7 @@ class QueryPlan:
 
 
 class QueryPlanner:
-    """Understands one query for one view."""
+    """Plans one query for one view."""
 
     def __init__(
         self,
@@ -55,12 +55,12 @@ class QueryPlanner:
         *,
         embedder: Embedder,
         capabilities: Capabilities,
-        degradation: Degradation,
+        diagnostics: Diagnostics,
     ) -> None:
         self._view = view
         self._prefs = prefs
         self._embedder = embedder
-        self._degradation = degradation
+        self._diagnostics = diagnostics
         config = prefs.fts.config
         self._languages = view.languages if config is None else [config]
         self._native = NativeText(prefs, capabilities, self._languages)
@@ -78,20 +78,20 @@ class QueryPlanner:
         semantic = mode != "keyword" and weights["semantic"] > 0
         text = mode != "semantic" and any(weights[leg] > 0 for leg in ("text", "fuzzy", "exact"))
         if text and not can.text:
-            self._degradation.note("text", "this store has no full-text index; only vectors count")
+            self._diagnostics.note("text", "this store has no full-text index; only vectors count")
             return can.semantic, False
         if semantic and not can.semantic:
-            self._degradation.note("semantic", "this store has no vectors; only words count")
+            self._diagnostics.note("semantic", "this store has no vectors; only words count")
             return False, can.text
         if text and self._prefs.fts.rank_func not in can.rank_functions:
             ranked = f"words are ranked by {can.rank_functions[0]} in this store"
-            self._degradation.note("text", f"{ranked}, not by {self._prefs.fts.rank_func}")
+            self._diagnostics.note("text", f"{ranked}, not by {self._prefs.fts.rank_func}")
         return semantic, text
 
-    async def analysis(
+    async def plan(
         self, *, vector: Vector | None = None, expansion: Expansion | None = None
     ) -> QueryPlan:
-        """What to ask each leg; `vector` is the query's, if there is one already."""
+        """The plan; `vector` is the query's, if there is one already."""
         legs = await self._words(expansion) if self._text else LegQueries()
         if self._semantic:
             legs = await self._meaning(legs, vector, expansion)
@@ -105,7 +105,7 @@ class QueryPlanner:
             added = _added(expansion, self._languages, known=parsed.words)
             if self._prefs.expansion.answers:
                 added += answer_patterns(query, self._languages)
-            native = await self._native.prepared(self._view, self._degradation)
+            native = await self._native.prepared(self._view, self._diagnostics)
             legs = replace(legs, text=TextQuery(parsed.words + added, parsed.where, native))
         if fts.mode == "any" and self._can.fuzzy and self._weights["fuzzy"]:
             fuzzy, misspelt = await self._fuzzy(content_words(query, self._languages))
@@ -128,7 +128,7 @@ class QueryPlanner:
             return None, 0.0
         if fuzzy.mode == "always" and fuzzy.over == "chunks":
             plain = [word.word for word in words]
-            alike = await trigram_text_query(self._view, plain, fuzzy, self._can, self._degradation)
+            alike = await trigram_text_query(self._view, plain, fuzzy, self._can, self._diagnostics)
             if alike is not None:
                 return alike, 0.0
         if fuzzy.mode == "always":
@@ -141,7 +141,7 @@ class QueryPlanner:
         self, legs: LegQueries, vector: Vector | None, expansion: Expansion | None
     ) -> LegQueries:
         if not self._prefs.vector.embed_query and vector is None:
-            raise ConfigError("vector.embed_query is off, so the query's vector must be given")
+            raise ConfigError("vector.embed_query is off; pass the query's vector as query_vector=")
         try:
             if vector is None or (expansion and self._prefs.vector.embed_query):
                 vector = await self._embedded(expansion)
@@ -149,7 +149,7 @@ class QueryPlanner:
             if not self._text:
                 raise
             note = f"the query could not be embedded, only words count ({exc})"
-            self._degradation.note("semantic", note, cause=exc)
+            self._diagnostics.note("semantic", note, cause=exc)
             return legs
         unit, length = _unit(vector, self._embedder.info.dimension)
         return replace(legs, semantic=unit, length=length)
@@ -197,17 +197,17 @@ async def correct(
 ) -> tuple[TextQuery | None, float]:
     """The query with the terms that misspelt words may mean, and how much of it was misspelt.
 
-    None if there is nothing to mend. A word that the embedder's tokenizer has whole is a word, even
-    if no document holds it, and is left alone.
+    None if there is nothing to correct. A word that the embedder's tokenizer has whole is a word,
+    even if no document holds it, and is left alone.
     """
     counts = tokenizer.count([word.word for word in words])
     doubtful = [word for word, count in zip(words, counts, strict=True) if count > 1]
     found = await view.corrections([word.variants[0] for word in doubtful])
-    mended = {word: terms for word, terms in zip(doubtful, found, strict=True) if terms}
-    if not mended:
+    corrected = {word: terms for word, terms in zip(doubtful, found, strict=True) if terms}
+    if not corrected:
         return None, 0.0
-    query = TextQuery(tuple(mended.get(word) or _terms(word) for word in words))
-    certainty = sum(max(term.weight for term in terms) for terms in mended.values())
+    query = TextQuery(tuple(corrected.get(word) or _terms(word) for word in words))
+    certainty = sum(max(term.weight for term in terms) for terms in corrected.values())
     return query, certainty / len(words)
 
 
@@ -233,14 +233,16 @@ def _added(
 
 
 def _unit(vector: Vector, dimension: int) -> tuple[Vector, float]:
-    """A caller's vector with the length 1, and the length that it had."""
+    """A caller's vector scaled to the norm 1, and the norm that it had."""
     given = np.asarray(vector, dtype=np.float32)
     if given.shape != (dimension,):
         raise ModelMismatchError(
-            f"the query's vector has the shape {given.shape}, but this base's vectors have "
-            f"{dimension} numbers; embed the query with the base's model"
+            f"the query vector has the shape {given.shape}, but the vectors of this base have the "
+            f"dimension {dimension}; embed the query with the base's model"
         )
     length = float(np.linalg.norm(given))
     if not np.isfinite(length) or length == 0:
-        raise ConfigError(f"the query's vector has the length {length}; it has no direction")
+        raise ConfigError(
+            f"the norm of the query vector is {length}; pass a vector with a finite norm above 0"
+        )
     return (given if abs(length - 1) < 1e-6 else given / np.float32(length)), length

@@ -17,10 +17,10 @@ from lagotto.indexes.hits import Hits
 from lagotto.indexes.text_query import TextQuery
 from lagotto.prefs import Distance, RetrievalPrefs
 from lagotto.results import LEGS, Leg
-from lagotto.retrieval.degradation import Degradation
+from lagotto.retrieval.diagnostics import Diagnostics
 from lagotto.retrieval.exact import ExactQuery
 from lagotto.retrieval.fusion import Candidates, LegScores
-from lagotto.retrieval.single_query import Plan, listed, single_query_candidates
+from lagotto.retrieval.single_query import FusionPlan, listed, single_query_candidates
 from lagotto.retrieval.trigram_text import TrigramTextQuery
 from lagotto.stores.base import View
 
@@ -49,7 +49,7 @@ class LegQueries:
 
 
 class Recall:
-    """One query's legs on one view; with a plan they may be asked at once."""
+    """One query's legs on one view; with a plan they may become a single query."""
 
     def __init__(
         self,
@@ -57,28 +57,28 @@ class Recall:
         queries: LegQueries,
         prefs: RetrievalPrefs,
         *,
-        plan: Plan | None = None,
+        plan: FusionPlan | None = None,
     ) -> None:
         self._view = view
         self._queries = queries
         self._prefs = prefs
         self._plan = plan
 
-    async def candidates(self, *, depth: int, degradation: Degradation) -> Candidates:
-        """The best `depth` chunks of each leg, with what every leg says of each of them.
+    async def candidates(self, *, depth: int, diagnostics: Diagnostics) -> Candidates:
+        """The best `depth` chunks of each leg, with the score of every leg for each of them.
 
         A leg that fails is noted and left out, unless it was the only one.
         """
-        if (both := await self._at_once(depth)) is not None:
+        if (both := await self._single_query(depth)) is not None:
             return both
-        lists = await self._lists(depth, degradation)
+        lists = await self._lists(depth, diagnostics)
         found = [hits.keys for hits in lists.values()]
         keys = np.unique(np.concatenate([np.empty(0, np.int64), *found]))
         scores = await self._each(self._filled(leg, hits, keys) for leg, hits in lists.items())
         return Candidates(keys, dict(zip(lists, scores, strict=True)))
 
-    async def _at_once(self, depth: int) -> Candidates | None:
-        """What the semantic and the text leg say, if these are all and the store can do so."""
+    async def _single_query(self, depth: int) -> Candidates | None:
+        """Both legs in one query, if there are no others and the store can do so."""
         vector, text = self._queries.semantic, self._queries.text
         alone = self._queries.fuzzy is None and self._queries.exact is None
         if self._plan is None or not alone or vector is None or text is None:
@@ -87,7 +87,7 @@ class Recall:
             self._view, vector, text, depth=depth, plan=self._plan, prefs=self._prefs
         )
 
-    async def _lists(self, depth: int, degradation: Degradation) -> dict[Leg, Hits]:
+    async def _lists(self, depth: int, diagnostics: Diagnostics) -> dict[Leg, Hits]:
         legs = self._queries.active()
         searches = (self._searched(leg, depth) for leg in legs)
         outcomes = dict(zip(legs, await self._each(searches), strict=True))
@@ -95,7 +95,7 @@ class Recall:
         for leg, error in failed.items():
             if len(failed) == len(legs):
                 raise error
-            degradation.note(leg, f"the leg failed and is left out ({error})", cause=error)
+            diagnostics.note(leg, f"the leg failed and is left out ({error})", cause=error)
         return {
             leg: self._good_enough(leg, hits)
             for leg, hits in outcomes.items()
@@ -140,10 +140,11 @@ class Recall:
         known = listed(found, keys)
         missing = np.flatnonzero(known.ranks == 0)
         if len(missing) and self._prefs.scoring.fill:
-            known.scores[missing] = await self._scores(leg, keys[missing])
+            known.scores[missing] = await self.scores(leg, keys[missing])
         return known
 
-    async def _scores(self, leg: Leg, keys: ChunkKeys) -> NDArray[np.float64]:
+    async def scores(self, leg: Leg, keys: ChunkKeys) -> NDArray[np.float64]:
+        """The exact score of each of `keys` in a leg."""
         query = self._queries
         if leg == "semantic" and query.semantic is not None:
             return self._by_distance(await self._view.semantic_scores(query.semantic, keys))

@@ -10,7 +10,7 @@ from lagotto.errors import RerankError
 from lagotto.prefs import RerankPrefs
 from lagotto.rerankers.base import Candidate, Judgement, Reranker, Verdict
 from lagotto.results import LegScore
-from lagotto.retrieval.degradation import Degradation
+from lagotto.retrieval.diagnostics import Diagnostics
 from lagotto.retrieval.fusion import Candidates
 from lagotto.retrieval.ranking import Ranked
 
@@ -22,7 +22,7 @@ async def rerank(
     candidates: Candidates,
     *,
     prefs: RerankPrefs,
-    degradation: Degradation,
+    diagnostics: Diagnostics,
 ) -> list[Ranked]:
     """The hits in the reranker's order; in their own, and noted, if it fails."""
     seen = [_candidate(item, candidates, prefs.max_text_chars) for item in ranked]
@@ -30,10 +30,10 @@ async def rerank(
         judgement = await reranker.rerank(query, seen)
         verdicts = _checked(reranker, judgement, len(seen))
     except RerankError as exc:
-        degradation.note("reranker", f"failed, the fused order stands ({exc})", cause=exc)
+        diagnostics.note("reranker", f"failed, the fused order stands ({exc})", cause=exc)
         return list(ranked)
     for note in judgement.notes:
-        degradation.note("reranker", note)
+        diagnostics.note("reranker", note)
     if verdicts is None:
         return list(ranked)
     judged = [
@@ -48,9 +48,7 @@ async def rerank(
 def _candidate(item: Ranked, candidates: Candidates, max_chars: int | None) -> Candidate:
     chunk, document = item.passage.chunk, item.passage.document
     legs = {
-        leg: LegScore(
-            score=float(found.scores[item.place]), rank=int(found.ranks[item.place]) or None
-        )
+        leg: LegScore(score=float(found.scores[item.row]), rank=int(found.ranks[item.row]) or None)
         for leg, found in candidates.legs.items()
     }
     return Candidate(

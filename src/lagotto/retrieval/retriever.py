@@ -1,12 +1,13 @@
-"""Retriever: answers queries from a store; knows nothing of what kind of store it is."""
+"""HybridRetriever: answers queries from a store of any kind; a list, a bundle, or pack material."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 
 from lagotto.chunkers import DEFAULT_CHUNKER
-from lagotto.documents import Vector
+from lagotto.documents import Chunk, Vector
 from lagotto.embedders import Embedder
 from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.errors import ConfigError, EmbeddingError
@@ -14,37 +15,31 @@ from lagotto.filters import And, Eq, Filter
 from lagotto.prefs import RetrievalPrefs
 from lagotto.request_context import RequestContext, cancel_scope
 from lagotto.rerankers import Reranker, create_reranker
-from lagotto.results import RetrievalBundle, RetrievalResult
-from lagotto.retrieval.bundle import BundleSearch
-from lagotto.retrieval.late import LateParts
-from lagotto.retrieval.pipeline import Parts, Search
+from lagotto.results import Results, RetrievalBundle, RetrievalResult
+from lagotto.retrieval.bundle import as_bundle
+from lagotto.retrieval.diagnostics import Diagnostics
+from lagotto.retrieval.explanation import as_result
+from lagotto.retrieval.late import LateChunking
+from lagotto.retrieval.pipeline import Components, Outcome, Search, SearchSize
 from lagotto.retrieval.query.expansion import Expander
+from lagotto.retrieval.ranking import Ranked
 from lagotto.retrieval.why_not import WhyNot, examine, known_reason
-from lagotto.stores.base import Store, View
+from lagotto.stores.base import Store
 
 
-class Results(list[RetrievalResult]):
-    """Hits, best first; `degraded` says what could not be used to find them.
+@dataclass(frozen=True, slots=True)
+class PackMaterial:
+    """What a context pack is made from: hits, and the chunks that they are or that are around."""
 
-    `candidates` are the hits that a reranker was given, in their order before; none without one.
-    """
-
-    def __init__(
-        self,
-        hits: Iterable[RetrievalResult] = (),
-        *,
-        degraded: tuple[str, ...] = (),
-        candidates: Sequence[RetrievalResult] = (),
-    ) -> None:
-        super().__init__(hits)
-        self.degraded = degraded
-        self.candidates = tuple(candidates)
+    results: Results
+    chunks: Sequence[Chunk]
+    diagnostics: Diagnostics
 
 
-class Retriever:
-    """A store and an embedder, and if you like a reranker and an expander, that answer queries.
+class HybridRetriever:
+    """Answers queries from a store and an embedder, optionally with a reranker and an expander.
 
-    What a preference names (a reranker, a chunker) is made when it is first asked for.
+    A reranker or chunker that preferences name is created when it is first asked for.
     """
 
     def __init__(
@@ -58,15 +53,17 @@ class Retriever:
         chunker: str = DEFAULT_CHUNKER,
     ) -> None:
         if store is None:
-            raise ConfigError("a retriever needs a store: Retriever(store=..., embedder=...)")
+            raise ConfigError("a retriever needs a store: HybridRetriever(store=..., embedder=...)")
         if embedder is None:
-            raise ConfigError("a retriever needs an embedder: Retriever(store=..., embedder=...)")
+            raise ConfigError(
+                "a retriever needs an embedder: HybridRetriever(store=..., embedder=...)"
+            )
         self._store = store
         self._embedder = embedder
         self._expander = expander
         self._reranker = create_reranker(reranker, embedder=embedder) if reranker else None
         self._named: dict[str, Reranker] = {}
-        self._late = LateParts(
+        self._late = LateChunking(
             chunker_id=chunker,
             tokenizer=embedder.tokenizer,
             vectors=chunk_vectors or ChunkEmbedder(embedder),
@@ -78,70 +75,118 @@ class Retriever:
         prefs: RetrievalPrefs,
         *,
         query_vector: Vector | None = None,
-        context: RequestContext | None = None,
+        ctx: RequestContext | None = None,
     ) -> Results:
         """The best `top_k` passages for the query; none for a query without any text."""
-        context = context or RequestContext()
-        if _is_empty(prefs, query_vector):
-            return Results()
-        async with cancel_scope(context), self._view(prefs, context) as view:
-            return await _run(Search(self._parts(prefs), prefs, view), query_vector)
+        async with self._search(prefs, ctx) as search:
+            if _is_empty(prefs, query_vector):
+                return Results()
+            return _as_list(
+                await search.run(SearchSize.of_list(prefs), vector=query_vector), search, prefs
+            )
 
     async def retrieve_many(
-        self, queries: Sequence[RetrievalPrefs], *, context: RequestContext | None = None
+        self, queries: Sequence[RetrievalPrefs], *, ctx: RequestContext | None = None
     ) -> list[Results]:
         """What `retrieve` gives for each query: all are embedded at once, on one view per filter.
 
-        Queries with the same filter see the same state of the store.
+        Queries with the same filter see the same state of the store. The shared embedding is in
+        nobody's `stats`.
         """
-        context = context or RequestContext()
+        ctx = ctx or RequestContext()
         answers: list[Results] = [Results()] * len(queries)
-        async with cancel_scope(context):
+        async with cancel_scope(ctx):
             vectors = await self._vectors(queries)
-            for places in _by_filter(queries):
-                async with self._view(queries[places[0]], context) as view:
-                    for place in places:
-                        search = Search(self._parts(queries[place]), queries[place], view)
-                        answers[place] = await _run(search, vectors.get(place))
+            for indices in _by_filter(queries):
+                async with self._store.view(_scope(queries[indices[0]], ctx)) as view:
+                    for index in indices:
+                        prefs = queries[index]
+                        diagnostics = _diagnostics(prefs, ctx)
+                        search = Search(
+                            self._components(prefs), prefs, view, diagnostics=diagnostics
+                        )
+                        outcome = await search.run(
+                            SearchSize.of_list(prefs), vector=vectors.get(index)
+                        )
+                        answers[index] = _as_list(outcome, search, prefs)
         return answers
 
     async def search(
-        self, context: RequestContext, prefs: RetrievalPrefs, *, query_vector: Vector | None = None
+        self, ctx: RequestContext, prefs: RetrievalPrefs, *, query_vector: Vector | None = None
     ) -> RetrievalBundle:
         """The documents that may hold the answer, and the passages in them that support it."""
-        if _is_empty(prefs, query_vector):
-            return RetrievalBundle(candidates=[], evidence=[])
-        async with cancel_scope(context), self._view(prefs, context) as view:
-            search = Search(self._parts(prefs), prefs, view)
-            return await BundleSearch(search, prefs, self._late).bundle(vector=query_vector)
+        async with self._search(prefs, ctx) as search:
+            if _is_empty(prefs, query_vector):
+                return RetrievalBundle(candidates=[], evidence=[])
+            outcome = await search.run(SearchSize.of_bundle(prefs), vector=query_vector)
+            return await as_bundle(outcome, prefs, search.diagnostics)
 
-    async def why_not(self, prefs: RetrievalPrefs, *, collection: str, document_id: str) -> WhyNot:
-        """Why a document is not among the results of a query, or where it is."""
-        results = await self.retrieve(prefs)
-        document = await self._store.get(collection, document_id)
-        if known := known_reason(results, document, prefs, (collection, document_id)):
-            return known
-        scope = _scope(prefs, RequestContext())
-        only = And(scope, Eq("collection", collection), Eq("document_id", document_id))
-        async with self._store.view(scope) as view, self._store.view(only) as narrow:
-            search = Search(self._parts(prefs), prefs, view)
-            return await examine(search, narrow, prefs, results, document_id)
+    async def pack_material(
+        self,
+        prefs: RetrievalPrefs,
+        *,
+        query_vector: Vector | None = None,
+        ctx: RequestContext | None = None,
+    ) -> PackMaterial:
+        """What `retrieve` gives, with the chunks around the hits, all of one state of the store."""
+        async with self._search(prefs, ctx) as search:
+            if _is_empty(prefs, query_vector):
+                return PackMaterial(Results(), (), search.diagnostics)
+            outcome = await search.run(SearchSize.of_list(prefs), vector=query_vector)
+            chunks = await search.surroundings(outcome)
+            return PackMaterial(_as_list(outcome, search, prefs), chunks, search.diagnostics)
+
+    async def why_not(
+        self,
+        prefs: RetrievalPrefs,
+        *,
+        collection: str,
+        document_id: str,
+        query_vector: Vector | None = None,
+        ctx: RequestContext | None = None,
+    ) -> WhyNot:
+        """Why a document is not among the results of a query, or at which rank it is."""
+        async with self._search(prefs, ctx) as search:
+            results, outcome = Results(), None
+            if not _is_empty(prefs, query_vector):
+                outcome = await search.run(SearchSize.of_list(prefs), vector=query_vector)
+                results = _as_list(outcome, search, prefs)
+            document = await self._store.get(collection, document_id)
+            known = known_reason(results, document, prefs, (collection, document_id))
+            if known is not None:
+                return known
+            if outcome is None:
+                return WhyNot(document_id=document_id, reason="the query has no text")
+            named = (Eq("collection", collection), Eq("document_id", document_id))
+            only = And(_scope(prefs, ctx or RequestContext()), *named)
+            async with self._store.view(only) as narrow:
+                return await examine(
+                    search, outcome, narrow, prefs=prefs, results=results, document_id=document_id
+                )
 
     async def close(self) -> None:
-        """Let go of the rerankers; the store and the embedder belong to whoever made them."""
+        """Close the rerankers; the store and the embedder belong to whoever made them."""
         named, self._named = self._named, {}
         for reranker in (*named.values(), *([self._reranker] if self._reranker else [])):
             await reranker.close()
 
-    def _view(
-        self, prefs: RetrievalPrefs, context: RequestContext
-    ) -> AbstractAsyncContextManager[View]:
-        return self._store.view(_scope(prefs, context))
+    @asynccontextmanager
+    async def _search(
+        self, prefs: RetrievalPrefs, ctx: RequestContext | None
+    ) -> AsyncIterator[Search]:
+        """A search on a view that is open inside; cancelled as its context asks for."""
+        ctx = ctx or RequestContext()
+        diagnostics = _diagnostics(prefs, ctx)
+        async with cancel_scope(ctx), AsyncExitStack() as stack:
+            with diagnostics.stage("view"):
+                view = await stack.enter_async_context(self._store.view(_scope(prefs, ctx)))
+            yield Search(self._components(prefs), prefs, view, diagnostics=diagnostics)
 
-    def _parts(self, prefs: RetrievalPrefs) -> Parts:
-        return Parts(
+    def _components(self, prefs: RetrievalPrefs) -> Components:
+        return Components(
             embedder=self._embedder,
             capabilities=self._store.capabilities,
+            late=self._late,
             reranker=self._chosen_reranker(prefs.rerank.reranker),
             expander=self._expander,
         )
@@ -154,13 +199,13 @@ class Retriever:
         return self._named[name]
 
     async def _vectors(self, queries: Sequence[RetrievalPrefs]) -> dict[int, Vector]:
-        """The vectors of those queries that need one; none if they can't be had just now."""
+        """The vectors of those queries that need one; none if the embedder fails just now."""
         wanted = [
-            place
-            for place, prefs in enumerate(queries)
+            index
+            for index, prefs in enumerate(queries)
             if prefs.mode != "keyword" and prefs.vector.embed_query and prefs.query_text.strip()
         ]
-        texts = [queries[place].query_text for place in wanted]
+        texts = [queries[index].query_text for index in wanted]
         try:
             rows = await self._embedder.embed(texts, role="query")
         except EmbeddingError:
@@ -168,31 +213,44 @@ class Retriever:
         return dict(zip(wanted, rows, strict=True))
 
 
-async def _run(search: Search, vector: Vector | None) -> Results:
-    hits = await search.results(vector=vector)
-    return Results(hits, degraded=search.degradation.notes, candidates=search.reranked)
+def _as_list(outcome: Outcome, search: Search, prefs: RetrievalPrefs) -> Results:
+    """The list view of a search."""
+    with search.diagnostics.stage("list"):
+        hits = _results(outcome.ranked, outcome)
+        candidates = _results(outcome.seen, outcome)
+    counts = {**outcome.scored.counts, "hits": len(hits)}
+    return Results(hits, candidates=candidates, stats=search.diagnostics.stats(prefs, counts))
+
+
+def _results(ranked: Sequence[Ranked], outcome: Outcome) -> list[RetrievalResult]:
+    scored = outcome.scored
+    return [
+        as_result(rank, item, scored.candidates, scored.fused)
+        for rank, item in enumerate(ranked, 1)
+    ]
+
+
+def _diagnostics(prefs: RetrievalPrefs, ctx: RequestContext) -> Diagnostics:
+    return Diagnostics(strict=prefs.strict, trace_id=ctx.trace_id)
 
 
 def _is_empty(prefs: RetrievalPrefs, vector: Vector | None) -> bool:
     return vector is None and not prefs.query_text.strip()
 
 
-def _scope(prefs: RetrievalPrefs, context: RequestContext) -> Filter:
+def _scope(prefs: RetrievalPrefs, ctx: RequestContext) -> Filter:
     """What may be found at all: the filter, within the collection."""
-    inside = [
-        Eq("collection", name)
-        for name in (prefs.collection, context.collection)
-        if name is not None
-    ]
+    names = (prefs.collection, ctx.collection)
+    inside = [Eq("collection", name) for name in names if name is not None]
     if not inside:
         return prefs.filters
     return And(*inside, *(() if prefs.filters == And() else (prefs.filters,)))
 
 
 def _by_filter(queries: Sequence[RetrievalPrefs]) -> list[list[int]]:
-    """The places of queries that can share a view, without those that ask for nothing."""
+    """The indices of queries that can share a view, without those that ask for nothing."""
     groups: dict[object, list[int]] = {}
-    for place, prefs in enumerate(queries):
+    for index, prefs in enumerate(queries):
         if prefs.query_text.strip():
-            groups.setdefault((prefs.collection, prefs.filters), []).append(place)
+            groups.setdefault((prefs.collection, prefs.filters), []).append(index)
     return list(groups.values())

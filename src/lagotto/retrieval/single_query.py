@@ -1,4 +1,4 @@
-"""The semantic and the text leg asked at once, where a store can do that."""
+"""The semantic and the text leg in a single query, where a store can do that."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from lagotto.stores.capabilities import HybridQuery, Scale, SingleQueryHybrid
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What will become of the candidates: how they are fused, and how many are read; None for all.
+class FusionPlan:
+    """How candidates will be fused, and how many passages will be read; None for all.
 
     `floor` is where the embedder's cosines of unrelated texts start.
     """
@@ -32,9 +32,15 @@ class Plan:
 
 
 async def single_query_candidates(
-    view: View, vector: Vector, text: TextQuery, *, depth: int, plan: Plan, prefs: RetrievalPrefs
+    view: View,
+    vector: Vector,
+    text: TextQuery,
+    *,
+    depth: int,
+    plan: FusionPlan,
+    prefs: RetrievalPrefs,
 ) -> Candidates | None:
-    """The candidates of both legs, None if they are to be asked one by one."""
+    """The candidates of both legs, None if the legs are asked one by one."""
     asked = _asked(vector, text, depth, plan, prefs)
     if asked is None or not isinstance(view, SingleQueryHybrid):
         return None
@@ -49,18 +55,18 @@ async def single_query_candidates(
 
 
 def listed(found: Hits, keys: ChunkKeys, *, rest: NDArray[np.float32] | None = None) -> LegScores:
-    """What a leg says of all of `keys`: its own list, and scores of the rest if there are any."""
+    """A leg's scores and ranks for all of `keys`: its own list, and `rest` for the others."""
     scores = np.zeros(len(keys)) if rest is None else np.nan_to_num(rest.astype(np.float64))
     ranks = np.zeros(len(keys), np.int64)
-    places = np.searchsorted(keys, found.keys)
-    scores[places] = found.scores
+    rows = np.searchsorted(keys, found.keys)
+    scores[rows] = found.scores
     # Equal scores have equal ranks: their order in the list is that in which they came in.
-    ranks[places] = 1 + np.searchsorted(-found.scores, -found.scores)
+    ranks[rows] = 1 + np.searchsorted(-found.scores, -found.scores)
     return LegScores(scores, ranks)
 
 
 def _asked(
-    vector: Vector, text: TextQuery, depth: int, plan: Plan, prefs: RetrievalPrefs
+    vector: Vector, text: TextQuery, depth: int, plan: FusionPlan, prefs: RetrievalPrefs
 ) -> HybridQuery | None:
     scale = _scale(prefs.scoring)
     weights = plan.weights["semantic"], plan.weights["text"]

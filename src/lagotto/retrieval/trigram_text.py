@@ -12,7 +12,7 @@ from lagotto.errors import StoreError
 from lagotto.indexes.base import ChunkKeys
 from lagotto.indexes.hits import Hits
 from lagotto.prefs import FuzzyPrefs
-from lagotto.retrieval.degradation import Degradation
+from lagotto.retrieval.diagnostics import Diagnostics
 from lagotto.stores.base import Capabilities, View
 from lagotto.stores.capabilities import TrigramTextSearch
 
@@ -35,7 +35,7 @@ class TrigramTextQuery:
 
 
 async def trigram_text_query(
-    view: View, words: Sequence[str], prefs: FuzzyPrefs, can: Capabilities, notes: Degradation
+    view: View, words: Sequence[str], prefs: FuzzyPrefs, can: Capabilities, notes: Diagnostics
 ) -> TrigramTextQuery | None:
     """The query for these words; None, and a note, where texts can't be compared."""
     if not can.chunk_similarity:

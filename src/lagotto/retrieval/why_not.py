@@ -1,103 +1,114 @@
-"""Why a document is not among the results: what each leg says of it, and where that falls short."""
+"""Why a document is not among the results: the score of each leg, and where it falls short."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
+from pydantic import Field, InstanceOf
 
 from lagotto.documents import Document, Record
 from lagotto.filters import matches
 from lagotto.indexes.base import ChunkKeys
 from lagotto.prefs import RetrievalPrefs
-from lagotto.results import Leg, RetrievalResult, ScoreBreakdown
+from lagotto.results import Leg, Results, RetrievalResult, ScoreBreakdown
 from lagotto.retrieval.explanation import leg_scores
 from lagotto.retrieval.fusion import Candidates, LegScores
-from lagotto.retrieval.pipeline import Found, Search
+from lagotto.retrieval.pipeline import Outcome, Search, SearchSize
 from lagotto.retrieval.recall import Recall
 from lagotto.stores.base import View
 
 
 class WhyNot(Record):
-    """Why a document did not make it; `place` is where it would be in a long enough list.
+    """Why a document is not among the results; `rank` is its rank in a long enough list.
 
-    `breakdown` is that of its best chunk.
+    `breakdown` is that of its best chunk, `results` the list that it is not in.
     """
 
     document_id: str
     reason: str
-    place: int | None = None
+    rank: int | None = None
     breakdown: ScoreBreakdown | None = None
+    results: InstanceOf[Results] = Field(default_factory=Results, exclude=True, repr=False)
 
     def __str__(self) -> str:
         return f"{self.document_id}: {self.reason}"
 
 
 def known_reason(
-    results: Sequence[RetrievalResult],
+    results: Results,
     document: Document | None,
     prefs: RetrievalPrefs,
     name: tuple[str, str],
 ) -> WhyNot | None:
-    """What can be said without a search."""
+    """The reason if it is plain to see: unknown, found, in another collection, filtered out."""
     collection, document_id = name
     if document is None:
         reason = f"there is no document of that id in the collection {collection!r}"
-        return WhyNot(document_id=document_id, reason=reason)
+        return WhyNot(document_id=document_id, reason=reason, results=results)
     for hit in results:
         if (hit.collection, hit.document_id) == name:
             return WhyNot(
                 document_id=document_id,
-                reason=f"it is there, at place {hit.rank}",
-                place=hit.rank,
+                reason=f"it was found, at rank {hit.rank}",
+                rank=hit.rank,
                 breakdown=hit.breakdown,
+                results=results,
             )
+    reason = ""
     if prefs.collection not in (None, collection):
         reason = f"the search is in the collection {prefs.collection!r}, it is in {collection!r}"
-        return WhyNot(document_id=document_id, reason=reason)
-    if not matches(prefs.filters, document):
-        return WhyNot(document_id=document_id, reason=f"the filter {prefs.filters!r} leaves it out")
-    return None
+    elif not matches(prefs.filters, document):
+        reason = f"the filter {prefs.filters!r} leaves it out"
+    return WhyNot(document_id=document_id, reason=reason, results=results) if reason else None
 
 
 async def examine(
     search: Search,
+    outcome: Outcome,
     narrow: View,
+    *,
     prefs: RetrievalPrefs,
-    results: Sequence[RetrievalResult],
+    results: Results,
     document_id: str,
 ) -> WhyNot:
-    """What the legs say of the document, which is all that `narrow` sees."""
-    found = await search.find(depth=search.depth)
-    if found.analysis.excluded is not None:
-        narrow = await narrow.excluding(found.analysis.excluded)
-    alone = await Recall(narrow, found.analysis.legs, prefs).candidates(
-        depth=search.depth, degradation=search.degradation
+    """Score the document, which is all that `narrow` sees, as the search scored the others."""
+    recalled = outcome.scored.recalled
+    if recalled.plan.excluded is not None:
+        narrow = await narrow.excluding(recalled.plan.excluded)
+    depth = search.depth(SearchSize.of_list(prefs))
+    alone = await Recall(narrow, recalled.plan.legs, prefs).candidates(
+        depth=depth, diagnostics=search.diagnostics
     )
     if not len(alone.keys):
         reason = "no leg finds anything in it: it has no chunk that the query and filter allow"
-        return WhyNot(document_id=document_id, reason=reason)
-    together = _together(found, alone)
-    fused = search.fused(together, found.analysis.weights)
+        return WhyNot(document_id=document_id, reason=reason, results=results)
+    together = _together(recalled.candidates, alone)
+    fused = search.stored.fuse(together, recalled.plan.weights)
     own = np.searchsorted(together.keys, alone.keys)
     best = int(own[np.argmax(fused.scores[own])])
-    place = 1 + int(np.count_nonzero(fused.scores > fused.scores[best]))
+    rank = 1 + int(np.count_nonzero(fused.scores > fused.scores[best]))
     breakdown = ScoreBreakdown(
         **leg_scores(best, together, fused),
         fused=float(fused.raw[best]),
         fused_score=float(fused.scores[best]),
     )
-    reason = _reason(found, breakdown, place, results, prefs)
-    return WhyNot(document_id=document_id, reason=reason, place=place, breakdown=breakdown)
+    return WhyNot(
+        document_id=document_id,
+        reason=_reason(recalled.candidates, breakdown, rank, results, prefs),
+        rank=rank,
+        breakdown=breakdown,
+        results=results,
+    )
 
 
-def _together(found: Found, alone: Candidates) -> Candidates:
+def _together(found: Candidates, alone: Candidates) -> Candidates:
     """All candidates and the document's chunks; ranks are those of the full search."""
-    keys: ChunkKeys = np.union1d(found.candidates.keys, alone.keys)
-    theirs = np.searchsorted(keys, found.candidates.keys)
+    keys: ChunkKeys = np.union1d(found.keys, alone.keys)
+    theirs = np.searchsorted(keys, found.keys)
     own = np.searchsorted(keys, alone.keys)
     legs: dict[Leg, LegScores] = {}
-    for leg, said in found.candidates.legs.items():
+    for leg, said in found.legs.items():
         scores, ranks = np.zeros(len(keys)), np.zeros(len(keys), np.int64)
         if leg in alone.legs:
             scores[own] = alone.legs[leg].scores
@@ -107,9 +118,9 @@ def _together(found: Found, alone: Candidates) -> Candidates:
 
 
 def _reason(
-    found: Found,
+    found: Candidates,
     breakdown: ScoreBreakdown,
-    place: int,
+    rank: int,
     results: Sequence[RetrievalResult],
     prefs: RetrievalPrefs,
 ) -> str:
@@ -117,19 +128,19 @@ def _reason(
     missed = [
         _missed(leg, found, said.score) for leg, said in breakdown.legs().items() if not said.rank
     ]
-    parts = [f"its best passage scores {score:.4f}, which would be place {place}"]
+    parts = [f"its best passage scores {score:.4f}, which would be rank {rank}"]
     least = max(prefs.min_score, prefs.scoring.min_score or 0.0)
     if score < least:
         parts.append(f"the least score asked for is {least:g}")
     elif len(results) >= prefs.top_k:
         parts.append(f"the last of the {len(results)} results has {results[-1].score:.4f}")
-    elif prefs.rerank.enabled and breakdown.rerank is None and place <= prefs.top_k:
-        parts.append("a later stage (reranker, parents, diversity) left it out")
+    elif rank <= prefs.top_k:
+        parts.append("a later stage (chunking, reranker, parents, diversity) left it out")
     return "; ".join((*parts, *missed))
 
 
-def _missed(leg: Leg, found: Found, score: float) -> str:
-    listed = found.candidates.legs[leg]
+def _missed(leg: Leg, found: Candidates, score: float) -> str:
+    listed = found.legs[leg]
     in_list = listed.scores[listed.ranks > 0]
     if not len(in_list):
         return f"{leg} found nothing at all"

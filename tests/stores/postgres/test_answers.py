@@ -36,7 +36,7 @@ async def ranking(
     corpus=corpora(),
     where=st.just(And()) | FILTERS,
     words=QUERIES,
-    fuzzy=st.sampled_from(["mend", "always", "off"]),
+    fuzzy=st.sampled_from(["correct", "always", "off"]),
 )
 async def test_the_same_as_in_memory(
     server_url: str, corpus: list[Document], where: Filter, words: list[str], fuzzy: str

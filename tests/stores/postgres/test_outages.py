@@ -122,7 +122,7 @@ async def test_a_crash_while_a_query_is_answered(server: PostgresServer, locatio
         for search in (
             lambda: base.retrieve("truffles"),
             lambda: base.context("truffles"),
-            lambda: base.search(RequestContext(timeout=60), asked),
+            lambda: base.retriever.search(RequestContext(timeout=60), asked),
         ):
             embedder.before_query = lambda: server.stop(mode="immediate")
             with pytest.raises(StoreUnavailableError, match=GONE):

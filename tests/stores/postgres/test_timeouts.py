@@ -164,5 +164,7 @@ class TestPool:
     ) -> None:
         """Late chunking looks into the chunk cache while its view is open."""
         prefs = narrow._prefs.replace(query_text="truffles", chunking={"strategy": "late"})
-        bundles = await asyncio.gather(*(narrow.search(RequestContext(), prefs) for _ in range(12)))
+        bundles = await asyncio.gather(
+            *(narrow.retriever.search(RequestContext(), prefs) for _ in range(12))
+        )
         assert all(bundle.evidence for bundle in bundles)

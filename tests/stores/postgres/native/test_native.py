@@ -327,7 +327,7 @@ class TestSearches:
         for strategy in ("late", "mixed", "precomputed"):
             chunking = {"strategy": strategy, "chunker_id": "recursive:32/0"}
             prefs = RetrievalPrefs.preset("aiblox", query_text="dogs", chunking=chunking)
-            bundle = await base.search(RequestContext(), prefs)
+            bundle = await base.retriever.search(RequestContext(), prefs)
             assert bundle.stats.degraded == ()
             assert bundle.candidates[0].rank_text == 1
             assert bundle.evidence

@@ -134,10 +134,12 @@ async def test_both_ways_find_the_same(
 
 async def test_bundles_are_the_same(base: AsyncKnowledgeBase, answered: list[bool]) -> None:
     prefs = RetrievalPrefs.preset("aiblox", top_k_items=8, chunking={"strategy": "precomputed"})
-    await base.search(RequestContext(), prefs.replace(query_text="dog"))
+    await base.retriever.search(RequestContext(), prefs.replace(query_text="dog"))
     for query in queries(12):
         legs, statement, auto = [
-            await base.search(RequestContext(), prefs.replace(query_text=query, strategy=strategy))
+            await base.retriever.search(
+                RequestContext(), prefs.replace(query_text=query, strategy=strategy)
+            )
             for strategy in ("legs", "statement", "auto")
         ]
         assert legs == statement == auto

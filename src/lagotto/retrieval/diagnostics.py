@@ -1,0 +1,83 @@
+"""What a search reports of itself: notes on what did not work, and the time of each stage."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from lagotto.errors import DegradedError
+from lagotto.prefs import RetrievalPrefs
+from lagotto.results import RetrievalStats
+
+REST = "other"
+"""The stage that gets the time outside of all other stages."""
+
+
+class Stopwatch:
+    """Time by stage. A stage inside another one pauses it, so the times add up to the total."""
+
+    def __init__(self) -> None:
+        self._spent: dict[str, float] = {}
+        self._running = [REST]
+        self._since = time.perf_counter()
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Count the time spent inside for a stage; a stage that runs twice adds up."""
+        self._count()
+        self._running.append(name)
+        try:
+            yield
+        finally:
+            self._count()
+            self._running.pop()
+
+    def milliseconds(self) -> dict[str, float]:
+        """The time of each stage so far, of `other`, and the `total`."""
+        self._count()
+        stages = {name: 1000 * seconds for name, seconds in self._spent.items()}
+        return {**stages, "total": sum(stages.values())}
+
+    def _count(self) -> None:
+        now = time.perf_counter()
+        stage = self._running[-1]
+        self._spent[stage] = self._spent.get(stage, 0.0) + now - self._since
+        self._since = now
+
+
+class Diagnostics:
+    """The notes and times of one search; with `strict` a note is an error."""
+
+    def __init__(self, *, strict: bool = False, trace_id: str | None = None) -> None:
+        self._strict = strict
+        self._trace_id = trace_id
+        self._notes: dict[str, None] = {}
+        self._stopwatch = Stopwatch()
+        self.stage = self._stopwatch.stage
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What did not work, once each, in order."""
+        return tuple(self._notes)
+
+    def note(self, part: str, problem: object, *, cause: BaseException | None = None) -> None:
+        """Record that the search goes on without `part`; DegradedError if it is strict."""
+        said = f"{part}: {problem}"
+        if self._strict:
+            raise DegradedError(
+                f"{said}; the search is strict, so it ends here (strict=False goes on without)"
+            ) from cause
+        self._notes[said] = None
+
+    def stats(self, prefs: RetrievalPrefs, counts: Mapping[str, int]) -> RetrievalStats:
+        """The notes, and with `prefs.debug` times, counts, parameters and the trace id."""
+        if not prefs.debug:
+            return RetrievalStats(degraded=self.notes)
+        return RetrievalStats(
+            timing_ms=self._stopwatch.milliseconds(),
+            counts=dict(counts),
+            params=prefs.model_dump(mode="json"),
+            degraded=self.notes,
+            trace_id=self._trace_id,
+        )

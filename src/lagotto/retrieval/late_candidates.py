@@ -1,0 +1,250 @@
+"""Chunks made at query time as candidates: every leg's score for each, and where they are read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagotto.documents import Chunk, Document, Vectors
+from lagotto.filters import And, matches
+from lagotto.indexes.base import ChunkKeys
+from lagotto.indexes.hits import Hits
+from lagotto.indexes.text_query import TextQuery
+from lagotto.prefs import RetrievalPrefs
+from lagotto.results import Leg
+from lagotto.retrieval.fusion import Candidates, LegScores, Scores
+from lagotto.retrieval.late import ChunkMaker, LateChunking
+from lagotto.retrieval.late_scores import (
+    IndexedText,
+    bm25,
+    exact_shares,
+    index_text,
+    matched,
+    query_texts,
+    without_excluded,
+)
+from lagotto.retrieval.query_plan import QueryPlan
+from lagotto.retrieval.recall import LegQueries, Recall, by_distance
+from lagotto.retrieval.single_query import listed
+from lagotto.retrieval.trigram_text import TrigramTextQuery
+from lagotto.stores.base import CachedChunks, Passage, View
+from lagotto.terms.similarity import word_similarity
+
+Name = tuple[str, str]
+
+
+class LateChunkSource:
+    """Made chunks by negative keys, stored ones by those of the view."""
+
+    def __init__(
+        self,
+        view: View,
+        passages: Sequence[Passage],
+        vectors: Vectors,
+        sets: Mapping[Name, Sequence[Chunk]],
+    ) -> None:
+        self._view = view
+        self._made = {passage.key: passage for passage in passages}
+        self._rows = {passage.key: row for row, passage in enumerate(passages)}
+        self._vectors = vectors
+        self._sets = sets
+
+    async def passages(self, keys: ChunkKeys) -> list[Passage]:
+        stored = {item.key: item for item in await self._view.passages(keys[keys >= 0])}
+        known = self._made | stored
+        return [known[key] for key in keys.tolist() if key in known]
+
+    async def vectors(self, keys: ChunkKeys) -> Vectors:
+        made = keys < 0
+        stored = await self._view.vectors(keys[~made])
+        if not made.any():
+            return stored
+        rows = np.empty((len(keys), self._vectors.shape[1]), np.float32)
+        rows[made] = self._vectors[[self._rows[key] for key in keys[made].tolist()]]
+        if len(stored):
+            rows[~made] = stored
+        return rows
+
+    async def parents(self, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
+        wanted = {chunk.parent_id for chunk in chunks}
+        made = {
+            parent.id: parent
+            for name in {(chunk.collection, chunk.document_id) for chunk in chunks}
+            for parent in self._sets.get(name, ())
+            if parent.id in wanted
+        }
+        return made | await self._view.parents(self._stored(chunks))
+
+    async def neighbours(self, chunks: Sequence[Chunk], *, near: int, across: int) -> list[Chunk]:
+        names = dict.fromkeys((chunk.collection, chunk.document_id) for chunk in chunks)
+        made = [chunk for name in names for chunk in self._sets.get(name, ())]
+        stored = self._stored(chunks)
+        return made + await self._view.neighbours(stored, near=near, across=across)
+
+    def _stored(self, chunks: Sequence[Chunk]) -> list[Chunk]:
+        return [item for item in chunks if (item.collection, item.document_id) not in self._sets]
+
+
+@dataclass(frozen=True, slots=True)
+class LateCandidates:
+    """The chunks of documents with the score of every leg, and where they are read."""
+
+    source: LateChunkSource
+    candidates: Candidates
+    counts: Mapping[str, int]
+
+
+async def late_candidates(
+    view: View,
+    documents: Sequence[Document],
+    *,
+    plan: QueryPlan,
+    prefs: RetrievalPrefs,
+    late: LateChunking,
+) -> LateCandidates:
+    """All chunks of `documents`, which are whole, that some leg of the query finds.
+
+    With the strategy `late` they are made now or come from the cache; with `mixed` the stored
+    ones are taken where they were made by the chunker and the model that are asked for.
+    """
+    maker = late.maker(prefs)
+    legs = replace(plan.legs, text=plan.legs.text and plan.legs.text.by_terms())
+    stored: dict[Name, ChunkKeys] = {}
+    if prefs.chunking.strategy == "mixed":
+        stored = await _stored_keys(view, [_name(item) for item in documents], maker.made_by)
+    rest = [item for item in documents if _name(item) not in stored]
+    made = await _Made.of(rest, maker, plan=plan, prefs=prefs)
+    keys = np.concatenate([np.empty(0, np.int64), *stored.values()])
+    recall = Recall(view, legs, prefs)
+    found: dict[Leg, LegScores] = {}
+    for leg in legs.active():
+        scored = [await recall.scores(leg, keys), await made.scores(view, leg, legs)]
+        listing = [_matched_by_score(leg, scored[0]), made.matched(leg, legs, scored[1])]
+        least = _least(leg, legs, prefs)
+        found[leg] = _ranked(np.concatenate(scored), np.concatenate(listing), least=least)
+    counts = maker.counts + Counter(chunks_stored=len(keys))
+    keys = np.concatenate([keys, -1 - np.arange(len(made.texts))])
+    return LateCandidates(made.source(view), _listed(keys, found), dict(counts))
+
+
+async def _stored_keys(
+    view: View, names: Sequence[Name], made_by: tuple[str, str]
+) -> dict[Name, ChunkKeys]:
+    """The stored chunks of the documents that this chunker and this model made."""
+    return {
+        name: stored.keys
+        for name, stored in (await view.stored(names)).items()
+        if (stored.chunker_id, stored.model_id) == made_by
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """The chunks that were made, as far as the query and its filter allow them."""
+
+    sets: Mapping[Name, Sequence[Chunk]]
+    texts: Sequence[IndexedText]
+    vectors: Vectors
+    prefs: RetrievalPrefs
+
+    @classmethod
+    async def of(
+        cls,
+        documents: Sequence[Document],
+        maker: ChunkMaker,
+        *,
+        plan: QueryPlan,
+        prefs: RetrievalPrefs,
+    ) -> _Made:
+        embed = plan.legs.semantic is not None or prefs.diversity.mmr is not None
+        sets = await (maker.embedded(documents) if embed else maker.cut(documents))
+        texts: list[IndexedText] = []
+        for document, made in zip(documents, sets, strict=True):
+            chunks = [chunk for chunk in made.chunks if chunk.level != "parent"]
+            headers = prefs.chunking.include_headers
+            texts += await asyncio.to_thread(index_text, document, chunks, headers=headers)
+        kept = [
+            row for row in without_excluded(texts, plan.excluded) if _allowed(texts[row], prefs)
+        ]
+        named = {_name(item): made.chunks for item, made in zip(documents, sets, strict=True)}
+        return cls(named, [texts[row] for row in kept], _joined(sets)[kept], prefs)
+
+    def source(self, view: View) -> LateChunkSource:
+        passages = [
+            Passage(-1 - row, text.chunk, text.document) for row, text in enumerate(self.texts)
+        ]
+        return LateChunkSource(view, passages, self.vectors, self.sets)
+
+    async def scores(self, view: View, leg: Leg, legs: LegQueries) -> Scores:
+        """The score of each chunk in a leg."""
+        if not self.texts:
+            return np.zeros(0)
+        if leg == "semantic" and legs.semantic is not None:
+            cosines = (self.vectors @ legs.semantic).astype(np.float64)
+            return by_distance(cosines, legs.length, self.prefs.vector.distance)
+        if leg == "exact" and legs.exact is not None:
+            return exact_shares(self.texts, legs.exact)
+        query = (legs.text if leg == "text" else legs.fuzzy) or TextQuery(())
+        if isinstance(query, TrigramTextQuery):
+            return await asyncio.to_thread(_similarities, self.texts, query)
+        return bm25(self.texts, query, idfs=await view.idf(query_texts(query)))
+
+    def matched(self, leg: Leg, legs: LegQueries, scores: Scores) -> NDArray[np.bool_]:
+        """Which chunks a leg finds."""
+        query = {"text": legs.text, "fuzzy": legs.fuzzy}.get(leg)
+        if isinstance(query, TextQuery):
+            return matched(self.texts, query)
+        return _matched_by_score(leg, scores)
+
+
+def _matched_by_score(leg: Leg, scores: Scores) -> NDArray[np.bool_]:
+    """Every chunk is near a vector to some degree; words and wordings match or don't."""
+    return np.full(len(scores), True) if leg == "semantic" else scores > 0
+
+
+def _least(leg: Leg, legs: LegQueries, prefs: RetrievalPrefs) -> float | None:
+    """The least score with which a leg finds a chunk."""
+    if leg == "fuzzy" and isinstance(legs.fuzzy, TrigramTextQuery):
+        return legs.fuzzy.threshold
+    return {"semantic": prefs.vector.min_score, "text": prefs.fts.min_rank}.get(leg)
+
+
+def _similarities(texts: Sequence[IndexedText], query: TrigramTextQuery) -> Scores:
+    return np.array([word_similarity(query.words, text.chunk.text) for text in texts], np.float64)
+
+
+def _ranked(scores: Scores, found: NDArray[np.bool_], *, least: float | None) -> LegScores:
+    """A leg's scores, with ranks for what it finds."""
+    if least is not None:
+        found = found & (scores >= least)
+    rows = np.flatnonzero(found)
+    order = rows[np.argsort(-scores[rows], kind="stable")]
+    best = Hits(order, scores[order].astype(np.float32))
+    return LegScores(scores, listed(best, np.arange(len(scores))).ranks)
+
+
+def _listed(keys: ChunkKeys, found: Mapping[Leg, LegScores]) -> Candidates:
+    """The chunks that any leg finds; exact wordings that no chunk holds are no leg."""
+    legs = {leg: said for leg, said in found.items() if leg != "exact" or (said.ranks > 0).any()}
+    in_a_list = np.any([said.ranks > 0 for said in legs.values()], axis=0) if legs else keys < 0
+    rows = np.flatnonzero(in_a_list)
+    kept = {leg: LegScores(said.scores[rows], said.ranks[rows]) for leg, said in legs.items()}
+    return Candidates(keys[rows], kept)
+
+
+def _allowed(text: IndexedText, prefs: RetrievalPrefs) -> bool:
+    return prefs.filters == And() or matches(prefs.filters, text.document, text.chunk)
+
+
+def _joined(sets: Sequence[CachedChunks]) -> Vectors:
+    vectors = [item.vectors for item in sets if len(item.vectors)]
+    return np.concatenate(vectors) if vectors else np.zeros((0, 0), np.float32)
+
+
+def _name(document: Document) -> Name:
+    return document.collection, document.id

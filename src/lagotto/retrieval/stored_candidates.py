@@ -1,0 +1,217 @@
+"""Stored chunks as candidates: the query is planned, the legs are asked, their scores fused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from lagotto.documents import Chunk, Vector
+from lagotto.embedders import Embedder
+from lagotto.errors import RetrievalError
+from lagotto.indexes.base import ChunkKeys
+from lagotto.indexes.text_query import TextQuery
+from lagotto.prefs import RetrievalPrefs
+from lagotto.results import Leg
+from lagotto.retrieval.diagnostics import Diagnostics
+from lagotto.retrieval.exact import lift
+from lagotto.retrieval.fusion import Candidates, Fused, Scores, fuse
+from lagotto.retrieval.grouping import FoundDocument, collapse, rank_documents
+from lagotto.retrieval.query.expansion import (
+    Expander,
+    Expansion,
+    feedback_candidates,
+    feedback_terms,
+)
+from lagotto.retrieval.query_plan import QueryPlan, QueryPlanner
+from lagotto.retrieval.ranking import ChunkSource, Ranked, Rows, document_of, rank
+from lagotto.retrieval.recall import Recall
+from lagotto.retrieval.single_query import FusionPlan
+from lagotto.stores.base import Capabilities, Passage, View
+
+DEEPER = 4
+"""How much deeper to search where the chunks found are of too few documents."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """What the legs found among the stored chunks; `view` leaves out what the query excludes."""
+
+    view: View
+    plan: QueryPlan
+    recall: Recall
+    candidates: Candidates
+    fused: Fused
+
+
+@dataclass(frozen=True, slots=True)
+class RecalledDocuments:
+    """Candidates, and the documents they are of: the best ones, best first, of `total`.
+
+    `rows` are the candidates of these documents.
+    """
+
+    recalled: Recalled
+    documents: Sequence[FoundDocument]
+    rows: Rows
+    total: int
+
+
+class StoredCandidates:
+    """Finds the candidates of one query in one view; every passage is read once."""
+
+    def __init__(
+        self,
+        view: View,
+        prefs: RetrievalPrefs,
+        *,
+        embedder: Embedder,
+        capabilities: Capabilities,
+        expander: Expander | None,
+        diagnostics: Diagnostics,
+    ) -> None:
+        self._view = view
+        self._prefs = prefs
+        self._embedder = embedder
+        self._capabilities = capabilities
+        self._expander = expander
+        self._diagnostics = diagnostics
+        self._passages: dict[int, Passage] = {}
+
+    async def recall(
+        self, *, depth: int, passages: int | None, vector: Vector | None = None
+    ) -> Recalled:
+        """What the legs find, `depth` chunks each, fused; twice where feedback is asked for.
+
+        `passages` is how many of the best will be read, None for all.
+        """
+        expansion = await self._expansion()
+        found = await self._planned(depth, vector, expansion, passages)
+        if not self._prefs.expansion.feedback or found.plan.legs.text is None:
+            return found
+        with self._diagnostics.stage("expand"):
+            expansion = await self._feedback(found, expansion)
+        return await self._planned(depth, vector, expansion, passages)
+
+    async def recall_documents(
+        self, count: int, *, depth: int, threshold: float, vector: Vector | None = None
+    ) -> RecalledDocuments:
+        """The best `count` documents with a score of `threshold` or more, and their candidates.
+
+        Searches deeper until there are as many documents, or no more to be found.
+        """
+        found = await self.recall(depth=depth, passages=None, vector=vector)
+        while True:
+            with self._diagnostics.stage("group"):
+                passages = await self.read(found.view, found.candidates.keys)
+                groups = collapse(found.candidates, passages)
+            full = [np.count_nonzero(leg.ranks) >= depth for leg in found.candidates.legs.values()]
+            if len(groups.documents) >= count or not any(full):
+                break
+            depth *= DEEPER
+            found = await self._asked(found.view, found.plan, found.recall, depth)
+        with self._diagnostics.stage("group"):
+            fused = self.fuse(groups.candidates, found.plan.weights)
+            documents = rank_documents(groups, fused, await self._best_chunks(found))
+        best = [item for item in documents[:count] if item.score >= threshold]
+        return RecalledDocuments(found, best, groups.rows_of(best), len(documents))
+
+    async def _best_chunks(self, found: Recalled) -> dict[tuple[str, str], Chunk]:
+        """The best candidate of each document."""
+        scores, everything = found.fused.scores, len(found.candidates.keys)
+        ranked = await self._rank(found, scores, count=everything)
+        return {document_of(item): item.passage.chunk for item in reversed(ranked)}
+
+    async def _rank(self, found: Recalled, scores: Scores, *, count: int) -> list[Ranked]:
+        read = partial(self.read, found.view)
+        return await rank(read, found.candidates, scores, count=count)
+
+    async def read(self, source: ChunkSource, keys: ChunkKeys) -> list[Passage]:
+        """The passages of `keys`, those that were read before from memory."""
+        missing = [key for key in keys.tolist() if key not in self._passages]
+        if missing:
+            found = await source.passages(np.array(missing, np.int64))
+            self._passages |= {passage.key: passage for passage in found}
+        return [self._passages[key] for key in keys.tolist() if key in self._passages]
+
+    def fuse(self, candidates: Candidates, weights: Mapping[Leg, float]) -> Fused:
+        """One score from those of the legs."""
+        return fuse(candidates, weights, self._prefs.scoring, floor=self._floor)
+
+    def fuse_lifted(
+        self, candidates: Candidates, plan: QueryPlan
+    ) -> tuple[Candidates, QueryPlan, Fused]:
+        """As `fuse`, with exact wordings that a query merely mentions lifted just far enough."""
+        weights = plan.weights
+        mentioned = plan.legs.exact and plan.legs.exact.mentioned and "exact" in candidates.legs
+        if mentioned and weights["exact"]:
+            rest = self.fuse(candidates, {**weights, "exact": 0.0})
+            candidates, weights = lift(candidates, weights, rest.scores)
+        return candidates, replace(plan, weights=weights), self.fuse(candidates, weights)
+
+    @property
+    def _floor(self) -> float:
+        """The cosine of unrelated texts."""
+        by_cosine = self._prefs.vector.distance == "cosine"
+        return self._embedder.info.cosine_floor if by_cosine else 0.0
+
+    async def _planned(
+        self, depth: int, vector: Vector | None, expansion: Expansion | None, passages: int | None
+    ) -> Recalled:
+        with self._diagnostics.stage("plan"):
+            planner = QueryPlanner(
+                self._view,
+                self._prefs,
+                embedder=self._embedder,
+                capabilities=self._capabilities,
+                diagnostics=self._diagnostics,
+            )
+            plan = await planner.plan(vector=vector, expansion=expansion)
+            view = self._view
+            if plan.excluded is not None:
+                view = await view.excluding(plan.excluded)
+        fusion = FusionPlan(plan.weights, self._floor, passages)
+        recall = Recall(view, plan.legs, self._prefs, plan=fusion)
+        return await self._asked(view, plan, recall, depth)
+
+    async def _asked(self, view: View, plan: QueryPlan, recall: Recall, depth: int) -> Recalled:
+        with self._diagnostics.stage("recall"):
+            candidates = await recall.candidates(depth=depth, diagnostics=self._diagnostics)
+        with self._diagnostics.stage("fuse"):
+            candidates, lifted, fused = self.fuse_lifted(candidates, plan)
+        return Recalled(view, lifted, recall, candidates, fused)
+
+    async def _expansion(self) -> Expansion | None:
+        if self._expander is None:
+            return None
+        try:
+            with self._diagnostics.stage("expand"):
+                return await self._expander.expand(self._prefs.query_text)
+        except RetrievalError as exc:
+            self._diagnostics.note("expansion", f"left out ({exc})", cause=exc)
+            return None
+
+    async def _feedback(self, found: Recalled, expansion: Expansion | None) -> Expansion:
+        """The words that the best passages of a first recall have in common."""
+        asked = self._prefs.expansion
+        best = await self._rank(found, found.fused.scores, count=asked.feedback_passages)
+        texts = [item.passage.chunk.text for item in best]
+        languages = [item.passage.document.language for item in best]
+        terms = feedback_candidates(texts, languages)
+        idf = await found.view.idf(terms)
+        added = feedback_terms(
+            texts,
+            [item.score for item in best],
+            languages,
+            dict(zip(terms, idf.tolist(), strict=True)),
+            asked.feedback_terms,
+            known=_terms_of(found.plan.legs.text),
+        )
+        given = expansion or Expansion()
+        return replace(given, terms=given.terms + added)
+
+
+def _terms_of(query: TextQuery | None) -> set[str]:
+    return {term.text for word in query.words for term in word} if query else set()
