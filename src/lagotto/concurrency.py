@@ -1,4 +1,4 @@
-"""Running many small jobs a few at a time, and in threads."""
+"""Run functions in threads, and many jobs with a few workers."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 BETWEEN_INTERRUPTS = 0.02
-"""Seconds."""
+"""Seconds between two calls of `interrupt`."""
 
 
 async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What `function` returns, run in a thread.
+    """Run `function` in a thread and return its result.
 
-    A thread can't be stopped. A cancellation waits for it to end, so that nothing which the
-    function uses is taken away or used by others meanwhile.
+    A thread can't be stopped: a cancellation waits until it has ended, so that nothing the function
+    uses is closed or used by others before.
     """
     return await interruptible(partial(function, *args, **kwargs), interrupt=lambda: None)
 
 
 async def interruptible(call: Callable[[], T], *, interrupt: Callable[[], None]) -> T:
-    """What `call` returns, run in a thread; `interrupt` makes it end early.
+    """Run `call` in a thread and return its result; `interrupt` makes it end early.
 
-    On a cancellation `interrupt` is called until the thread has ended: what it interrupts may not
-    have begun yet.
+    On a cancellation `interrupt` is called repeatedly until the thread has ended, since the
+    operation it interrupts may not have started yet.
     """
     running = asyncio.get_running_loop().run_in_executor(None, call)
     try:
@@ -44,10 +44,10 @@ async def interruptible(call: Callable[[], T], *, interrupt: Callable[[], None])
 async def run_all(
     jobs: Iterable[Job], run: Callable[[Job], Awaitable[None]], *, workers: int
 ) -> None:
-    """Run `run(job)` for every job, at most `workers` at once, starting them in order.
+    """Run `run(job)` for every job, at most `workers` at a time, started in order.
 
-    Nothing is queued ahead, so two calls that share a thread pool or a connection take turns.
-    The first failure, or a cancellation, stops the rest.
+    Jobs are not queued ahead, so two calls that share a thread pool or a connection alternate. The
+    first failure, or a cancellation, stops the rest.
     """
     waiting = iter(jobs)
     tasks = [asyncio.ensure_future(_work(waiting, run)) for _ in range(workers)]
@@ -64,7 +64,7 @@ async def _work(waiting: Iterator[Job], run: Callable[[Job], Awaitable[None]]) -
 
 
 def available_cpus() -> int:
-    """How many CPUs this process may use, which can be fewer than the machine has."""
+    """The number of CPUs that this process may use, possibly fewer than the machine has."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

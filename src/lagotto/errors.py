@@ -1,63 +1,64 @@
-"""Every error that Lagotto raises on purpose.
+"""The errors that Lagotto raises.
 
     LagottoError
-    ├── ConfigError                 a setting is wrong, unknown or impossible
-    │   ├── FilterError             a filter that can't be parsed, or never makes sense
-    │   └── UnknownNameError        no chunker, embedder or reader of that name
-    ├── ReadError                   a source can't be turned into a document
-    │   ├── UnsupportedFormatError  no reader knows this kind of file
-    │   ├── EmptySourceError        there is no text in it
-    │   ├── EncryptedSourceError    it needs a password
-    │   ├── CorruptSourceError      it is damaged, or not what its name says
-    │   └── SourceTooLargeError     it is larger than the limit
-    ├── EmbeddingError              texts can't be turned into vectors
-    │   ├── WeightsError            model files are missing, or not the files they should be
-    │   ├── ModelMismatchError      vectors of another model or dimension
-    │   └── EmbeddingServiceError   the remote service failed or answered nonsense
-    ├── QueryError                  a query breaks the rules of the syntax that was asked for
-    ├── CitationError               a citation can't be read, or what it cites is not there
-    ├── RetrievalError              a search that can't be carried out as asked
-    │   ├── DegradedError           a part of it failed, and `strict` forbids to go on without
-    │   ├── RerankError             a reranker failed or answered nonsense
-    │   ├── SearchCancelled         the request's token was fired
-    │   └── DeadlineExceeded        the request's time is up
+    ├── ConfigError                 a setting is invalid or unknown
+    │   ├── FilterError             a filter is invalid
+    │   └── UnknownNameError        no implementation is registered under that name
+    ├── ReadError                   a source can't be read
+    │   ├── UnsupportedFormatError  no reader for this format
+    │   ├── EmptySourceError        the source has no text
+    │   ├── EncryptedSourceError    the source is password-protected
+    │   ├── CorruptSourceError      the source is damaged, or not of the format its name says
+    │   └── SourceTooLargeError     the source exceeds the size limit
+    ├── EmbeddingError              texts can't be embedded
+    │   ├── WeightsError            model files are missing, damaged or not the published ones
+    │   ├── ModelMismatchError      vectors have another model or dimension
+    │   └── EmbeddingServiceError   the embedding service failed or sent an invalid answer
+    ├── QueryError                  a query is not valid in the chosen syntax
+    ├── CitationError               a citation is invalid, or what it cites no longer exists
+    ├── RetrievalError              a search can't be carried out as requested
+    │   ├── DegradedError           a part of the search failed, and `strict` is set
+    │   ├── RerankError             a reranker failed or gave an invalid answer
+    │   ├── SearchCancelled         the request's cancellation token fired
+    │   └── DeadlineExceeded        the request's deadline passed
     └── StoreError                  a base can't be opened, read or written
-        ├── NotABaseError           the file is something else, or made by a newer Lagotto
-        ├── StoreUnavailableError   the server can't be reached, or went away
-        ├── StoreBusyError          others keep it busy, and went on for too long
+        ├── NotABaseError           not a base, or created by a newer version of Lagotto
+        ├── StoreUnavailableError   the server can't be reached, or the connection was lost
+        ├── StoreBusyError          a lock was not available within the timeout
         ├── StoreFullError          the disk is full
-        ├── StoreReadOnlyError      there is no right to write
+        ├── StoreReadOnlyError      no permission to write
         ├── StoreDamagedError       the database file is damaged
-        └── IndexDamagedError       a derived index is damaged, or of another model
+        └── IndexDamagedError       a derived index is damaged, or belongs to another model
 
-A message says what was wrong and what to do. `exit_code` is what the command line ends with.
+A message says what is wrong, with the value, and how to fix it. `exit_code` is the exit status of
+the command line.
 """
 
 from __future__ import annotations
 
 
 class LagottoError(Exception):
-    """Root of the tree: catch this to catch whatever Lagotto raises on purpose."""
+    """The base class of all errors that Lagotto raises."""
 
     exit_code = 1
 
 
 class ConfigError(LagottoError, ValueError):
-    """A setting is wrong, unknown or impossible."""
+    """A setting is invalid or unknown."""
 
     exit_code = 2
 
 
 class FilterError(ConfigError):
-    """A filter that can't be parsed, or compares what can't be compared."""
+    """A filter is invalid."""
 
 
 class UnknownNameError(ConfigError):
-    """No chunker, embedder or reader is registered under that name."""
+    """No implementation is registered under that name."""
 
 
 class ReadError(LagottoError):
-    """A source can't be turned into a document; `source` says which, `reason` why."""
+    """A source can't be read; `source` is its name, `reason` the reason."""
 
     exit_code = 3
 
@@ -71,41 +72,41 @@ class ReadError(LagottoError):
 
 
 class UnsupportedFormatError(ReadError):
-    """No reader knows this kind of file."""
+    """There is no reader for this format."""
 
 
 class EmptySourceError(ReadError):
-    """There is no text in it."""
+    """The source has no text."""
 
 
 class EncryptedSourceError(ReadError):
-    """It needs a password."""
+    """The source is password-protected."""
 
 
 class CorruptSourceError(ReadError):
-    """It is damaged, or not what its name says."""
+    """The source is damaged, or not of the format its name says."""
 
 
 class SourceTooLargeError(ReadError):
-    """It is larger than the limit."""
+    """The source exceeds the size limit."""
 
 
 class EmbeddingError(LagottoError):
-    """Texts can't be turned into vectors."""
+    """Texts can't be embedded."""
 
     exit_code = 4
 
 
 class WeightsError(EmbeddingError):
-    """Model files are missing, or are not the files they should be."""
+    """Model files are missing, damaged or not the published ones."""
 
 
 class ModelMismatchError(EmbeddingError):
-    """Vectors of another model or dimension; they must never be compared or stored together."""
+    """Vectors have another model or dimension, and can't be compared or stored together."""
 
 
 class EmbeddingServiceError(EmbeddingError):
-    """The remote service failed or answered nonsense; `status` is its HTTP status, if any."""
+    """The service failed or sent an invalid answer; `status` is the HTTP status, if any."""
 
     def __init__(self, message: str, *, status: int | None = None) -> None:
         super().__init__(message)
@@ -113,7 +114,7 @@ class EmbeddingServiceError(EmbeddingError):
 
 
 class QueryError(LagottoError, ValueError):
-    """A query breaks the rules of its syntax; `position` is the character where it does."""
+    """A query is not valid in its syntax; `position` is the offset of the problem."""
 
     exit_code = 2
 
@@ -131,23 +132,23 @@ class QueryError(LagottoError, ValueError):
 
 
 class CitationError(LagottoError, ValueError):
-    """A citation can't be read, or what it cites is not there any more."""
+    """A citation is invalid, or what it cites no longer exists."""
 
     exit_code = 2
 
 
 class RetrievalError(LagottoError):
-    """A search that can't be carried out as asked."""
+    """A search can't be carried out as requested."""
 
     exit_code = 6
 
 
 class DegradedError(RetrievalError):
-    """A part of a search failed, and `strict` forbids to go on without it."""
+    """A part of a search failed, and `strict` is set."""
 
 
 class RerankError(RetrievalError):
-    """A reranker failed or answered nonsense; `status` is its HTTP status, if any."""
+    """A reranker failed or gave an invalid answer; `status` is the HTTP status, if any."""
 
     def __init__(self, message: str, *, status: int | None = None) -> None:
         super().__init__(message)
@@ -155,11 +156,11 @@ class RerankError(RetrievalError):
 
 
 class SearchCancelled(RetrievalError):  # noqa: N818
-    """The request's cancellation token was fired."""
+    """The request's cancellation token fired."""
 
 
 class DeadlineExceeded(RetrievalError):  # noqa: N818
-    """The request's time is up."""
+    """The request's deadline passed."""
 
 
 class StoreError(LagottoError):
@@ -169,23 +170,23 @@ class StoreError(LagottoError):
 
 
 class NotABaseError(StoreError):
-    """The file is something else than a base, or was made by a newer Lagotto."""
+    """The file or database is not a base, or was created by a newer version of Lagotto."""
 
 
 class StoreUnavailableError(StoreError):
-    """The server can't be reached, or went away; what it has acknowledged is stored."""
+    """The server can't be reached, or the connection was lost; acknowledged writes are stored."""
 
 
 class StoreBusyError(StoreError):
-    """Others write or search, and went on for too long."""
+    """A lock was not available within the timeout, because others use the base."""
 
 
 class StoreFullError(StoreError):
-    """The disk is full; what was being written is not stored, all that was before is."""
+    """The disk is full; the current write is not stored, all earlier ones are."""
 
 
 class StoreReadOnlyError(StoreError):
-    """There is no right to write where the base is."""
+    """There is no permission to write to the base."""
 
 
 class StoreDamagedError(StoreError):
@@ -193,4 +194,4 @@ class StoreDamagedError(StoreError):
 
 
 class IndexDamagedError(StoreError):
-    """A derived index is damaged, or of another model; it is made again from the database."""
+    """A derived index is damaged or belongs to another model; it can be rebuilt."""

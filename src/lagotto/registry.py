@@ -1,8 +1,8 @@
-"""Names to implementations: one table per family, open to other packages through entry points.
+"""Registries: one table of implementations per family, open to other packages.
 
-A name may carry parameters behind a colon: `recursive:256/32`, `openai:text-embedding-3-small`.
-Implementations are given as `"module:attribute"` and imported when first asked for, so listing
-a heavy one costs nothing.
+A name may have parameters after a colon: `recursive:256/32`, `openai:text-embedding-3-small`.
+Built-in implementations are given as `"module:attribute"` and imported on first use, so listing
+them is cheap.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ T = TypeVar("T")
 class Registry(Generic[T]):
     """The implementations of one family, by name.
 
-    `family` is the word used in messages; `group` the entry-point group in which other packages
-    register theirs. Built-in names win over entry points, names given to `register` over both.
+    `family` is the word for messages; other packages register theirs in the entry-point group
+    `group`. Names given to `register` take precedence over built-in names, and these over entry
+    points.
     """
 
     def __init__(self, family: str, *, group: str, builtin: Mapping[str, str]) -> None:
@@ -31,7 +32,7 @@ class Registry(Generic[T]):
         self._registered: dict[str, T] = {}
 
     def register(self, name: str, implementation: T) -> None:
-        """Add an implementation at run time, or replace the one of that name."""
+        """Add an implementation, or replace the one with that name."""
         self._registered[name] = implementation
 
     def is_builtin(self, name: str) -> bool:
@@ -39,12 +40,12 @@ class Registry(Generic[T]):
         return name in self._builtin and name not in self._registered
 
     def names(self) -> list[str]:
-        """All names that `get` knows."""
+        """All names, sorted."""
         installed = (entry.name for entry in entry_points(group=self.group))
         return sorted({*self._builtin, *self._registered, *installed})
 
     def get(self, name: str) -> T:
-        """The implementation called `name`; UnknownNameError lists the ones there are."""
+        """Return the implementation called `name`; UnknownNameError lists the available names."""
         if name in self._registered:
             return self._registered[name]
         if name in self._builtin:
@@ -53,5 +54,5 @@ class Registry(Generic[T]):
         for entry in entry_points(group=self.group, name=name):
             return cast("T", entry.load())
         raise UnknownNameError(
-            f"no {self.family} is called {name!r}; there are: {', '.join(self.names())}"
+            f'unknown {self.family} "{name}"; available: {", ".join(self.names())}'
         )

@@ -1,4 +1,4 @@
-"""What a search carries with it besides its preferences: cancellation, deadline, trace id."""
+"""Request contexts: cancellation, deadline and trace id of a search."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
 
 
 class CancellationToken:
-    """Stops the searches that carry it, from any thread; once fired it stays fired."""
+    """Cancels the searches that use it, from any thread; once fired it stays fired."""
 
     def __init__(self) -> None:
-        # No lock, which a signal handler could find taken: whoever pops a listener calls it.
+        # Without a lock, since a signal handler may fire: whoever pops a listener calls it.
         self._fired = False
         self._listeners: dict[object, Callable[[], object]] = {}
 
     @property
     def fired(self) -> bool:
-        """Whether `fire` was called."""
+        """Whether `fire` has been called."""
         return self._fired
 
     def fire(self) -> None:
-        """Stop what carries this token; a second time does nothing."""
+        """Cancel all searches that use this token; firing again does nothing."""
         self._fired = True
         while True:
             try:
@@ -42,7 +42,7 @@ class CancellationToken:
             listener()
 
     def listen(self, listener: Callable[[], object]) -> Callable[[], object]:
-        """Call `listener` when fired, at once if that has happened; returns how to stop."""
+        """Call `listener` when fired, at once if it has been; returns a function to unsubscribe."""
         name = object()
         self._listeners[name] = listener
         if self._fired and self._listeners.pop(name, None) is not None:
@@ -52,10 +52,14 @@ class CancellationToken:
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """Who asks, and for how long: goes with one search from its start to its end.
+    """The context of one search.
 
-    `timeout` is in seconds from now on. `collection`, if given, is the only one searched.
-    `trace_id` is in the errors of a request that is stopped and, with `debug`, in its stats.
+        return DeadlineExceeded(
+            f"the search exceeded its timeout of {context.timeout:g} s (trace {context.trace_id})"
+        )
+    return SearchCancelled(
+        f"the search was cancelled by its cancellation token (trace {context.trace_id})"
+    )
     """
 
     cancellation: CancellationToken | None = None
@@ -66,31 +70,31 @@ class RequestContext:
 
     def __post_init__(self) -> None:
         if self.timeout is not None and not self.timeout > 0:
-            raise ConfigError(f"timeout is {self.timeout}; give a number of seconds above 0")
+            raise ConfigError(f"timeout is {self.timeout}; it must be a number of seconds above 0")
 
     @property
     def deadline(self) -> float | None:
-        """When the time is up, as `time.monotonic` counts; None for never."""
+        """The deadline on the clock of `time.monotonic`, or None."""
         return None if self.timeout is None else self.started + self.timeout
 
     def remaining(self) -> float | None:
-        """Seconds until the deadline, None without one."""
+        """Seconds until the deadline, or None."""
         return _until(self.deadline)
 
 
 def time_left() -> float | None:
-    """Seconds until the deadline of the search that the current task works for, None without one.
+    """Seconds until the deadline of the search that runs in the current task, or None.
 
-    For parts that a RequestContext is not handed to, such as a server that should stop as well.
+    For code that has no RequestContext, such as a store that passes a timeout to its server.
     """
     return _until(_deadline.get())
 
 
 @asynccontextmanager
 async def cancel_scope(context: RequestContext) -> AsyncIterator[None]:
-    """Cancel the work inside when the token fires or the time is up, and say which it was.
+    """Cancel the body when the token fires or the deadline passes.
 
-    A cancellation from outside stays what it is.
+    Raises SearchCancelled or DeadlineExceeded then. A cancellation from outside is passed on.
     """
     task = asyncio.current_task()
     assert task is not None, "a search runs in a task"
@@ -101,15 +105,15 @@ async def cancel_scope(context: RequestContext) -> AsyncIterator[None]:
     earlier = task.cancelling()
     reasons: list[Reason] = []
     try:
-        with _listening(context, task, reasons), _known(context.deadline):
+        with _listening(context, task, reasons), _current_deadline(context.deadline):
             yield
     except asyncio.CancelledError:
-        if not reasons or task.cancelling() - 1 > earlier:  # someone else's, or theirs as well
+        if not reasons or task.cancelling() - 1 > earlier:  # from outside, alone or in addition
             raise
     finally:
         if reasons:
             task.uncancel()
-    if reasons:  # also if the work inside took no notice
+    if reasons:  # even if the body ignored the cancellation
         raise _stopped(reasons[0], context)
 
 
@@ -117,7 +121,7 @@ async def cancel_scope(context: RequestContext) -> AsyncIterator[None]:
 def _listening(
     context: RequestContext, task: asyncio.Task[object], reasons: list[Reason]
 ) -> Iterator[None]:
-    """Cancel `task` once, if the token fires or the time is up meanwhile, and add the reason."""
+    """Cancel `task` once if the token fires or the deadline passes, and record the reason."""
     loop = asyncio.get_running_loop()
     finished = False
 
@@ -130,22 +134,22 @@ def _listening(
         with suppress(RuntimeError):  # the loop is closed, so the search is over
             loop.call_soon_threadsafe(stop, SearchCancelled)
 
-    forget = context.cancellation.listen(fired) if context.cancellation else None
+    unsubscribe = context.cancellation.listen(fired) if context.cancellation else None
     remaining = context.remaining()
     timer = None if remaining is None else loop.call_later(remaining, stop, DeadlineExceeded)
     try:
         yield
     finally:
         finished = True
-        if forget:
-            forget()
+        if unsubscribe:
+            unsubscribe()
         if timer:
             timer.cancel()
 
 
 @contextmanager
-def _known(deadline: float | None) -> Iterator[None]:
-    """Have `time_left` tell how long there is until `deadline`, or an earlier one around it."""
+def _current_deadline(deadline: float | None) -> Iterator[None]:
+    """Make `deadline`, or an earlier one of an outer scope, the one that `time_left` uses."""
     both = (deadline, _deadline.get())
     former = _deadline.set(min((moment for moment in both if moment is not None), default=None))
     try:
@@ -161,6 +165,8 @@ def _until(deadline: float | None) -> float | None:
 def _stopped(reason: Reason, context: RequestContext) -> SearchCancelled | DeadlineExceeded:
     if reason is DeadlineExceeded:
         return DeadlineExceeded(
-            f"the search took longer than its {context.timeout:g} s (trace {context.trace_id})"
+            f"the search exceeded its timeout of {context.timeout:g} s (trace {context.trace_id})"
         )
-    return SearchCancelled(f"the search was cancelled by its token (trace {context.trace_id})")
+    return SearchCancelled(
+        f"the search was cancelled by its cancellation token (trace {context.trace_id})"
+    )

@@ -1,4 +1,4 @@
-"""Measuring a text in tokens: one pass over the text, then any distance by binary search."""
+"""Measure distances in a text in tokens: tokenize once, then use binary search."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from lagotto.tokens import Tokenizer
 
 CHARACTERS_PER_TOKEN = 16
-"""No chunk is longer than its size in tokens times this, whatever the tokenizer says.
+"""The maximum length of a chunk, per token of its size.
 
-White space has no tokens, and to WordPiece a megabyte without a blank is one unknown word.
-Natural text has 2 to 7 characters per token, so it never meets this limit.
+White space has no tokens, and for WordPiece a megabyte without a space is one unknown word. Natural
+text has 2 to 7 characters per token and never reaches this limit.
 """
 
 _PIECE = 4096
@@ -22,26 +22,26 @@ _BATCH = 256
 
 
 class TokenRuler:
-    """Token positions of one text; distances are exact between words, near enough within one."""
+    """Token offsets of one text; distances are exact between words, approximate within a word."""
 
     def __init__(self, text: str, tokenizer: Tokenizer) -> None:
         self._length = len(text)
         self._starts = _token_starts(text, tokenizer)
 
     def forward(self, start: int, tokens: int) -> int:
-        """The furthest end such that `start` to end holds at most `tokens` tokens."""
+        """The largest end such that `start` to end has at most `tokens` tokens."""
         index = int(np.searchsorted(self._starts, start)) + tokens
         end = int(self._starts[index]) if index < len(self._starts) else self._length
         return min(end, start + tokens * CHARACTERS_PER_TOKEN)
 
     def backward(self, end: int, tokens: int) -> int:
-        """The earliest start such that start to `end` holds at most `tokens` tokens."""
+        """The smallest start such that start to `end` has at most `tokens` tokens."""
         index = int(np.searchsorted(self._starts, end)) - tokens
         start = int(self._starts[index]) if index > 0 and tokens else 0 if tokens else end
         return max(start, end - tokens * CHARACTERS_PER_TOKEN)
 
     def between(self, start: int, end: int) -> int:
-        """How many tokens start in `start` to `end`."""
+        """The number of tokens that start in `start` to `end`."""
         first, last = np.searchsorted(self._starts, (start, end))
         return int(last - first)
 
@@ -67,7 +67,7 @@ def _token_starts(text: str, tokenizer: Tokenizer) -> NDArray[np.int64]:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """The text in pieces cut at white space: tokenizers are far quicker on many short strings."""
+    """Split the text at white space: tokenizers are much faster on many short strings."""
     space = re.compile(r"\s")
     start = 0
     while start < len(text):

@@ -1,4 +1,4 @@
-"""Counting tokens. One protocol for chunk sizes and budgets, whatever the tokenizer behind it."""
+"""The tokenizer contract, for chunk sizes and token budgets, and an approximate tokenizer."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 
 @runtime_checkable
 class Tokenizer(Protocol):
-    """Says how many tokens a text has and where they start.
+    """Counts and locates the tokens of texts.
 
     Contract: `count([t]) == [len(starts)]` for `[starts] = starts([t])`; starts are character
-    offsets in ascending order; special tokens ([CLS] and the like) are not counted; any string is
-    accepted, the empty one has no tokens; the same text always gives the same answer.
+    offsets in ascending order; special tokens such as [CLS] are not counted; any string is
+    accepted, and the empty one has no tokens; the same text always gives the same result.
     """
 
     @property
     def id(self) -> str:
-        """Names the vocabulary: two tokenizers of one id count alike."""
+        """Identifies the vocabulary: tokenizers with the same id give the same counts."""
         ...
 
     def count(self, texts: Sequence[str]) -> list[int]:
@@ -34,21 +34,21 @@ class Tokenizer(Protocol):
 
 
 class ApproximateTokenizer:
-    """Guesses, for models whose tokenizer is not at hand: pieces of words, numbers, signs.
+    """An approximation for models without an available tokenizer.
 
     A token is up to six Latin letters, up to three digits, up to two letters of another script, or
-    one other sign. On English that gives 10 to 15 % more than a real tokenizer finds.
+    one other character. English text has 10 to 15 % more of these than of real tokens.
     """
 
     _TOKEN = re.compile(r"[A-Za-z]{1,6}|\d{1,3}|[^\W\d_]{1,2}|\S")
 
     @property
     def id(self) -> str:
-        """Changes whenever the rule does."""
+        """The version of the rule."""
         return "approximate-1"
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """The number of tokens of each text, about."""
+        """The approximate number of tokens of each text."""
         return [sum(1 for _ in self._TOKEN.finditer(text)) for text in texts]
 
     def starts(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:

@@ -29,13 +29,13 @@ def test_ids_are_completed(given: str, full: str) -> None:
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ("recursive:large", "should look like recursive:256/32"),
+        ("recursive:large", "write recursive:256/32"),
         ("recursive:256/32/1", "too many numbers"),
         ("recursive:4", "at least 8 tokens"),
         ("recursive:100/51", "between 0 and half the chunk size"),
         ("recursive:100/-1", "between 0 and half the chunk size"),
         ("parent-child:100/200", "parents must be larger"),
-        ("document:256", "has no size"),
+        ("document:256", "takes no parameters"),
     ],
 )
 def test_impossible_sizes_are_refused(given: str, complaint: str) -> None:
@@ -75,7 +75,7 @@ def test_sizes_that_do_not_fit_are_refused(
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(UnknownNameError, match=r"recursiv.*there are: code, document, heading"):
+    with pytest.raises(UnknownNameError, match=r"recursiv.*available: code, document, heading"):
         CHUNKERS.create("recursiv:256", tokenizer=Words())
 
 

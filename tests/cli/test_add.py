@@ -51,7 +51,7 @@ def test_failures_are_listed_and_the_rest_is_added(base: Path, tmp_path: Path) -
     failed = done.err.splitlines()
     assert len(failed) == 2
     assert failed[0].startswith(f"failed: {tmp_path / 'bad.pdf'}: ")
-    assert failed[1] == "failed: absent.md: there is no such file or folder (ReadError)"
+    assert failed[1] == "failed: absent.md: no such file or folder (ReadError)"
 
 
 def test_options_reach_the_documents(notes: Path) -> None:

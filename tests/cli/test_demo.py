@@ -111,7 +111,7 @@ def test_the_base_of_the_environment_is_left_alone(
     monkeypatch.setenv("LAGOTTO_KB", "/absent/kb.db")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     done = run("--embedder", "nonsense", "demo", "--keep")
-    assert done.err.startswith("lagotto: no embedder is called 'nonsense'")
+    assert done.err.startswith('lagotto: unknown embedder "nonsense"')
     assert [path.name[:13] for path in tmp_path.iterdir()] == ["lagotto-demo-"]
 
 

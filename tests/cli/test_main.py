@@ -62,7 +62,7 @@ def test_the_embedder_may_stand_on_either_side(base: Path, monkeypatch: pytest.M
     around = run("--kb", base, "search", "x")
     assert before == behind == around
     assert before.code == 2
-    assert before.err.startswith("lagotto: no embedder is called 'nonsense'")
+    assert before.err.startswith('lagotto: unknown embedder "nonsense"')
 
 
 def test_a_wrong_option_is_a_usage_error(base: Path) -> None:

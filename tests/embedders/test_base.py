@@ -106,7 +106,7 @@ def test_only_the_first_colon_separates() -> None:
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(UnknownNameError, match=r"'word2vec'.*minilm, minilm-int8, onnx, openai"):
+    with pytest.raises(UnknownNameError, match=r"word2vec.*minilm, minilm-int8, onnx, openai"):
         create_embedder("word2vec:300")
 
 

@@ -105,11 +105,14 @@ def test_bad_json_text(text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("form", "message"),
     [
-        ({"a": {"$gtt": 1}}, r"no operator \$gtt here, only \$eq, .*did you mean \$gt\?"),
-        ({"a": {"$zzzzzz": 1}}, r"no operator \$zzzzzz here, only [^?]*$"),
-        ({"$nott": {}}, r"only \$and, \$or, \$not; did you mean \$not\?"),
-        ({"$eq": 1}, r'\$eq is in the wrong place; write \{"field": \{"\$eq": \.\.\.\}\}'),
-        ({"a": {"$not": {"$gt": 1}}}, r'wrong place; write \{"\$not": \.\.\.\} around'),
+        (
+            {"a": {"$gtt": 1}},
+            r"unknown operator \$gtt; available here: \$eq, .*did you mean \$gt\?",
+        ),
+        ({"a": {"$zzzzzz": 1}}, r"unknown operator \$zzzzzz; available here: [^?]*$"),
+        ({"$nott": {}}, r"here: \$and, \$or, \$not; did you mean \$not\?"),
+        ({"$eq": 1}, r'\$eq can.t be used here; write \{"field": \{"\$eq": \.\.\.\}\}'),
+        ({"a": {"$not": {"$gt": 1}}}, r'used here; write \{"\$not": \.\.\.\} around'),
         ({"a": {}}, "'a': {} compares with nothing"),
         ({"a": {"b": 1}}, r"'b' is not an operator; .*\"a\.b\""),
         ({"a": {"$gt": 1, "b": 1}}, "'b' is not an operator"),

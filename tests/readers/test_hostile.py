@@ -142,7 +142,7 @@ def test_one_line_of_fifty_megabytes(tmp_path: Path) -> None:
 
 def test_larger_than_the_limit(tmp_path: Path) -> None:
     path = put(tmp_path, "long.txt", b"x" * 1001)
-    with pytest.raises(SourceTooLargeError, match="more than 1,000 bytes"):
+    with pytest.raises(SourceTooLargeError, match="larger than 1,000 bytes"):
         list(read_path(path, options=ReadOptions(max_bytes=1000)))
 
 

@@ -82,7 +82,7 @@ def test_lone_surrogates_and_nulls_in_a_string() -> None:
 
 
 def test_unknown_kind() -> None:
-    with pytest.raises(UnknownNameError, match="no reader is called 'docs'"):
+    with pytest.raises(UnknownNameError, match='unknown reader "docs"'):
         list(read_text("x", kind="docs"))
 
 
@@ -174,14 +174,14 @@ def test_no_file_is_read_twice(notes: Path) -> None:
 def test_missing_paths_do_not_stop_the_rest(notes: Path) -> None:
     missing, found = load([notes / "gone", notes / "a.md"])
     assert isinstance(missing, ReadFailure)
-    assert missing.reason == "there is no such file or folder"
+    assert missing.reason == "no such file or folder"
     assert isinstance(found, Document)
 
 
 def test_nothing_in_the_folder(notes: Path) -> None:
     [failure] = load(notes, include=["*.rtf"])
     assert isinstance(failure, ReadFailure)
-    assert "no file in this folder was taken" in failure.reason
+    assert "no files to read in this folder" in failure.reason
     [failure] = load(notes, include=["*.png"])
     assert isinstance(failure, ReadFailure)
     assert failure.error == "UnsupportedFormatError"
@@ -195,4 +195,4 @@ def test_options_reach_every_file(notes: Path) -> None:
 
 def test_a_failure_as_text(notes: Path) -> None:
     [failure] = load(notes / "gone")
-    assert str(failure).endswith("/gone: there is no such file or folder (ReadError)")
+    assert str(failure).endswith("/gone: no such file or folder (ReadError)")

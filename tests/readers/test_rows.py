@@ -99,7 +99,7 @@ def test_bad_lines_are_reported_and_the_rest_is_read(line: str) -> None:
 
 def test_an_id_used_twice_is_reported() -> None:
     results = read('{"id": 1, "text": "a"}\n{"id": 1, "text": "b"}\n', "jsonl")
-    assert str(results[1]) == "rows.jsonl: line 2: the id '1' was used by an earlier row"
+    assert str(results[1]) == "rows.jsonl: line 2: duplicate id '1'; an earlier row has it"
 
 
 def test_ragged_csv() -> None:
@@ -107,15 +107,15 @@ def test_ragged_csv() -> None:
     short, long, right = results
     assert isinstance(short, Document)
     assert short.metadata == {"note": ""}
-    assert str(long) == "rows.csv: line 3 has 4 cells, but there are 3 columns"
+    assert str(long) == "rows.csv: line 3 has 4 cells for 3 columns"
     assert isinstance(right, Document)
 
 
 def test_broken_quotes_name_their_line() -> None:
     results = read('text,n\n"a\nb",1\n"c"d,2\ne,3\n"f,4\n', "csv")
     assert [isinstance(result, Document) for result in results] == [True, False, True, False]
-    assert "line 4 is no valid CSV" in str(results[1])
-    assert "line 6 is no valid CSV" in str(results[3])
+    assert "line 4 is not valid CSV" in str(results[1])
+    assert "line 6 is not valid CSV" in str(results[3])
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
@@ -144,7 +144,7 @@ def test_missing_column(tmp_path: Path, name: str) -> None:
     path = tmp_path / f"rows.{name}"
     path.write_text({"csv": "a,b\n1,2\n", "jsonl": '{"a": 1, "b": 2}\n'}[name], encoding="utf-8")
     results = read_path(path, options=ReadOptions(columns=Columns(text=("body",))))
-    with pytest.raises(ReadError, match="no column 'body'; there are: a, b"):
+    with pytest.raises(ReadError, match="no column 'body'; available columns: a, b"):
         next(results)
 
 
@@ -156,7 +156,7 @@ def test_no_rows(name: str, data: str) -> None:
 
 @pytest.mark.parametrize("name", ["csv", "jsonl"])
 def test_endless_line(name: str) -> None:
-    with pytest.raises(SourceTooLargeError, match="line 2 has more than 100 characters"):
+    with pytest.raises(SourceTooLargeError, match="line 2 is longer than 100 characters"):
         read("text\n" + "x" * 1000, name, options=ReadOptions(max_bytes=100))
 
 

@@ -30,9 +30,7 @@ def test_what_there_is() -> None:
 
 
 def test_unknown() -> None:
-    with pytest.raises(
-        UnknownNameError, match=r"no reranker is called 'nope'; there are: .*overlap"
-    ):
+    with pytest.raises(UnknownNameError, match=r'unknown reranker "nope"; available: .*overlap'):
         create_reranker("nope:1")
 
 

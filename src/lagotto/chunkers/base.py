@@ -11,73 +11,74 @@ from lagotto.registry import Registry
 from lagotto.tokens import Tokenizer
 
 SMALLEST_CHUNK = 8
-"""Tokens. Below this a single character of some scripts might not fit."""
+"""Tokens. In a smaller chunk a single character of some scripts might not fit."""
 
 DEFAULT_CHUNKER = "recursive:256/32"
 
 
 @runtime_checkable
 class Chunker(Protocol):
-    """Cuts a document into chunks. Pure: no I/O, the same document always gives the same chunks.
+    """Cuts a document into chunks, without I/O; the same document always gives the same chunks.
 
     Contract, for any document:
 
     - `document.text[chunk.start:chunk.end] == chunk.text`;
-    - every character that is not white space lies in at least one chunk of the finest level; a
-      text of nothing but white space has no chunks, and no chunk is blank;
-    - chunks of one level are in order: starts and ends both ascend, `ordinal` counts them;
-    - `token_count` is what the tokenizer counts for `chunk.text`, and is at most the chunker's
-      size (only a single character that has more tokens than that is larger);
+    - every character that is not white space is in at least one chunk of the finest level; a
+      text of white space has no chunks, and no chunk is blank;
+    - chunks of one level are in order: starts and ends both ascend, and `ordinal` counts from 0;
+    - `token_count` is the tokenizer's count for `chunk.text`, and at most the chunker's size
+      (except for a single character with more tokens than that);
     - neighbours share at most as many tokens as the chunker's overlap;
-    - children lie inside their parent, whose id they carry;
-    - ids are unique within the document, and change when the content or the chunker does.
+    - children are inside their parent, and `parent_id` is its id;
+    - ids are unique within the document, and change with the content and the chunker.
     """
 
     @property
     def id(self) -> str:
-        """Name and parameters, e.g. `recursive:256/32`: what was cut by one id was cut alike."""
+        """Name and parameters, e.g. `recursive:256/32`; the same id gives the same chunks."""
         ...
 
     def chunk(self, document: Document) -> list[Chunk]:
-        """The chunks of `document`, parents before children."""
+        """Return the chunks of `document`, parents before children."""
         ...
 
 
 ChunkerFactory = Callable[[str, Tokenizer], Chunker]
-"""Makes a chunker from the part of its id behind the colon, and the tokenizer that counts."""
+"""Creates a chunker from the part of its id after the colon, and a tokenizer."""
 
 
 def parse_sizes(name: str, parameters: str, defaults: tuple[int, ...]) -> tuple[int, ...]:
-    """`"256/32"` as numbers, missing ones from `defaults`; ConfigError if they can't be sizes.
+    """Parse sizes such as `256/32`, with `defaults` for missing ones.
 
-    The last number is the overlap; each of the others is a chunk size, from large to small.
+    The last number is the overlap; the others are chunk sizes in descending order. ConfigError if
+    the sizes are invalid.
     """
     form = f"{name}:{'/'.join(str(number) for number in defaults)}"
     try:
         given = [int(part) for part in parameters.split("/")] if parameters else []
     except ValueError:
-        raise ConfigError(f"{name}:{parameters} should look like {form}") from None
+        raise ConfigError(f"{name}:{parameters} is not a valid id; write {form}") from None
     if len(given) > len(defaults):
-        raise ConfigError(f"{name}:{parameters} has too many numbers; it should look like {form}")
+        raise ConfigError(f"{name}:{parameters} has too many numbers; write {form}")
     *sizes, overlap = (*given, *defaults[len(given) :])
     if len(given) < len(defaults):
         overlap = min(overlap, sizes[-1] // 4)
     if min(sizes) < SMALLEST_CHUNK:
         raise ConfigError(
-            f"{name}:{parameters}: a chunk needs a size of at least {SMALLEST_CHUNK} tokens"
+            f"{name}:{parameters}: the chunk size must be at least {SMALLEST_CHUNK} tokens"
         )
     if sizes != sorted(sizes, reverse=True):
         raise ConfigError(f"{name}:{parameters}: parents must be larger than children")
     if not 0 <= overlap <= sizes[-1] // 2:
         raise ConfigError(
-            f"{name}:{parameters}: an overlap of {overlap} must lie between 0 and half the chunk "
-            f"size ({sizes[-1] // 2})"
+            f"{name}:{parameters}: the overlap is {overlap}; it must be between 0 and half the "
+            f"chunk size ({sizes[-1] // 2})"
         )
     return (*sizes, overlap)
 
 
 class ChunkerRegistry(Registry[ChunkerFactory]):
-    """Makes chunkers from ids such as `recursive:256/32`; a bare name takes its defaults."""
+    """Creates chunkers from ids such as `recursive:256/32`; a bare name has default sizes."""
 
     def create(
         self,
@@ -87,9 +88,9 @@ class ChunkerRegistry(Registry[ChunkerFactory]):
         size: int | None = None,
         overlap: int | None = None,
     ) -> Chunker:
-        """The chunker of that id, with another size or overlap if these are given.
+        """Create the chunker with this id, optionally with another size or overlap.
 
-        What it is called in full is its own `id`. The size is that of its smallest chunks.
+        The full id is `id` of the result. The size is that of the smallest chunks.
         """
         name, _, parameters = chunker_id.partition(":")
         make = self.get(name)
@@ -100,13 +101,13 @@ class ChunkerRegistry(Registry[ChunkerFactory]):
 
 
 def _resized(chunker_id: str, size: int | None, overlap: int | None) -> str:
-    """The parameters of a chunker with another size; an overlap that is not given fits it."""
+    """The parameters of a chunker with another size; the default overlap is adapted to it."""
     try:
         *larger, finest, former = map(int, chunker_id.partition(":")[2].split("/"))
     except ValueError:
         raise ConfigError(
-            f"the chunker {chunker_id} has no size and overlap that could be set; "
-            "leave max_chunk_tokens and overlap_tokens out, or name another one"
+            f"the chunker {chunker_id} has no size and overlap; leave out max_chunk_tokens and "
+            "overlap_tokens, or choose another chunker"
         ) from None
     new = finest if size is None else size
     shared = min(former, new // 4) if overlap is None else overlap

@@ -1,7 +1,7 @@
-"""Where a document can be cut: between sections, paragraphs, rows, lines, sentences, words.
+"""Boundaries at which a document can be cut: sections, paragraphs, rows, lines, sentences, words.
 
-A boundary is the offset at which the next unit starts, so white space stays with what it follows,
-while indentation stays with its line.
+A boundary is the offset at which the next unit starts: white space belongs to the unit before it,
+but indentation to its line.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STRETCH = 20_000
 
 
 class Boundaries:
-    """The boundaries of one document, each kind computed when first asked for, ascending."""
+    """The boundaries of one document in ascending order, computed on first use."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
@@ -38,7 +38,7 @@ class Boundaries:
         return found
 
     def within_part(self, offsets: Offsets) -> NDArray[np.bool_]:
-        """Which of `offsets` would cut a table's row or a list's item in two."""
+        """Mask the offsets that would split a table row or a list item."""
         starts, ends = self._part_starts, self._part_ends
         if not len(starts):
             return np.zeros(len(offsets), np.bool_)
@@ -48,13 +48,13 @@ class Boundaries:
 
     @cached_property
     def _section(self) -> Offsets:
-        """The edges of sections, tables, lists; not those of pages, which cut sentences in two."""
+        """The edges of sections, tables and lists; not of pages, which split sentences."""
         regions = (*self._document.headings, *outermost(self._document.blocks))
         return _offsets(edge for region in regions for edge in (region.start, region.end))
 
     @cached_property
     def _definition(self) -> Offsets:
-        """Lines of code that start at the margin behind a blank line: most likely definitions."""
+        """Lines of code without indentation after a blank line: most likely definitions."""
         codes = self._codes
         paragraphs = self._paragraph
         margin = paragraphs[paragraphs < len(codes)]
@@ -108,7 +108,7 @@ class Boundaries:
 
     @cached_property
     def _gaps(self) -> tuple[Offsets, Offsets]:
-        """Where each run of white space starts, and where the text goes on behind it."""
+        """Start and end of each run of white space."""
         space = np.isin(self._codes, _SPACES)
         padded = np.concatenate(([False], space, [False]))
         edges = np.flatnonzero(padded[1:] != padded[:-1]).astype(np.int64)
@@ -116,7 +116,7 @@ class Boundaries:
 
     @cached_property
     def _newlines(self) -> Offsets:
-        """How many line ends each run of white space holds."""
+        """The number of line ends in each run of white space."""
         total = np.concatenate(([0], np.cumsum(self._codes == _NEWLINE)))
         starts, ends = self._gaps
         count: Offsets = total[ends] - total[starts]
@@ -124,7 +124,7 @@ class Boundaries:
 
     @cached_property
     def _line_starts(self) -> Offsets:
-        """The boundary in each run of white space: behind its last line end, else at its end."""
+        """The boundary in each run of white space: after its last line end, else at its end."""
         _, ends = self._gaps
         lines = np.flatnonzero(self._codes == _NEWLINE).astype(np.int64)
         if not len(lines):
@@ -147,7 +147,7 @@ class Boundaries:
 
 
 def outermost(blocks: Iterable[Block]) -> list[Block]:
-    """The blocks that lie in no other block, in order; `blocks` are sorted as Document does."""
+    """The blocks that are not inside another block; `blocks` are sorted as in Document."""
     kept: list[Block] = []
     for block in blocks:
         if not kept or block.start >= kept[-1].end:

@@ -7,7 +7,7 @@ from lagotto.tokens import Tokenizer
 
 
 def code(parameters: str, tokenizer: Tokenizer) -> SpanChunker:
-    """Any language: what starts at the margin behind a blank line is taken for a definition."""
+    """Create `code`, for any language: an unindented line after a blank line is a definition."""
     return SpanChunker(
         "code",
         parameters,

@@ -1,4 +1,4 @@
-"""`heading:SIZE/OVERLAP`: no chunk reaches beyond its section. For Markdown, HTML and the like."""
+"""`heading:SIZE/OVERLAP`: no chunk crosses a heading. For Markdown, HTML and similar formats."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from lagotto.tokens import Tokenizer
 
 
 def heading(parameters: str, tokenizer: Tokenizer) -> SpanChunker:
-    """Cuts at every heading, and within a section as `recursive` does."""
-    return SpanChunker("heading", parameters, tokenizer, defaults=(256, 32), stretches=sections)
+    """Create `heading`: cut at every heading, and within sections as `recursive` does."""
+    return SpanChunker("heading", parameters, tokenizer, defaults=(256, 32), regions=sections)
 
 
 def sections(document: Document) -> Iterable[Span]:
-    """The text between one heading and the next; a bare heading stays with what follows it."""
+    """Yield the text from each heading to the next; a heading without text joins the next one."""
     text = document.text
     starts = [item.start for item in document.headings]
     headings = set(starts)
@@ -29,6 +29,6 @@ def sections(document: Document) -> Iterable[Span]:
 
 
 def _is_bare(section: str) -> bool:
-    """Whether it is but a heading (which may be underlined, as Markdown does)."""
+    """Whether a section is only a heading, which Markdown may underline."""
     _, *below = section.strip().splitlines() or [""]
     return not any(line.strip("=- ") for line in below)

@@ -1,4 +1,4 @@
-"""`parent-child:PARENT/CHILD/OVERLAP`: small chunks to find, large ones to read."""
+"""`parent-child:PARENT/CHILD/OVERLAP`: small chunks to search, large ones to read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lagotto.tokens import Tokenizer
 
 
 class ParentChildChunker:
-    """Parents as `recursive` cuts them, without overlap; each is cut again into its children."""
+    """Cuts parents as `recursive` does, without overlap, and each parent into children."""
 
     def __init__(self, parameters: str, tokenizer: Tokenizer) -> None:
         sizes = parse_sizes("parent-child", parameters, (1024, 256, 32))

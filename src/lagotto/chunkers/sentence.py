@@ -7,7 +7,7 @@ from lagotto.tokens import Tokenizer
 
 
 def sentence(parameters: str, tokenizer: Tokenizer) -> SpanChunker:
-    """Fills chunks with sentences, whatever the paragraphs; rows and items count as sentences."""
+    """Create `sentence`: fills chunks with sentences; table rows and list items count as such."""
     return SpanChunker(
         "sentence",
         parameters,

@@ -1,9 +1,8 @@
 """SpanChunker: cut a document into token-sized spans at the best boundary that fits.
 
-From a start, look as far as the size allows, and cut at the coarsest boundary in the further half
-of that stretch; the next chunk starts a little before the cut if there is an overlap. A row of a
-table or an item of a list is cut only where it alone is larger than a chunk, and no overlap
-reaches back into another section, table or list.
+A chunk extends as far as the size allows and ends at the coarsest boundary in the second half of
+that range; with an overlap, the next chunk starts a little earlier. A table row or a list item is
+cut only if it is larger than a chunk, and no overlap reaches into another section, table or list.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from lagotto.documents import Chunk, ChunkLevel, Document, Span, chunk_id
 from lagotto.token_ruler import TokenRuler
 from lagotto.tokens import Tokenizer
 
-Stretches = Callable[[Document], Iterable[Span]]
-"""The parts of a document that no chunk reaches beyond; together they are the whole text."""
+Regions = Callable[[Document], Iterable[Span]]
+"""Splits a document into regions that no chunk crosses; together they are the whole text."""
 
 ANYWHERE: tuple[BoundaryKind, ...] = (
     "section",
@@ -35,12 +34,12 @@ ANYWHERE: tuple[BoundaryKind, ...] = (
 
 
 def whole(document: Document) -> Iterable[Span]:
-    """The document as one stretch."""
+    """The whole document as one region."""
     return (Span(0, len(document.text)),)
 
 
 class SpanChunker:
-    """Flat chunks of at most `size` tokens, cut at `ranks` of boundaries within `stretches`."""
+    """Cuts flat chunks within `regions`, at the kinds of boundary in `ranks`, coarsest first."""
 
     def __init__(
         self,
@@ -49,27 +48,27 @@ class SpanChunker:
         tokenizer: Tokenizer,
         *,
         defaults: tuple[int, int],
-        stretches: Stretches = whole,
+        regions: Regions = whole,
         ranks: Sequence[BoundaryKind] = ANYWHERE,
     ) -> None:
         self._size, self._overlap = parse_sizes(name, parameters, defaults)
         self.id = f"{name}:{self._size}/{self._overlap}"
         self._tokenizer = tokenizer
-        self._stretches = stretches
+        self._regions = regions
         self._ranks = ranks
 
     def chunk(self, document: Document) -> list[Chunk]:
         cutter = Cutter(document, self._tokenizer, self._ranks)
         cuts = [
             cut
-            for stretch in self._stretches(document)
-            for cut in cutter.cut(stretch, size=self._size, overlap=self._overlap)
+            for region in self._regions(document)
+            for cut in cutter.cut(region, size=self._size, overlap=self._overlap)
         ]
         return ChunkMaker(document, self.id).make(cuts)
 
 
 class Cut(NamedTuple):
-    """A span that will be a chunk, and how many tokens it has."""
+    """A span that becomes a chunk, with its token count."""
 
     start: int
     end: int
@@ -77,7 +76,7 @@ class Cut(NamedTuple):
 
 
 class Cutter:
-    """Cuts stretches of one document; tokens and boundaries are found once for all of them."""
+    """Cuts regions of one document; its tokens and boundaries are computed once."""
 
     def __init__(
         self, document: Document, tokenizer: Tokenizer, ranks: Sequence[BoundaryKind]
@@ -87,13 +86,13 @@ class Cutter:
         self._ruler = TokenRuler(document.text, tokenizer)
         self._cuts = Cuts.ranked(Boundaries(document), ranks)
 
-    def cut(self, stretch: Span, *, size: int, overlap: int) -> list[Cut]:
-        """Spans that cover `stretch`, none of them blank or larger than `size`."""
-        spans = plan(stretch, cuts=self._cuts, ruler=self._ruler, size=size, overlap=overlap)
+    def cut(self, region: Span, *, size: int, overlap: int) -> list[Cut]:
+        """Cover `region` with spans that are neither blank nor larger than `size`."""
+        spans = plan(region, cuts=self._cuts, ruler=self._ruler, size=size, overlap=overlap)
         return self._fit(size, spans)
 
     def _fit(self, size: int, spans: Sequence[Span]) -> list[Cut]:
-        """Count for sure: a cut inside a word can add tokens, and then the span is halved."""
+        """Count exactly: a cut inside a word can add tokens; such a span is halved."""
         texts = [self._text[span.start : span.end] for span in spans]
         fitting: list[Cut] = []
         for span, text, tokens in zip(spans, texts, self._tokenizer.count(texts), strict=True):
@@ -122,7 +121,7 @@ class ChunkMaker:
         level: ChunkLevel = "flat",
         parents: Sequence[Chunk] | None = None,
     ) -> list[Chunk]:
-        """One chunk per cut, numbered in order; `parents` has one parent per cut."""
+        """Create a chunk per cut, numbered in order; `parents` has one parent per cut."""
         document = self._document
         chunks = []
         for ordinal, (start, end, tokens) in enumerate(cuts):
@@ -147,9 +146,9 @@ class ChunkMaker:
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """Boundaries in the order in which they are preferred; `last_resort` ones split a row.
+    """Boundaries in order of preference; those in `last_resort` split a row or item.
 
-    `fences` are the ones that an overlap doesn't cross.
+    An overlap doesn't cross `fences`.
     """
 
     preferred: tuple[Offsets, ...]
@@ -158,7 +157,7 @@ class Cuts:
 
     @classmethod
     def ranked(cls, boundaries: Boundaries, ranks: Sequence[BoundaryKind]) -> Cuts:
-        """Cuts at the given kinds of boundary, coarsest first."""
+        """Collect the given kinds of boundary, coarsest first."""
         ranked = [boundaries.of(kind) for kind in ranks]
         splits_part = [boundaries.within_part(offsets) for offsets in ranked]
         pairs = list(zip(ranked, splits_part, strict=True))
@@ -169,14 +168,14 @@ class Cuts:
         )
 
 
-def plan(stretch: Span, *, cuts: Cuts, ruler: TokenRuler, size: int, overlap: int) -> list[Span]:
-    """Spans that cover `stretch` in order, each of at most `size` tokens as the ruler counts."""
+def plan(region: Span, *, cuts: Cuts, ruler: TokenRuler, size: int, overlap: int) -> list[Span]:
+    """Cover `region` with spans of at most `size` tokens, as the ruler counts."""
     spans: list[Span] = []
-    start = covered = stretch.start
-    while covered < stretch.end:
+    start = covered = region.start
+    while covered < region.end:
         limit = ruler.forward(start, size)
-        if limit >= stretch.end:
-            end = stretch.end
+        if limit >= region.end:
+            end = region.end
         else:
             end = _cut(cuts, covered, ruler.forward(start, size // 2), limit)
         spans.append(Span(start, end))
@@ -187,7 +186,7 @@ def plan(stretch: Span, *, cuts: Cuts, ruler: TokenRuler, size: int, overlap: in
 
 
 def _cut(cuts: Cuts, covered: int, middle: int, limit: int) -> int:
-    """The best boundary behind `covered` and up to `limit`, if possible behind `middle` too."""
+    """The best boundary after `covered` and up to `limit`, if possible after `middle`."""
     for group in (cuts.preferred, cuts.last_resort):
         latest = [_last(offsets, limit) for offsets in group]
         for offset in latest:
@@ -199,7 +198,7 @@ def _cut(cuts: Cuts, covered: int, middle: int, limit: int) -> int:
 
 
 def _resume(cuts: Cuts, earliest: int, end: int) -> int:
-    """Where the next chunk starts: at the best boundary that makes use of most of the overlap."""
+    """The start of the next chunk: the best boundary that uses most of the overlap."""
     halfway = (earliest + end) // 2
     for offsets in cuts.preferred:
         index = int(np.searchsorted(offsets, earliest))

@@ -1,4 +1,4 @@
-"""What a span of a document is part of: pages, headings, tables, lists."""
+"""Locate spans in the structure of a document: pages, headings, tables, lists."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class Structure:
         return Span(start, start + len(stripped))
 
     def pages(self, span: Span) -> tuple[int, int] | None:
-        """The first and the last page that the span touches."""
+        """The first and the last page that the span overlaps."""
         first = bisect_right(self._page_ends, span.start)
         last = bisect_left(self._page_starts, span.end) - 1
         return (self._pages[first].number, self._pages[last].number) if first <= last else None
 
     def heading_path(self, offset: int) -> tuple[str, ...]:
-        """The titles of the sections around `offset`, from the outermost in."""
+        """The titles of the sections around `offset`, outermost first."""
         index = bisect_right(self._heading_starts, offset) - 1
         path = []
         while index >= 0:
@@ -58,7 +58,7 @@ class Structure:
         return tuple(reversed(path))
 
     def _element(self, span: Span) -> dict[str, Any]:
-        """The kind of block that makes up most of the span, and which rows or items it holds."""
+        """The kind of block that makes up most of the span, and its range of rows or items."""
         shared = [(_shared(block, span), block) for block in self._touching(span)]
         found: dict[str, Any] = {}
         for length, block in sorted(shared, key=lambda pair: -pair[0]):
@@ -78,7 +78,7 @@ class Structure:
 
 
 def _parents(headings: tuple[Heading, ...]) -> list[int]:
-    """For each heading the index of the section that it lies in, -1 for none."""
+    """For each heading the index of the heading of its parent section, or -1."""
     parents: list[int] = []
     open_sections: list[int] = []
     for index, heading in enumerate(headings):
@@ -94,7 +94,7 @@ def _shared(block: Block, span: Span) -> int:
 
 
 def _part_range(block: Block, span: Span) -> tuple[int, int] | None:
-    """Numbers of the first and the last part that the span touches, counted from 1."""
+    """1-based numbers of the first and the last part that the span overlaps."""
     first = bisect_right(block.parts, span.start, key=lambda part: part.end)
     last = bisect_left(block.parts, span.end, key=lambda part: part.start)
     return (first + 1, last) if first < last else None

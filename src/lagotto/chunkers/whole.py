@@ -1,4 +1,4 @@
-"""`document`: the whole text as one chunk, for bases whose chunks are made at query time."""
+"""`document`: the whole text as one chunk, for bases that are chunked at query time."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ from lagotto.tokens import Tokenizer
 
 
 class DocumentChunker:
-    """One chunk, however long; a text of nothing but white space has none."""
+    """Creates one chunk of any length; a blank text has none."""
 
     id = "document"
 
     def __init__(self, parameters: str, tokenizer: Tokenizer) -> None:
         if parameters:
-            raise ConfigError(
-                f"document:{parameters}: a whole document has no size; say `document`"
-            )
+            raise ConfigError(f"document takes no parameters, got {parameters!r}; write document")
         self._tokenizer = tokenizer
 
     def chunk(self, document: Document) -> list[Chunk]:

@@ -1,8 +1,8 @@
 """The nodes of a filter: conditions on one field, and And, Or and Not around them.
 
-Nodes are immutable, hashable, and print as the call that makes them. Their arguments are checked
-and made plain when they are made: `field` is a FieldRef, `value` and `values` are JSON scalars.
-Compilers `match` on them: `case Gte(field, value)`, `case And(filters)`, `case Not(inner)`.
+Nodes are immutable and hashable, and their repr is the call that creates them. Arguments are
+checked and converted on creation: `field` is a FieldRef, `value` and `values` are JSON scalars.
+Compilers `match` on nodes: `case Gte(field, value)`, `case And(filters)`, `case Not(inner)`.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from lagotto.filters.operands import (
 )
 
 MAX_DEPTH = 64
-"""How deep And, Or and Not may nest; no evaluator or database gives up before that."""
+"""The maximum nesting of And, Or and Not, which every evaluator and database supports."""
 
 
 class Filter(ABC):
-    """A condition that every document and chunk either meets or not; combine with `&`, `|`, `~`."""
+    """A condition that a document or chunk meets or not; combine with `&`, `|`, `~`."""
 
     __slots__ = ()
     operator: ClassVar[str]
-    """Its name in the JSON form."""
+    """The name in the JSON form."""
 
     @abstractmethod
     def to_json(self) -> dict[str, object]:
-        """The JSON form; `parse_filter` makes an equal filter of it."""
+        """The JSON form, from which `parse_filter` creates an equal filter."""
 
     @abstractmethod
     def _arguments(self) -> tuple[object, ...]:
-        """What the constructor takes to make this filter again."""
+        """The arguments of the constructor."""
 
     def __and__(self, other: Filter) -> And:
         return And(*_parts(And, self), *_parts(And, other))
@@ -58,10 +58,10 @@ class Filter(ABC):
 
     @property
     def cache_key(self) -> str:
-        """A text that only equal filters share, short however many values there are."""
+        """A string that only equal filters share, short for any number of values."""
         return repr(self)
 
-    # By that key, because to Python True == 1, and to a filter they are different values.
+    # By that key, because True == 1 in Python, but not in a filter.
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self.cache_key == other.cache_key
 
@@ -94,7 +94,7 @@ class Exists(Condition):
 
 @dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
 class Comparison(Condition):
-    """A field against one value of the same kind: text, number, or boolean."""
+    """A field compared with one value of the same kind: text, number, or boolean."""
 
     value: JsonScalar
     _operand = staticmethod(equality_operand)
@@ -118,14 +118,14 @@ class Eq(Comparison):
 
 
 class Ne(Comparison):
-    """Exactly where Eq does not hold, so also where the field is missing."""
+    """The complement of Eq: also matches a missing field."""
 
     __slots__ = ()
     operator = "$ne"
 
 
 class Ordering(Comparison):
-    """Numbers by size, text by code point; dates and times are text that sorts by time."""
+    """An order comparison: numbers by size, text by code point, dates and times as ISO text."""
 
     __slots__ = ()
     _operand = staticmethod(ordering_operand)
@@ -169,10 +169,7 @@ class Contains(Comparison):
 
 @dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
 class Membership(Condition):
-    """A field against several values.
-
-    `distinct` has them by kind, to look one up at once.
-    """
+    """A field compared with several values; `distinct` is for lookups by kind and value."""
 
     values: tuple[JsonScalar, ...]
     distinct: frozenset[tuple[ScalarKind | None, JsonScalar]] = field(init=False)
@@ -185,7 +182,7 @@ class Membership(Condition):
                 f"filter on {self.field.name!r}: {type(self).__name__} takes a list of values, "
                 f"not {shown(values)}; write [{shown(values)}] for a single one"
             )
-        # Sets have no order of their own, and equal filters must look the same.
+        # Sets are unordered, and equal filters must have the same repr.
         ordered = sorted(values, key=repr) if isinstance(values, set | frozenset) else values
         plain = tuple(equality_operand(self.field, value) for value in ordered)
         distinct = frozenset((kind_of(value), value) for value in plain)
@@ -207,14 +204,14 @@ class Membership(Condition):
 
 
 class In(Membership):
-    """Eq holds for one of the values; for none of them if there are none."""
+    """Eq holds for one of the values; `In(field, [])` matches nothing."""
 
     __slots__ = ()
     operator = "$in"
 
 
 class NotIn(Membership):
-    """Exactly where In does not hold."""
+    """The complement of In."""
 
     __slots__ = ()
     operator = "$nin"
@@ -222,7 +219,7 @@ class NotIn(Membership):
 
 @dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
 class Junction(Filter):
-    """Several filters combined."""
+    """A combination of filters."""
 
     filters: tuple[Filter, ...]
 
@@ -287,15 +284,15 @@ def conditions(root: Filter) -> Iterator[Condition]:
 
 
 def fields(root: Filter) -> set[str]:
-    """The canonical names of the fields that a filter asks about."""
+    """The canonical names of the fields that a filter uses."""
     return {condition.field.name for condition in conditions(root)}
 
 
 def too_deep() -> FilterError:
-    """What to raise for a filter that nests deeper than MAX_DEPTH."""
+    """The error for a filter nested deeper than MAX_DEPTH."""
     return FilterError(
-        f"the filter nests And, Or and Not more than {MAX_DEPTH} deep; flatten it: And and Or "
-        "take any number of filters"
+        f"the filter is nested more than {MAX_DEPTH} deep; flatten it: And and Or take any number "
+        "of filters"
     )
 
 

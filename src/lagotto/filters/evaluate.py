@@ -1,4 +1,4 @@
-"""Does a document or chunk match? The plain answer that every store must agree with."""
+"""Evaluate a filter on a document or chunk: the reference for every store."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a filter can ask about: the document's own fields, and paths into its metadata.
+"""The fields of filters: the document's own fields, and paths into its metadata.
 
-A reserved name means the field of the document or chunk. Any other name is a path of metadata
-keys joined by dots; a backslash before a dot or backslash makes it part of the key. The prefix
-`metadata.` is optional, and reaches a key that has the name of a reserved field.
+A reserved name is a field of the document or chunk. Any other name is a path of metadata keys,
+joined by dots; a dot or backslash inside a key is escaped by a backslash. The prefix `metadata.` is
+optional; with it a metadata key may have the name of a reserved field.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RESERVED: Mapping[str, FieldType] = MappingProxyType(
         "updated_at": "time",
     }
 )
-"""The document's own fields, and what they hold; `page` holds several numbers."""
+"""The document's own fields and their types; `page` has several numbers."""
 
 _PREFIX = "metadata"
 _ESCAPED = re.compile(r"\\(.)")
@@ -45,7 +45,7 @@ _SEGMENT = re.compile(r"(?:[^.\\]|\\[.\\])+")
 
 @dataclass(frozen=True, slots=True)
 class FieldRef:
-    """A field: its one canonical name, its metadata path (None if reserved), what it holds."""
+    """A field: its canonical name, its metadata path (None if reserved), and its type."""
 
     name: str
     path: tuple[str, ...] | None
@@ -53,10 +53,10 @@ class FieldRef:
 
 
 def field_ref(name: str) -> FieldRef:
-    """The field that `name` means; two spellings of one field give equal references."""
+    """Resolve a field name; two spellings of one field give equal references."""
     if not isinstance(name, str):
         raise FilterError(f"a field name must be text, not {name!r}")
-    name = storable(str.__str__(name))  # of an enum member too, its text
+    name = storable(str.__str__(name))  # also the value of an enum member
     if name in RESERVED:
         return FieldRef(name, None, RESERVED[name])
     path = _split(name)
@@ -68,7 +68,7 @@ def field_ref(name: str) -> FieldRef:
 def _split(name: str) -> tuple[str, ...]:
     if not _SEGMENTS.fullmatch(name):
         raise FilterError(
-            f"{name!r} is not a field name: write keys joined by single dots, such as "
+            f"{name!r} is not a field name; write keys joined by single dots, such as "
             r"author.name, with \. for a dot and \\ for a backslash inside a key"
         )
     segments = _SEGMENT.findall(name)
@@ -79,7 +79,7 @@ def field_name(path: tuple[str, ...]) -> str:
     """The canonical name of a metadata path."""
     name = ".".join(_SPECIAL.sub(r"\\\1", key) for key in path)
     nested_in_prefix = path[0] == _PREFIX and len(path) > 1
-    # A leading $ would be taken for an operator in the JSON form.
+    # A leading $ would be read as an operator in the JSON form.
     if name in RESERVED or nested_in_prefix or name.startswith("$"):
         return f"{_PREFIX}.{name}"
     return name

@@ -1,7 +1,7 @@
-"""The values a filter compares with: made plain, and checked against the field, once.
+"""The operands of filters, converted and checked against the field.
 
-A comparison that could never make sense is refused when the filter is made, so evaluators and
-compilers only ever see text, finite numbers that fit in 64 bits, booleans and None.
+An invalid comparison is rejected when the filter is created, so evaluators and compilers only see
+text, finite numbers that fit in 64 bits, booleans and None.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from lagotto.errors import FilterError
 from lagotto.filters.fields import FieldRef
 
 Operand = JsonScalar | date
-"""What the caller may write; dates and datetimes become ISO text."""
+"""Values that callers may pass; dates and datetimes become ISO text."""
 
 ScalarKind = Literal["text", "number", "boolean"]
 
 
 def shown(value: object) -> str:
-    """`value` for a message, shortened."""
+    """Shorten `value` for a message."""
     try:
         return shortened(value)
     except ValueError:  # Python does not print integers of more than 4300 digits
@@ -31,7 +31,7 @@ def shown(value: object) -> str:
 
 
 def kind_of(value: object) -> ScalarKind | None:
-    """What `value` compares with: only values of the same kind; None compares with nothing."""
+    """The kind of a value; only values of the same kind are comparable, None with nothing."""
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, int | float):
@@ -40,12 +40,12 @@ def kind_of(value: object) -> ScalarKind | None:
 
 
 def equality_operand(field: FieldRef, value: object) -> JsonScalar:
-    """For Eq, Ne and the elements of In and NotIn, where None means a missing field."""
+    """Convert a value for Eq, Ne, In and NotIn, where None means a missing field."""
     return None if value is None else _typed(field, value)
 
 
 def ordering_operand(field: FieldRef, value: object) -> JsonScalar:
-    """For Gt, Gte, Lt and Lte."""
+    """Convert a value for Gt, Gte, Lt and Lte."""
     if value is None or isinstance(value, bool):
         raise FilterError(
             f"filter on {field.name!r}: {value} has no order; compare with a number, text or "
@@ -55,7 +55,7 @@ def ordering_operand(field: FieldRef, value: object) -> JsonScalar:
 
 
 def contained_operand(field: FieldRef, value: object) -> JsonScalar:
-    """For Contains."""
+    """Convert a value for Contains."""
     if field.type == "time":
         raise FilterError(
             f"filter on {field.name!r}: a time contains nothing; use Gte and Lt for a range"
@@ -84,7 +84,7 @@ def _plain(field: FieldRef, value: object) -> JsonScalar:
         case bool():
             return value
         case str():
-            return storable(str.__str__(value))  # of an enum member too, its text
+            return storable(str.__str__(value))  # also the value of an enum member
         case int() if -(2**63) <= value < 2**63:
             return int(value)
         case float() if isfinite(value):
@@ -101,7 +101,7 @@ def _plain(field: FieldRef, value: object) -> JsonScalar:
 
 
 def _moment(field: FieldRef, value: object) -> str:
-    """A time as stored; a bare date is its midnight, a time without a zone is UTC."""
+    """Convert to a time as stored; a date means midnight, a time without a zone is UTC."""
     if isinstance(value, str):
         try:
             return _iso(field, datetime.fromisoformat(value))

@@ -52,9 +52,9 @@ T = TypeVar("T")
 
 
 def parse_filter(value: Filter | Mapping[str, object] | str | None) -> Filter:
-    """A filter from its JSON form, as a dict or as text; None matches everything.
+    """Create a filter from its JSON form, a dict or a string; None matches everything.
 
-    A Filter is returned as it is. FilterError says what can't be understood, and what could.
+    A Filter is returned unchanged. FilterError explains what is invalid, and what is valid.
     """
     match value:
         case Filter():
@@ -75,7 +75,7 @@ def _loads(text: str) -> object:
 
 
 def _without_duplicates(pairs: list[tuple[str, T]]) -> dict[str, T]:
-    # JSON's last one wins would drop a condition without a word.
+    # By default the last one would win, and a condition would be lost silently.
     found: dict[str, T] = {}
     for key, value in pairs:
         if key in found:
@@ -118,7 +118,7 @@ def _on_field(name: str, value: object) -> Filter:
 
 
 def _condition(name: str, key: object, operand: object) -> Condition | Not:
-    # The casts promise nothing: the nodes check what they are given.
+    # The nodes check their arguments, whatever the casts say.
     if not isinstance(key, str) or not key.startswith("$"):
         raise FilterError(
             f"filter on {name!r}: {key!r} is not an operator; for a key inside {name!r} use "
@@ -138,8 +138,8 @@ def _condition(name: str, key: object, operand: object) -> Condition | Not:
 def _unknown(key: str, *, known: tuple[str, ...], elsewhere: tuple[str, ...]) -> FilterError:
     if key in elsewhere:
         form = f'{{"{key}": ...}}'
-        place = f'{{"field": {form}}}' if key in _ON_FIELDS else f"{form} around whole filters"
-        return FilterError(f"{key} is in the wrong place; write {place}")
+        usage = f'{{"field": {form}}}' if key in _ON_FIELDS else f"{form} around whole filters"
+        return FilterError(f"{key} can't be used here; write {usage}")
     near = get_close_matches(key, known, n=1)
     guess = f"; did you mean {near[0]}?" if near else ""
-    return FilterError(f"there is no operator {key} here, only {', '.join(known)}{guess}")
+    return FilterError(f"unknown operator {key}; available here: {', '.join(known)}{guess}")

@@ -1,4 +1,4 @@
-"""Building a text and, at the same time, the spans of its headings, tables, lists and code."""
+"""Build a text together with the spans of its headings, tables, lists and code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BULLET = "- "
 
 @dataclass(frozen=True, slots=True)
 class HeadingMark:
-    """Where a heading starts."""
+    """The start of a heading in the text."""
 
     start: int
     level: int
@@ -22,9 +22,9 @@ class HeadingMark:
 
 
 def sections(marks: Iterable[HeadingMark], *, end: int) -> tuple[Heading, ...]:
-    """Each heading with its whole section: up to the next of the same or a higher level.
+    """Turn marks into headings that span their section, up to the next of the same or higher level.
 
-    `marks` come in the order of their starts; `end` is where the text ends.
+    `marks` are in the order of their starts; `end` is the length of the text.
     """
     unfinished: list[HeadingMark] = []
     done: list[Heading] = []
@@ -42,15 +42,15 @@ def sections(marks: Iterable[HeadingMark], *, end: int) -> tuple[Heading, ...]:
 
 
 def one_line(text: str) -> str:
-    """`text` with every run of white space, line ends included, as one space."""
+    """Replace every run of white space, line ends included, by one space."""
     return " ".join(text.split())
 
 
 class TextBuilder:
-    """Collects blocks in reading order, a blank line between them.
+    """Collects blocks in reading order, separated by blank lines.
 
     Headings and rows take one line each, cells are joined by ` | `, list items start with `- ` and
-    their further lines are indented under it. Blocks without text leave no trace.
+    their further lines are indented. Blocks without text are ignored.
     """
 
     def __init__(self) -> None:
@@ -61,12 +61,12 @@ class TextBuilder:
 
     @property
     def text(self) -> str:
-        """Everything so far."""
+        """The text so far."""
         return GAP.join(self._pieces)
 
     @property
     def headings(self) -> tuple[Heading, ...]:
-        """The headings so far, each with its section."""
+        """The headings so far, spanning their sections."""
         return sections(self._marks, end=self._length)
 
     @property
@@ -75,27 +75,27 @@ class TextBuilder:
         return tuple(self._blocks)
 
     def paragraph(self, text: str) -> None:
-        """Running text; line ends inside it stay."""
+        """Add running text; its line ends are kept."""
         if stripped := text.strip():
             self._append(stripped)
 
     def heading(self, title: str, *, level: int) -> None:
-        """A heading on a line of its own."""
+        """Add a heading on a line of its own."""
         if line := one_line(title):
             self._marks.append(HeadingMark(start=self._append(line), level=level, title=line))
 
     def code(self, text: str) -> None:
-        """Text whose white space means something."""
+        """Add text with significant white space."""
         if text.strip():
             self._parts("code", [text.strip("\n")])
 
     def items(self, items: Iterable[str]) -> None:
-        """A list; an item's nested items are further lines of it."""
+        """Add a list; nested items are further lines of their item."""
         lines = [item.strip().replace("\n", "\n  ") for item in items if item.strip()]
         self._parts("list", [BULLET + line for line in lines])
 
     def table(self, rows: Iterable[Sequence[str]]) -> None:
-        """A table, its heading row (if it has one) first."""
+        """Add a table, its header row (if it has one) first."""
         cells = ([one_line(cell) for cell in row] for row in rows)
         self._parts("table", [CELL.join(row) for row in cells if any(row)])
 

@@ -1,8 +1,8 @@
-"""Bytes to text: which encoding is it?
+"""Decode bytes to text and detect their encoding.
 
-A byte order mark decides, then UTF-16 that shows itself by its zero bytes, then strict UTF-8, then
-what the file declares. Whatever is left is an old 8-bit or double-byte encoding: each likely one is
-tried, and the one whose result reads most like a language wins.
+In order: a byte order mark, UTF-16 recognised by its zero bytes, strict UTF-8, the encoding that
+the file declares. Otherwise it is a legacy 8-bit or double-byte encoding: the likely ones are
+tried, and the one with the most readable result wins.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ LEGACY = (
     "big5",
     "cp949",
 )
-"""From the most to the least common; a later one must be clearly better to win."""
+"""Most common first; a later one must be clearly better to win."""
 
 SIGNS = frozenset("‘’“”„–—…•®™«»¿¡·²³。、「」！？，：")
 LOOSE_SIGNS = frozenset("£€¥§©°½¼¾×÷±µ")
-"""Signs that are common in text, but not directly behind a letter."""
+"""Signs that are common in text, but not directly after a letter."""
 
 SAFE_DECLARED = re.compile(r"utf-(8|16|32)|iso8859|iso2022|cp\d|koi8|gb|big5|euc|shift|mac|tis")
 
 
 def decode(data: bytes, *, declared: str | None = None) -> str:
-    """`data` as text with LF line ends; never fails, undecodable bytes become U+FFFD."""
+    """Decode `data` with LF line ends; never fails, undecodable bytes become U+FFFD."""
     encoding = detect_encoding(io.BytesIO(data), declared=declared)
     return data.decode(encoding, errors="replace").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def detect_encoding(stream: BinaryIO, *, declared: str | None = None) -> str:
-    """The encoding of everything in `stream`, which is read block by block."""
+    """Detect the encoding of `stream`, which is read block by block."""
     block = stream.read(BLOCK)
     if marked := marked_encoding(block):
         return marked
@@ -75,7 +75,7 @@ def detect_encoding(stream: BinaryIO, *, declared: str | None = None) -> str:
 
 
 def marked_encoding(head: bytes) -> str | None:
-    """The encoding that the first bytes give away: a byte order mark, or the zeros of UTF-16."""
+    """The encoding shown by the first bytes: a byte order mark, or the zero bytes of UTF-16."""
     for mark, encoding in BYTE_ORDER_MARKS:
         if head.startswith(mark):
             return encoding
@@ -88,7 +88,7 @@ def marked_encoding(head: bytes) -> str | None:
 
 
 def looks_binary(head: bytes) -> bool:
-    """Whether these first bytes are no text in any encoding."""
+    """Whether the first bytes of a file are not text in any encoding."""
     if marked_encoding(head):
         return False
     controls = sum(head.count(byte) for byte in (*range(1, 7), *range(14, 27), *range(28, 32)))
@@ -104,12 +104,12 @@ def _usable(declared: str | None) -> str | None:
     except (LookupError, ValueError):
         return None
     if name == "iso8859-1":
-        return "cp1252"  # what pages that declare Latin-1 mean, and what browsers do
+        return "cp1252"  # as browsers do
     return name if SAFE_DECLARED.match(name) else None
 
 
 def _lines_around(data: bytes, position: int) -> bytes:
-    """A sample that starts at a line start (so not inside a character) near `position`."""
+    """A sample near `position` that starts at a line start, so not inside a character."""
     line = data.rfind(b"\n", max(0, position - SAMPLE), position) + 1
     start = line or max(0, position - SAMPLE)
     return data[start : start + 2 * SAMPLE]
@@ -135,7 +135,7 @@ def _most_readable(sample: bytes) -> str:
 
 
 def _oddity(text: str) -> float:
-    """The share of the non-ASCII characters that hardly stand where they do in real text."""
+    """The share of non-ASCII characters that are unusual after the character before them."""
     foreign = [index for index, char in enumerate(text) if char > "\x7f"]
     odd = sum(1 for index in foreign if _is_odd(text, index))
     return odd / max(1, len(foreign))

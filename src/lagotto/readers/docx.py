@@ -32,7 +32,7 @@ WITHOUT_TEXT = frozenset({"pPr", "rPr", "del", "moveFrom", "Fallback"})
 BREAKS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 MAX_RATIO = 200
 SMALL = 10_000_000
-"""Parts below this size may be packed as tightly as they like."""
+"""Bytes; the compression ratio of smaller parts is not limited."""
 
 DOCUMENT = re.compile(r"word/document\d*\.xml")
 STYLES = re.compile(r"word/styles\d*\.xml")
@@ -53,11 +53,11 @@ LEVELS = range(9)
 
 
 class DocxReader:
-    """Reads the body as it stands with all changes accepted.
+    """Reads the body with all tracked changes accepted.
 
-    Headings are paragraphs of a heading style or outline level, lists are runs of numbered or
-    bulleted paragraphs. Headers, footers, footnotes and comments are left out. Only the parts of
-    the file that hold this text are unpacked, within `max_bytes`.
+    Headings are paragraphs with a heading style or outline level, lists are runs of numbered or
+    bulleted paragraphs. Headers, footers, footnotes and comments are left out. Only the needed
+    parts of the file are unpacked, within `max_bytes`.
     """
 
     kind = "docx"
@@ -69,7 +69,7 @@ class DocxReader:
             draft = _draft(package)
         except etree.XMLSyntaxError as exc:
             raise CorruptSourceError(
-                source.label, f"the XML in this Word file is damaged ({exc})"
+                source.label, f"damaged XML in this Word file ({exc})"
             ) from exc
         yield draft.document(source, options=options)
 
@@ -101,7 +101,7 @@ def _properties(data: bytes) -> dict[str, str]:
 
 
 def _render(body: etree._Element | None, styles: Styles, builder: TextBuilder) -> str | None:
-    """Fill `builder`; returns the first paragraph in the Title style."""
+    """Fill `builder` and return the first paragraph in the Title style."""
     title: str | None = None
     items: list[str] = []
     for element in _flattened(body):
@@ -125,7 +125,7 @@ def _render(body: etree._Element | None, styles: Styles, builder: TextBuilder) -
 
 
 def _flattened(element: etree._Element | None) -> Iterator[etree._Element]:
-    """Paragraphs and tables, also those inside content controls and insertions."""
+    """Yield paragraphs and tables, including those in content controls and insertions."""
     for item in children(element, "p", "tbl", *WRAPPERS):
         if local_name(item) in WRAPPERS:
             yield from _flattened(item)
@@ -172,7 +172,7 @@ def _inside(element: etree._Element, name: str) -> Iterator[etree._Element]:
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """The parts of a Word file that hold text; a missing part is empty."""
+    """The parts of a Word file that are needed; a missing part is empty."""
 
     document: bytes
     styles: bytes
@@ -180,7 +180,7 @@ class Package:
 
 
 def open_package(source: Source, *, limit: int) -> Package:
-    """Unpack the parts that are needed, at most `limit` bytes of them, and nothing else."""
+    """Unpack the needed parts of a Word file, at most `limit` bytes in total."""
     _refuse_ole(source, limit=limit)
     try:
         with source.open() as stream, zipfile.ZipFile(stream) as archive:
@@ -188,25 +188,21 @@ def open_package(source: Source, *, limit: int) -> Package:
             _check(parts, source, limit=limit)
             document, styles, properties = (_unpack(archive, part) for part in parts)
     except DAMAGE as exc:
-        raise CorruptSourceError(
-            source.label, f"this Word file is damaged or cut off ({exc})"
-        ) from exc
+        raise CorruptSourceError(source.label, f"damaged or truncated Word file ({exc})") from exc
     return Package(document=document, styles=styles, properties=properties)
 
 
 def _refuse_ole(source: Source, *, limit: int) -> None:
     head = source.head(len(OLE_MAGIC))
     if not head:
-        raise EmptySourceError(source.label, "the file is empty")
+        raise EmptySourceError(source.label, "empty file; leave it out")
     if head != OLE_MAGIC:
         return
     if "EncryptedPackage".encode("utf-16-le") in source.read(limit=limit):
         raise EncryptedSourceError(
-            source.label, "this Word file needs a password; save it without one"
+            source.label, "password-protected Word file; save it without a password"
         )
-    raise UnsupportedFormatError(
-        source.label, "this is a file of Word 97 or an older Office; save it as .docx"
-    )
+    raise UnsupportedFormatError(source.label, "old binary Office format; save it as .docx")
 
 
 def _find(archive: zipfile.ZipFile, name: re.Pattern[str]) -> zipfile.ZipInfo | None:
@@ -214,12 +210,14 @@ def _find(archive: zipfile.ZipFile, name: re.Pattern[str]) -> zipfile.ZipInfo | 
 
 
 def _check(parts: list[zipfile.ZipInfo | None], source: Source, *, limit: int) -> None:
-    """Refuse by what the zip directory says, before anything is unpacked."""
+    """Check the zip directory before anything is unpacked."""
     found = [part for part in parts if part is not None]
     if parts[0] is None:
-        raise CorruptSourceError(source.label, "this zip file holds no Word document")
+        raise CorruptSourceError(source.label, "zip file without a Word document")
     if any(part.flag_bits & 1 for part in found):
-        raise EncryptedSourceError(source.label, "this zip file needs a password")
+        raise EncryptedSourceError(
+            source.label, "password-protected zip file; save it without a password"
+        )
     total = sum(part.file_size for part in found)
     bomb = any(
         part.file_size > SMALL and part.file_size > MAX_RATIO * part.compress_size for part in found
@@ -227,7 +225,7 @@ def _check(parts: list[zipfile.ZipInfo | None], source: Source, *, limit: int) -
     if total > limit or bomb:
         raise SourceTooLargeError(
             source.label,
-            f"it unpacks to {total:,} bytes of XML; the limit is {limit:,} bytes and "
+            f"unpacks to {total:,} bytes of XML; the limits are {limit:,} bytes (max_bytes) and "
             f"{MAX_RATIO} times the packed size",
         )
 
@@ -243,7 +241,7 @@ def _unpack(archive: zipfile.ZipFile, part: zipfile.ZipInfo | None) -> bytes:
 
 
 def parse_xml(data: bytes) -> etree._Element:
-    """The root element; entities stay unresolved and nothing is fetched."""
+    """Parse XML; entities are not resolved and nothing is fetched."""
     parser = etree.XMLParser(
         resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True
     )
@@ -251,12 +249,12 @@ def parse_xml(data: bytes) -> etree._Element:
 
 
 def local_name(element: etree._Element) -> str:
-    """The tag without its namespace, of which there are two (transitional and strict)."""
+    """The tag without its namespace, which may be transitional or strict."""
     return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
 
 
 def children(element: etree._Element | None, *names: str) -> Iterator[etree._Element]:
-    """The child elements of these local names."""
+    """The child elements with these local names."""
     return (
         (item for item in element if local_name(item) in names) if element is not None else iter(())
     )
@@ -270,7 +268,7 @@ def child(element: etree._Element | None, *path: str) -> etree._Element | None:
 
 
 def value(element: etree._Element | None, name: str = "val") -> str | None:
-    """An attribute by its local name."""
+    """The value of an attribute, by its local name."""
     if element is None:
         return None
     found = (text for key, text in element.items() if str(key).rpartition("}")[2] == name)
@@ -279,7 +277,7 @@ def value(element: etree._Element | None, name: str = "val") -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a paragraph is: a heading of a level, an item of a list at a depth, or the title."""
+    """The role of a paragraph: a heading of a level, a list item at a depth, or the title."""
 
     level: int | None = None
     depth: int | None = None
@@ -287,13 +285,13 @@ class Shape:
 
 
 class Styles:
-    """The paragraph styles of a document, with what they take from the styles they build on."""
+    """The paragraph styles of a document, with inheritance."""
 
     def __init__(self, root: etree._Element | None) -> None:
         self._styles = {value(style, "styleId"): style for style in children(root, "style")}
 
     def shape(self, paragraph: etree._Element) -> Shape:
-        """A paragraph's own settings win over its style's, the style's over its parent's."""
+        """The role of a paragraph, from its own settings, its style, and the parents of that."""
         own = child(paragraph, "pPr")
         styles = list(self._chain(value(child(own, "pStyle"))))
         settings = [own, *(child(style, "pPr") for style in styles)]

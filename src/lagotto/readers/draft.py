@@ -1,4 +1,4 @@
-"""From what a reader found to a Document: the rules that all formats share."""
+"""Build documents from what readers found: the rules shared by all formats."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ PDF_DATE = re.compile(r"D?:?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-])(
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What a reader found in a source; what it didn't find stays empty.
+    """What a reader found in a source; fields without a value stay empty.
 
-    `detect` says whether the text is written in a human language worth guessing.
+    `detect` says whether to detect the language of the text.
     """
 
     kind: str
@@ -40,8 +40,8 @@ class Draft:
     def document(self, source: Source, *, options: ReadOptions) -> Document:
         """The whole source as one document.
 
-        The title is the caller's, the content's own, the first top heading or the file's stem;
-        `updated_at` the content's own or the time at which the file was changed.
+        The title is the caller's, the content's, the first top-level heading or the file's stem;
+        `updated_at` is the content's or the modification time of the file.
         """
         first = next((heading.title for heading in self.headings if heading.level == 1), None)
         return self.assemble(
@@ -63,7 +63,7 @@ class Draft:
     def assemble(self, source: Source, *, options: ReadOptions, **fields: object) -> Document:
         """The document with the given fields; EmptySourceError if there is no text in it."""
         if not self.text.strip():
-            raise EmptySourceError(source.label, "there is no text in it; leave it out")
+            raise EmptySourceError(source.label, "no text in it; leave it out")
         language = options.language or self.language
         if language is None and self.detect:
             language = detect_language(self.text)
@@ -91,14 +91,14 @@ def _validated(fields: Mapping[str, object], *, label: str) -> Document:
         return Document.model_validate(fields)
     except ValidationError as exc:
         problem = exc.errors(include_url=False)[0]
-        place = ".".join(map(str, problem["loc"]))
-        raise CorruptSourceError(label, f"{place}: {problem['msg']}") from exc
+        field = ".".join(map(str, problem["loc"]))
+        raise CorruptSourceError(label, f"{field}: {problem['msg']}") from exc
     except RecursionError as exc:
-        raise CorruptSourceError(label, "its metadata is nested too deeply; flatten it") from exc
+        raise CorruptSourceError(label, "the metadata is nested too deeply; flatten it") from exc
 
 
 def parse_iso_date(written: str | None) -> datetime | None:
-    """An ISO 8601 date or time, or None if it is written in another way."""
+    """Parse an ISO 8601 date or time; None if it is not one."""
     try:
         return datetime.fromisoformat((written or "").strip())
     except ValueError:
@@ -106,7 +106,7 @@ def parse_iso_date(written: str | None) -> datetime | None:
 
 
 def parse_pdf_date(written: str | None) -> datetime | None:
-    """A PDF date such as `D:20240131120000+01'00'`, or None if it is not one."""
+    """Parse a PDF date such as `D:20240131120000+01'00'`; None if it is not one."""
     match = PDF_DATE.match(written or "")
     if not match:
         return None

@@ -1,4 +1,4 @@
-"""Which reader for which source: by suffix, and by content where the suffix is missing or lies."""
+"""The registry of readers; they are chosen by suffix, or by content if that is more reliable."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ READERS: Registry[Callable[[], Reader]] = Registry(
         "code": "lagotto.readers.text:CodeReader",
     },
 )
-"""Name to reader class; `READERS.get("pdf")()` is a reader."""
+"""Reader classes by name; `READERS.get("pdf")()` is a reader."""
 
 LANGUAGES = {
     ".py": "python", ".pyi": "python", ".js": "javascript", ".mjs": "javascript",
@@ -40,7 +40,7 @@ LANGUAGES = {
     ".vue": "vue", ".json": "json", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml",
     ".ini": "ini", ".cfg": "ini", ".xml": "xml", ".proto": "protobuf", ".tf": "terraform",
 }  # fmt: skip
-"""Suffixes of source code and the languages they stand for."""
+"""Programming languages by file suffix."""
 
 SUFFIXES = {
     "text": frozenset({".txt", ".text", ".log", ".rst", ".adoc", ".org", ".tex"}),
@@ -62,7 +62,7 @@ HTML_START = re.compile(
 
 
 class Formats:
-    """The readers that exist at this moment; make one per batch of sources."""
+    """A snapshot of the registered readers, to be created once per batch."""
 
     def __init__(self) -> None:
         self._by_suffix = {suffix: name for name, known in SUFFIXES.items() for suffix in known}
@@ -71,11 +71,11 @@ class Formats:
                 self._by_suffix |= dict.fromkeys(READERS.get(name)().suffixes, name)
 
     def reader(self, source: Source) -> Reader:
-        """The reader for `source`; UnsupportedFormatError if it is binary and none knows it."""
+        """The reader for `source`; UnsupportedFormatError for a binary file of unknown format."""
         return READERS.get(self.name(source))()
 
     def name(self, source: Source) -> str:
-        """The name of that reader."""
+        """The name of the reader for `source`."""
         by_suffix = self._by_suffix.get(source.suffix)
         if by_suffix is not None and by_suffix not in SUFFIXES:
             return by_suffix
@@ -87,13 +87,13 @@ class Formats:
         if looks_binary(head):
             known = ", ".join(sorted(READERS.names()))
             raise UnsupportedFormatError(
-                source.label, f"it is binary and of no known format; the readers are: {known}"
+                source.label, f"binary file of unknown format; available readers: {known}"
             )
         return by_suffix or "text"
 
 
 def _by_content(source: Source, head: bytes, by_suffix: str | None) -> str | None:
-    """The format that the first bytes prove, where that matters."""
+    """The format shown by the first bytes, where they override the suffix."""
     if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(PDF_MAGIC):
         return "pdf"
     if head.startswith(ZIP_MAGIC) and _holds_word(source):

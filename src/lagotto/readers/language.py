@@ -1,4 +1,4 @@
-"""Which language is a text in? Offline, on a bounded sample, None when unsure."""
+"""Language detection: offline, on a bounded sample, None when unsure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SCRIPTS = {
     "gu": "\u0a80-\u0aff",
     "pa": "\u0a00-\u0a7f",
 }
-"""Scripts that give the language away, however short the text. Kana decides before Han."""
+"""Scripts used by a single language, however short the text. Kana is checked before Han."""
 
 _SCRIPTS = {language: re.compile(f"[{ranges}]") for language, ranges in SCRIPTS.items()}
 
@@ -41,7 +41,7 @@ VARIETIES = {
     "arz": "ar", "ary": "ar", "wuu": "zh", "yue": "zh", "nn": "no", "grc": "el", "hbo": "he",
     "pcm": "en", "ext": "es", "an": "es",
 }  # fmt: skip
-"""Varieties that a stemmer treats like their large relative."""
+"""Varieties that share a stemmer with their main language."""
 
 
 class _Identifier(Protocol):
@@ -49,7 +49,7 @@ class _Identifier(Protocol):
 
 
 def detect_language(text: str) -> str | None:
-    """The ISO 639-1 code of the language of most of `text`, or None when that is not clear."""
+    """The ISO 639-1 code of the main language of `text`, or None when unsure."""
     sample = _sample(text)
     letters = len(sample) - sample.count(" ")
     if by_script := _by_script(sample, letters):
@@ -61,19 +61,19 @@ def detect_language(text: str) -> str | None:
 
 
 def confidence(text: str) -> float:
-    """How much `text` reads like some language, from 0 to 1; 0 if there is too little of it."""
+    """How much `text` resembles any language, from 0 to 1; 0 if it is too short."""
     sample = _sample(text)
     return _identifier().rank(sample)[0][1] if len(sample.encode()) >= LETTERS_NEEDED else 0.0
 
 
 def language_code(tag: str | None) -> str | None:
-    """The language of a tag such as `en-GB` or `de_AT`, or None if it is no such tag."""
+    """The language of a tag such as `en-GB` or `de_AT`; None for anything else."""
     match = _TAG.fullmatch((tag or "").strip())
     return match[1].lower() if match else None
 
 
 def _sample(text: str) -> str:
-    """Beginning, middle and end, words only: digits and punctuation say nothing."""
+    """The words at the beginning, middle and end, without digits and punctuation."""
     middle = len(text) // 2
     slices = (
         text
@@ -84,7 +84,7 @@ def _sample(text: str) -> str:
 
 
 def _by_script(sample: str, letters: int) -> str | None:
-    if max(sample, default="") < "\u0370":  # Latin: nothing to find, and the usual case
+    if max(sample, default="") < "\u0370":  # Latin, the usual case
         return None
     for language, script in _SCRIPTS.items():
         found = len(script.findall(sample))

@@ -16,10 +16,10 @@ MOST_REASON = 500
 
 
 def read_path(path: str | Path, *, options: ReadOptions | None = None) -> Iterator[Document]:
-    """The documents in a file; raises the first ReadError it meets, also for a single bad row.
+    """Read the documents in a file; raises the first ReadError, even for a single invalid row.
 
-    `Document.source` is the absolute path, so reading the file again gives the same ids. To go on
-    after an error, or to read folders, use `load`.
+    `Document.source` is the absolute path, so reading the file again gives the same ids. To
+    continue after errors, or to read folders, use `load`.
     """
     source = Source.of_path(path)
     return _strict(Formats().reader(source), source, options)
@@ -28,7 +28,7 @@ def read_path(path: str | Path, *, options: ReadOptions | None = None) -> Iterat
 def read_bytes(
     data: bytes, *, name: str = "", options: ReadOptions | None = None
 ) -> Iterator[Document]:
-    """The documents in `data`; its format follows from `name`, if it has a suffix, and content."""
+    """Read the documents in `data`; suffix of `name` and content decide on the format."""
     source = Source(name=name, data=data)
     return _strict(Formats().reader(source), source, options)
 
@@ -41,11 +41,11 @@ def read_text(
     source: str = "",
     options: ReadOptions | None = None,
 ) -> Iterator[Document]:
-    """The documents in a string; `kind` names a reader: text, markdown, html, csv, ...
+    """Read the documents in a string; `kind` is a reader: text, markdown, html, csv, ...
 
-    Without a `source`, a document's id follows from its content.
+    Without `source`, a document's id depends on its content.
     """
-    # The byte order mark wins over any encoding that the text declares for itself.
+    # The byte order mark takes precedence over an encoding that the text declares.
     data = storable(text).encode("utf-8-sig")
     return _strict(READERS.get(kind)(), Source(name=source, data=data, title=title), options)
 
@@ -66,7 +66,7 @@ class ReadFailure(Record):
 
     @classmethod
     def of(cls, error: ReadError) -> ReadFailure:
-        """The failure that an error stands for."""
+        """Create a failure from an error."""
         return cls(source=error.source, reason=error.reason, error=type(error).__name__)
 
     def __str__(self) -> str:
@@ -81,15 +81,15 @@ def load(
     options: ReadOptions | None = None,
     limits: Limits | None = None,
 ) -> Loading:
-    """The documents in files and folders, one at a time, with a failure for each that has none.
+    """Read files and folders; yields documents one at a time, and a failure for each error.
 
     Folders are walked recursively in a fixed order; `include` and `exclude` are globs as in
-    `Selection` and apply to folders only. Binary files of unknown format are passed over in
-    folders; a file that is named in `paths` and can't be read is a failure, and so is a folder in
-    which nothing was found. No file is read twice.
+    `Selection` and apply to folders only. Binary files of unknown format are skipped in folders; a
+    file in `paths` that can't be read is a failure, and so is a folder without any file to read. No
+    file is read twice.
 
-    PDF, DOCX and HTML are read in a child process within `limits`: one that hangs, crashes or
-    eats memory is a failure as well, and the rest goes on.
+    PDF, DOCX and HTML are read in a child process within `limits`: a file that makes it hang, crash
+    or exceed its memory is a failure, and the other files are read.
     """
     loading = Loading(
         selection=Selection(include=tuple(include), exclude=tuple(exclude)),
@@ -101,7 +101,7 @@ def load(
 
 
 class Loading(Iterator["Document | ReadFailure"]):
-    """The results of `load`; `interrupt`, from any thread, ends the file at hand early."""
+    """The results of `load`; `interrupt`, from any thread, stops reading the current file."""
 
     def __init__(
         self, *, selection: Selection, options: ReadOptions, process: ReaderProcess
@@ -111,18 +111,18 @@ class Loading(Iterator["Document | ReadFailure"]):
         self._process = process
         self._formats = Formats()
         self._done: set[str] = set()
-        self._passed_over = 0
+        self._skipped = 0
         self._results: Iterator[Document | ReadFailure] = iter(())
 
     def start(self, paths: Iterable[str | Path]) -> None:
-        """Read these paths; nothing is opened before the first result is asked for."""
+        """Set the paths to read; nothing is opened before the first result is requested."""
         self._results = self._all(paths)
 
     def __next__(self) -> Document | ReadFailure:
         return next(self._results)
 
     def interrupt(self) -> None:
-        """Stop reading; what is being read is a failure, and nothing follows it."""
+        """Stop reading; the current file becomes a failure, and nothing follows it."""
         self._process.interrupt()
 
     def _all(self, paths: Iterable[str | Path]) -> Iterator[Document | ReadFailure]:
@@ -134,11 +134,11 @@ class Loading(Iterator["Document | ReadFailure"]):
                         return
 
     def _of(self, path: Path) -> Iterator[Document | ReadError]:
-        """The documents and errors of one of the given paths."""
+        """Yield the documents and errors of one of the given paths."""
         return self._folder(path) if path.is_dir() else self._file(path, named=True)
 
     def _folder(self, folder: Path) -> Iterator[Document | ReadError]:
-        passed_over_before = self._passed_over
+        skipped_before = self._skipped
         seen = 0
         for item in walk(folder, selection=self._selection):
             seen += 1
@@ -147,10 +147,10 @@ class Loading(Iterator["Document | ReadFailure"]):
             else:
                 yield from self._file(item, named=False)
         if not seen:
-            reason = "no file in this folder was taken; check include, exclude and hidden names"
+            reason = "no files to read in this folder; check include, exclude and hidden names"
             yield ReadError(folder.as_posix(), reason)
-        elif seen == self._passed_over - passed_over_before:
-            reason = f"all {seen} files in this folder are binary and of no known format"
+        elif seen == self._skipped - skipped_before:
+            reason = f"all {seen} files in this folder are binary and of unknown format"
             yield UnsupportedFormatError(folder.as_posix(), reason)
 
     def _file(self, path: Path, *, named: bool) -> Iterator[Document | ReadError]:
@@ -177,5 +177,5 @@ class Loading(Iterator["Document | ReadFailure"]):
         except UnsupportedFormatError:
             if named:
                 raise
-            self._passed_over += 1
+            self._skipped += 1
             return None

@@ -41,11 +41,11 @@ UPDATED = ("updated_at", "updated", "modified", "lastmod", "last_modified")
 
 
 class MarkdownReader:
-    """Reads CommonMark with tables, and the front matter on top of it.
+    """Reads CommonMark with tables and front matter.
 
     The text is the source without its front matter. Front matter gives title, summary
-    (`description`), language (`lang`) and dates; the rest of it, author and tags included, is
-    metadata. Front matter that isn't valid YAML is text like any other.
+    (`description`), language (`lang`) and dates; everything else in it, such as author and tags, is
+    metadata. Front matter that isn't valid YAML is read as text.
     """
 
     kind = "markdown"
@@ -70,14 +70,14 @@ class MarkdownReader:
 
 
 class Lines:
-    """Line numbers to spans of the text."""
+    """Converts line numbers to spans of the text."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._starts = list(accumulate((len(line) + 1 for line in text.split("\n")), initial=0))
 
     def span(self, first: int, last: int) -> Span:
-        """Lines `first` to `last` (exclusive), without the white space behind them."""
+        """The span of lines `first` to `last` (exclusive), without trailing white space."""
         start = self._starts[first]
         covered = self._text[start : self._starts[min(last, len(self._starts) - 1)]]
         return Span(start, start + len(covered.rstrip()))
@@ -85,7 +85,7 @@ class Lines:
 
 @cache
 def _parser() -> MarkdownIt:
-    # Inline markup is parsed for headings only: the rest is not needed, and slow on long lines.
+    # Inline markup is needed for headings only, and slow to parse on long lines.
     return MarkdownIt("commonmark").enable("table").disable(["inline", "text_join"])
 
 
@@ -104,7 +104,7 @@ def _marks(tokens: Sequence[Token], lines: Lines) -> Iterator[HeadingMark]:
 
 
 def plain_text(markup: str) -> str:
-    """One line of Markdown without its markup."""
+    """Strip the markup from one line of Markdown."""
     [inline] = _inline_parser().parseInline(markup)
     words = (
         child.content if child.type in ("text", "code_inline", "image") else " "
@@ -120,7 +120,7 @@ def _lines(token: Token) -> tuple[int, int]:
 
 
 def _blocks(tokens: Sequence[Token], lines: Lines) -> Iterator[Block]:
-    """The outermost tables, lists and code blocks; what is inside one belongs to it."""
+    """Yield the outermost tables, lists and code blocks."""
     end = 0
     for index, token in enumerate(tokens):
         kind = BLOCKS.get(token.type)
@@ -134,9 +134,9 @@ def _blocks(tokens: Sequence[Token], lines: Lines) -> Iterator[Block]:
 
 
 def _parts(tokens: Sequence[Token], index: int, lines: Lines) -> Iterator[Span]:
-    """The rows or items of the block that `tokens[index]` opens; code has none.
+    """Yield the rows or items of the block that `tokens[index]` opens; code has none.
 
-    The line of dashes under a table's heading row counts as part of that row.
+    The delimiter row of a table belongs to its header row.
     """
     opening = tokens[index]
     if opening.nesting != 1:
@@ -156,7 +156,7 @@ def _parts(tokens: Sequence[Token], index: int, lines: Lines) -> Iterator[Span]:
 
 @dataclass(frozen=True, slots=True)
 class FrontMatter:
-    """What the front matter says; `metadata` is all of it that has no field of its own."""
+    """The fields of front matter; `metadata` has those without a field of their own."""
 
     title: str | None
     summary: str | None
@@ -170,7 +170,7 @@ NOTHING = FrontMatter(None, None, None, None, None, {})
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """YAML without aliases (which can grow without bound) and explicit tags."""
+    """Loads YAML without aliases, which can expand without bound, and without explicit tags."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent) or self.peek_event().tag:  # type: ignore[no-untyped-call]
@@ -179,7 +179,7 @@ class _PlainLoader(yaml.SafeLoader):
 
 
 def split_front_matter(text: str) -> tuple[FrontMatter, str]:
-    """The front matter and the text behind it; text whose front matter is broken stays whole."""
+    """Split `text` into front matter and the rest; invalid front matter stays in the text."""
     match = FENCED.match(text, 0, MAX_LENGTH)
     fields = _load(match[1]) if match else None
     if match is None or fields is None:
@@ -202,7 +202,7 @@ def _load(block: str) -> dict[str, object] | None:
 
 
 def _plain(value: object) -> object:
-    """`value` as JSON, or its text if JSON has no such thing."""
+    """`value` if it is valid JSON, else its string form."""
     try:
         json_value(value)
     except ValueError:

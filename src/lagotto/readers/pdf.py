@@ -1,4 +1,4 @@
-"""PDF through PDFium: the text of each page, page labels, the outline as headings."""
+"""PDF files, read with PDFium: the text of each page, page labels, the outline as headings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lagotto.readers.draft import Draft, parse_pdf_date
 from lagotto.readers.formats import SUFFIXES
 
 PDFIUM = threading.Lock()
-"""PDFium must not be entered by two threads at once, not even for two documents."""
+"""PDFium is not thread-safe, not even for different documents."""
 
 HYPHEN = "\x02"
 METADATA = {"Author": "author", "Subject": "subject", "Keywords": "keywords"}
@@ -32,12 +32,12 @@ INFORMATION = ("Title", "CreationDate", "ModDate", *METADATA)
 
 
 class PdfReader:
-    """Reads the text layer, page by page, with a blank line between pages.
+    """Reads the text layer page by page, with a blank line between pages.
 
-    Words broken at a line end stay broken. An outline entry starts where its title stands on its
-    page, or else at the start of the page (behind the entry before it). A page that can't be read
-    is yielded as an error, behind the document with all others. A PDF of scanned images has no
-    text: EmptySourceError.
+    Words hyphenated at a line end stay hyphenated. A heading starts where the title of its outline
+    entry is found on its page, or else at the start of the page, after the previous entry. A page
+    that can't be read is yielded as an error after the document with all other pages. A PDF of
+    scanned images has no text: EmptySourceError.
     """
 
     kind = "pdf"
@@ -50,25 +50,26 @@ class PdfReader:
         if not draft.text.strip():
             raise EmptySourceError(
                 source.label,
-                f"none of its {len(draft.pages)} pages has a text layer; run OCR on it first",
+                f"none of {len(draft.pages)} pages has a text layer; run OCR first",
             )
         yield draft.document(source, options=options)
         for number in broken:
             yield CorruptSourceError(
-                source.label, f"page {number} is damaged and was left out; the others were read"
+                source.label,
+                f"page {number} is damaged and was left out; the other pages were read",
             )
 
 
 @contextmanager
 def _opened(data: bytes, *, label: str) -> Iterator[pdfium.PdfDocument]:
-    # PdfDocument(data) would take a file without pages for a damaged one.
+    # PdfDocument(data) would report a file without pages as damaged.
     handle = pdfium_c.FPDF_LoadMemDocument64(data, len(data), None)
     if not handle:
         _refuse(data, label, pdfium_c.FPDF_GetLastError())
     pdf = pdfium.PdfDocument(handle)
     try:
         if len(pdf) == 0:
-            raise EmptySourceError(label, "this PDF has no pages")
+            raise EmptySourceError(label, "PDF without pages; leave it out")
         yield pdf
     finally:
         pdf.close()
@@ -76,16 +77,18 @@ def _opened(data: bytes, *, label: str) -> Iterator[pdfium.PdfDocument]:
 
 def _refuse(data: bytes, label: str, code: int) -> NoReturn:
     if not data.strip():
-        raise EmptySourceError(label, "the file is empty")
+        raise EmptySourceError(label, "empty file; leave it out")
     if code == pdfium_c.FPDF_ERR_PASSWORD:
-        raise EncryptedSourceError(label, "this PDF needs a password; save it without one")
+        raise EncryptedSourceError(label, "password-protected PDF; save it without a password")
     if code == pdfium_c.FPDF_ERR_SECURITY:
-        raise EncryptedSourceError(label, "this PDF is encrypted in a way PDFium doesn't know")
-    raise CorruptSourceError(label, "this PDF is damaged, cut off, or no PDF at all")
+        raise EncryptedSourceError(
+            label, "PDF with unsupported encryption; save it without encryption"
+        )
+    raise CorruptSourceError(label, "damaged or truncated PDF, or not a PDF")
 
 
 def _draft(pdf: pdfium.PdfDocument) -> tuple[Draft, list[int]]:
-    """What the document holds, and the numbers of the pages that can't be read."""
+    """The content of the document, and the numbers of the pages that can't be read."""
     texts = [_page_text(pdf, index) for index in range(len(pdf))]
     pages, position = [], 0
     for index, text in enumerate(texts):
@@ -116,12 +119,12 @@ def _page_text(pdf: pdfium.PdfDocument, index: int) -> str | None:
         page.close()
     except pdfium.PdfiumError:
         return None
-    # PDFium marks a hyphen at a line end and drops the line end behind it.
+    # PDFium marks a hyphen at a line end and drops the line end after it.
     return text.replace(HYPHEN, "-\n").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _written(read: Callable[..., str], *arguments: object) -> str | None:
-    """A string of the file on one line; None if it is empty or no valid UTF-16."""
+    """A string of the file on one line; None if it is empty or not valid UTF-16."""
     try:
         return one_line(read(*arguments)) or None
     except UnicodeDecodeError:
@@ -129,21 +132,21 @@ def _written(read: Callable[..., str], *arguments: object) -> str | None:
 
 
 def _marks(pdf: pdfium.PdfDocument, pages: Sequence[Page], text: str) -> Iterator[HeadingMark]:
-    behind = 0
+    after = 0
     for bookmark in pdf.get_toc():
         title = _written(bookmark.get_title)
         target = bookmark.get_dest()
         index = target.get_index() if target else None
         if title and index is not None and index < len(pages):
-            start = _find(title, pages[index], text, behind=behind)
-            behind = start + len(text[start : pages[index].end].partition("\n")[0])
+            start = _find(title, pages[index], text, after=after)
+            after = start + len(text[start : pages[index].end].partition("\n")[0])
             yield HeadingMark(start=start, level=bookmark.level + 1, title=title)
 
 
-def _find(title: str, page: Page, text: str, *, behind: int) -> int:
-    """Where the title stands on its page, or else where the page or the last title ends."""
+def _find(title: str, page: Page, text: str, *, after: int) -> int:
+    """The offset of a title on its page, or else of the page or the end of the last title."""
     pattern = re.compile(r"\s+".join(map(re.escape, title.split())), re.IGNORECASE)
     found = pattern.search(text, page.start, page.end)
     if found:
         return found.start()
-    return behind if page.start <= behind <= page.end else page.start
+    return after if page.start <= after <= page.end else page.start

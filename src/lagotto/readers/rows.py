@@ -28,7 +28,7 @@ SAMPLE_ROWS = 50
 
 @contextmanager
 def open_lines(source: Source, *, newline: str | None) -> Iterator[TextIO]:
-    """The source as a stream of text in its own encoding; nothing is read ahead."""
+    """Open the source as a text stream in its own encoding."""
     with source.open() as stream:
         encoding = detect_encoding(stream)
     with (
@@ -39,20 +39,20 @@ def open_lines(source: Source, *, newline: str | None) -> Iterator[TextIO]:
 
 
 def bounded_lines(lines: TextIO, source: Source, *, limit: int) -> Iterator[str]:
-    """Line by line, line ends included; SourceTooLargeError for a line longer than `limit`."""
+    """Yield lines with their line ends; SourceTooLargeError for one longer than `limit`."""
     number = 0
     while line := lines.readline(limit + 1):
         number += 1
         if len(line) > limit:
             raise SourceTooLargeError(
                 source.label,
-                f"line {number} has more than {limit:,} characters; raise max_bytes or split it",
+                f"line {number} is longer than {limit:,} characters; raise max_bytes or split it",
             )
         yield line
 
 
 class RowMapper:
-    """Turns the rows of one source into documents, and remembers the ids it has seen."""
+    """Turns the rows of one source into documents, and rejects duplicate ids."""
 
     def __init__(self, source: Source, *, options: ReadOptions) -> None:
         self._source = source
@@ -62,10 +62,10 @@ class RowMapper:
     def document(
         self, values: Mapping[str, object], *, number: int, line: int
     ) -> Document | ReadError:
-        """The row's document, or an error that names the line.
+        """The document of a row, or an error with the line number.
 
-        `source_ref` is the row's id, or its `number` (from 1) if it has none. A second row with
-        the same id is an error: it would silently replace the first.
+        `source_ref` is the row's id, or its 1-based `number` if it has none. A second row with the
+        same id is an error: it would silently replace the first.
         """
         try:
             return self._document(values, number=number)
@@ -75,7 +75,7 @@ class RowMapper:
     def _document(self, values: Mapping[str, object], *, number: int) -> Document:
         columns = resolve_columns(self._options.columns, list(values), source=self._source)
         reference = as_text(values[columns.id]).strip() if columns.id else ""
-        self._refuse_second(reference)
+        self._refuse_duplicate(reference)
         title = as_text(values[columns.title]).strip() if columns.title else ""
         text = _row_text(values, columns) or title
         draft = Draft(
@@ -91,19 +91,19 @@ class RowMapper:
             id=reference if self._options.columns.id else None,
         )
 
-    def _refuse_second(self, reference: str) -> None:
+    def _refuse_duplicate(self, reference: str) -> None:
         if not reference:
             return
-        key = int(digest(reference)[:16], 16)  # a number, because rows may be many and ids long
+        key = int(digest(reference)[:16], 16)  # saves memory if there are many rows with long ids
         if key in self._seen:
             raise CorruptSourceError(
-                self._source.label, f"the id {reference!r} was used by an earlier row"
+                self._source.label, f"duplicate id {reference!r}; an earlier row has it"
             )
         self._seen.add(key)
 
 
 def as_text(value: object) -> str:
-    """A value as a reader would write it: lists line by line, dicts as JSON, None as nothing."""
+    """Format a value as text: lists line by line, dicts as JSON, None as an empty string."""
     match value:
         case None:
             return ""
@@ -129,12 +129,12 @@ def _row_text(values: Mapping[str, object], columns: Columns) -> str:
 
 
 def resolve_columns(columns: Columns, names: Sequence[str], *, source: Source) -> Columns:
-    """`columns` with what was left open filled in; ReadError if one asked for is missing."""
+    """Fill in the columns that are not given; ReadError if a given one does not exist."""
     asked = (*columns.text, columns.title, columns.id, *(columns.metadata or ()))
     for name in asked:
         if name is not None and name not in names:
             raise ReadError(
-                source.label, f"there is no column {name!r}; there are: {', '.join(names)}"
+                source.label, f"no column {name!r}; available columns: {', '.join(names)}"
             )
     found = _first(TEXT_NAMES, names)
     text = columns.text or ((found,) if found else ())
@@ -151,11 +151,12 @@ def _first(wanted: Sequence[str], names: Sequence[str]) -> str | None:
 
 
 class CsvReader:
-    """Reads row by row, files of any size; `ReadOptions.columns` says which column is what.
+    """Reads CSV and TSV files of any size, row by row; the first row has the column names.
 
-    The delimiter (comma, semicolon, tab or bar) is the one that cuts the first rows into the same
-    number of cells. Missing cells at the end of a row are empty; a row with too many cells, or
-    with broken quotes, is yielded as an error that names its line. Blank rows don't count.
+    `ReadOptions.columns` maps columns to fields. The delimiter (comma, semicolon, tab or bar) is
+    the one that splits the first rows into the same number of cells. Missing cells at the end of a
+    row are empty; a row with too many cells or invalid quoting is yielded as an error with its line
+    number. Blank rows are skipped.
     """
 
     kind = KIND
@@ -171,7 +172,7 @@ class CsvReader:
 def _documents(
     lines: TextIO, source: Source, *, options: ReadOptions, delimiter: str
 ) -> Iterator[Document | ReadError]:
-    # The limit is global to the csv module, so it is only ever raised.
+    # The limit is global to the csv module, so it is never lowered.
     csv.field_size_limit(max(csv.field_size_limit(), options.max_bytes))
     bounded = bounded_lines(lines, source, limit=options.max_bytes)
     cells = _cells(bounded, source, delimiter=delimiter)
@@ -179,37 +180,37 @@ def _documents(
     if isinstance(header, ReadError):
         raise header
     if header is None:
-        raise EmptySourceError(source.label, "there are no rows in it")
+        raise EmptySourceError(source.label, "no rows in it; leave it out")
     names = _names(header)
-    resolve_columns(options.columns, names, source=source)  # once here, not in every row
+    resolve_columns(options.columns, names, source=source)  # fail once, not for every row
     rows = RowMapper(source, options=options)
     number = 0
     for number, (line, row) in enumerate(cells, start=1):
         if isinstance(row, ReadError):
             yield row
         elif len(row) > len(names):
-            reason = f"line {line} has {len(row)} cells, but there are {len(names)} columns"
+            reason = f"line {line} has {len(row)} cells for {len(names)} columns"
             yield CorruptSourceError(source.label, reason)
         else:
             padded = [*row, *[""] * (len(names) - len(row))]
             yield rows.document(dict(zip(names, padded, strict=True)), number=number, line=line)
     if not number:
         raise EmptySourceError(
-            source.label, "there are no rows below the first, which names columns"
+            source.label, "no rows below the header row; add rows or leave it out"
         )
 
 
 def _cells(
     lines: Iterable[str], source: Source, *, delimiter: str
 ) -> Iterator[tuple[int, list[str] | ReadError]]:
-    """Each row that isn't blank with the number of its first line."""
+    """Yield each row that isn't blank with the number of its first line."""
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     while True:
         line = reader.line_num + 1
         try:
             row = next(reader, None)
         except csv.Error as exc:
-            yield line, CorruptSourceError(source.label, f"line {line} is no valid CSV ({exc})")
+            yield line, CorruptSourceError(source.label, f"line {line} is not valid CSV ({exc})")
             continue
         if row is None:
             return
@@ -218,7 +219,7 @@ def _cells(
 
 
 def _names(header: Sequence[str]) -> list[str]:
-    """The column names; a blank one is called by its number, a repeated one gets its number."""
+    """The column names; a blank one becomes `column N`, a repeated one gets its number."""
     names: dict[str, None] = {}
     for number, cell in enumerate(header, start=1):
         name = cell.strip() or f"column {number}"
@@ -240,9 +241,10 @@ def _delimiter(sample: str) -> str:
 
 
 class JsonlReader:
-    """Reads line by line, files of any size; `ReadOptions.columns` says which key is what.
+    """Reads JSON Lines files of any size, line by line; each object is a document.
 
-    Blank lines don't count. A line that isn't a JSON object is yielded as an error that names it.
+    `ReadOptions.columns` maps keys to fields. Blank lines are skipped. A line that isn't a JSON
+    object is yielded as an error with its line number.
     """
 
     kind = KIND
@@ -263,7 +265,7 @@ class JsonlReader:
                 else:
                     yield rows.document(values, number=number, line=line)
         if not number:
-            raise EmptySourceError(source.label, "there are no rows in it")
+            raise EmptySourceError(source.label, "no rows in it; leave it out")
 
 
 def _values(written: str, source: Source, *, line: int) -> dict[str, object] | ReadError:

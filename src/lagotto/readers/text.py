@@ -19,7 +19,7 @@ Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class TextReader:
-    """Reads the whole source as one text without structure."""
+    """Reads the source as one text without structure."""
 
     kind = "text"
     suffixes = SUFFIXES["text"]
@@ -32,8 +32,8 @@ class TextReader:
 class CodeReader:
     """Reads a source file as one block of code.
 
-    `metadata["programming_language"]` says what it is written in. A heading of Python code spans
-    its class or function, decorators included; code that can't be parsed has no headings.
+    `metadata["programming_language"]` is its language. In Python code, classes and functions are
+    headings that span their definition, decorators included; code that can't be parsed has none.
     """
 
     kind = "code"
@@ -54,7 +54,7 @@ class CodeReader:
 
 
 def python_headings(text: str) -> Iterator[Heading]:
-    """Classes and functions, the nested ones one level deeper; none if it isn't valid Python."""
+    """Yield classes and functions, nested ones one level deeper; none if it isn't valid Python."""
     lines = text.split("\n")
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     waiting: list[tuple[int, ast.AST]] = [(1, node) for node in _parsed(text)]
@@ -76,7 +76,7 @@ def _parsed(text: str) -> list[ast.stmt]:
         return []
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a doubtful escape in their code is not our concern
+            warnings.simplefilter("ignore")  # such as invalid escapes in the code
             return ast.parse(text).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []

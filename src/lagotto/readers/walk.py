@@ -1,4 +1,4 @@
-"""The files below a folder, always in the same order."""
+"""Walk the files of a folder in a fixed order."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ JUNK_FOLDERS = frozenset({"node_modules", "__pycache__", "CVS"})
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which files to take, by glob.
+    """Selects files by glob.
 
-    A pattern without a slash is compared with a name (`*.md`, `drafts`), one with a slash with the
-    path below the starting folder, where `**` stands for any number of folders (`docs/**/*.md`).
-    Without `include` every file is taken. `exclude` wins; it cuts off whole folders as well.
+    A pattern without a slash is matched against names (`*.md`, `drafts`), one with a slash against
+    the path below the starting folder, where `**` matches any number of folders (`docs/**/*.md`).
+    Without `include` all files are selected. `exclude` takes precedence and skips whole folders.
     """
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
 
     def takes(self, parts: Sequence[str]) -> bool:
-        """Whether to take the file with this path."""
+        """Whether the file with this path is selected."""
         return not self.include or any(matches(parts, pattern) for pattern in self.include)
 
     def drops(self, parts: Sequence[str]) -> bool:
-        """Whether to leave out this file, or this folder with all that is in it."""
+        """Whether this file, or this folder with everything in it, is excluded."""
         return any(matches(parts, pattern) for pattern in self.exclude)
 
 
@@ -43,7 +43,7 @@ def matches(parts: Sequence[str], pattern: str) -> bool:
 
 
 def _match(parts: Sequence[str], segments: Sequence[str]) -> bool:
-    """`reached` holds how many parts the segments so far can have used up."""
+    """Match segment by segment; `reached` holds the numbers of parts matched so far."""
     reached = {0}
     for segment in segments:
         if segment == "**":
@@ -60,11 +60,11 @@ def _match(parts: Sequence[str], segments: Sequence[str]) -> bool:
 
 
 def walk(root: Path, *, selection: Selection) -> Iterator[Path | ReadError]:
-    """The files below `root`, sorted by path, and an error for each folder that can't be opened.
+    """Yield the files below `root`, sorted by path, and an error for each unreadable folder.
 
-    Hidden files and folders (so also those of version control) and folders of junk are left out.
-    Links to folders are followed, but no folder is entered twice. Files that vanish meanwhile
-    are still named, so that reading them says so.
+    Hidden files and folders, `node_modules`, `__pycache__` and `CVS` are skipped. Links to folders
+    are followed, but no folder is entered twice. Files that vanish during the walk are yielded, so
+    that reading them reports an error.
     """
     entered: set[tuple[int, int]] = set()
     waiting: list[tuple[Path, tuple[str, ...]]] = [(root, ())]
@@ -81,13 +81,13 @@ def walk(root: Path, *, selection: Selection) -> Iterator[Path | ReadError]:
                 entered.add((status.st_dev, status.st_ino))
                 waiting += _entries(path, parts, selection)
         except OSError as exc:
-            yield ReadError(path.as_posix(), f"it can't be opened: {exc.strerror or exc}")
+            yield ReadError(path.as_posix(), f"can't open the folder: {exc.strerror or exc}")
 
 
 def _entries(
     folder: Path, parts: tuple[str, ...], selection: Selection
 ) -> Iterator[tuple[Path, tuple[str, ...]]]:
-    """What is in a folder and not left out, last name first: the walk takes from the end."""
+    """The entries of a folder that are not excluded, in reverse order for the stack of `walk`."""
     with os.scandir(folder) as entries:
         names = sorted((entry.name for entry in entries), reverse=True)
     for name in names:

@@ -1,4 +1,4 @@
-"""Index terms: from text to terms, the same on every store, and from misspelt words to terms."""
+"""Index terms: analyse text the same way on every store, and correct misspelt words."""
 
 from lagotto.terms.analyzer import (
     MAX_QUERY_TERMS,

@@ -1,8 +1,8 @@
-"""From text to index terms, the same on every store.
+"""The analyzer: turns text into index terms, the same way on every store.
 
 A store indexes `analyze(text, language)` and searches for the variants of `query_terms`. Terms
-hold no white space and, of ASCII, only lower-case letters and digits, so they survive being
-joined by spaces and split again by any tokenizer that keeps letters and digits together.
+contain no white space and, of ASCII, only lower-case letters and digits, so they can be joined by
+spaces and split again by any tokenizer that keeps letters and digits together.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from lagotto.terms.stopwords import stop_words
 from lagotto.terms.words import fold, words
 
 MAX_QUERY_TERMS = 256
-"""Of a longer query only this many distinct terms count, the first ones."""
+"""Distinct terms of a query that are used; the rest of a longer query is ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryTerm:
-    """A word of a query and the index terms that stand for it.
+    """A word of a query and its index terms.
 
-    `word` is the word as typed, in lower case; `variants` its distinct terms in the languages
-    asked for, in their order; `stop` tells a stop word of the language the query seems to be in.
+    `word` is the word as typed, in lower case; `variants` are its distinct terms in the given
+    languages, in order; `stop` marks a stop word of the language that the query seems to be in.
     """
 
     word: str
@@ -35,9 +35,9 @@ class QueryTerm:
 def analyze(text: str, language: str | None = None) -> list[str]:
     """All index terms of `text` in order, stop words included.
 
-    Every term has 1 to 64 characters. The number of terms does not depend on the language; one
-    that is None or has no stemmer leaves the words unstemmed. Identifiers come as their parts
-    in order: a phrase search for the parts finds the whole.
+    A term has 1 to 64 characters. The number of terms does not depend on the language; without a
+    language or a stemmer for it, words are not stemmed. Identifiers are split into their parts, in
+    order: a phrase search for the parts finds the identifier.
     """
     return list(map(term_maker(language), words(text, language_of(language))))
 
@@ -50,7 +50,7 @@ def query_terms(text: str, languages: Sequence[str | None] = (None,)) -> list[Qu
     return list(_query_terms(text, tuple(languages) or (None,)))
 
 
-@lru_cache(maxsize=64)  # a search looks at its query several times
+@lru_cache(maxsize=64)  # a search analyses its query several times
 def _query_terms(text: str, tags: tuple[str | None, ...]) -> tuple[QueryTerm, ...]:
     surface = words(text)
     stops = _stops_of_query(surface, tags)
@@ -66,10 +66,10 @@ def _query_terms(text: str, tags: tuple[str | None, ...]) -> tuple[QueryTerm, ..
 
 
 def _stops_of_query(surface: Sequence[str], languages: Sequence[str | None]) -> frozenset[str]:
-    """The stop words of the language that most words of the query are stop words of.
+    """The stop words of the language with the most stop words in the query.
 
-    A question is too short for language detection, but its small words give it away. Of two
-    languages with as many the former counts.
+    A question is too short for language detection, but its stop words show the language. On a tie
+    the first language wins.
     """
     folded = {fold(word) for word in surface[:MAX_QUERY_TERMS]}
     lists = [frozenset(stop_words(tag)) for tag in languages]
@@ -77,10 +77,10 @@ def _stops_of_query(surface: Sequence[str], languages: Sequence[str | None]) -> 
 
 
 def content_terms(terms: Sequence[QueryTerm]) -> list[QueryTerm]:
-    """The terms without stop words; all of them if there is nothing else ("the who")."""
+    """The terms without stop words, or all terms if there are no others ("the who")."""
     return [term for term in terms if not term.stop] or list(terms)
 
 
 def keywords(text: str, languages: Sequence[str | None] = (None,)) -> list[str]:
-    """The distinct words of a query in lower case; stop words only if there is nothing else."""
+    """The distinct words of a query in lower case, without stop words if there are other words."""
     return [term.word for term in content_terms(query_terms(text, languages))]

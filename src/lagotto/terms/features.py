@@ -1,4 +1,4 @@
-"""Words as numbers, many at a time: their trigrams, and what is left after deleting a letter."""
+"""Features of words for fuzzy matching, vectorised: trigrams and deletions of a letter."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from numpy.typing import NDArray
 from lagotto.terms.postings import Ids, Keys
 
 LONGEST_DELETED = 9
-"""Longer words keep enough trigrams through an edit to be found by those."""
+"""Characters; longer words share enough trigrams after an edit to be found by those."""
 
 _BASE = 0x9E3779B97F4A7C15
 _BITS = 21  # of a code point; three of them fit into 64
 
 
 def trigram_pairs(words: Sequence[str]) -> tuple[Keys, Ids]:
-    """Each trigram of each word, as a number, with the index of the word."""
+    """The code of each trigram of each word, with the index of the word."""
     characters = _code_points("".join(f"  {word} " for word in words))
     padded = _lengths(words) + 3
     owners = np.repeat(np.arange(len(words), dtype=np.int32), padded)
     inside = np.ones(len(characters), dtype=np.bool_)
     ends = np.cumsum(padded)
-    inside[ends - 1] = inside[ends - 2] = False  # trigrams that reach into the next word
+    inside[ends - 1] = inside[ends - 2] = False  # trigrams that cross into the next word
     first, second, third = characters[:-2], characters[1:-1], characters[2:]
     codes = (first << np.uint64(2 * _BITS)) | (second << np.uint64(_BITS)) | third
     return codes[inside[:-2]], owners[inside]
 
 
 def deletion_pairs(words: Sequence[str]) -> tuple[Keys, Ids]:
-    """Hashes of each short word and of it with any one letter deleted, with the word's index.
+    """The hashes of each short word and of its variants without one letter, with the word's index.
 
     Words that are one edit apart (insert, delete, replace, swap neighbours) share a hash.
     """
@@ -46,9 +46,9 @@ def deletion_pairs(words: Sequence[str]) -> tuple[Keys, Ids]:
 
 
 def _deletion_hashes(letters: Keys) -> Keys:
-    """For each row of letters, the hash of all of them and then without the first, second, ...
+    """For each row of letters, the hash of all of them, then without the first, the second, ...
 
-    The hash is a polynomial modulo 2**64: letters behind the deleted one move down a power.
+    The hash is a polynomial modulo 2**64: letters after the deleted one move down a power.
     """
     powers = np.cumprod(np.full(letters.shape[1] + 1, _BASE, dtype=np.uint64))
     in_place = np.cumsum(letters * powers[1:], axis=1)

@@ -1,4 +1,4 @@
-"""Which rows have a feature? Numbers (trigrams, hashes) to the ids of the terms that have them."""
+"""Inverted lists from features (trigram codes, hashes) to the ids of terms that have them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Ids = NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class FeaturePostings:
-    """`ids[starts[i]:starts[i + 1]]` are the terms that have the feature `keys[i]`."""
+    """`ids[starts[i]:starts[i + 1]]` are the terms with the feature `keys[i]`."""
 
     keys: Keys
     starts: NDArray[np.int64]
@@ -30,12 +30,12 @@ class FeaturePostings:
         return cls(features[other_feature], np.append(starts, np.count_nonzero(new)), ids[new])
 
     def having(self, features: Keys) -> Ids:
-        """The terms that have any of the features, once for each feature they have."""
-        places = np.searchsorted(self.keys, features)
+        """The terms with any of the features, once per feature."""
+        positions = np.searchsorted(self.keys, features)
         known = [
-            place
-            for place, feature in zip(places, features, strict=True)
-            if place < len(self.keys) and self.keys[place] == feature
+            index
+            for index, feature in zip(positions, features, strict=True)
+            if index < len(self.keys) and self.keys[index] == feature
         ]
-        lists = [self.ids[self.starts[place] : self.starts[place + 1]] for place in known]
+        lists = [self.ids[self.starts[index] : self.starts[index + 1]] for index in known]
         return np.concatenate(lists) if lists else np.empty(0, dtype=np.int32)

@@ -1,4 +1,4 @@
-"""How alike two words are: by their trigrams, as PostgreSQL's pg_trgm counts, or by edits."""
+"""Similarity of words: by trigrams, as in PostgreSQL's pg_trgm, or by edit distance."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from lagotto.terms.words import runs
 
 
 def trigrams(text: str) -> set[str]:
-    """Every three characters in a row of each word, two blanks put before it and one behind."""
+    """The trigrams of each word, padded with two spaces before it and one after it."""
     return set(chain.from_iterable(map(word_trigrams, runs(text))))
 
 
 def word_trigrams(word: str) -> list[str]:
-    """The trigrams of a single word, taken as it is, in order."""
+    """The trigrams of a single word, in order."""
     padded = f"  {word} "
     return [padded[start : start + 3] for start in range(len(padded) - 2)]
 
 
 def similarity(first: str, second: str) -> float:
-    """The share of trigrams that both have among those that either has; 0 if there are none."""
+    """The Jaccard similarity of the trigrams of both texts; 0 if there are none."""
     one, other = trigrams(first), trigrams(second)
     return len(one & other) / len(one | other) if one or other else 0.0
 
 
 def word_similarity(query: str, text: str) -> float:
-    """The greatest similarity of `query` to any stretch of the trigrams of `text`, in order.
+    """The greatest similarity of `query` to any run of consecutive trigrams of `text`.
 
-    Takes time linear in the text.
+    Takes time linear in the length of the text.
     """
     wanted = trigrams(query)
     stream = list(chain.from_iterable(map(word_trigrams, runs(text))))
@@ -35,20 +35,20 @@ def word_similarity(query: str, text: str) -> float:
     best = 0.0
     for start, first in enumerate(stream):
         if first in wanted:
-            best = max(best, _best_stretch(stream, start, wanted, reachable, best))
+            best = max(best, _best_run(stream, start, wanted, reachable, best))
     return best
 
 
-def _best_stretch(
+def _best_run(
     stream: list[str], start: int, wanted: set[str], reachable: int, best: float
 ) -> float:
-    """The similarity of the best stretch from `start` on, if any is better than `best`."""
+    """The similarity of the best run from `start` on, or `best` if none is better."""
     seen: set[str] = set()
     found = 0
-    for place in range(start, len(stream)):
-        trigram = stream[place]
+    for index in range(start, len(stream)):
+        trigram = stream[index]
         if seen and trigram == stream[start]:
-            break  # the stretch that begins here has the same trigrams and is shorter
+            break  # the run that starts here is shorter and has the same trigrams
         if trigram not in seen:
             seen.add(trigram)
             found += trigram in wanted
@@ -60,9 +60,10 @@ def _best_stretch(
 
 
 def edit_distance(first: str, second: str) -> int:
-    """Characters to insert, delete, replace or swap with their neighbour to make one the other.
+    """The number of insertions, deletions, replacements and swaps of neighbours between two words.
 
-    No stretch is edited twice: "ca" to "abc" takes three edits.
+    This is the optimal string alignment distance, which edits no substring twice: "ca" to "abc"
+    takes three edits.
     """
     first, second = _without_shared_ends(first, second)
     before: list[int] = []
@@ -79,7 +80,7 @@ def edit_distance(first: str, second: str) -> int:
 
 
 def _without_shared_ends(first: str, second: str) -> tuple[str, str]:
-    """What differs between the two, which for a misspelt word is little."""
+    """Strip the common prefix and suffix, most of a misspelt word."""
     start = _shared_start(first, second)
     first, second = first[start:], second[start:]
     end = _shared_start(first[::-1], second[::-1])

@@ -1,4 +1,4 @@
-"""Stemming: one Snowball stemmer per language, its answers remembered."""
+"""Stemming with a cached Snowball stemmer per language."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from threading import Lock
 
 from lagotto.terms.words import LONGEST_WORD, fold
 
-REMEMBERED = 2**16
-"""Words per language whose stems are kept."""
+CACHE_SIZE = 2**16
+"""Cached words per language."""
 
 RULES = 1
-"""Raised whenever the same text would give other terms."""
+"""The version of the rules, to be raised when the same text gives other terms."""
 
 NORWEGIAN = {"nb": "no", "nn": "no"}
 
 
 def analyzer_id() -> str:
-    """Names everything that terms depend on: an index made under another id must be made again."""
+    """Identifies everything that terms depend on: with another id, indexes must be rebuilt."""
     from Stemmer import version
 
     return f"terms-{RULES}/snowball-{version()}/unicode-{unicodedata.unidata_version}"
@@ -32,7 +32,7 @@ def language_of(tag: str | None) -> str | None:
 
 
 def term_maker(language: str | None) -> Callable[[str], str]:
-    """What turns a word into an index term: stemmed where the language has a stemmer, folded."""
+    """A function from a word to its index term: stemmed if possible, and folded."""
     return _term_maker(language_of(language))
 
 
@@ -40,9 +40,9 @@ def term_maker(language: str | None) -> Callable[[str], str]:
 def _term_maker(language: str | None) -> Callable[[str], str]:
     stem = _stemmer(language)
 
-    @lru_cache(maxsize=REMEMBERED)
+    @lru_cache(maxsize=CACHE_SIZE)
     def term(word: str) -> str:
-        # Stemmers need the accents, so these go last.
+        # Stemmers need accents, so fold last.
         stemmed = word if any(map(str.isdigit, word)) else stem(word)
         return fold(stemmed or word)[:LONGEST_WORD]
 
@@ -56,10 +56,10 @@ def _stemmer(language: str | None) -> Callable[[str], str]:
         stemmer = Stemmer(language or "", 0)
     except KeyError:
         return str
-    turn = Lock()  # a stemmer must not be called by two threads at once
+    lock = Lock()  # stemmers are not thread-safe
 
     def stem(word: str) -> str:
-        with turn:
+        with lock:
             stemmed: str = stemmer.stemWord(word)
         return stemmed
 

@@ -1,7 +1,7 @@
-"""Stop words: function words that say nothing about what a query is after.
+"""Stop words: function words that don't tell what a query is about.
 
 Articles, pronouns, prepositions, conjunctions, auxiliary verbs, question words and the pieces
-that an apostrophe leaves ("don" and "t", "l" and "qu"). No content words, however frequent.
+that an apostrophe leaves ("don" and "t", "l" and "qu"). Frequent content words are not included.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from lagotto.terms.words import fold, words
 
 @cache
 def stop_words(language: str | None) -> frozenset[str]:
-    """The stop words of a language, folded (without accents); empty if there is no list for it."""
+    """The stop words of a language without accents; empty if there is no list for it."""
     listed = STOP_WORDS.get(language_of(language) or "", "")
     return frozenset(map(fold, words(listed)))
 

@@ -1,4 +1,4 @@
-"""The terms of an index, searched by likeness: what was a misspelt word meant to be?"""
+"""The vocabulary of an index: similar terms, and corrections of misspelt words."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from lagotto.terms.postings import FeaturePostings
 from lagotto.terms.similarity import edit_distance
 
 SHORTEST_CORRECTED = 3
-"""Of shorter words too many are one edit apart."""
+"""Characters; too many shorter words are one edit apart."""
 
-LIKENESS_NEEDED = 0.5
+MIN_LIKENESS = 0.5
 TRIGRAM_SHARE = 1 / 3
 FREQUENCY_SHARE = 0.2
-"""How much trigrams count beside edits, and how much a rare term loses. Chosen by measuring."""
+"""Weights of trigrams against edits, and of term frequency. Chosen by measurement."""
 
 CANDIDATES = 50
 LEAST_SIMILARITY = 0.1
-"""Edits are counted for so many terms, the most similar ones by trigrams, and no less similar."""
+"""Edit distances are computed for this many terms, with at least this trigram similarity."""
 
 
 class Vocabulary:
-    """Immutable set of index terms, searchable by trigrams and by edits.
+    """An immutable set of index terms, searchable by trigrams and by edit distance.
 
-    Terms are words as `analyze` makes them. Given with the number of documents that have them,
-    `corrections` prefers the frequent ones. Takes about 200 bytes per term.
+    `terms` are results of `analyze`. If they are given with document frequencies, `corrections`
+    prefers frequent ones. Takes about 200 bytes per term.
     """
 
     def __init__(self, terms: Iterable[str] | Mapping[str, int]) -> None:
@@ -43,25 +43,25 @@ class Vocabulary:
         return len(self.terms)
 
     def __contains__(self, term: str) -> bool:
-        place = bisect_left(self.terms, term)
-        return place < len(self.terms) and self.terms[place] == term
+        index = bisect_left(self.terms, term)
+        return index < len(self.terms) and self.terms[index] == term
 
     def similar(
         self, word: str, *, threshold: float = 0.3, limit: int = 10
     ) -> list[tuple[str, float]]:
-        """Terms whose trigram similarity to `word` is `threshold` or more and not 0.
+        """Terms with a trigram similarity to `word` of at least `threshold`, and above 0.
 
-        The most similar first, equal ones in the order of the terms.
+        The most similar first; ties in the order of the terms.
         """
         similarities = self._similarities(word)
         nearest = _nearest(similarities, threshold=threshold, limit=limit)
         return [(self.terms[term], float(similarities[term])) for term in nearest.tolist()]
 
     def corrections(self, word: str, *, limit: int = 3) -> list[tuple[str, float]]:
-        """What to search for instead of `word`, an analysed term: terms and weights in (0, 1].
+        """Terms to search for instead of `word`, an analysed term, with weights in (0, 1].
 
-        The best first. A word that is in the vocabulary stands for itself; numbers and words of
-        one or two characters are not corrected.
+        Best first. A word in the vocabulary is its own correction; numbers and words of one or two
+        characters are not corrected.
         """
         if word in self:
             return [(word, 1.0)]
@@ -71,7 +71,7 @@ class Vocabulary:
         similarities = self._similarities(word)
         for term in self._candidates(word, similarities).tolist():
             likeness = _likeness(word, self.terms[term], float(similarities[term]))
-            if likeness >= LIKENESS_NEEDED:
+            if likeness >= MIN_LIKENESS:
                 weighted.append((self.terms[term], likeness * float(self._factors[term])))
         return sorted(weighted, key=lambda pair: (-pair[1], pair[0]))[:limit]
 
@@ -98,7 +98,7 @@ class Vocabulary:
 def _nearest(
     similarities: NDArray[np.float64], *, threshold: float, limit: int
 ) -> NDArray[np.int64]:
-    """The terms that are most similar, best first; equal ones in their own order."""
+    """The ids of the most similar terms, best first; ties by id."""
     ids = np.flatnonzero((similarities >= threshold) & (similarities > 0))
     return ids[np.argsort(-similarities[ids], kind="stable")[:limit]]
 

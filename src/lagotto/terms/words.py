@@ -1,4 +1,4 @@
-"""From text to words; pairs of characters where a script has no spaces between them."""
+"""Split text into words; into pairs of characters for scripts without spaces."""
 
 from __future__ import annotations
 
@@ -21,46 +21,46 @@ UNSPACED = (
     "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff"  # Han
     "\u1100-\u11ff\ua960-\ua97c\uac00-\ud7fb"  # Hangul
 )
-"""Letters and marks of scripts without spaces. Hangul has spaces, but particles stick to words."""
+"""Letters and marks of scripts without spaces. Hangul has them, but attaches particles to words."""
 
 RARE = "\U00010000-\U0001cfff\U0001df00-\U0001efff"
-"""Rare scripts, signs and all: the regular expression engine is slow on many ranges up there."""
+"""Rare scripts, including signs: many small ranges would slow down the regular expression."""
 
 FIRST_UNSPACED = UNSPACED[0]
 APOSTROPHES = "\u02bb\u02bc"
-"""Letters for Unicode, but people type ' instead, which separates."""
+"""Letters in Unicode, but often typed as ', which is a separator."""
 
 SIGNS = {"++": "plusplus", "#": "sharp"}
-"""What makes C++ and C# other words than C."""
+"""Signs that distinguish C++ and C# from C."""
 
 LETTERS = {
     "æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ħ": "h", "ı": "i",
     "ё": "е",
 }  # fmt: skip
-"""Letters that people leave the strokes and dots of, though Unicode does not take them apart."""
+"""Letters often typed without their stroke or dots, which Unicode does not decompose."""
 
 DOTLESS = frozenset({"tr", "az"})
 
 _is_unspaced = re.compile(f"[{UNSPACED}]").match
 
-# Vowel signs that are left out of most Hebrew and Arabic, accents that no letter took, and
-# characters that can't be seen. The marks of Indic scripts are part of their words and stay.
+# Vowel signs that most Hebrew and Arabic text leaves out, accents that can't be composed, and
+# invisible characters. The marks of Indic scripts belong to their words and are kept.
 _OPTIONAL = re.compile(
     "[\u00ad\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640"
     "\u064b-\u065f\u0670\u06d6-\u06dc\u1ab0-\u1aff\u1dc0-\u1dff\u200d-\u200f\u2060\u20d0-\u20ff"
     "\ufe00-\ufe0f\ufe20-\ufe2f\ufeff\U000e0100-\U000e01ef]"
 )
 
-# Unicode normalisation takes quadratic time on a pile of marks; no letter has more than 16.
+# Unicode normalisation takes quadratic time on a run of marks; no letter has more than 16.
 _PILE = re.compile(r"([^\w\s\x00-\x7f]{16})[^\w\s\x00-\x7f]+")
 
 
 def words(text: str, language: str | None = None) -> list[str]:
     """The words of `text` in order: lower case, in composed Unicode, accents kept.
 
-    A word is a run of letters, marks and digits; every other character separates. A run in a
-    script without spaces becomes its overlapping pairs of characters. The language makes no
-    difference to how many words there are. Takes linear time and any string.
+    A word is a run of letters, marks and digits; all other characters are separators. A run in a
+    script without spaces becomes overlapping pairs of characters. The number of words does not
+    depend on the language. Takes linear time and accepts any string.
     """
     found: list[str] = []
     for run in runs(text, language):
@@ -74,7 +74,7 @@ def words(text: str, language: str | None = None) -> list[str]:
 
 
 def runs(text: str, language: str | None = None) -> list[str]:
-    """The words of `text` in order; what is written without spaces stays in one piece."""
+    """The words of `text` in order; a run in a script without spaces stays whole."""
     return _run_pattern().findall(normalise(text, language))
 
 
@@ -103,7 +103,7 @@ def _fold_character(char: str) -> str:
 
 @cache
 def _run_pattern() -> re.Pattern[str]:
-    """Finds runs of a spaced script, runs of an unspaced one, and the signs of C++ and C#."""
+    """Matches runs of a script with spaces, runs of one without, and the signs of C++ and C#."""
     letters = (char for char in map(chr, range(0x10000)) if _belongs_to_word(char))
     spaced = _ranges(char for char in letters if not _is_unspaced(char)) + RARE
     signs = r"\+\+(?<=\b[a-zı]\+\+)(?!\w)|#(?<=\b[a-zı]#)(?!\w)"
@@ -116,7 +116,7 @@ def _belongs_to_word(char: str) -> bool:
 
 
 def _ranges(chars: Iterable[str]) -> str:
-    """Ascending characters as the inside of a character class."""
+    """Turn ascending characters into the ranges of a character class."""
     spans: list[list[str]] = []
     for char in chars:
         if spans and ord(char) == ord(spans[-1][1]) + 1:

@@ -1,4 +1,4 @@
-"""The contract of chunkers, as tests: inherit, say how to make yours, and run pytest."""
+"""Contract tests for chunkers: inherit from ChunkerContract and set its attributes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _settings = settings(
 
 
 class ChunkerContract:
-    """What `lagotto.chunkers.base.Chunker` promises. A subclass sets the four attributes."""
+    """Tests of the Chunker protocol. A subclass sets the four attributes."""
 
     chunker: Chunker
     tokenizer: Tokenizer
@@ -47,7 +47,7 @@ class ChunkerContract:
         assert not one & two
 
     def check(self, document: Document) -> None:
-        """All promises for one document."""
+        """Check the contract for one document."""
         chunks = self.chunker.chunk(document)
         assert chunks == self.chunker.chunk(document)
         assert len({chunk.id for chunk in chunks}) == len(chunks)

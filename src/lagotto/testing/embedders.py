@@ -25,8 +25,8 @@ TEXTS = (
 class EmbedderContract:
     """Tests of the Embedder protocol.
 
-    The tests need pytest-asyncio. A fixture that makes the embedder should close it as well.
-    `tolerance` is how far a number may differ between two runs of the same text in other company.
+    They need pytest-asyncio. The fixture should close the embedder it creates. `tolerance` is how
+    far the values of a text's vector may differ between calls with different texts.
     """
 
     tolerance = 1e-5

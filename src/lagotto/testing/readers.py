@@ -1,4 +1,4 @@
-"""What every reader must do, as tests: inherit, supply `reader` and `sample`, run pytest."""
+"""Contract tests for readers: inherit and provide the fixtures `reader` and `sample`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lagotto.readers import Reader, ReadOptions, Source
 
 
 def check_structure(document: Document) -> None:
-    """Assert what holds for the spans of any document.
+    """Check the spans of a document.
 
     All lie within the text; pages and blocks don't overlap; parts lie inside their block, in
     order; of two headings that overlap, one holds the other and is of a higher level.
@@ -50,11 +50,11 @@ def _nested(document: Document) -> None:
 
 
 class ReaderContract:
-    """Tests for a reader. A subclass supplies the two fixtures and may add tests of its own."""
+    """Tests of the Reader protocol. A subclass provides the two fixtures."""
 
     @pytest.fixture
     def reader(self) -> Reader:
-        """The reader."""
+        """The reader to test."""
         raise NotImplementedError
 
     @pytest.fixture
@@ -120,7 +120,7 @@ class ReaderContract:
 
 
 def _damaged(data: bytes, chance: random.Random) -> bytes:
-    """`data` cut off, with bytes changed, or with a piece taken out."""
+    """`data` truncated, with bytes changed, or with a part removed."""
     start = chance.randrange(len(data))
     end = min(len(data), start + chance.randrange(1, 1 + len(data) // 4))
     match chance.randrange(3):

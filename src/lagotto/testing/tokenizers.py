@@ -1,4 +1,4 @@
-"""The contract of tokenizers, as tests: inherit and supply the `tokenizer` fixture."""
+"""Contract tests for tokenizers: inherit and provide a `tokenizer` fixture."""
 
 from __future__ import annotations
 

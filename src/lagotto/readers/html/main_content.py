@@ -1,4 +1,4 @@
-"""The main content of a page, and what on it is no content."""
+"""Find the main content of a page, and the boilerplate in it."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ Skip = Callable[[etree._Element], bool]
 
 
 def walk(root: etree._Element, skip: Skip) -> Iterator[tuple[str, etree._Element]]:
-    """Start and end of every element below `root` that isn't skipped, without recursion.
+    """Yield start and end of every element below `root`, without recursion.
 
-    A skipped element still shows up, with "skip" as its only event: its tail is content.
+    A skipped element has "skip" as its only event: the text after it is content.
     """
     inside_skipped = False
     walker = etree.iterwalk(root, events=("start", "end"))
@@ -44,12 +44,12 @@ def walk(root: etree._Element, skip: Skip) -> Iterator[tuple[str, etree._Element
 
 
 def has_no_text(element: etree._Element) -> bool:
-    """Whether an element never holds text to read, such as a script."""
+    """Whether an element never holds readable text, such as a script."""
     return element.tag in NO_TEXT
 
 
 def main_content(body: etree._Element) -> etree._Element:
-    """`<main>`, or what plays its role, or the only article; else the whole body."""
+    """The `<main>` element or one with that role, the only article, or else the whole body."""
     main = next(body.iter("main"), None)
     if main is None:
         main = next((item for item in body.iter() if item.get("role") == "main"), None)
@@ -60,10 +60,10 @@ def main_content(body: etree._Element) -> etree._Element:
 
 
 def boilerplate(root: etree._Element, *, whole_page: bool) -> Skip:
-    """A test for the elements of `root` that are furniture, hidden, or mere link lists.
+    """A predicate for the elements of `root` that are navigation, hidden, or link lists.
 
-    On a `whole_page` its header and footer go, and blocks that consist of links. Inside a page's
-    main element they stay: there, the header holds the title and links are content.
+    On a `whole_page` header, footer and link lists are boilerplate. Inside a page's main element
+    they are not: there, the header holds the title and links are content.
     """
     if not whole_page:
         return lambda element: has_no_text(element) or _is_furniture(element)
@@ -85,7 +85,7 @@ def _is_furniture(element: etree._Element) -> bool:
 
 @dataclass(slots=True)
 class _Weight:
-    """How much text an open element has so far, and how much of it is in links."""
+    """The amount of text in an open element so far, and how much of it is in links."""
 
     chars: int = 0
     link_chars: int = 0

@@ -1,4 +1,4 @@
-"""HTML: the main content of a page, with its headings, tables, lists and code."""
+"""HtmlReader: the main content of a page with its headings, tables, lists and code."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ SILENT = frozenset({"script", "style", "template", "noscript", "head", "title"})
 
 
 class HtmlReader:
-    """Reads the main content: no scripts, menus, forms, hidden parts or lists of links.
+    """Reads the main content, without scripts, menus, forms, hidden parts and lists of links.
 
-    Main content is `<main>` or what plays its role, a single `<article>`, or else the body. If
-    pruning would leave next to nothing, the text of the whole body is taken. The head gives
-    title, author, summary (`description`), keywords and dates.
+    Main content is `<main>` or an element with that role, a single `<article>`, or else the body.
+    If pruning would leave almost nothing, the text of the whole body is used. The head gives title,
+    author, summary (`description`), keywords and dates.
     """
 
     kind = "html"
@@ -50,7 +50,7 @@ class HtmlReader:
         text = decode(data, declared=declared[1].decode("ascii") if declared else None)
         root = parse(storable(text)) if text.strip() else None
         if root is None:
-            raise EmptySourceError(source.label, "there is no text in it; leave it out")
+            raise EmptySourceError(source.label, "no text in it; leave it out")
         named = _named_metadata(root)
         content = page_text(root)
         yield Draft(
@@ -68,7 +68,7 @@ class HtmlReader:
 
 
 def page_text(root: etree._Element) -> TextBuilder:
-    """The main content of a page, or all its text if that is next to nothing."""
+    """The main content of a page, or all its text if that is almost empty."""
     body = next(root.iter("body"), root)
     main = main_content(body)
     pruned = render(main, skip=boilerplate(main, whole_page=main is body))
@@ -84,7 +84,7 @@ def _title(root: etree._Element) -> str | None:
 
 
 def _named_metadata(root: etree._Element) -> dict[str, str]:
-    """The `<meta>` elements by lower-case name; the first of a name counts."""
+    """The `<meta>` elements by lower-case name; the first of each name wins."""
     named: dict[str, str] = {}
     for meta in root.iter("meta"):
         name = meta.get("name") or meta.get("property") or meta.get("itemprop")
@@ -100,9 +100,9 @@ def _moment(named: dict[str, str], names: tuple[str, ...]) -> datetime | None:
 
 
 def parse(html: str) -> etree._Element | None:
-    """The root element, or None if there is nothing to parse.
+    """Parse a page, however broken or deeply nested; None if there is nothing to parse.
 
-    Only what the text itself holds is used: no network, no entities but the standard ones.
+    There is no network access, and only standard entities are resolved.
     """
     data = html.encode()
     parser = etree.HTMLParser(
@@ -120,7 +120,7 @@ def _parse_shallow(data: bytes) -> etree._Element | None:
 
 
 class _ShallowBuilder:
-    """Builds a tree of limited depth: deeper elements dissolve into their text."""
+    """Builds a tree of limited depth; deeper elements are replaced by their text."""
 
     def __init__(self) -> None:
         self._builder = etree.TreeBuilder()
@@ -147,10 +147,10 @@ class _ShallowBuilder:
             self._builder.data(data)
 
     def comment(self, text: str | bytes) -> None:
-        """Comments are left out."""
+        """Ignore comments."""
 
     def pi(self, target: str | bytes, data: str | bytes | None = None) -> None:
-        """So are processing instructions."""
+        """Ignore processing instructions."""
 
     def close(self) -> etree._Element:
         return self._builder.close()

@@ -1,4 +1,4 @@
-"""Elements to text: paragraphs, headings, tables, lists and code in reading order."""
+"""Render elements as text: paragraphs, headings, tables, lists and code in reading order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SPACE = re.compile(r"\s+")
 
 
 def render(root: etree._Element, *, skip: Skip) -> TextBuilder:
-    """The text of `root` and its structure, without what `skip` says to leave out."""
+    """Render the text and structure of `root`, without the elements that `skip` selects."""
     builder = TextBuilder()
     line: list[str] = []
     layout = _layout(root)
@@ -53,7 +53,7 @@ def render(root: etree._Element, *, skip: Skip) -> TextBuilder:
 
 
 def _layout(root: etree._Element) -> set[etree._Element]:
-    """Elements around a heading or table: such a list or table only arranges the page."""
+    """Lists and tables that contain a heading or table, and so only lay out the page."""
     around: set[etree._Element] = set()
     for inner in root.iter(*HEADINGS, "table"):
         for outer in inner.iterancestors():
@@ -75,7 +75,7 @@ def _add_whole(builder: TextBuilder, element: etree._Element, skip: Skip) -> Non
 
 
 def _pieces(element: etree._Element, skip: Skip) -> Iterator[str]:
-    """All text inside `element` as it is written; only `<br>` becomes a line end."""
+    """Yield all text in `element` unchanged, with a line end for each `<br>`."""
     for event, item in walk(element, skip):
         if event == "start":
             yield "\n" if item.tag == "br" else item.text or ""
@@ -94,7 +94,7 @@ def _rows(table: etree._Element, skip: Skip) -> Iterator[list[str]]:
 
 
 def _items(root: etree._Element, skip: Skip) -> Iterator[str]:
-    """The outermost items; nested items are further lines, indented by their depth."""
+    """Yield the outermost items; nested items are further lines, indented by depth."""
     lines: list[str] = []
     for depth, text in _item_lines(root, skip):
         if depth <= 1 and lines:
@@ -105,7 +105,7 @@ def _items(root: etree._Element, skip: Skip) -> Iterator[str]:
 
 
 def _item_lines(root: etree._Element, skip: Skip) -> Iterator[tuple[int, str]]:
-    """The depth and the own text of each item, nested ones included, in reading order."""
+    """Yield depth and own text of each item, nested ones included, in reading order."""
     depth = 0
     item = _Item()
     for event, element in walk(root, lambda inner: skip(inner) or inner.tag in CODE):
@@ -124,7 +124,7 @@ def _item_lines(root: etree._Element, skip: Skip) -> Iterator[tuple[int, str]]:
 
 
 class _Item:
-    """The text of a list item while it is collected: words on one line, code on its own lines."""
+    """Collects the text of a list item: words on one line, code on its own lines."""
 
     def __init__(self, depth: int = 1) -> None:
         self.depth = depth
@@ -132,17 +132,17 @@ class _Item:
         self._words: list[str] = []
 
     def add(self, element: etree._Element, text: str | None) -> None:
-        """Text at the start or end of an element; a block is set off by a space."""
+        """Add text at the start or end of an element; a block is separated by a space."""
         inline = element.tag in INLINE and element.tag != "br"
         self._words.append((text or "") if inline else f" {text or ''}")
 
     def add_code(self, code: str) -> None:
-        """A piece of code."""
+        """Add a block of code."""
         self._lines += [one_line("".join(self._words)), code.strip("\n")]
         self._words.clear()
 
     def text(self) -> str:
-        """Everything that was added."""
+        """The collected text."""
         lines = (*self._lines, one_line("".join(self._words)))
         return "\n".join(line for line in lines if line)
 
