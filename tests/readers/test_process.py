@@ -48,7 +48,7 @@ def test_files_are_read_by_their_paths(process: ReaderProcess, tmp_path: Path) -
 
 
 def test_errors_keep_their_class(process: ReaderProcess) -> None:
-    with pytest.raises(EmptySourceError, match=r"x\.pdf: the file is empty"):
+    with pytest.raises(EmptySourceError, match=r"x\.pdf: empty file"):
         read(process, "pdf", b"")
     assert read(process, "pdf", samples.PDF)
 
