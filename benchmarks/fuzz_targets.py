@@ -20,7 +20,7 @@ from typing import Any, get_args
 from lagotto import Document, KnowledgeBase
 from lagotto.context import check_answer, resolve
 from lagotto.context.cite import CitationKey
-from lagotto.documents import Document as DocumentRecord
+from lagotto.documents import storable
 from lagotto.errors import LagottoError
 from lagotto.filters import matches, parse_filter
 from lagotto.prefs import FtsMode, RetrievalPrefs
@@ -144,7 +144,7 @@ def read_mutated(chance: random.Random) -> None:
     data = mutated(chance.choice(samples()[name]), chance)
     source = Source(name=f"x{min(SUFFIXES[name])}", data=data)
     for result in READERS.get(name)().read(source, options=ReadOptions(max_bytes=5_000_000)):
-        if isinstance(result, DocumentRecord):
+        if isinstance(result, Document):
             check_structure(result)
             result.model_dump_json()
 
@@ -163,40 +163,62 @@ def parse_and_search(chance: random.Random) -> None:
 
 def filter_anything(chance: random.Random) -> None:
     """A filter is refused, or means the same after a round trip through JSON."""
-    given = some_value(chance)
-    if chance.random() < 0.3:
-        given = json.dumps(given)
-    parsed = parse_filter(given)
+    given = some_value(chance) if chance.random() < 0.3 else some_filter(chance)
+    parsed = parse_filter(json.dumps(given) if chance.random() < 0.3 else given)
     again = parse_filter(parsed.to_json())
     assert again == parsed
     for document in documents():
         assert matches(parsed, document) == matches(again, document)
 
 
+def some_filter(chance: random.Random, depth: int = 0) -> dict[str, Any]:
+    """A filter that is mostly well formed."""
+    if depth < 4 and chance.random() < 0.4:
+        junction = chance.choice(["$and", "$or"])
+        parts = [some_filter(chance, depth + 1) for _ in range(chance.randint(0, 3))]
+        return (
+            {junction: parts} if chance.random() < 0.8 else {"$not": some_filter(chance, depth + 1)}
+        )
+    field = chance.choice(["year", "tags", "a.b", "metadata.title", "title", some_text(chance, 2)])
+    operator = chance.choice(OPERATORS[:10])
+    value: Any = chance.choice([2024, 0.5, "a", "Lagotto", None, True, some_value(chance)])
+    if operator in ("$in", "$nin"):
+        value = [value, chance.choice([1, "a", None])]
+    if operator == "$exists":
+        value = chance.random() < 0.5
+    return {field: {operator: value}}
+
+
 def prefer_anything(chance: random.Random) -> None:
     """Settings are refused, or survive a round trip."""
-    names = list(RetrievalPrefs.model_fields)
-    given = {chance.choice(names): some_value(chance) for _ in range(chance.randint(0, 4))}
-    for group in chance.sample(["scoring", "fts", "rerank", "fuzzy", "context"], 2):
-        given[group] = {
-            chance.choice(
-                ["min_score", "mode", "weight", "w_text", "rrf_k", "keep", "max_tokens"]
-            ): some_value(chance)
-        }
+    given = RetrievalPrefs().model_dump(mode="json", exclude={"filters"})
+    for _ in range(chance.randint(1, 3)):
+        group = given
+        name = chance.choice(list(group))
+        if isinstance(group[name], dict) and group[name] and chance.random() < 0.9:
+            group = group[name]
+            name = chance.choice(list(group))
+        group[name] = some_value(chance) if chance.random() < 0.4 else _varied(group[name], chance)
     if chance.random() < 0.3:
-        given["preset"] = chance.choice(
-            ["oasis", "contextpack", "kotlin-rag", "local-rag", "aiblox", "oases"]
-        )
+        given["preset"] = chance.choice(["oasis", "contextpack", "local-rag", "aiblox", "oases"])
     prefs = RetrievalPrefs.from_dict(given)
     assert prefs.replace() == prefs
 
 
+def _varied(value: Any, chance: random.Random) -> Any:
+    """A value much like `value`."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value * chance.choice([0, 0.5, 1, 2, -1, 1e9])
+    return value
+
+
 def cite_anything(chance: random.Random) -> None:
     """A citation key is refused, or leads to the span that it names."""
-    key = CitationKey(
-        some_text(chance, 3) or "c", some_text(chance, 3) or "d", 0, chance.randint(0, 99)
-    )
-    with suppress(LagottoError, UnicodeEncodeError):
+    collection, name = (storable(some_text(chance, 3)) or "n" for _ in range(2))
+    key = CitationKey(collection, name, 0, chance.randint(0, 99))
+    with suppress(LagottoError):
         assert CitationKey.parse(str(key)) == key
     wanted = chance.choice(
         ["default/lagotto#0-9", "default/a#9-1", some_text(chance), str(key)[:40]]

@@ -131,7 +131,8 @@ def json_value(value: Any, path: str = "metadata", *, depth: int = 0) -> Any:
         return storable(value)
     if isinstance(value, int):
         if not -(2**63) <= value < 2**63:
-            raise ValueError(f"{path}: an integer must fit in 64 bits; store it as text")
+            shown = value if value.bit_length() < 256 else f"{value.bit_length()} bits long"
+            raise ValueError(f"{path} is {shown}: integers must fit in 64 bits; store it as text")
         return int(value)
     if isinstance(value, float):
         if value != value or value in (float("inf"), float("-inf")):
@@ -170,6 +171,11 @@ def digest(*parts: object) -> str:
     return hashlib.blake2b(canonical.encode(), digest_size=16).hexdigest()
 
 
+def _reading_order(region: Region) -> tuple[int, bool, int]:
+    """What holds another one comes before it; what is empty holds nothing."""
+    return region.start, region.end > region.start, -region.end
+
+
 class Document(Record):
     """A source: the text as the user gave it, with its structure as spans of that text.
 
@@ -203,7 +209,7 @@ class Document(Record):
     @field_validator("headings", "blocks")
     @classmethod
     def _outer_first(cls, regions: tuple[AnyRegion, ...]) -> tuple[AnyRegion, ...]:
-        return tuple(sorted(regions, key=lambda region: (region.start, -region.end)))
+        return tuple(sorted(regions, key=_reading_order))
 
     @model_validator(mode="after")
     def _inside_the_text(self) -> Self:

@@ -76,3 +76,15 @@ def test_sections_end_at_the_next_of_the_same_or_a_higher_level() -> None:
     ]
     spans = [(h.title, h.start, h.end) for h in sections(marks, end=50)]
     assert spans == [("a", 0, 40), ("b", 10, 30), ("c", 20, 30), ("d", 30, 40), ("e", 40, 50)]
+
+
+def test_a_section_without_text_is_no_part_of_the_next() -> None:
+    """Two outline entries of a PDF may lead to the same offset."""
+    marks = [HeadingMark(0, 1, "a"), HeadingMark(5, 2, "empty"), HeadingMark(5, 2, "b")]
+    document = Document(text="0123456789", headings=sections(marks, end=10))
+    assert [(item.title, item.start, item.end) for item in document.headings] == [
+        ("a", 0, 10),
+        ("empty", 5, 5),
+        ("b", 5, 10),
+    ]
+    check_structure(document)

@@ -26,19 +26,17 @@ def sections(marks: Iterable[HeadingMark], *, end: int) -> tuple[Heading, ...]:
 
     `marks` are in the order of their starts; `end` is the length of the text.
     """
-    unfinished: list[HeadingMark] = []
-    done: list[Heading] = []
-
-    def close(level: int, at: int) -> None:
-        while unfinished and unfinished[-1].level >= level:
-            mark = unfinished.pop()
-            done.append(Heading(start=mark.start, end=at, level=mark.level, title=mark.title))
-
-    for mark in marks:
-        close(mark.level, mark.start)
-        unfinished.append(mark)
-    close(0, end)
-    return tuple(sorted(done, key=lambda heading: (heading.start, -heading.end, heading.level)))
+    ordered = list(marks)
+    ends = [end] * len(ordered)
+    unfinished: list[int] = []
+    for number, mark in enumerate(ordered):
+        while unfinished and ordered[unfinished[-1]].level >= mark.level:
+            ends[unfinished.pop()] = mark.start
+        unfinished.append(number)
+    return tuple(
+        Heading(start=mark.start, end=last, level=mark.level, title=mark.title)
+        for mark, last in zip(ordered, ends, strict=True)
+    )
 
 
 def one_line(text: str) -> str:
