@@ -131,7 +131,8 @@ def json_value(value: Any, path: str = "metadata", *, depth: int = 0) -> Any:
         return storable(value)
     if isinstance(value, int):
         if not -(2**63) <= value < 2**63:
-            shown = value if value.bit_length() < 256 else f"{value.bit_length()} bits long"
+            bits = value.bit_length()
+            shown = f"{value}" if bits < 256 else f"{bits} bits long"
             raise ValueError(f"{path} is {shown}: integers must fit in 64 bits; store it as text")
         return int(value)
     if isinstance(value, float):
