@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -47,6 +47,7 @@ _VERBS: Mapping[str, tuple[Verb, ...]] = {
     "per_item_chunk_cap": ("search",),
     "snippet": ("search",),
     "context": ("context",),
+    "parents.section_chars": ("retrieve", "search"),
 }
 """The verbs for which a setting has a meaning, where these are not all."""
 
@@ -311,12 +312,12 @@ class RetrievalPrefs(Preferences):
                 )
         return self
 
-    def check_call(self, verb: Verb, names: Iterable[str]) -> None:
+    def check_call(self, verb: Verb, settings: Mapping[str, Any]) -> None:
         """Raise ConfigError for settings, given in a call, that have no meaning for its verb.
 
         The same settings may stand in preferences, which serve all verbs.
         """
-        for name in names:
+        for name in _names(settings):
             verbs = _VERBS.get(name, ())
             if name == "top_k_items" and self.chunking.strategy == "precomputed":
                 verbs = ("search",)
@@ -400,6 +401,15 @@ def _merged(given: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
             value = _merged(former, value)
         merged[name] = value
     return merged
+
+
+def _names(settings: Mapping[str, Any]) -> Iterator[str]:
+    """The names of settings and of those in their groups, such as `rerank` and `rerank.keep`."""
+    for name, value in settings.items():
+        yield name
+        group = value.model_fields_set if isinstance(value, Record) else value
+        if isinstance(value, Record | Mapping) and name != "filters":
+            yield from (f"{name}.{inner}" for inner in group)
 
 
 def _told(problem: ValidationError, *, group: tuple[int | str, ...] = ()) -> list[str]:

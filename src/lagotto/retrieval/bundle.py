@@ -41,7 +41,7 @@ async def as_bundle(
         evidence = [_evidence(item, outcome) for item in shown]
         view = outcome.scored.recalled.view
         candidates = await _candidates(view, documents, shown, prefs)
-    counts = {**outcome.scored.counts, "items": len(candidates), "evidence": len(evidence)}
+    counts = {**outcome.counts, "items": len(candidates), "evidence": len(evidence)}
     return RetrievalBundle(
         candidates=candidates, evidence=evidence, stats=diagnostics.stats(prefs, counts)
     )

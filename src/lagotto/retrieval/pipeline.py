@@ -101,6 +101,11 @@ class Outcome:
     seen: Sequence[Ranked] = ()
     judged: Sequence[Ranked] | None = None
 
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """The number of candidates, by stage."""
+        return {**self.scored.counts, **({"reranked": len(self.seen)} if self.seen else {})}
+
 
 class Search:
     """One query on one view: the stages in order."""

@@ -218,7 +218,7 @@ def _as_list(outcome: Outcome, search: Search, prefs: RetrievalPrefs) -> Results
     with search.diagnostics.stage("list"):
         hits = _results(outcome.ranked, outcome)
         candidates = _results(outcome.seen, outcome)
-    counts = {**outcome.scored.counts, "hits": len(hits)}
+    counts = {**outcome.counts, "hits": len(hits)}
     return Results(hits, candidates=candidates, stats=search.diagnostics.stats(prefs, counts))
 
 
