@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lagotto.cli.demo import demo_location
-from lagotto.demo import MODES, Outcome, Question, corpus, document_rank, examples, questions
+from lagotto.demo import MODES, DemoOutcome, Question, corpus, document_rank, examples, questions
 from lagotto.results import RetrievalResult
 from tests.cli.running import Run, run
 
@@ -73,9 +73,9 @@ def test_a_document_counts_once_whatever_its_passages() -> None:
     assert [document_rank(hits, name) for name in ("a.md", "b.md", "c.md")] == [1, 2, None]
 
 
-def outcome(name: str, *ranks: int | None) -> Outcome:
+def outcome(name: str, *ranks: int | None) -> DemoOutcome:
     question = Question(question=name, answer="", document="", why="")
-    return Outcome(question=question, ranks=dict(zip(MODES, ranks, strict=True)), hit=None)
+    return DemoOutcome(question=question, ranks=dict(zip(MODES, ranks, strict=True)), hit=None)
 
 
 def test_examples_are_answered_by_hybrid_search() -> None:

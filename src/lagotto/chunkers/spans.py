@@ -64,7 +64,7 @@ class SpanChunker:
             for region in self._regions(document)
             for cut in cutter.cut(region, size=self._size, overlap=self._overlap)
         ]
-        return ChunkMaker(document, self.id).make(cuts)
+        return ChunkBuilder(document, self.id).make(cuts)
 
 
 class Cut(NamedTuple):
@@ -106,7 +106,7 @@ class Cutter:
         return fitting
 
 
-class ChunkMaker:
+class ChunkBuilder:
     """Turns cuts of one document into chunks."""
 
     def __init__(self, document: Document, chunker_id: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lagotto.chunkers.spans import ChunkMaker, Cut
+from lagotto.chunkers.spans import ChunkBuilder, Cut
 from lagotto.documents import Chunk, Document
 from lagotto.errors import ConfigError
 from lagotto.tokens import Tokenizer
@@ -23,4 +23,4 @@ class DocumentChunker:
         if not text.strip():
             return []
         (tokens,) = self._tokenizer.count([text])
-        return ChunkMaker(document, self.id).make([Cut(0, len(text), tokens)])
+        return ChunkBuilder(document, self.id).make([Cut(0, len(text), tokens)])

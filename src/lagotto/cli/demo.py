@@ -15,7 +15,7 @@ from lagotto.cli.options import EmbedderName
 from lagotto.cli.output import one_line, say, stdout
 
 if TYPE_CHECKING:
-    from lagotto.demo import Outcome
+    from lagotto.demo import DemoOutcome
     from lagotto.sync_facade import KnowledgeBase
 
 
@@ -67,7 +67,7 @@ def _fill(base: KnowledgeBase) -> None:
     say(str(report))
 
 
-def _print_ranks(outcomes: list[Outcome]) -> None:
+def _print_ranks(outcomes: list[DemoOutcome]) -> None:
     from lagotto.cli.render import print_table
     from lagotto.demo import MODES, TOP_K
 
@@ -85,7 +85,7 @@ def _print_ranks(outcomes: list[Outcome]) -> None:
     print_table(console, ("question", *MODES), rows)
 
 
-def _print_answer(outcome: Outcome) -> None:
+def _print_answer(outcome: DemoOutcome) -> None:
     from rich.text import Text
 
     from lagotto.cli.render import highlighted, print_indented
@@ -99,7 +99,7 @@ def _print_answer(outcome: Outcome) -> None:
     print_indented(console, highlighted(outcome.hit.content, question, language="en"))
 
 
-def _print_next(kept: str | None, outcomes: list[Outcome]) -> None:
+def _print_next(kept: str | None, outcomes: list[DemoOutcome]) -> None:
     question = outcomes[0].question.question
     if kept is None:
         kept = "demo.db"

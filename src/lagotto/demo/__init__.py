@@ -33,7 +33,7 @@ class Question(Record):
     why: str
 
 
-class Outcome(Record):
+class DemoOutcome(Record):
     """The rank of the right document in each mode (None: not found), and the best hit."""
 
     question: Question
@@ -58,14 +58,14 @@ def add_corpus(kb: KnowledgeBase, *, progress: OnProgress | None = None) -> AddR
         return kb.add(folder, collection=COLLECTION, progress=progress)
 
 
-def ask(kb: KnowledgeBase, question: Question) -> Outcome:
+def ask(kb: KnowledgeBase, question: Question) -> DemoOutcome:
     """Search for a question in each mode; the hit is the best of hybrid search."""
     found = {
         mode: kb.retrieve(question.question, mode=mode, collection=COLLECTION, top_k=TOP_K)
         for mode in MODES
     }
     ranks = {mode: document_rank(hits, question.document) for mode, hits in found.items()}
-    return Outcome(question=question, ranks=ranks, hit=next(iter(found["hybrid"]), None))
+    return DemoOutcome(question=question, ranks=ranks, hit=next(iter(found["hybrid"]), None))
 
 
 def document_rank(hits: Sequence[RetrievalResult], name: str) -> int | None:
@@ -74,7 +74,7 @@ def document_rank(hits: Sequence[RetrievalResult], name: str) -> int | None:
     return next((rank for rank, source in enumerate(sources, 1) if source == name), None)
 
 
-def examples(outcomes: Sequence[Outcome]) -> list[Outcome]:
+def examples(outcomes: Sequence[DemoOutcome]) -> list[DemoOutcome]:
     """A question that full text misses, one that vectors miss, and the last one."""
     right = [outcome for outcome in outcomes if outcome.ranks["hybrid"] == 1]
     chosen = [

@@ -19,7 +19,7 @@ from lagotto.errors import (
     StoreFullError,
     StoreReadOnlyError,
 )
-from lagotto.indexes.tantivy.disk import ALL_FILES, Announcement, Meta
+from lagotto.indexes.tantivy.disk import ALL_FILES, Announcement, TantivyMeta
 from lagotto.indexes.tantivy.errors import tantivy_errors
 from lagotto.indexes.tantivy.query import index_schema, scoring_query
 from lagotto.indexes.tantivy.writer import TantivyWriter
@@ -64,7 +64,7 @@ def sample(folder: Path) -> TantivyWriter:
 
 def only_files_of_its_segments(folder: Path) -> bool:
     known = {"meta.json", "stamp.json"}
-    known |= {name for each in Meta.read(folder).segments for name in each.files(ALL_FILES)}
+    known |= {name for each in TantivyMeta.read(folder).segments for name in each.files(ALL_FILES)}
     return {path.name for path in folder.iterdir() if path.name[0] != "."} <= known
 
 
@@ -101,7 +101,7 @@ def test_the_stamp_is_true_after_kill(tmp_path: Path) -> None:
 
 def test_what_a_killed_writer_left_is_not_in_the_way(tmp_path: Path) -> None:
     sample(tmp_path)
-    meta = Meta.read(tmp_path)
+    meta = TantivyMeta.read(tmp_path)
     # removing a key takes one operation, the commit the next one
     left = meta.segments[0].segment_id.replace("-", "") + f".{meta.opstamp + 1}.del"
     (tmp_path / left).write_bytes(b"half written")
@@ -115,7 +115,7 @@ def test_what_a_killed_writer_left_is_not_in_the_way(tmp_path: Path) -> None:
 
 def test_an_announcement_alone_promises_nothing(tmp_path: Path) -> None:
     sample(tmp_path)
-    now = Meta.read(tmp_path).opstamp
+    now = TantivyMeta.read(tmp_path).opstamp
     Announcement(base=now, before=2, after=3).write(tmp_path)
     assert TantivyWriter.open(tmp_path).stamp == 2
     Announcement(base=now - 1, before=2, after=3).write(tmp_path)
@@ -131,7 +131,7 @@ def test_old_segments_are_merged_and_cleared_away(tmp_path: Path, writers: int) 
             added=[(stamp, ["all"]), (77, ["all"])], removed=(), since=stamp - 1, stamp=stamp
         )
     assert len(index.search(ALL, 99)) == 20
-    assert len(Meta.read(tmp_path).segments) < 10
+    assert len(TantivyMeta.read(tmp_path).segments) < 10
     assert only_files_of_its_segments(tmp_path)
 
 

@@ -37,7 +37,7 @@ class Deletes(BaseModel):
     opstamp: int
 
 
-class Segment(BaseModel):
+class TantivySegment(BaseModel):
     """A part of the index that never changes, but for the documents that die in it."""
 
     segment_id: str
@@ -53,14 +53,14 @@ class Segment(BaseModel):
         return names
 
 
-class Meta(BaseModel):
+class TantivyMeta(BaseModel):
     """What tantivy itself writes about an index; only the part that matters here."""
 
     opstamp: int
-    segments: tuple[Segment, ...]
+    segments: tuple[TantivySegment, ...]
 
     @classmethod
-    def read(cls, folder: Path) -> Meta:
+    def read(cls, folder: Path) -> TantivyMeta:
         """The newest state of the index in `folder`."""
         return cls.model_validate_json((folder / META).read_bytes())
 
@@ -120,16 +120,16 @@ def fingerprint(folder: Path) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def read_state(folder: Path) -> tuple[LogPosition, Meta]:
+def read_state(folder: Path) -> tuple[LogPosition, TantivyMeta]:
     """The last change that the index holds, and its segments.
 
     With a commit in between by another process the number is too small, never too large: the
     announcement has to be read first.
     """
-    if not (folder / ANNOUNCEMENT).exists() and (meta := Meta.read(folder)).opstamp == 0:
+    if not (folder / ANNOUNCEMENT).exists() and (meta := TantivyMeta.read(folder)).opstamp == 0:
         return START, meta
     announced = Announcement.read(folder)
-    meta = Meta.read(folder)
+    meta = TantivyMeta.read(folder)
     if meta.opstamp == announced.base:
         return LogPosition(announced.before, announced.before_token), meta
     return LogPosition(announced.after, announced.after_token), meta
@@ -137,13 +137,13 @@ def read_state(folder: Path) -> tuple[LogPosition, Meta]:
 
 def check_files(folder: Path, kinds: Collection[str]) -> None:
     """Raise IndexDamagedError unless the segment files of those kinds have the right checksums."""
-    meta = Meta.read(folder)
+    meta = TantivyMeta.read(folder)
     for segment in meta.segments:
         for name in segment.files(kinds):
             try:
                 intact = _is_intact(folder / name)
             except FileNotFoundError as exc:
-                if Meta.read(folder) != meta:  # merged and cleared away by a writer just now
+                if TantivyMeta.read(folder) != meta:  # merged and cleared away by a writer just now
                     return check_files(folder, kinds)
                 raise IndexDamagedError(f"the text index {folder} has lost {name}") from exc
             if not intact:

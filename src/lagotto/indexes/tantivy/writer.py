@@ -27,7 +27,7 @@ from lagotto.indexes.tantivy.disk import (
     META,
     SMALL_FILES,
     Announcement,
-    Meta,
+    TantivyMeta,
     check_files,
     fingerprint,
     read_state,
@@ -218,7 +218,7 @@ class TantivyWriter:
         return None
 
 
-def _announce(folder: Path, meta: Meta, *, before: LogPosition, after: LogPosition) -> None:
+def _announce(folder: Path, meta: TantivyMeta, *, before: LogPosition, after: LogPosition) -> None:
     Announcement(
         base=meta.opstamp,
         before=before.number,
