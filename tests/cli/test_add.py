@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from lagotto.cli.metadata import parse_metadata
-from lagotto.errors import ConfigError
 from lagotto.testing.server import ScriptedServer
 from tests.cli.running import command, run
 
@@ -84,18 +82,6 @@ def test_columns_of_rows(tmp_path: Path, base: Path) -> None:
     assert (shown["title"], shown["text"]) == ("Oak", "A tree.\n\nWith acorns.")
 
 
-def test_sync_removes_what_is_gone(notes: Path) -> None:
-    run("sync", notes)
-    (notes / "dogs.md").unlink()
-    assert run("sync", notes).out.startswith("0 added, 0 updated, 3 unchanged, 1 removed")
-
-
-def test_sync_wants_folders_that_exist(base: Path) -> None:
-    assert run("--kb", base, "sync", "absent").code == 2
-    assert run("--kb", base, "sync", base).code == 2
-    assert len(listed(base)) == 4
-
-
 def test_a_failing_embedder_is_one_line(notes: Path) -> None:
     with ScriptedServer({}) as server:
         done = run("--embedder", f"openai:x?dimension=8&base_url={server.url}", "add", notes)
@@ -145,28 +131,3 @@ def stored(base: Path) -> int:
             return int(file.execute("SELECT count(*) FROM document").fetchone()[0])
         except sqlite3.OperationalError:  # not made yet, or just being made
             return 0
-
-
-@pytest.mark.parametrize(
-    ("pair", "value"),
-    [
-        ("k=2024", 2024),
-        ("k=true", True),
-        ('k=["a", 1]', ["a", 1]),
-        ('k="1.10"', "1.10"),
-        ("k=a=b", "a=b"),
-        ("k=", ""),
-        ("k=NaN", "NaN"),
-        ("k=99999999999999999999", "99999999999999999999"),
-        ("k=" + "[" * 100_000, "[" * 100_000),
-    ],
-    ids=range(9),
-)
-def test_metadata_values(pair: str, value: object) -> None:
-    assert parse_metadata([pair]) == {"k": value}
-
-
-@pytest.mark.parametrize("pairs", [["year"], ["=1"], ["a=1", "a=2"]])
-def test_metadata_that_makes_no_sense(pairs: list[str]) -> None:
-    with pytest.raises(ConfigError, match="--metadata"):
-        parse_metadata(pairs)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from lagotto import __version__
-from lagotto.cli.add import add, sync
+from lagotto.cli.add import add
 from lagotto.cli.context import context as pack_context
 from lagotto.cli.copy import copy
 from lagotto.cli.demo import demo
@@ -22,6 +22,7 @@ from lagotto.cli.remove import remove
 from lagotto.cli.retrieve import retrieve
 from lagotto.cli.search import search
 from lagotto.cli.show import show
+from lagotto.cli.sync import sync
 
 app = typer.Typer(
     no_args_is_help=True,

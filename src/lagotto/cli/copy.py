@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lagotto.cli.connect import check_exists, open_store
-from lagotto.cli.options import INTERRUPTED, AsJson
-from lagotto.cli.output import print_json, say
+from lagotto.cli.options import AsJson
+from lagotto.cli.output import print_json
 
 if TYPE_CHECKING:
     from lagotto.base_copy import CopyReport
@@ -25,16 +25,12 @@ def copy(
     as_json: AsJson = False,
 ) -> None:
     """Copy a knowledge base. To another file or database, with its vectors, and verified."""
-    from lagotto.cli.progress import CopyMeter
+    from lagotto.cli.progress import CopyMeter, resumable
 
     check_exists(source)
     meter = CopyMeter()
-    try:
-        with meter:
-            report = asyncio.run(_copy(source, target, meter))
-    except KeyboardInterrupt as exc:
-        say(f"stopped: {meter.stored} documents are stored; run the same command again to continue")
-        raise typer.Exit(INTERRUPTED) from exc
+    with resumable(meter):
+        report = asyncio.run(_copy(source, target, meter))
     if as_json:
         print_json(report.model_dump(mode="json"))
     else:

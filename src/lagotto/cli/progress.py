@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
+import typer
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -18,7 +20,8 @@ from rich.progress import (
 from rich.progress import Progress as Bar
 
 from lagotto.base_copy import CopyReport
-from lagotto.cli.output import one_line
+from lagotto.cli.options import INTERRUPTED
+from lagotto.cli.output import one_line, say
 from lagotto.ingest import Progress
 from lagotto.readers.walk import Selection, walk
 
@@ -40,6 +43,18 @@ class ProgressBar:
 
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
+
+
+@contextmanager
+def resumable(progress: ProgressBar) -> Iterator[None]:
+    """Show `progress`; Ctrl-C ends the command, which says what is stored and how to continue."""
+    try:
+        with progress:
+            yield
+    except KeyboardInterrupt as exc:
+        stored = f"{progress.stored} documents are stored"
+        say(f"stopped: {stored}; run the same command again to continue")
+        raise typer.Exit(INTERRUPTED) from exc
 
 
 class CopyMeter(ProgressBar):

@@ -1,0 +1,83 @@
+"""What `add` and `sync` share: the arguments of reading, the progress bar, the report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from lagotto.cli.connect import open_base
+from lagotto.cli.options import BaseOptions, MakingOptions, ReadingOptions
+from lagotto.cli.output import print_json, say
+from lagotto.errors import ConfigError, ReadError
+
+if TYPE_CHECKING:
+    from lagotto.cli.progress import Meter
+    from lagotto.ingest import AddReport
+    from lagotto.sync_facade import KnowledgeBase
+
+
+def ingest(
+    run: Callable[[KnowledgeBase, Meter], AddReport],
+    paths: list[Path],
+    base: BaseOptions,
+    reading: ReadingOptions,
+    making: MakingOptions,
+    *,
+    as_json: bool,
+) -> None:
+    """Open the base, run an ingest over `paths` with a progress bar, and print its report."""
+    from lagotto.cli.progress import Meter, resumable
+
+    meter = Meter(paths, include=reading.include, exclude=reading.exclude)
+    with resumable(meter), open_base(base, making) as kb:
+        report = run(kb, meter)
+    if as_json:
+        print_json(report.model_dump(mode="json"))
+    else:
+        typer.echo(report.model_copy(update={"failures": ()}))
+    for failure in report.failures:
+        say(f"failed: {failure}")
+    if report.failures:
+        raise typer.Exit(ReadError.exit_code)
+
+
+def read_arguments(reading: ReadingOptions) -> dict[str, Any]:
+    """The arguments of `KnowledgeBase.add` and `sync` that the options stand for."""
+    from lagotto.readers import Columns
+
+    return {
+        "collection": reading.collection,
+        "include": reading.include,
+        "exclude": reading.exclude,
+        "language": reading.language,
+        "metadata": parse_metadata(reading.metadata),
+        "columns": Columns(
+            text=tuple(reading.text_column), title=reading.title_column, id=reading.id_column
+        ),
+    }
+
+
+def parse_metadata(pairs: Iterable[str]) -> dict[str, Any]:
+    """Metadata from `KEY=VALUE` pairs. A value is JSON (`2024`, `true`, `["a"]`) or else text."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not key or not equals:
+            raise ConfigError(f"--metadata {pair!r} is not KEY=VALUE; write year=2024, for example")
+        if key in found:
+            raise ConfigError(f"--metadata sets {key!r} twice; for several values pass a JSON list")
+        found[key] = _value(value)
+    return found
+
+
+def _value(text: str) -> Any:
+    from lagotto.documents import json_value
+
+    try:
+        return json_value(json.loads(text))
+    except (ValueError, RecursionError):  # not JSON, or a number that metadata can't hold
+        return text

@@ -1,0 +1,33 @@
+"""`sync`: a knowledge base kept in step with folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lagotto.cli.ingest import ingest, read_arguments
+from lagotto.cli.options import AsJson, BaseOptions, MakingOptions, ReadingOptions
+
+if TYPE_CHECKING:
+    from lagotto.cli.progress import Meter
+    from lagotto.ingest import AddReport
+    from lagotto.sync_facade import KnowledgeBase
+
+
+def sync(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="FOLDER", exists=True, file_okay=False, help="Folders.")
+    ],
+    base: BaseOptions,
+    reading: ReadingOptions,
+    making: MakingOptions,
+    as_json: AsJson = False,
+) -> None:
+    """Add folders and remove what is gone. Documents of deleted files are removed."""
+
+    def run(kb: KnowledgeBase, meter: Meter) -> AddReport:
+        return kb.sync(*folders, progress=meter, **read_arguments(reading))
+
+    ingest(run, folders, base, reading, making, as_json=as_json)
