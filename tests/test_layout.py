@@ -20,6 +20,7 @@ FOLDERS = {
 }
 BEHAVIOURS = {
     # the repository
+    "architecture": "ARCHITECTURE.md shows the tree of the package",
     "benchmarks": "every benchmark starts",
     "regexes": "every regular expression takes linear time",
     "deletions": "every call in the package that deletes something",
@@ -37,6 +38,7 @@ BEHAVIOURS = {
     "fuzz": "readers and random bytes",
     "hostile": "readers and files made to break them",
     "laws": "algebraic laws of filters",
+    "views": "every setting in every view of a search",
     # faults, processes, time
     "clients": "several clients of one PostgreSQL base",
     "crash": "killed writers",
