@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 
 import pytest
@@ -102,3 +103,25 @@ async def test_an_interrupt_ends_the_thread_before_the_cancellation_goes_on() ->
     with pytest.raises(asyncio.CancelledError):
         await task
     assert ended == [True]
+
+
+async def test_the_error_of_an_interrupted_call_is_not_logged() -> None:
+    """The call fails because it was interrupted; nobody waits for that any more."""
+    started, interrupted, logged = threading.Event(), threading.Event(), list[object]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: logged.append(context))
+
+    def call() -> None:
+        started.set()
+        interrupted.wait(10)
+        raise ValueError("interrupted")
+
+    task = asyncio.ensure_future(interruptible(call, interrupt=interrupted.set))
+    while not started.is_set():
+        await asyncio.sleep(0.001)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    del task
+    gc.collect()
+    await asyncio.sleep(0)
+    assert logged == []

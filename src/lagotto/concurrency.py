@@ -38,6 +38,8 @@ async def interruptible(call: Callable[[], T], *, interrupt: Callable[[], None])
         while not running.done():
             interrupt()
             await asyncio.wait([running], timeout=BETWEEN_INTERRUPTS)
+        if not running.cancelled():
+            running.exception()  # retrieved, or asyncio would log the error of the interrupted call
         raise
 
 
