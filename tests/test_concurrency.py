@@ -116,8 +116,7 @@ async def test_the_error_of_an_interrupted_call_is_not_logged() -> None:
         raise ValueError("interrupted")
 
     task = asyncio.ensure_future(interruptible(call, interrupt=interrupted.set))
-    while not started.is_set():
-        await asyncio.sleep(0.001)
+    await asyncio.to_thread(started.wait)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
