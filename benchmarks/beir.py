@@ -26,11 +26,11 @@ def recall(ranking: list[str], judged: dict[str, int]) -> float:
 
 
 def _discounted(gains: list[int]) -> float:
-    return float(sum(gain / np.log2(place + 2) for place, gain in enumerate(gains)))
+    return float(sum(gain / np.log2(index + 2) for index, gain in enumerate(gains)))
 
 
 def mean(values: list[float]) -> float:
-    """To four places."""
+    """Rounded to four decimals."""
     return round(float(np.mean(values)), 4)
 
 

@@ -48,7 +48,7 @@ class Asked:
     judged: dict[str, int]
 
     def ndcg(self, scores: Sequence[float]) -> float:
-        """nDCG@10 of the documents, each in the place of its best candidate."""
+        """nDCG@10 of the documents, each at the rank of its best candidate."""
         order = sorted(range(len(scores)), key=lambda index: -scores[index])
         ranking = list(dict.fromkeys(self.documents[index] for index in order))
         return ndcg(ranking, self.judged, depth=10)
@@ -144,7 +144,7 @@ async def _ask(
 
 
 @dataclass(slots=True)
-class Remembering:
+class CachedTokenEmbedder:
     """A token embedder that runs each passage once."""
 
     inner: TokenEmbedder

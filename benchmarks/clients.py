@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lagotto.knowledge_base import AsyncKnowledgeBase
-from scale import Corpus, GivenVectors, Query, build, place
+from scale import Corpus, GivenVectors, Query, build, temporary_location
 
 WARM_UP = 20
 PATIENCE = 300.0
@@ -48,7 +48,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     figures = {}
-    with place(options.store) as location:
+    with temporary_location(options.store) as location:
         corpus = Corpus(options.chunks)
         asyncio.run(build(location, corpus, None))
         for clients in map(int, options.clients.split(",")):
@@ -114,7 +114,7 @@ async def _client(
     await all_are_ready()
     moments = [time.perf_counter()]
     for query in queries[WARM_UP:]:
-        await asyncio.sleep(0)  # others' turn: an embedded base may answer without ever waiting
+        await asyncio.sleep(0)  # other tasks run: an embedded base may answer without waiting
         await base.retrieve(query.text)
         moments.append(time.perf_counter())
     return Run(moments[0], moments[-1], np.diff(moments).tolist())

@@ -4,7 +4,7 @@
     python benchmarks/drivers.py [--rounds 200]
 
 A round trip, the postings of five words (128 kB each), a vector as a parameter with a hundred
-scores as the answer, and COPY of a batch of vectors; both drivers in turns on one server. Medians
+scores as the answer, and COPY of a batch of vectors; both drivers alternate on one server. Medians
 in milliseconds: wall time, and CPU time of this process.
 """
 

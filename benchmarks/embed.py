@@ -2,7 +2,7 @@
 
     python benchmarks/embed.py [--rounds 5] [--passages 96] [--json]
 
-Variants take turns in one process, in every round, so that a busy machine slows all of them
+Variants alternate in one process, in every round, so that a busy machine slows all of them
 alike; medians are shown. Passages per CPU second say what the work costs, wall seconds what this
 machine had to spare. Start-up and memory are measured in processes of their own.
 """

@@ -29,7 +29,7 @@ from lagotto.embedders import CachedEmbedder, create_embedder
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.readers import Columns
 from lagotto.terms import keywords
-from scale import place
+from scale import temporary_location
 
 Settings = dict[str, Any]
 
@@ -124,7 +124,7 @@ async def filled(
             text_index=text_index,
         )
 
-    with place(store) as location:
+    with temporary_location(store) as location:
         async with base() as new:
             await new.add(dataset / "corpus.jsonl", columns=Columns(id="_id"))
         async with base() as complete:
@@ -168,13 +168,13 @@ def misspelt(query: str, chance: random.Random) -> str:
 
 def _edited(word: str, chance: random.Random) -> str:
     for _ in range(chance.choice([1, 2])):
-        place = chance.randrange(len(word))
+        offset = chance.randrange(len(word))
         letter = chance.choice(string.ascii_lowercase)
         edits: Iterable[str] = (
-            word[:place] + word[place + 1 :],
-            word[:place] + letter + word[place:],
-            word[:place] + letter + word[place + 1 :],
-            word[:place] + word[place : place + 2][::-1] + word[place + 2 :],
+            word[:offset] + word[offset + 1 :],
+            word[:offset] + letter + word[offset:],
+            word[:offset] + letter + word[offset + 1 :],
+            word[:offset] + word[offset : offset + 2][::-1] + word[offset + 2 :],
         )
         word = chance.choice(list(edits)) or word
     return word

@@ -1,12 +1,12 @@
 """What rerankers gain: nDCG@10 before and after, with intervals, and where they hurt.
 
-    python benchmarks/rerank.py DATASET... [--queries 1000] [--reranker NAME]... [--remember]
+    python benchmarks/rerank.py DATASET... [--queries 1000] [--reranker NAME]... [--cache-tokens]
         [--cache FOLDER] [--json]
 
 A data set is a folder in BEIR's layout; its documents go through the normal ingest, 50 fused
 candidates go to each reranker, and a document ranks by its best candidate. Intervals are of the
 paired difference to the fused order (bootstrap, 95 %). `--reranker` adds one by name, such as
-`maxsim` or `cross-encoder:FOLDER`. With `--remember` maxsim runs each passage once: the same
+`maxsim` or `cross-encoder:FOLDER`. With `--cache-tokens` maxsim runs each passage once: the same
 figures sooner, but times that mean nothing. `--cache` keeps vectors for the next run.
 """
 
@@ -23,7 +23,15 @@ from pathlib import Path
 import numpy as np
 
 from beir import mean
-from candidates import SAMPLE, Asked, Remembering, bootstrap, collect, sampled_queries, scores
+from candidates import (
+    SAMPLE,
+    Asked,
+    CachedTokenEmbedder,
+    bootstrap,
+    collect,
+    sampled_queries,
+    scores,
+)
 from lagotto.embedders import TokenEmbedder, create_embedder
 from lagotto.rerankers import BlendedReranker, GatedReranker, Reranker, create_reranker
 
@@ -49,7 +57,7 @@ def main() -> None:
     parser.add_argument("datasets", nargs="+", type=Path)
     parser.add_argument("--queries", type=int, default=SAMPLE)
     parser.add_argument("--reranker", action="append", default=[])
-    parser.add_argument("--remember", action="store_true")
+    parser.add_argument("--cache-tokens", action="store_true")
     parser.add_argument("--cache", type=Path)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
@@ -79,7 +87,7 @@ async def measure(dataset: Path, options: argparse.Namespace) -> list[Gain]:
 def _rerankers(options: argparse.Namespace) -> dict[str, Reranker]:
     embedder = create_embedder("minilm")
     assert isinstance(embedder, TokenEmbedder)
-    tokens = Remembering(embedder) if options.remember else embedder
+    tokens = CachedTokenEmbedder(embedder) if options.cache_tokens else embedder
     overlap, wording = create_reranker("overlap"), create_reranker("lexical")
     return {
         **{name: create_reranker(name, embedder=tokens) for name in (*NAMES, *options.reranker)},

@@ -170,8 +170,8 @@ class Watch:
 
 
 @contextmanager
-def place(store: str) -> Iterator[str]:
-    """Where to make the base: a file of its own, or a server of its own."""
+def temporary_location(store: str) -> Iterator[str]:
+    """The location of a new base: a temporary file, or a database of a temporary server."""
     if store == "postgresql":
         with PostgresServer({"shared_buffers": "1GB", "synchronous_commit": "on"}) as server:
             yield server.url()
@@ -182,7 +182,7 @@ def place(store: str) -> Iterator[str]:
 
 async def measure(chunks: int, count: int, store: str, text_index: str | None) -> dict[str, Any]:
     """All figures for one size."""
-    with place(store) as location:
+    with temporary_location(store) as location:
         corpus = Corpus(chunks)
         figures: dict[str, Any] = {"build": await build(location, corpus, text_index)}
         queries = corpus.queries(count)

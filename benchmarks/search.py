@@ -3,8 +3,9 @@
     python benchmarks/search.py [--queries 64] [--rounds 3]
 
 On the documents of the demo with MiniLM. Batches: the same queries through `retrieve` and through
-`retrieve_many`, in turns. Cancellation: late chunking of a long text is stopped at a random moment
-while it embeds, from another thread; the time is from firing the token to the end of the call.
+`retrieve_many`, alternating. Cancellation: late chunking of a long text is stopped at a random
+moment while it embeds, from another thread; the time is from firing the token to the end of the
+call.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python benchmarks/strategies.py [--chunks 2000,20000] [--queries 100] [--delay 1] [--json]
 
 The texts, vectors and queries of scale.py, on PostgreSQL; hybrid searches without the fuzzy leg,
-query vectors given. Both ways take turns, query by query. Medians of wall time in milliseconds,
+query vectors given. Both ways alternate, query by query. Medians of wall time in milliseconds,
 once at the server's socket, and once through a proxy that holds back what either side says for so
 many milliseconds, as a network would.
 """

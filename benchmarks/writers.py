@@ -4,7 +4,7 @@
 
 The documents of scale.py, five chunks each, into a base that has 10,000 chunks and a graph of their
 vectors, which grows with every write. Each writer has documents of its own, and all start together;
-medians of several rounds, in which the numbers of writers take turns. The server is safe: what it
+medians of several rounds, in which the numbers of writers alternate. The server is safe: what it
 acknowledges is on the disk.
 """
 
@@ -22,7 +22,7 @@ from threading import Barrier
 from lagotto.documents import Document
 from lagotto.stores.base import Entry
 from lagotto.stores.registry import create_store
-from scale import Corpus, build, place
+from scale import Corpus, build, temporary_location
 
 STORED = 10_000
 BATCH = 20
@@ -54,7 +54,7 @@ def renamed(entry: Entry, name: str) -> Entry:
 def rate(location: str, entries: list[Entry], writers: int, round_number: int) -> float:
     """Documents per second if so many processes share the work."""
     named = [
-        renamed(entry, f"w{writers}-{round_number}-{place}") for place, entry in enumerate(entries)
+        renamed(entry, f"w{writers}-{round_number}-{index}") for index, entry in enumerate(entries)
     ]
     context = get_context("spawn")
     with context.Manager() as manager, ProcessPoolExecutor(writers, mp_context=context) as pool:
@@ -71,7 +71,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     counts = [int(count) for count in options.writers.split(",")]
-    with place("postgresql") as location:
+    with temporary_location("postgresql") as location:
         corpus = Corpus(STORED)
         asyncio.run(build(location, corpus, None))
         entries = list(islice(Corpus(5 * options.documents).entries(), options.documents))

@@ -62,7 +62,7 @@ def _nested(setting: str) -> dict[str, Any]:
     """`scoring.blend=rrf` as a dict of dicts."""
     name, equals, value = setting.partition("=")
     if not equals or not name:
-        raise ConfigError(f"--set {setting}: it should look like scoring.blend=rrf")
+        raise ConfigError(f"--set {setting}: write NAME=VALUE, such as scoring.blend=rrf")
     nested: Any = value
     for part in reversed(name.split(".")):
         nested = {part: nested}

@@ -1,4 +1,4 @@
-"""How things look on a screen; without colours, boxes and line breaks where there is none."""
+"""Rendering of hits, documents and tables: coloured on a terminal, plain text elsewhere."""
 
 from __future__ import annotations
 
