@@ -40,6 +40,9 @@ ALLOWED = {
         "models/disk_cache.py",
         "self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)",
     ): "SQLite's own files of a damaged cache",
+    ("stores/sqlite/rebuild.py", "index.rename(target)"): (
+        "an index of the next generation, into a folder with this base's marker"
+    ),
     ("testing/postgres.py", "(Path(scratch) / 'new').rename(folder)"): "a folder that it has made",
     ("testing/postgres.py", "shutil.rmtree(self.folder)"): "a temporary folder that it has made",
 }

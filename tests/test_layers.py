@@ -24,7 +24,7 @@ LAYERS = [
     {"readers", "chunkers", "embedders", "stores"},
     {"rerankers"},
     {"ingest", "retrieval", "base_copy", "base_parts"},
-    {"context"},
+    {"context", "rebuild"},
     {"knowledge_base"},
     {"sync_facade"},
     {"demo"},

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         NotABaseError,
         QueryError,
         ReadError,
+        RebuiltError,
         RerankError,
         RetrievalError,
         SearchCancelled,
@@ -104,6 +105,9 @@ if TYPE_CHECKING:
     from lagotto.readers import (
         Columns,
         ReadFailure,
+    )
+    from lagotto.rebuild import (
+        RebuildProgress,
     )
     from lagotto.request_context import (
         CancellationToken,
@@ -171,6 +175,7 @@ _MODULES = {
         "NotABaseError",
         "QueryError",
         "ReadError",
+        "RebuiltError",
         "RerankError",
         "RetrievalError",
         "SearchCancelled",
@@ -227,6 +232,7 @@ _MODULES = {
         "Columns",
         "ReadFailure",
     ),
+    "rebuild": ("RebuildProgress",),
     "request_context": (
         "CancellationToken",
         "RequestContext",
@@ -312,6 +318,8 @@ __all__ = [
     "QueryError",
     "ReadError",
     "ReadFailure",
+    "RebuildProgress",
+    "RebuiltError",
     "RequestContext",
     "RerankError",
     "RerankPrefs",

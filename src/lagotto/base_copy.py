@@ -19,6 +19,7 @@ from lagotto.documents import Chunk, Document, Record, Vector, digest
 from lagotto.errors import ModelMismatchError, StoreError
 from lagotto.filters import And
 from lagotto.stores.base import (
+    BaseConfig,
     Entry,
     Store,
     StoredChunks,
@@ -100,16 +101,16 @@ class _Copy:
         self._seals: dict[Name, Seal] = {}
 
     async def run(self) -> CopyReport:
-        info = await self._source.info()
-        _check_models(info, await self._target.info())
+        made = await self._source.config()
+        _check_models(await self._source.info(), await self._target.info())
         names = [(item.collection, item.id) async for item in self._source.documents(And())]
         self._report(documents=len(names))
         async with self._source.view(And()) as view:
-            await _for_each_batch(view, names, info, self._write)
+            await _for_each_batch(view, names, made, self._write)
         names = list(self._seals)
         self._report(documents=len(names))
         async with self._target.view(And()) as view:
-            await _for_each_batch(view, names, info, self._compare)
+            await _for_each_batch(view, names, made, self._compare)
         for collection, document_id in self._seals:
             raise StoreError(_difference(collection, document_id, "is missing"))
         return self._done
@@ -153,7 +154,7 @@ class _Copy:
 async def _for_each_batch(
     view: View,
     names: Sequence[Name],
-    info: StoreInfo,
+    made: BaseConfig,
     act: Callable[[Sequence[Entry]], Awaitable[None]],
 ) -> None:
     """Act on the documents of `names` that are there, a few at a time, in that order."""
@@ -161,7 +162,7 @@ async def _for_each_batch(
         some = names[start : start + BATCH_DOCUMENTS]
         stored = await view.stored(some)
         for batch in _batches(some, stored):
-            await act(await _read(view, batch, stored, info))
+            await act(await read_entries(view, batch, made, stored=stored))
 
 
 def _batches(names: Sequence[Name], stored: Mapping[Name, StoredChunks]) -> Iterator[list[Name]]:
@@ -178,10 +179,16 @@ def _batches(names: Sequence[Name], stored: Mapping[Name, StoredChunks]) -> Iter
     yield batch
 
 
-async def _read(
-    view: View, names: Sequence[Name], stored: Mapping[Name, StoredChunks], info: StoreInfo
+async def read_entries(
+    view: View,
+    names: Sequence[Name],
+    made: BaseConfig,
+    *,
+    stored: Mapping[Name, StoredChunks] | None = None,
 ) -> list[Entry]:
-    """Documents with all that is derived from them."""
+    """Documents with all that is derived from them; `made` tells with what."""
+    if stored is None:
+        stored = await view.stored(names)
     lists = [stored[name].keys for name in names if name in stored]
     keys = np.concatenate([np.empty(0, np.int64), *lists])
     chunks = {passage.key: passage.chunk for passage in await view.passages(keys)}
@@ -196,9 +203,9 @@ async def _read(
         return Entry(
             document,
             [*_above(findable, parents), *findable],
-            rows.reshape(len(own), info.dimension or 0),
-            info.model_id or "",
-            info.embedder,
+            rows.reshape(len(own), made.dimension or 0),
+            made.model_id or "",
+            made.embedder,
         )
 
     return [entry(document) for document in await view.sources(names)]

@@ -66,6 +66,23 @@ def create_parts(choice: Choice, stored: BaseConfig, *, location: str) -> BasePa
     )
 
 
+def create_parts_to_rebuild(
+    choice: Choice, stored: BaseConfig, current: BaseParts | None, *, location: str
+) -> BaseParts:
+    """The parts to rebuild a base with: those chosen, and for the rest its own.
+
+    `current` are those that it is open with, if they are its own: an embedder that was passed as an
+    object is known in no other way.
+    """
+    if current is not None:
+        choice = Choice(
+            embedder=choice.embedder or current.spec or current.embedder,
+            chunker=choice.chunker or current.chunker.id,
+            pooling=choice.pooling or current.pooling,
+        )
+    return create_parts(choice, stored, location=location)
+
+
 def check_choice(parts: BaseParts, stored: BaseConfig, *, location: str) -> None:
     """Raise if a base was made with other parts; nobody changes them by opening it."""
     model_id = parts.vectors.model_id

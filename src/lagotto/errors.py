@@ -25,6 +25,7 @@
         ├── NotABaseError           not a base, or created by a newer version of Lagotto
         ├── StoreUnavailableError   the server can't be reached, or the connection was lost
         ├── StoreBusyError          a lock was not available within the timeout
+        ├── RebuiltError            it was rebuilt since it was opened
         ├── StoreFullError          the disk is full
         ├── StoreReadOnlyError      no permission to write
         ├── StoreDamagedError       the database file is damaged
@@ -179,6 +180,10 @@ class StoreUnavailableError(StoreError):
 
 class StoreBusyError(StoreError):
     """A lock was not available within the timeout, because others use the base."""
+
+
+class RebuiltError(StoreError):
+    """The base was rebuilt since it was opened: its chunks and vectors are others now."""
 
 
 class StoreFullError(StoreError):

@@ -17,7 +17,7 @@ from typing import Literal
 
 from lagotto.chunkers import Chunker
 from lagotto.concurrency import interruptible
-from lagotto.documents import Chunk, Document, Record
+from lagotto.documents import Chunk, Document, Record, Vectors
 from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.readers import ReadFailure
 from lagotto.stores.base import Entry, Store, Version, fingerprint
@@ -81,7 +81,11 @@ class _Batch:
 
 
 class Ingest:
-    """One run over a stream of documents; `embedder` is the name that the store keeps."""
+    """One run over a stream of documents.
+
+    `embedder` is the name that the store keeps, `generation` the one of the base that chunker and
+    embedder belong to: if it was rebuilt meanwhile, writing is a RebuiltError.
+    """
 
     def __init__(
         self,
@@ -90,9 +94,11 @@ class Ingest:
         chunker: Chunker,
         vectors: ChunkEmbedder,
         embedder: str | None = None,
+        generation: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> None:
         self._embedder = embedder
+        self._generation = generation
         self._store = store
         self._chunker = chunker
         self._vectors = vectors
@@ -224,11 +230,21 @@ class Ingest:
         while (batch := await batches.get()) is not None:
             made = await self._vectors.embed(batch.new)
             batch.entries += [
-                Entry(document, chunks, vectors, self._vectors.model_id, self._embedder)
+                self._entry(document, chunks, vectors)
                 for (document, chunks), vectors in zip(batch.new, made, strict=True)
             ]
             await out.put(batch)
         await out.put(None)
+
+    def _entry(self, document: Document, chunks: Sequence[Chunk], vectors: Vectors) -> Entry:
+        return Entry(
+            document,
+            chunks,
+            vectors,
+            self._vectors.model_id,
+            embedder=self._embedder,
+            generation=self._generation,
+        )
 
     async def _write(self, batches: asyncio.Queue[_Batch | None]) -> None:
         while (batch := await batches.get()) is not None:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import wraps
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from lagotto.base_parts import BaseParts, Choice, check_choice, create_parts
+from lagotto.base_parts import (
+    BaseParts,
+    Choice,
+    check_choice,
+    create_parts,
+    create_parts_to_rebuild,
+)
 from lagotto.chunkers import CHUNKERS
 from lagotto.context import (
     Citation,
@@ -24,11 +32,13 @@ from lagotto.context import (
 from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document, Vector
 from lagotto.embedders import Embedder
 from lagotto.embedders.chunk_embedder import Pooling
-from lagotto.errors import ConfigError, StoreError
+from lagotto.errors import ConfigError, LagottoError, RebuiltError, StoreError
 from lagotto.filters import And, Eq, Filter, In, parse_filter
 from lagotto.ingest import AddReport, Ingest, OnProgress
 from lagotto.prefs import Mode, RetrievalPrefs, Verb
 from lagotto.readers import Columns, Loading, ReadOptions, load
+from lagotto.rebuild import OnProgress as OnRebuildProgress
+from lagotto.rebuild import RebuildProgress, rebuild_base
 from lagotto.request_context import RequestContext
 from lagotto.rerankers import Reranker
 from lagotto.results import Results, RetrievalBundle
@@ -37,10 +47,31 @@ from lagotto.retrieval.query.expansion import Expander
 from lagotto.retrieval.retriever import HybridRetriever
 from lagotto.retrieval.why_not import WhyNot
 from lagotto.stores.base import BaseConfig, Store, StoreInfo
+from lagotto.stores.pinned import PinnedStore
 from lagotto.stores.registry import create_store
 from lagotto.tokens import Tokenizer
 
 FilterLike = Filter | Mapping[str, object] | str | None
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def follows_rebuilds(
+    method: Callable[Concatenate[AsyncKnowledgeBase, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[AsyncKnowledgeBase, P], Coroutine[Any, Any, T]]:
+    """A verb that starts again, with other parts, if the base was rebuilt since it was opened."""
+
+    @wraps(method)
+    async def call(self: AsyncKnowledgeBase, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return await method(self, *args, **kwargs)
+        except RebuiltError:
+            self._settled = False
+            return await method(self, *args, **kwargs)
+
+    return call
 
 
 class AsyncKnowledgeBase:
@@ -71,6 +102,7 @@ class AsyncKnowledgeBase:
         self._expander = expander
         self._prefs = _preferences(prefs)
         self._assembled: Assembled | None = None
+        self._former: list[Assembled] = []
         self._settled = False
         """Whether the base has documents, whose embedder and chunker are those assembled."""
 
@@ -92,12 +124,14 @@ class AsyncKnowledgeBase:
     async def close(self) -> None:
         """Close the base; may be called twice."""
         assembled, self._assembled, self._settled = self._assembled, None, False
-        if assembled is not None:
-            await assembled.retriever.close()
+        for each in (*self._former, *([assembled] if assembled else [])):
+            await each.retriever.close()
+            if each.parts.spec is not None:
+                await each.parts.embedder.close()
+        self._former.clear()
         await self._store.close()
-        embedder = assembled.parts.embedder if assembled else self._choice.embedder
-        if embedder is not None and not isinstance(embedder, str):
-            await embedder.close()
+        if isinstance(self._choice.embedder, Embedder):
+            await self._choice.embedder.close()
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -110,6 +144,7 @@ class AsyncKnowledgeBase:
     ) -> None:
         await self.close()
 
+    @follows_rebuilds
     async def add(
         self,
         *sources: str | Path | Document,
@@ -130,6 +165,7 @@ class AsyncKnowledgeBase:
         documents, loading = _results(sources, include, exclude, options)
         return await ingest.run(chain(documents, loading), interrupt=loading.interrupt)
 
+    @follows_rebuilds
     async def sync(
         self,
         *folders: str | Path,
@@ -202,6 +238,7 @@ class AsyncKnowledgeBase:
         """The chunks of a document in order, parents first; none if there is no such document."""
         return await self._store.chunks(collection, document_id)
 
+    @follows_rebuilds
     async def retrieve(
         self,
         /,
@@ -235,6 +272,7 @@ class AsyncKnowledgeBase:
         retriever = (await self._ready()).retriever
         return await retriever.retrieve(asked, query_vector=query_vector, ctx=request)
 
+    @follows_rebuilds
     async def retrieve_many(
         self,
         /,
@@ -262,6 +300,7 @@ class AsyncKnowledgeBase:
         retriever = (await self._ready()).retriever
         return await retriever.retrieve_many(asked, ctx=request)
 
+    @follows_rebuilds
     async def search(
         self,
         /,
@@ -293,6 +332,7 @@ class AsyncKnowledgeBase:
         retriever = (await self._ready()).retriever
         return await retriever.search(request or RequestContext(), asked, query_vector=query_vector)
 
+    @follows_rebuilds
     async def context(
         self,
         /,
@@ -351,6 +391,7 @@ class AsyncKnowledgeBase:
         """The exact text that a citation, or its key, stands for, and where it is."""
         return await resolve(citation, document_of=self._store.get)
 
+    @follows_rebuilds
     async def why_not(
         self,
         /,
@@ -395,6 +436,44 @@ class AsyncKnowledgeBase:
         """The protocol of bundles: `await base.retriever.search(ctx, prefs)`."""
         return KnowledgeBaseRetriever(self)
 
+    @follows_rebuilds
+    async def _search(self, ctx: RequestContext, prefs: RetrievalPrefs) -> RetrievalBundle:
+        return await (await self._ready()).retriever.search(ctx, prefs)
+
+    async def rebuild(
+        self,
+        *,
+        embedder: str | Embedder | None = None,
+        chunker: str | None = None,
+        pooling: Pooling | None = None,
+        text_index: str | None = None,
+        progress: OnRebuildProgress | None = None,
+    ) -> RebuildProgress:
+        """Rebuild chunks, vectors and indexes from the stored documents; what is left out stays.
+
+        Searches, here and in other processes, see the former state until the new one is complete,
+        and documents may be added meanwhile. An interrupted rebuild goes on when it is called again
+        with the same choice. With nothing chosen, only the indexes are built anew.
+        """
+        current = None
+        with suppress(LagottoError):
+            current = (await self._ready()).parts
+        stored = await self._store.config()
+        parts = create_parts_to_rebuild(
+            Choice(embedder=embedder, chunker=chunker, pooling=pooling),
+            stored,
+            current,
+            location=self._store.location,
+        )
+        try:
+            done = await rebuild_base(self._store, parts, text_index=text_index, progress=progress)
+        finally:
+            if parts.spec is not None:
+                await parts.embedder.close()
+        self._choice = Choice(embedder=None if parts.spec else parts.embedder)
+        self._settled = False
+        return done
+
     @property
     def embedder(self) -> Embedder:
         """The embedder of the base, once it is open."""
@@ -428,12 +507,14 @@ class AsyncKnowledgeBase:
         return asked
 
     async def _ingest(self, progress: OnProgress | None) -> Ingest:
-        parts = (await self._ready()).parts
+        ready = await self._ready()
+        parts = ready.parts
         return Ingest(
             store=self._store,
             chunker=parts.chunker,
             vectors=parts.vectors,
             embedder=parts.spec,
+            generation=ready.generation,
             on_progress=progress,
         )
 
@@ -445,21 +526,26 @@ class AsyncKnowledgeBase:
         if self._assembled is not None and self._settled:
             return self._assembled
         stored = await self._store.config()
+        if self._assembled is None or not self._assembled.fits(stored):
+            if self._assembled is not None:
+                self._former.append(self._assembled)  # searches with it may be running
+                self._assembled = None
+            self._assembled = self._assemble(stored)
         self._settled = stored.model_id is not None
-        if self._assembled is not None and self._assembled.fits(stored):
-            return self._assembled
+        return self._assembled
+
+    def _assemble(self, stored: BaseConfig) -> Assembled:
         parts = create_parts(self._choice, stored, location=self._store.location)
         check_choice(parts, stored, location=self._store.location)
         retriever = HybridRetriever(
-            store=self._store,
+            store=PinnedStore(self._store, generation=stored.generation),
             embedder=parts.embedder,
             reranker=self._reranker,
             expander=self._expander,
             chunk_vectors=parts.vectors,
             chunker=parts.chunker.id,
         )
-        self._assembled = Assembled(parts, retriever)
-        return self._assembled
+        return Assembled(parts, retriever, stored.generation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -470,8 +556,7 @@ class KnowledgeBaseRetriever:
 
     async def search(self, ctx: RequestContext, prefs: RetrievalPrefs) -> RetrievalBundle:
         """The documents that may hold the answer, and the passages in them that support it."""
-        ready = await self.base._ready()
-        return await ready.retriever.search(ctx, prefs)
+        return await self.base._search(ctx, prefs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -480,13 +565,15 @@ class Assembled:
 
     parts: BaseParts
     retriever: HybridRetriever
+    generation: int
 
     def fits(self, stored: BaseConfig) -> bool:
         """Whether the base is still made with these parts."""
         made = self.parts.config
-        return (stored.model_id or made.model_id, stored.chunker_id or made.chunker_id) == (
-            made.model_id,
-            made.chunker_id,
+        return (
+            stored.generation == self.generation
+            and stored.model_id in (None, made.model_id)
+            and stored.chunker_id in (None, made.chunker_id)
         )
 
 

@@ -134,6 +134,7 @@ class KnowledgeBase:
     add = blocking(AsyncKnowledgeBase.add)
     sync = blocking(AsyncKnowledgeBase.sync)
     remove = blocking(AsyncKnowledgeBase.remove)
+    rebuild = blocking(AsyncKnowledgeBase.rebuild)
     documents = blocking(AsyncKnowledgeBase.documents)
     get = blocking(AsyncKnowledgeBase.get)
     chunks = blocking(AsyncKnowledgeBase.chunks)

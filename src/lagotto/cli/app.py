@@ -18,6 +18,7 @@ from lagotto.cli.list import list_documents
 from lagotto.cli.option_groups import flatten_groups
 from lagotto.cli.options import DEFAULT_KB
 from lagotto.cli.presets import presets
+from lagotto.cli.rebuild import rebuild
 from lagotto.cli.remove import remove
 from lagotto.cli.retrieve import retrieve
 from lagotto.cli.search import search
@@ -81,6 +82,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "list": list_documents,
     "show": show,
     "remove": remove,
+    "rebuild": rebuild,
     "info": info,
     "presets": presets,
     "copy": copy,

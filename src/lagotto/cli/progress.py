@@ -24,6 +24,7 @@ from lagotto.cli.options import INTERRUPTED
 from lagotto.cli.output import one_line, say
 from lagotto.ingest import Progress
 from lagotto.readers.walk import Selection, walk
+from lagotto.rebuild import RebuildProgress
 
 WHOLE_RUN = 86_400.0
 """Seconds. Batches take long, so the remaining time is estimated from the whole run."""
@@ -55,6 +56,21 @@ def resumable(progress: ProgressBar) -> Iterator[None]:
         stored = f"{progress.stored} documents are stored"
         say(f"stopped: {stored}; run the same command again to continue")
         raise typer.Exit(INTERRUPTED) from exc
+
+
+class RebuildMeter(ProgressBar):
+    """The progress of a rebuild."""
+
+    def __call__(self, done: RebuildProgress) -> None:
+        """Update the bar."""
+        self.stored = done.done
+        rate = done.chunks / done.seconds if done.seconds else 0.0
+        self._bar.update(
+            self._task,
+            total=done.documents or None,
+            completed=done.done,
+            counts=f"{done.done} documents, {done.chunks} chunks, {rate:.0f} chunks/s",
+        )
 
 
 class CopyMeter(ProgressBar):

@@ -80,7 +80,7 @@ class IndexFolder:
         It is a lock on an empty SQLite file, which works everywhere and ends with the process.
         StoreBusyError after `timeout` seconds.
         """
-        self._claim()
+        self.claim()
         with lock_errors(self.path, timeout=timeout):
             connection = sqlite3.connect(self.path / LOCK, timeout=timeout, isolation_level=None)
         with closing(connection):
@@ -92,13 +92,13 @@ class IndexFolder:
         """Delete an index; renamed first, since other processes may have its files open."""
         if index.parent != self.path:
             raise StoreError(f"{index} is not an index in {self.path}; it is not deleted")
-        self._claim()
+        self.claim()
         aside = index.with_name(f"{index.name}.{uuid4().hex[:8]}.old")
         with file_errors(index), suppress(FileNotFoundError):
             index.rename(aside)
         shutil.rmtree(aside, ignore_errors=True)
 
-    def _claim(self) -> None:
+    def claim(self) -> None:
         """Make sure that the folder exists and carries this base's marker."""
         with file_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)

@@ -30,7 +30,8 @@ class Entry:
     """A document with its chunks, and a vector for each one that can be found.
 
     Only flat and child chunks can be found; parents are read. `embedder` is the name of what made
-    the vectors, None if it has none.
+    the vectors, None if it has none. `generation` is the one of the base that they were made for,
+    None if any will do.
     """
 
     document: Document
@@ -38,6 +39,7 @@ class Entry:
     vectors: Vectors
     model_id: str
     embedder: str | None = None
+    generation: int | None = None
 
 
 class Version(NamedTuple):
@@ -134,6 +136,11 @@ class View(Protocol):
     Every method sees only chunks that the filter allows. If k of them match a leg, k come back.
     Scores are exact, lists are sorted by score, then by key.
     """
+
+    @property
+    def generation(self) -> int:
+        """How often the base was rebuilt."""
+        ...
 
     @property
     def languages(self) -> Sequence[str | None]:
@@ -249,6 +256,43 @@ class ChunkCache(Protocol):
         ...
 
 
+class Staging(Protocol):
+    """The next generation of a base, built beside the one that searches see.
+
+    Documents are written to `store` in small transactions, in any order; when it is complete, all
+    chunks and vectors of the base are replaced by its own in one transaction. Until then nothing
+    of it is visible, and whatever is written survives the process.
+    """
+
+    @property
+    def store(self) -> Store:
+        """Where the documents of the next generation are written."""
+        ...
+
+    async def pending(self) -> Pending:
+        """What has to be done before `switch`."""
+        ...
+
+    async def documents(self, names: Sequence[tuple[str, str]]) -> list[Document]:
+        """The documents of the base with these collections and ids, whole."""
+        ...
+
+    async def build_indexes(self) -> None:
+        """Build the derived indexes, so that the first search after `switch` finds them."""
+        ...
+
+    async def switch(self) -> bool:
+        """Replace the chunks and vectors of the base; False if documents changed meanwhile."""
+        ...
+
+
+class Pending(NamedTuple):
+    """Documents that the next generation lacks, and those that it has too many."""
+
+    missing: list[tuple[str, str]]
+    surplus: list[tuple[str, str]]
+
+
 @runtime_checkable
 class Store(Protocol):
     """Keeps documents, chunks and vectors; see the module for what it is asked.
@@ -321,6 +365,14 @@ class Store(Protocol):
 
     async def config(self) -> BaseConfig:
         """What the chunks and vectors in the store were made with."""
+        ...
+
+    def staging(self, config: BaseConfig) -> AbstractAsyncContextManager[Staging]:
+        """The next generation of the base, to be made as `config` says.
+
+        One that was left unfinished is resumed if it was to be made in the same way, otherwise it
+        is dropped. StoreBusyError if another process is building one.
+        """
         ...
 
     async def check(self) -> list[Finding]:

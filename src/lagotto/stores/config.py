@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from lagotto.errors import ModelMismatchError
+from lagotto.errors import ModelMismatchError, RebuiltError
 from lagotto.stores.base import BaseConfig, Entry
+
+
+def rebuilt(place: str) -> RebuiltError:
+    """The error for chunks or vectors of a generation that is no longer that of the base."""
+    return RebuiltError(f"{place} was rebuilt since it was opened; open it again")
 
 
 def agreed_config(stored: BaseConfig, entry: Entry, *, place: str) -> BaseConfig:
@@ -12,6 +17,8 @@ def agreed_config(stored: BaseConfig, entry: Entry, *, place: str) -> BaseConfig
     All vectors must be of one model. Chunks of other chunkers do no harm: a store may be filled
     with documents that were chunked differently, as a copy of an older base is.
     """
+    if entry.generation not in (None, stored.generation):
+        raise rebuilt(place)
     dimension = entry.vectors.shape[1]
     if stored.model_id is None:
         pooling = "late" if "+late" in entry.model_id else "chunk"

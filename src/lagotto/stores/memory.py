@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from lagotto.stores.base import (
     Capabilities,
     Entry,
     Passage,
+    Pending,
     StoredChunks,
     StoreInfo,
     Version,
@@ -116,7 +117,9 @@ class MemoryStore:
 
     @asynccontextmanager
     async def view(self, where: Filter) -> AsyncIterator[MemoryView]:
-        yield MemoryView(self._entries, dict(self._items), where)
+        view = MemoryView(self._entries, dict(self._items), where)
+        view.generation = self._config.generation
+        yield view
 
     async def info(self) -> StoreInfo:
         documents = [entry.document for entry in self._entries.values()]
@@ -132,6 +135,10 @@ class MemoryStore:
 
     async def config(self) -> BaseConfig:
         return self._config
+
+    @asynccontextmanager
+    async def staging(self, config: BaseConfig) -> AsyncIterator[MemoryStaging]:
+        yield MemoryStaging(self, config)
 
     async def check(self) -> list[Finding]:
         return [Finding(level="ok", what=f"{len(self._items)} chunks in memory")]
@@ -155,10 +162,50 @@ class MemoryStore:
             self._items[self._last_key] = item
 
 
+class MemoryStaging:
+    """A second store in memory, whose contents take the place of the first one's."""
+
+    def __init__(self, base: MemoryStore, config: BaseConfig) -> None:
+        self._base = base
+        self.store = MemoryStore()
+        self.store._config = config
+        self.store._last_key = base._last_key
+
+    async def pending(self) -> Pending:
+        ours, theirs = (
+            {name: _made_of(entry.document) for name, entry in store._entries.items()}
+            for store in (self._base, self.store)
+        )
+        missing = [name for name in ours if theirs.get(name) != ours[name]]
+        return Pending(missing, [name for name in theirs if theirs[name] != ours.get(name)])
+
+    async def documents(self, names: Sequence[tuple[str, str]]) -> list[Document]:
+        entries = self._base._entries
+        return [entries[name].document for name in names if name in entries]
+
+    async def build_indexes(self) -> None:
+        """Nothing to do: there are none."""
+
+    async def switch(self) -> bool:
+        if any(await self.pending()):
+            return False
+        base, new = self._base, self.store
+        current = {name: entry.document for name, entry in base._entries.items()}
+        base._items.clear()
+        base._last_key = new._last_key
+        for name, document in current.items():
+            entry = replace(new._entries[name], document=document)
+            base._entries[name] = entry
+            base._index(entry)
+        base._config = new._config
+        return True
+
+
 class MemoryView:
     """All items that a filter allows, looked at one by one."""
 
     quick = True
+    generation = 0
 
     def __init__(
         self, entries: dict[tuple[str, str], Entry], items: dict[int, _Item], where: Filter

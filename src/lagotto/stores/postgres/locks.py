@@ -26,6 +26,9 @@ WRITER = 0x4C41474F
 MERGER = 0x4C41474D
 """`LAGM`: the class of the advisory lock that one merger at a time has."""
 
+REBUILDER = 0x4C414752
+"""`LAGR`: the class of the advisory lock that one rebuild at a time has."""
+
 PREPARER = 0x4C414750
 """`LAGP`: the advisory lock for what all bases of a database share."""
 

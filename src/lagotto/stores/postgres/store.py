@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import TypeVar
 
@@ -24,6 +24,7 @@ from lagotto.stores.postgres.database import Servers, create_single
 from lagotto.stores.postgres.errors import postgres_errors
 from lagotto.stores.postgres.locks import BUSY_TIMEOUT, Name, acquire_locks
 from lagotto.stores.postgres.native.index import WordIndex
+from lagotto.stores.postgres.rebuild import PostgresStaging, postgres_staging
 from lagotto.stores.postgres.schema import prepare_schema, schema_version
 from lagotto.stores.postgres.text_index.merge import drop_terms, due_step, merge
 from lagotto.stores.postgres.text_index.postings import entry_texts, make_segment
@@ -80,9 +81,9 @@ class PostgresStore:
     )
 
     def __init__(self, location: str, *, busy_timeout: float = BUSY_TIMEOUT) -> None:
-        self._address = parse_location(location)
-        self.place = self.location = self._address.place
-        self._busy_timeout = busy_timeout
+        self.address = parse_location(location)
+        self.place = self.location = self.address.place
+        self.busy_timeout = busy_timeout
         self._servers: Servers | None = None
         self._look = ViewFactory()
         self._words = WordIndex(change=self._write_alone, fresh=self._fresh)
@@ -90,7 +91,7 @@ class PostgresStore:
         self.chunk_cache = SqlChunkCache(read=self._read, write=self._write_cache)
 
     async def open(self) -> None:
-        self._servers = Servers.at(self._address)
+        self._servers = Servers.at(self.address)
         try:
             if not await self._read(self._is_ready):
                 await self._write(self._prepare, None)
@@ -176,6 +177,17 @@ class PostgresStore:
     async def config(self) -> BaseConfig:
         return await self._read(read_config, latest=True)
 
+    def staging(self, config: BaseConfig) -> AbstractAsyncContextManager[PostgresStaging]:
+        return postgres_staging(self, config)
+
+    async def ask(self, question: Callable[[Connection], T]) -> T:
+        """What a function reads from the latest state of the base."""
+        return await self._read(question, latest=True)
+
+    async def change(self, change: Callable[[Connection], T]) -> T:
+        """What a function does to the base, while nobody else writes."""
+        return await self._write(change, None)
+
     async def check(self) -> list[Finding]:
         return await self._read(findings)
 
@@ -200,7 +212,7 @@ class PostgresStore:
     async def _settle(self) -> None:
         try:
             with postgres_errors(self.place):
-                await build_graph(create_single(self._address))
+                await build_graph(create_single(self.address))
         except StoreBusyError:
             log.warning("the index of vectors is built later: a transaction has been open for long")
         except StoreError as exc:
@@ -217,7 +229,7 @@ class PostgresStore:
 
     async def _write(self, change: Callable[[Connection], T], names: Collection[Name] | None) -> T:
         """A change of the documents named, or of anything for None; durable when it ends."""
-        return await self._change(change, names, patience=self._busy_timeout)
+        return await self._change(change, names, patience=self.busy_timeout)
 
     async def _write_alone(self, change: Callable[[Connection], T]) -> T:
         """A change while nobody else writes."""

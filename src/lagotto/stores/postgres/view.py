@@ -46,7 +46,9 @@ class PostgresView:
         native: NativeSearch,
         allowed: Mask | None,
         languages: Sequence[str | None],
+        generation: int = 0,
     ) -> None:
+        self.generation = generation
         self._reader = reader
         self._vectors = vectors
         self._text = text

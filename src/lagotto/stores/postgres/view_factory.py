@@ -21,7 +21,7 @@ from lagotto.stores.sql.read import chunks_that_match, main_languages
 
 _STATE = f"""
 SELECT name, value::text FROM counter
-UNION ALL SELECT name, value FROM setting WHERE name IN ('dimension', '{SETTING}')
+UNION ALL SELECT name, value FROM setting WHERE name IN ('dimension', 'generation', '{SETTING}')
 UNION ALL SELECT 'graph', indisvalid::int::text FROM pg_index
 WHERE indexrelid = to_regclass('embedding_graph')
 UNION ALL (SELECT 'token', token::text FROM history ORDER BY state DESC LIMIT 1)
@@ -72,6 +72,7 @@ class ViewFactory:
             native=native,
             allowed=allowed,
             languages=await self._languages(reader, state),
+            generation=known.get("generation", 0),
         )
 
     async def _gone(self, reader: Reader, state: int) -> ChunkKeys:

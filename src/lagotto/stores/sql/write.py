@@ -39,7 +39,7 @@ HISTORY_KEPT = 100_000
 class Numbers(NamedTuple):
     """The keys that documents, their chunk sets and all their chunks will have."""
 
-    documents: range
+    documents: Sequence[int]
     sets: range
     chunks: range
 

@@ -72,6 +72,19 @@ def create_fts5(connection: Connection) -> None:
     connection.exec_driver_sql(_CREATE_VOCABULARY)
 
 
+def drop_fts5(connection: Connection) -> None:
+    """Delete the tables, if there are any."""
+    for table in ("chunk_vocabulary", "chunk_terms"):
+        connection.exec_driver_sql(f"DROP TABLE IF EXISTS main.{table}")
+
+
+def copy_fts5(connection: Connection, *, source: str) -> None:
+    """Take over the terms of all chunks from an attached database."""
+    connection.exec_driver_sql(
+        f"INSERT INTO main.chunk_terms(rowid, terms) SELECT rowid, terms FROM {source}.chunk_terms"
+    )
+
+
 def rebuild_fts5(connection: Connection) -> None:
     """Index all chunks again."""
     connection.exec_driver_sql("DELETE FROM chunk_terms")

@@ -5,7 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    ExitStack,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -46,6 +52,7 @@ from lagotto.stores.sql.settings import (
 )
 from lagotto.stores.sql.tables import SCHEMA_VERSION
 from lagotto.stores.sql.write import (
+    Numbers,
     document_keys,
     note_change,
     note_removals,
@@ -65,6 +72,7 @@ from lagotto.stores.sqlite.database import (
     understood,
 )
 from lagotto.stores.sqlite.fts5_index import Fts5Index, create_fts5, rebuild_fts5
+from lagotto.stores.sqlite.rebuild import SqliteStaging, sqlite_staging
 from lagotto.stores.sqlite.text_index import TextIndexLeg
 from lagotto.stores.sqlite.vector_index import VectorIndexLeg
 from lagotto.stores.sqlite.view import SqliteView, Vocabularies
@@ -98,13 +106,16 @@ class SqliteStore:
         *,
         text_index: TextIndex | None = None,
         busy_timeout: float = BUSY_TIMEOUT,
+        numbering: Callable[[Connection, Sequence[Entry]], Numbers] = number_entries,
     ) -> None:
         self.path = Path(path)
         self.location = str(path)
-        self._file = self.path.absolute()  # connections are made later, maybe in another folder
+        self.file = self.path.absolute()  # connections are made later, maybe in another folder
+        self.busy_timeout = busy_timeout
+        self._numbering = numbering
+        self._generation = 0
         self._indexes: IndexFolder | None = None
         self._wanted_text_index = text_index
-        self._busy_timeout = busy_timeout
         self._engine: Engine | None = None
         self._impatient: Engine | None = None
         self._text: TextIndexLeg = Fts5Index()
@@ -132,11 +143,12 @@ class SqliteStore:
 
     async def write(self, entries: Sequence[Entry]) -> None:
         def write(connection: Connection) -> None:
+            self._follow(connection)
             check_config(connection, entries, str(self.path))
             former = document_keys(connection, [entry.document for entry in entries])
             before = counter(connection, "change")
             self._remove(connection, list(former.values()))
-            write_entries(connection, entries, numbers=number_entries(connection, entries))
+            write_entries(connection, entries, numbers=self._numbering(connection, entries))
             self._text.index(connection, since=before)
             note_change(connection)
 
@@ -151,6 +163,7 @@ class SqliteStore:
 
     async def delete(self, where: Filter) -> list[str]:
         def delete(connection: Connection) -> list[str]:
+            self._follow(connection)
             found = matching_names(connection, where)
             self._remove(connection, [document.key for document in found])
             if found:
@@ -192,6 +205,9 @@ class SqliteStore:
     async def config(self) -> BaseConfig:
         return await self._read(read_config)
 
+    def staging(self, config: BaseConfig) -> AbstractAsyncContextManager[SqliteStaging]:
+        return sqlite_staging(self, config)
+
     async def check(self) -> list[Finding]:
         return await self._read(self._check)
 
@@ -202,21 +218,32 @@ class SqliteStore:
 
     def _open(self) -> None:
         recognise(self.path)
-        refuse_foreign(usual_folder(self._file))
-        self._engine = create_engine(self._file, busy_timeout=self._busy_timeout)
-        self._impatient = create_engine(self._file, busy_timeout=CACHE_PATIENCE)
+        refuse_foreign(usual_folder(self.file))
+        self._engine = create_engine(self.file, busy_timeout=self.busy_timeout)
+        self._impatient = create_engine(self.file, busy_timeout=CACHE_PATIENCE)
         try:
             kind = self._prepared()
             self._find_indexes()
         except BaseException:
             self._close()
             raise
-        if kind == "tantivy":
-            from lagotto.stores.sqlite.tantivy_index import TantivyIndex
+        self._text = self._create_text_index(kind)
 
-            self._text = TantivyIndex(
-                self._text_folder(), indexes=self.indexes, timeout=self._busy_timeout
-            )
+    def _create_text_index(self, kind: str | None) -> TextIndexLeg:
+        if kind == "fts5":
+            return Fts5Index()
+        from lagotto.stores.sqlite.tantivy_index import TantivyIndex
+
+        return TantivyIndex(self._text_folder(), indexes=self.indexes, timeout=self.busy_timeout)
+
+    def _follow(self, connection: Connection) -> None:
+        """Use the indexes of the present generation; another process may have rebuilt the base."""
+        config = read_config(connection)
+        if config.generation != self._generation:
+            self._generation = config.generation
+            self._text = self._create_text_index(config.text_index)
+            self._vectors = None
+            self._vocabularies = Vocabularies()
 
     def _prepared(self) -> TextIndex:
         """The kind of text index; waits for other writers only if there is something to make."""
@@ -234,14 +261,16 @@ class SqliteStore:
     def _find_indexes(self) -> None:
         with self._transaction() as connection:
             base_id = setting(connection, "base_id") or ""
-        self._indexes = IndexFolder.beside(self._file, base_id=base_id)
+            self._generation = read_config(connection).generation
+        self._indexes = IndexFolder.beside(self.file, base_id=base_id)
 
     def _text_folder(self) -> Path:
         """Other rules for terms need another index."""
         return self._index_folder("text", f"{analyzer_id()}/context-{CONTEXT_RULES}")
 
     def _index_folder(self, kind: str, made_with: str) -> Path:
-        name = digest(self.indexes.base_id, made_with)[:8]
+        rebuilt = (self._generation,) if self._generation else ()
+        name = digest(self.indexes.base_id, made_with, *rebuilt)[:8]
         return self.indexes.path / f"{kind}-{name}"
 
     def _close(self) -> None:
@@ -282,6 +311,7 @@ class SqliteStore:
         for _ in range(MOST_LOOKS):
             with understood(self.path):
                 head = read_head(connection)
+                self._follow(connection)
                 view = self._one_state(connection, where, head, head.position(connection))
             if view is not None:
                 return view
@@ -321,6 +351,7 @@ class SqliteStore:
             allowed=self._allowed(connection, where, head.token),
             languages=self._languages(connection, head.token),
         )
+        view.generation = self._generation
         self._ready = head, until
         return view
 
@@ -337,13 +368,13 @@ class SqliteStore:
         if leg := self._vector_leg(connection):
             found.append(leg.check(connection, until=until))
             used.add(leg.folder.name)
-        return found + check_leftovers(self.indexes, file=self._file, used=used)
+        return found + check_leftovers(self.indexes, file=self.file, used=used)
 
     def _bytes_on_disk(self) -> int:
         total = size_of(self.indexes.path)
         for ending in ("", "-wal", "-shm"):
             with suppress(FileNotFoundError):
-                total += self._file.with_name(f"{self._file.name}{ending}").stat().st_size
+                total += self.file.with_name(f"{self.file.name}{ending}").stat().st_size
         return total
 
     def _allowed(self, connection: Connection, where: Filter, token: int) -> FilterKeys | None:
@@ -381,7 +412,8 @@ class SqliteStore:
         if self._wanted_text_index not in (None, kind):
             raise ConfigError(
                 f"{self.path} was made with text_index={kind!r}, not "
-                f"{self._wanted_text_index!r}; leave it out, or make another base"
+                f"{self._wanted_text_index!r}; leave it out, or change the base with "
+                f"`lagotto rebuild --text-index {self._wanted_text_index}`"
             )
         if stored is None:
             put_setting(connection, "text_index", kind)

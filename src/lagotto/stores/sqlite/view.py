@@ -60,6 +60,7 @@ class SqliteView:
         allowed: FilterKeys | None,
         languages: Sequence[str | None],
     ) -> None:
+        self.generation = 0
         self._connection = connection
         self._path = path
         self._one_at_a_time = threading.Lock()

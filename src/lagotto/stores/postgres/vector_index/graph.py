@@ -29,7 +29,10 @@ BUILDER = 0x4C414748
 
 _CHUNKS = text("SELECT value FROM counter WHERE name = 'indexed_chunks'")
 _DIMENSION = text("SELECT value::int FROM setting WHERE name = 'dimension'")
-_VALID = text("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('embedding_graph')")
+_VALID = text(
+    "SELECT indisvalid FROM pg_index "
+    "WHERE indexrelid = to_regclass(quote_ident(current_schema()) || '.embedding_graph')"
+)
 _LOCK = text(f"SELECT pg_try_advisory_lock({BUILDER}, current_schema()::regnamespace::oid::int)")
 
 

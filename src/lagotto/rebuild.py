@@ -1,0 +1,166 @@
+"""A base rebuilt from its own documents: other chunks, other vectors, other indexes.
+
+The next generation is built beside the present one, which goes on serving searches and taking
+documents. It is durable step by step, so that an interrupted rebuild is resumed; what is added,
+changed or removed meanwhile is caught up with, until both have the same documents. Then all chunks
+and vectors are replaced in one transaction.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from lagotto.base_copy import read_entries
+from lagotto.base_parts import BaseParts
+from lagotto.documents import Document, Record
+from lagotto.errors import StoreBusyError
+from lagotto.filters import And, Eq, In
+from lagotto.ingest import Ingest, Progress
+from lagotto.stores.base import BaseConfig, Staging, Store
+
+BATCH_DOCUMENTS = 500
+MOST_ROUNDS = 100
+"""How often documents may change between the last look and the switch."""
+
+Name = tuple[str, str]
+
+
+class RebuildProgress(Record):
+    """How far a rebuild has got: `done` of all `documents` are ready for the switch.
+
+    `resumed` of them were ready when it began. `chunks` are those made by this run.
+    """
+
+    documents: int = 0
+    done: int = 0
+    resumed: int = 0
+    chunks: int = 0
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        resumed = f", {self.resumed} of them before" if self.resumed else ""
+        return (
+            f"{self.done} documents rebuilt{resumed} ({self.chunks} chunks, {self.seconds:.1f} s)"
+        )
+
+
+OnProgress = Callable[[RebuildProgress], None]
+
+
+async def rebuild_base(
+    store: Store,
+    parts: BaseParts,
+    *,
+    text_index: str | None = None,
+    progress: OnProgress | None = None,
+) -> RebuildProgress:
+    """Rebuild a base with `parts`, and with another text index if one is named.
+
+    Where the chunker and the model stay the same, chunks and vectors are taken over, and only the
+    indexes are built anew.
+    """
+    stored = await store.config()
+    config = parts.config.model_copy(
+        update={
+            "text_index": text_index or stored.text_index,
+            "generation": stored.generation + 1,
+        }
+    )
+    same = all(
+        getattr(stored, name) == getattr(config, name)
+        for name in ("model_id", "dimension", "chunker_id")
+    )
+    async with store.staging(config) as staging:
+        return await _Rebuild(store, staging, parts, config, same, progress).run()
+
+
+class _Rebuild:
+    """One run."""
+
+    def __init__(
+        self,
+        store: Store,
+        staging: Staging,
+        parts: BaseParts,
+        config: BaseConfig,
+        take_over: bool,
+        on_progress: OnProgress | None,
+    ) -> None:
+        self._store = store
+        self._staging = staging
+        self._parts = parts
+        self._config = config
+        self._take_over = take_over
+        self._on_progress = on_progress or (lambda _: None)
+        self._started = time.monotonic()
+        self._done = RebuildProgress()
+
+    async def run(self) -> RebuildProgress:
+        resumed = (await self._staging.store.info()).documents
+        self._report(resumed=resumed, done=resumed)
+        for _ in range(MOST_ROUNDS):
+            await self._catch_up()
+            await self._staging.build_indexes()
+            if await self._staging.switch():
+                self._report()
+                return self._done
+        raise StoreBusyError(
+            f"{self._store.location} is written to all the time; the rebuild is kept, run it again "
+            "when there is less to do"
+        )
+
+    async def _catch_up(self) -> None:
+        """Remove what is gone, and add what is missing."""
+        missing, surplus = await self._staging.pending()
+        for collection in sorted({name[0] for name in surplus}):
+            ids = [name[1] for name in surplus if name[0] == collection]
+            there = And(Eq("collection", collection), In("document_id", ids))
+            await self._staging.store.delete(there)
+        ready = (await self._staging.store.info()).documents
+        self._report(documents=ready + len(missing), done=ready)
+        for start in range(0, len(missing), BATCH_DOCUMENTS):
+            await self._add(missing[start : start + BATCH_DOCUMENTS])
+
+    async def _add(self, names: Sequence[Name]) -> None:
+        if self._take_over:
+            names = await self._copy(names)
+        documents = await self._staging.documents(names)
+        if documents:
+            await self._make(documents)
+
+    async def _copy(self, names: Sequence[Name]) -> list[Name]:
+        """Take over documents with their chunks and vectors; the names of those made otherwise."""
+        async with self._store.view(And()) as view:
+            entries = await read_entries(view, names, self._config)
+        alike = [
+            entry
+            for entry in entries
+            if {chunk.chunker_id for chunk in entry.chunks} == {self._config.chunker_id}
+        ]
+        if alike:
+            await self._staging.store.write(alike)
+            chunks = sum(len(entry.vectors) for entry in alike)
+            self._report(done=self._done.done + len(alike), chunks=self._done.chunks + chunks)
+        taken = {(entry.document.collection, entry.document.id) for entry in alike}
+        return [name for name in names if name not in taken]
+
+    async def _make(self, documents: Sequence[Document]) -> None:
+        before = self._done
+
+        def report(done: Progress) -> None:
+            self._report(done=before.done + done.documents, chunks=before.chunks + done.chunks)
+
+        ingest = Ingest(
+            store=self._staging.store,
+            chunker=self._parts.chunker,
+            vectors=self._parts.vectors,
+            embedder=self._parts.spec,
+            on_progress=report,
+        )
+        await ingest.run(documents)
+
+    def _report(self, **changes: int) -> None:
+        seconds = time.monotonic() - self._started
+        self._done = self._done.model_copy(update={**changes, "seconds": seconds})
+        self._on_progress(self._done)

@@ -1,0 +1,272 @@
+"""The next generation of a base in a file: a base of its own in the folder of the indexes.
+
+It has the documents of the base under the same keys, and chunk keys that the base has never used.
+The switch copies its chunks and vectors into the file of the base, in one transaction; its indexes
+are moved, not built again. Killed before the commit, the base is as it was, and the next rebuild
+goes on with what is there; killed after it, a folder is left that the next rebuild drops.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection, delete, insert, update
+
+from lagotto.concurrency import in_thread
+from lagotto.documents import Document
+from lagotto.errors import StoreBusyError
+from lagotto.filters import And
+from lagotto.indexes.folder import IndexFolder, file_errors
+from lagotto.stores.base import BaseConfig, Entry, Pending
+from lagotto.stores.sql.read import counter, read_sources
+from lagotto.stores.sql.settings import put_config, put_setting, read_config, setting
+from lagotto.stores.sql.tables import (
+    SCHEMA_VERSION,
+    ChunkRow,
+    ChunkSetRow,
+    Counter,
+    EmbeddingRow,
+    HistoryRow,
+    RemovalRow,
+    Tables,
+)
+from lagotto.stores.sql.write import (
+    Numbers,
+    document_keys,
+    note_change,
+    number_entries,
+    take_numbers,
+)
+from lagotto.stores.sqlite.database import create_engine, prepare_schema, sqlite_errors
+from lagotto.stores.sqlite.fts5_index import copy_fts5, create_fts5, drop_fts5
+
+if TYPE_CHECKING:
+    from lagotto.stores.sqlite.store import SqliteStore
+
+FOLDER, NEXT, FILE = "rebuild", "next", "base.db"
+
+KEY_GAP = 2**32
+"""Chunk keys that the base may use up while its next generation is built."""
+
+_DERIVED: Sequence[type[Tables]] = (ChunkSetRow, ChunkRow, EmbeddingRow)
+
+_LACKING = """
+SELECT here.collection, here.id FROM {here}.document AS here
+LEFT JOIN {there}.document AS there ON there.key = here.key
+    AND there.content_hash = here.content_hash AND there.language IS here.language
+WHERE there.key IS NULL ORDER BY here.collection, here.id
+"""
+
+
+@asynccontextmanager
+async def sqlite_staging(base: SqliteStore, config: BaseConfig) -> AsyncIterator[SqliteStaging]:
+    """The next generation of a base; dropped once it has taken the place of the present one."""
+    base.indexes.claim()
+    folder = IndexFolder(base.indexes.path / FOLDER, base.indexes.base_id)
+    staging = SqliteStaging(base, config, folder.path / NEXT / FILE)
+    with _only_one(folder, base):
+        await in_thread(staging.prepare, folder)
+        await staging.store.open()
+        try:
+            yield staging
+        finally:
+            await staging.store.close()
+            if staging.switched:
+                await in_thread(folder.drop, folder.path / NEXT)
+
+
+class SqliteStaging:
+    """A Staging for SqliteStore."""
+
+    def __init__(self, base: SqliteStore, config: BaseConfig, path: Path) -> None:
+        from lagotto.stores.sqlite.store import SqliteStore
+
+        self._base = base
+        self._config = config
+        self._path = path
+        self.switched = False
+        self.store = SqliteStore(path, numbering=self._number)
+
+    def prepare(self, folder: IndexFolder) -> None:
+        """Resume what another process has begun in the same way, or begin anew."""
+        with self._base._transaction() as connection:
+            last = counter(connection, "change")
+        if self._path.exists() and not self._can_resume():
+            folder.drop(self._path.parent)
+        if not self._path.exists():
+            with file_errors(self._path):
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._create(first_key=last + KEY_GAP)
+
+    async def pending(self) -> Pending:
+        return await in_thread(self._pending)
+
+    async def documents(self, names: Sequence[tuple[str, str]]) -> list[Document]:
+        return await self._base._read(lambda connection: read_sources(connection, names))
+
+    async def build_indexes(self) -> None:
+        async with self.store.view(And()):
+            pass
+        await self.store.close()  # which saves the vectors
+        await self.store.open()
+
+    async def switch(self) -> bool:
+        await self.store.close()
+        try:
+            self.switched = await in_thread(self._switch)
+        finally:
+            await self.store.open()
+        return self.switched
+
+    def _can_resume(self) -> bool:
+        """Whether what is there was begun with the same choice, and by this version."""
+        engine = create_engine(self._path)
+        try:
+            with sqlite_errors(self._path), engine.begin() as connection:
+                version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
+                if version != SCHEMA_VERSION:
+                    return False
+                stored, base_id = read_config(connection), setting(connection, "base_id")
+        finally:
+            engine.dispose()
+        return (stored, base_id) == (self._config, self._base.indexes.base_id)
+
+    def _create(self, *, first_key: int) -> None:
+        """Make an empty base with the same id, in one transaction."""
+        engine = create_engine(self._path).execution_options(writing=True)
+        try:
+            with sqlite_errors(self._path), engine.begin() as connection:
+                prepare_schema(connection)
+                put_setting(connection, "base_id", self._base.indexes.base_id)
+                put_config(connection, self._config)
+                _put_counter(connection, "change", first_key)
+                if self._config.text_index == "fts5":
+                    create_fts5(connection)
+                note_change(connection)
+        finally:
+            engine.dispose()
+
+    def _number(self, connection: Connection, entries: Sequence[Entry]) -> Numbers:
+        """Documents have the keys that they have in the base; one that is gone there, another."""
+        with self._base._transaction() as base:
+            keys = document_keys(base, [entry.document for entry in entries])
+        numbers = number_entries(connection, entries)
+        names = [(entry.document.collection, entry.document.id) for entry in entries]
+        pairs = zip(names, numbers.documents, strict=True)
+        return numbers._replace(documents=[keys.get(name, -number) for name, number in pairs])
+
+    def _pending(self) -> Pending:
+        with self._both(writing=False) as connection:
+            return _pending(connection)
+
+    def _switch(self) -> bool:
+        with self._both(writing=True) as connection:
+            if any(_pending(connection)):
+                return False
+            self._move_indexes()
+            _replace(connection)
+            return True
+
+    def _move_indexes(self) -> None:
+        """Into the folder of the base, where they have the same names: these hold the generation.
+
+        Before the commit: nobody looks for them until then.
+        """
+        theirs = IndexFolder.beside(self._path, base_id=self._base.indexes.base_id)
+        with self._base.indexes.lock(timeout=self._base.busy_timeout):
+            for index in sorted(theirs.path.glob("*-*")):
+                target = self._base.indexes.path / index.name
+                if target.exists():
+                    self._base.indexes.drop(target)
+                with file_errors(target):
+                    index.rename(target)
+
+    @contextmanager
+    def _both(self, *, writing: bool) -> Iterator[Connection]:
+        """A transaction that sees the base as `main` and the next generation as `next`."""
+        engine = create_engine(self._base.file, busy_timeout=self._base.busy_timeout)
+        try:
+            with (
+                sqlite_errors(self._base.path),
+                engine.execution_options(writing=writing).connect() as connection,
+            ):
+                driver = connection.connection.driver_connection
+                assert isinstance(driver, sqlite3.Connection)
+                driver.execute("ATTACH DATABASE ? AS next", (str(self._path),)).close()
+                with connection.begin():
+                    yield connection
+        finally:
+            engine.dispose()
+
+
+@contextmanager
+def _only_one(folder: IndexFolder, base: SqliteStore) -> Iterator[None]:
+    """Hold the right to build the next generation."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(folder.lock(timeout=0))
+        except StoreBusyError as exc:
+            raise StoreBusyError(
+                f"another process is rebuilding {base.location}; wait until it has finished"
+            ) from exc
+        yield
+
+
+def _pending(connection: Connection) -> Pending:
+    missing, surplus = (
+        connection.exec_driver_sql(_LACKING.format(here=here, there=there)).all()
+        for here, there in (("main", "next"), ("next", "main"))
+    )
+    return Pending([(row[0], row[1]) for row in missing], [(row[0], row[1]) for row in surplus])
+
+
+def _replace(connection: Connection) -> None:
+    """Put the chunks and vectors of the next generation in place of those of the base."""
+    for table in reversed(_DERIVED):
+        connection.execute(delete(table))
+    connection.execute(delete(RemovalRow))  # for indexes of the former generation
+    for table in _DERIVED:
+        columns = ", ".join(f'"{column.name}"' for column in table.__table__.columns)
+        name = table.__tablename__
+        connection.exec_driver_sql(
+            f"INSERT INTO main.{name} ({columns}) SELECT {columns} FROM next.{name}"
+        )
+    config = _config_of_next(connection)
+    drop_fts5(connection)
+    if config.text_index == "fts5":
+        create_fts5(connection)
+        copy_fts5(connection, source="next")
+    put_config(connection, config)
+    _continue_history(connection)
+
+
+def _config_of_next(connection: Connection) -> BaseConfig:
+    names = ", ".join(f"'{name}'" for name in BaseConfig.model_fields)
+    rows = connection.exec_driver_sql(
+        f"SELECT name, value FROM next.setting WHERE name IN ({names})"
+    )
+    return BaseConfig.model_validate({row[0]: row[1] for row in rows})
+
+
+def _continue_history(connection: Connection) -> None:
+    """The indexes of the next generation hold its last change; it becomes one of the base."""
+    change, token = connection.exec_driver_sql(
+        "SELECT change, token FROM next.history WHERE change = (SELECT max(change) FROM "
+        "next.history) ORDER BY state LIMIT 1"
+    ).one()
+    sets = connection.exec_driver_sql(
+        "SELECT value FROM next.counter WHERE name = 'chunk_set'"
+    ).scalar_one()
+    _put_counter(connection, "change", change)
+    _put_counter(connection, "chunk_set", max(sets, counter(connection, "chunk_set")))
+    state = take_numbers(connection, "state", 1)
+    connection.execute(insert(HistoryRow).values(state=state, change=change, token=token))
+    note_change(connection)
+
+
+def _put_counter(connection: Connection, name: str, value: int) -> None:
+    connection.execute(update(Counter).where(Counter.name == name).values(value=value))

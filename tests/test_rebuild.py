@@ -1,0 +1,62 @@
+"""Rebuilding, on the stores that need no server; PostgreSQL has its own module."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lagotto.knowledge_base import AsyncKnowledgeBase
+from lagotto.stores.memory import MemoryStore
+from lagotto.stores.sqlite.store import SqliteStore
+from lagotto.testing.rebuild import DOCUMENTS, OLD, RebuildContract, answers
+
+
+class TestMemory(RebuildContract):
+    durable = False
+
+    @pytest.fixture
+    def location(self) -> Any:
+        return MemoryStore()
+
+
+class TestTantivy(RebuildContract):
+    choices = (*RebuildContract.choices[:-1], {"text_index": "fts5"}, {"text_index": "tantivy"}, {})
+
+    @pytest.fixture
+    def location(self, tmp_path: Path) -> Path:
+        return tmp_path / "kb.db"
+
+    async def test_nothing_is_left_over(self, location: Path) -> None:
+        async with AsyncKnowledgeBase(location, **OLD) as base:
+            await base.add(*DOCUMENTS)
+            await answers(base)
+            await base.rebuild(embedder="hashed:new/32")
+            await answers(base)
+            store = base._store
+            assert isinstance(store, SqliteStore)
+            assert not (store.indexes.path / "rebuild" / "next").exists()
+
+    async def test_the_first_search_finds_the_indexes_built(
+        self, location: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async with AsyncKnowledgeBase(location, **OLD) as base:
+            await base.add(*DOCUMENTS)
+            await answers(base)
+            await base.rebuild(embedder="hashed:new/32")
+            applied: list[object] = []
+            monkeypatch.setattr(
+                "lagotto.indexes.tantivy.writer.TantivyWriter.apply",
+                lambda *args, **kwargs: applied.append(args),
+            )
+            await answers(base)
+            assert not applied
+
+
+class TestFts5(RebuildContract):
+    @pytest.fixture
+    async def location(self, tmp_path: Path) -> Path:
+        async with AsyncKnowledgeBase(tmp_path / "kb.db", **OLD, text_index="fts5"):
+            pass
+        return tmp_path / "kb.db"
