@@ -388,7 +388,7 @@ class TestEnvironment:
             ("TOP_K", "many", r"top_k: .*integer.* \(it is 'many'\)"),
             ("SCORING__BLENDER", "rrf", "scoring.blender: there is no such setting"),
             ("SCORING", "rrf", r"scoring: .*dictionary.*\(it is 'rrf'\)"),
-            ("PRESET", "nope", "no preset is called 'nope'"),
+            ("PRESET", "nope", 'unknown preset "nope"'),
             ("FILTERS", "year", "filters: the filter 'year' is not JSON"),
         ],
     )
@@ -479,7 +479,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         {"diversity": {"mmr": 1.1}},
         "diversity.mmr: Input should be less than or equal to 1 (it is 1.1)",
     ),
-    ({"filters": {"$x": 1}}, "filters: there is no operator $x here, only $and, $or, $not"),
+    ({"filters": {"$x": 1}}, "filters: unknown operator $x; available here: $and, $or, $not"),
     (
         {"mode": "semantic", "scoring": {"w_vec": 0}},
         "preferences: mode is semantic and fuzzy.mode is correct, but what is left (semantic) has "

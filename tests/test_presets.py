@@ -36,7 +36,7 @@ def test_the_first_line_describes_it(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["nope", "", "../presets/oasis", "oasis.toml", ["oasis"]])
 def test_unknown(name: Any) -> None:
-    message = r"no preset is called .*; there are: aiblox, "
+    message = r"unknown preset .*; available: aiblox, "
     with pytest.raises(UnknownNameError, match=message):
         load_preset(name)
     with pytest.raises(UnknownNameError, match=message):

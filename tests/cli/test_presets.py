@@ -45,4 +45,4 @@ def test_settings_as_json() -> None:
 def test_an_unknown_preset() -> None:
     done = run("presets", "nope")
     assert done.code == 2
-    assert done.err.startswith("lagotto: no preset is called 'nope'; there are: aiblox, ")
+    assert done.err.startswith('lagotto: unknown preset "nope"; available: aiblox, ')

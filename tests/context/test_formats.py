@@ -70,7 +70,7 @@ def test_no_passages_are_no_text(name: str) -> None:
 
 
 def test_other_formats_are_unknown() -> None:
-    with pytest.raises(UnknownNameError, match="there are: plain, markdown, xml"):
+    with pytest.raises(UnknownNameError, match="available: plain, markdown, xml"):
         render([], format="html")  # type: ignore[arg-type]
 
 

@@ -17,7 +17,7 @@ def test_a_tokenizer_or_a_function_counts() -> None:
 
 @pytest.mark.parametrize("name", ["tiktoken", "tiktoken:", "words", "gpt:x"])
 def test_other_names_are_refused(name: str) -> None:
-    with pytest.raises(UnknownNameError, match="give tiktoken:ENCODING"):
+    with pytest.raises(UnknownNameError, match="write tiktoken:ENCODING"):
         token_counter(name)
 
 

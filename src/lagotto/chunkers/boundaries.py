@@ -22,8 +22,8 @@ _SPACES = np.array([code for code in range(0x3001) if chr(code).isspace()], np.u
 _NEWLINE = ord("\n")
 
 BLANK_LINE = "\n\n"
-STRETCH = 20_000
-"""Characters whose sentences are found at once."""
+SENTENCE_BATCH = 20_000
+"""Characters, at least, that are split into sentences in one call."""
 
 
 class Boundaries:
@@ -85,19 +85,19 @@ class Boundaries:
         language = self._document.language or "en"
         return _offsets(
             start + sentence["start_index"]
-            for start, text in self._stretches()
+            for start, text in self._batches()
             for sentence in get_sentence_boundaries(language, text)
         )
 
-    def _stretches(self) -> Iterator[tuple[int, str]]:
-        """The text in stretches of whole paragraphs, and one blank line behind each.
+    def _batches(self) -> Iterator[tuple[int, str]]:
+        """Yield offset and text of batches of whole paragraphs, with one blank line after each.
 
-        sentencex makes a dict of every boundary, and one at every blank line: a few megabytes of
-        these would take gigabytes.
+        sentencex creates a dict for every boundary, and a boundary at every blank line: a few
+        megabytes of line ends would take gigabytes.
         """
         text, start = self._document.text, 0
         for end in (*self._paragraph.tolist(), len(text)):
-            if end - start >= STRETCH or end == len(text):
+            if end - start >= SENTENCE_BATCH or end == len(text):
                 visible = len(text[start:end].rstrip())
                 yield start, text[start : min(end, start + visible + len(BLANK_LINE))]
                 start = end

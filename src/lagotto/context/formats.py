@@ -32,7 +32,7 @@ def render(passages: Sequence[PackPassage], *, format: PackFormat) -> str:  # no
     """The passages in order, each under its marker, [1] first; an empty text for none."""
     if format not in _FORMATS:
         raise UnknownNameError(
-            f"no format is called {format!r}; there are: {', '.join(get_args(PackFormat))}"
+            f'unknown format "{format}"; available: {", ".join(get_args(PackFormat))}'
         )
     return _FORMATS[format](passages) if passages else ""
 

@@ -27,7 +27,7 @@ def _named(name: str) -> TokenCounter:
     library, _, encoding = name.partition(":")
     if library != "tiktoken" or not encoding:
         raise UnknownNameError(
-            f"no token counter is called {name!r}; give tiktoken:ENCODING, such as "
+            f'unknown token counter "{name}"; write tiktoken:ENCODING, such as '
             "tiktoken:cl100k_base, a tokenizer or a function"
         )
     return _tiktoken(encoding)

@@ -39,9 +39,7 @@ def preset_names() -> list[str]:
 def load_preset(name: str) -> Preset:
     """The preset called `name`; UnknownNameError if there is none."""
     if name not in preset_names():
-        raise UnknownNameError(
-            f"no preset is called {name!r}; there are: {', '.join(preset_names())}"
-        )
+        raise UnknownNameError(f'unknown preset "{name}"; available: {", ".join(preset_names())}')
     return _read(name)
 
 

@@ -1,9 +1,9 @@
-"""Reading in a child process: a file that hangs, crashes or eats memory costs only itself.
+"""Read files in a child process: one that hangs, crashes or exhausts memory fails alone.
 
 Native parsers (PDFium, libxml2) can loop, abort or allocate without bound on a few kilobytes of
-hostile input, and no exception handler in this process can stop them. So their formats are read by
-a child with limits on CPU time, wall time and address space. Parent and child exchange frames of
-JSON, never pickles: a child that was taken over can send wrong text, but no code.
+hostile input, and no exception handler in this process can stop them. Their formats are read by a
+child with limits on CPU time, wall time and address space. Parent and child exchange frames of
+JSON, never pickles: a compromised child can send wrong text, but no code.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from lagotto.errors import CorruptSourceError, ReadError, SourceTooLargeError
 from lagotto.readers.base import ReadOptions, Source
 
 ISOLATED = frozenset({"pdf", "docx", "html"})
-"""Built-in readers whose parsers are native code."""
+"""Built-in readers with native parsers."""
 
 MEGABYTE = 1_000_000
 _LENGTH = struct.Struct(">Q")
@@ -38,10 +38,10 @@ _ANSWER_BYTES = 4_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What reading one file may take; each grows with the size of the file.
+    """Limits for reading one file; they grow with the size of the file.
 
-    CPU seconds are what counts on a busy machine; wall time, several times as long, catches a
-    child that sleeps. `memory` limits the address space of the child.
+    CPU time is independent of the load of the machine; the wall time limit, several times as long,
+    catches a child that sleeps. `memory` limits the address space of the child.
     """
 
     cpu_seconds: float = 20.0
@@ -60,9 +60,9 @@ class Limits:
 
 
 class ReaderProcess:
-    """A child process that reads one file after another; it is replaced after each kill.
+    """A child process that reads one file after another; a killed child is replaced.
 
-    Not for use by several threads at once, except for `interrupt`.
+    Not thread-safe, except for `interrupt`.
     """
 
     def __init__(self, limits: Limits | None = None) -> None:
@@ -73,10 +73,10 @@ class ReaderProcess:
     def read(
         self, reader: str, source: Source, *, options: ReadOptions
     ) -> Iterator[Document | ReadError]:
-        """The documents of `source`, as the reader called `reader` yields and raises them."""
+        """Yield the documents and errors of `source`, as the reader called `reader` would."""
         size = source.path.stat().st_size if source.path else len(source.data)
         child = self._started()
-        with suppress(BrokenPipeError, ConnectionResetError):  # then the first answer is missing
+        with suppress(BrokenPipeError, ConnectionResetError):  # it is gone
             _send(child.stdin, _request(reader, source, options, self._limits, size))
             if not source.path:
                 _send(child.stdin, source.data)
@@ -90,7 +90,7 @@ class ReaderProcess:
                 else:
                     yield _error(answer["error"], source)
         except GeneratorExit:
-            self.close()  # answers that nobody waits for are under way
+            self.close()  # it may still send answers to this request
             raise
 
     @property
@@ -105,7 +105,7 @@ class ReaderProcess:
             self._child.kill()
 
     def close(self) -> None:
-        """End the child; the next `read` starts another."""
+        """Stop the child; the next `read` starts another."""
         child, self._child = self._child, None
         if child is not None:
             child.kill()
@@ -195,7 +195,7 @@ def _send(stream: IO[bytes] | None, frame: bytes) -> None:
 
 
 def _receive(stream: IO[bytes] | None, *, until: float) -> bytes | None:
-    """The next frame; None if the stream has ended or the time is up."""
+    """The next frame; None if the stream has ended or the deadline has passed."""
     assert stream is not None
     head = _take(stream, _LENGTH.size, until)
     if head is None:
@@ -219,17 +219,17 @@ def _take(stream: IO[bytes], count: int, until: float) -> bytes | None:
 
 
 def _close(stream: IO[bytes]) -> None:
-    with suppress(BrokenPipeError):  # what the dead child has not read
+    with suppress(BrokenPipeError):  # unread by the dead child
         stream.close()
 
 
 def _python_path() -> str:
-    """The child finds modules where this process does."""
+    """The module search path of this process, for the child."""
     return os.pathsep.join(path for path in sys.path if path)
 
 
 def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Answer requests until there are no more; what runs in the child."""
+    """Answer requests until the stream ends (in the child)."""
     while head := requests.read(_LENGTH.size):
         request = json.loads(requests.read(*_LENGTH.unpack(head)))
         data = b""
@@ -260,10 +260,10 @@ def _answers(request: dict[str, Any], data: bytes) -> Iterator[dict[str, Any]]:
 
 
 def _limit(cpu_seconds: float, memory: int) -> None:
-    """Give this process so much CPU time from now on, and so much address space."""
+    """Limit the CPU time of this process from now on, and its address space."""
     try:
         import resource
-    except ImportError:  # Windows: wall time alone
+    except ImportError:  # Windows: only wall time is limited
         return
     used = resource.getrusage(resource.RUSAGE_SELF)
     allowed = int(used.ru_utime + used.ru_stime + cpu_seconds) + 1
@@ -274,10 +274,10 @@ def _limit(cpu_seconds: float, memory: int) -> None:
 
 
 def main() -> None:
-    """Be the child: answer requests on standard input until it ends."""
+    """Run the child: answer requests on standard input until it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a parser that prints breaks no frame
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a parser may print
     try:
         _serve(sys.stdin.buffer, answers)
     except MemoryError:
