@@ -113,7 +113,10 @@ async def late_candidates(
     ones are taken where they were made by the chunker and the model that are asked for.
     """
     maker = late.maker(prefs)
-    legs = replace(plan.legs, text=plan.legs.text and plan.legs.text.by_terms())
+    text = plan.legs.text
+    legs = replace(plan.legs, text=text and text.by_terms())
+    if text is not None and text.native is not None:  # its threshold is on the server's scale
+        prefs = prefs.replace(fts={"min_rank": None})
     stored: dict[Name, ChunkKeys] = {}
     if prefs.chunking.strategy == "mixed":
         stored = await _stored_keys(view, [_name(item) for item in documents], maker.made_by)

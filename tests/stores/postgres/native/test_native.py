@@ -315,7 +315,7 @@ class TestSearches:
 
     async def test_nothing_is_missing(self, base: AsyncKnowledgeBase, location: str) -> None:
         for text in ("dogs truffles", '"old oaks" -lakes', "трюфель"):
-            found = await base.retrieve(text)
+            found = await base.retrieve(text, chunking={"strategy": "precomputed"})
             assert found.degraded == ()
             legs = {hit.document_id: hit.breakdown.text for hit in found}
             right = expected(location, NativeQuery(text, "web", "ts_rank_cd"))
