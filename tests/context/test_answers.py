@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lagotto.context import AnswerCheck, check_answer
-from lagotto.context.quotes import locate, quotations
+from lagotto.context.answers import locate, quotations
 from lagotto.documents import Document
 from lagotto.prefs import ContextPrefs
 

@@ -2,7 +2,8 @@
 
 Nothing here judges whether a claim follows from its source. It tells what can be told for sure:
 which passages a sentence names, whether there are such passages, and whether quoted words stand
-in them.
+in them. In quotations case, white space, and the shape of quotation marks, apostrophes and dashes
+don't matter.
 """
 
 from __future__ import annotations
@@ -16,8 +17,18 @@ from pydantic import Field
 from lagotto.chunkers.boundaries import Boundaries
 from lagotto.context.pack import ContextPack
 from lagotto.context.passages import stitched
-from lagotto.context.quotes import locate, quotations
 from lagotto.documents import Document, Record, Span
+
+_QUOTED = re.compile(
+    r'(?<!\w)"(?=\S)(?P<straight>[^"\n]+)(?<=\S)"(?!\w)'
+    "|“(?P<curly>[^“”]+)”|„(?P<low>[^„“”]+)[“”]|«(?P<angle>[^«»]+)»|「(?P<corner>[^「」]+)」"
+)
+_SAME = {
+    **dict.fromkeys("‘’‚‛“”„‟«»‹›「」`´′″'", '"'),
+    **dict.fromkeys("‐‑‒–—―−", "-"),
+    "\u00ad": "",
+}
+_EDGES = " .,;:!?…\"'-"
 
 _NUMBERS = r"\d{1,6}(?:\s{0,9}[-–]\s{0,9}\d{1,6})?"
 _MARKER = re.compile(rf"\[({_NUMBERS}(?:\s{{0,9}}[,;]\s{{0,9}}{_NUMBERS})*)\]", re.ASCII)
@@ -175,3 +186,45 @@ def _quote(answer: str, span: Span, allowed: Mapping[int, tuple[int, str]]) -> Q
             place = (offset + found.start, offset + found.end)
             return Quote(text=text, start=span.start, end=span.end, found_in=marker, source=place)
     return Quote(text=text, start=span.start, end=span.end)
+
+
+def quotations(text: str) -> list[Span]:
+    """Where the quoted words stand, without the marks around them."""
+    found = []
+    for match in _QUOTED.finditer(text):
+        kind = match.lastgroup
+        if kind and _folded(match[kind])[0].strip(_EDGES):
+            found.append(Span(*match.span(kind)))
+    return found
+
+
+def locate(quote: str, text: str) -> Span | None:
+    """Where `text` says what `quote` says, None if it doesn't.
+
+    Punctuation at the ends of the quotation is the answer's own.
+    """
+    wanted = _folded(quote)[0].strip(_EDGES)
+    folded, offsets = _folded(text)
+    at = folded.find(wanted)
+    if not wanted or at < 0:
+        return None
+    return Span(offsets[at], offsets[at + len(wanted) - 1] + 1)
+
+
+def _folded(text: str) -> tuple[str, list[int]]:
+    """The text with what doesn't matter made alike, and where each character of it came from."""
+    pairs = list(_alike(text))
+    return "".join(char for char, _ in pairs), [offset for _, offset in pairs]
+
+
+def _alike(text: str) -> Iterator[tuple[str, int]]:
+    after_space = False
+    for offset, char in enumerate(text):
+        if char.isspace():
+            if not after_space:
+                yield " ", offset
+            after_space = True
+            continue
+        after_space = False
+        for folded in _SAME.get(char, char.casefold()):
+            yield folded, offset

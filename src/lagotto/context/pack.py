@@ -10,7 +10,7 @@ from lagotto.concurrency import in_thread
 from lagotto.context.budget import fit
 from lagotto.context.cite import Citation, cite
 from lagotto.context.formats import PackFormat, render
-from lagotto.context.gather import Known, by_document, expand
+from lagotto.context.neighbours import Known, by_document, expand
 from lagotto.context.passages import PackPassage, PackRole, Piece, merged
 from lagotto.context.tokens import TokenCounter
 from lagotto.context.trace import ContextTrace, traced

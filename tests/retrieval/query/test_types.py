@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from lagotto.indexes.text_query import Phrase, holds
 from lagotto.prefs import QueryType
 from lagotto.retrieval.query.identifiers import LONGEST, find_identifiers
-from lagotto.retrieval.query.types import classify, exact_parts, identifiers, quotations
+from lagotto.retrieval.query.types import classify, identifiers, quotations
 from lagotto.terms import analyze
 from lagotto.testing.strategies import texts
 
@@ -58,14 +58,12 @@ def test_identifiers_come_with_a_reason_once_and_outside_quotations() -> None:
     assert find_identifiers("a_" * LONGEST) == []
 
 
-def test_exact_parts_are_phrases_of_terms() -> None:
+def test_exact_wordings_are_phrases_of_terms() -> None:
     query = 'Why does "running out" of «Memory» raise ERR_4012 with "running out"?'
     quoted = [Phrase((("run", "out"), ("running", "out"))), Phrase((("memori",), ("memory",)))]
     named = [Phrase((("err", "4012"),))]
     assert quotations(query, ["en", None]) == quoted
     assert identifiers(query, ["en", None]) == named
-    assert exact_parts(query, ["en", None]) == quoted + named
-    assert exact_parts('say "ERR 4012" for ERR_4012') == named
 
 
 def test_marks_that_quote_nothing() -> None:
@@ -134,13 +132,14 @@ def test_reasons() -> None:
 
 
 @given(ANY_TEXT, st.sampled_from([None, "en", "ru", "zh"]))
-def test_every_text_has_a_type_and_holds_its_exact_parts(text: str, language: str | None) -> None:
+def test_every_text_has_a_type_and_holds_its_wordings(text: str, language: str | None) -> None:
     assert classify(text, [language]).reason
-    for part in exact_parts(text, [language]):
+    for part in (*quotations(text, [language]), *identifiers(text, [language])):
         assert holds(part, analyze(text, language))
 
 
 @pytest.mark.parametrize("part", ['"', "“", "«", "A", "a_", "-1", "A-", "?", "wo ", "("])
 def test_long_nonsense_is_no_problem(part: str) -> None:
     assert classify(part * 10_000, ["en"]).reason
-    assert len(exact_parts(part * 10_000, ["en"])) < 2
+    found = [*quotations(part * 10_000, ["en"]), *identifiers(part * 10_000, ["en"])]
+    assert len(found) < 2

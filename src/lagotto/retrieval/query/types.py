@@ -85,11 +85,6 @@ def classify(query: str, languages: Sequence[str | None] = (None,)) -> Classifie
     return Classified("keywords", counts)
 
 
-def exact_parts(query: str, languages: Sequence[str | None] = (None,)) -> list[Phrase]:
-    """What a query wants word for word: its quotations, then its identifiers, each once."""
-    return list(dict.fromkeys([*quotations(query, languages), *identifiers(query, languages)]))
-
-
 def quotations(query: str, languages: Sequence[str | None] = (None,)) -> list[Phrase]:
     """The quoted parts of `query`, of one word or more, stop words included."""
     return _phrases(QUOTED.findall(query), languages)
