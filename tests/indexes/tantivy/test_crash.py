@@ -2,11 +2,7 @@ from __future__ import annotations
 
 import errno
 import json
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,33 +20,11 @@ from lagotto.indexes.tantivy.errors import tantivy_errors
 from lagotto.indexes.tantivy.query import index_schema, scoring_query
 from lagotto.indexes.tantivy.writer import TantivyWriter
 from lagotto.indexes.text_query import Term, TextQuery
+from tests.child_process import child, said, tell
 
 pytestmark = pytest.mark.slow
 
 ALL = TextQuery(((Term("all"),),))
-
-
-@contextmanager
-def child(program: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """A Python process that works on `folder`; talks and listens by lines."""
-    command = [sys.executable, "-c", program, str(folder)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def said(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    return process.stdout.readline().strip()
-
-
-def tell(process: subprocess.Popen[str]) -> None:
-    assert process.stdin is not None
-    process.stdin.write("\n")
 
 
 def sample(folder: Path) -> TantivyWriter:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 from lagotto.documents import Document
@@ -61,22 +58,3 @@ def run_sql(path: Path, *statements: str) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
         for statement in statements:
             connection.execute(statement)
-
-
-@contextmanager
-def child(program: str, *args: object) -> Iterator[subprocess.Popen[str]]:
-    """A Python process that talks and listens by lines; killed at the end."""
-    command = [sys.executable, "-c", program, *map(str, args)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def said(process: subprocess.Popen[str]) -> str:
-    """The next line that a child prints."""
-    assert process.stdout is not None
-    return process.stdout.readline().strip()

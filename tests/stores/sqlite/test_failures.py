@@ -21,7 +21,8 @@ from lagotto.errors import (
 )
 from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.testing.stores import entry, semantic_ids
-from tests.stores.sqlite.bases import answers, child, document, documents, made, opened, said
+from tests.child_process import child, said
+from tests.stores.sqlite.bases import answers, document, documents, made, opened
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.stores.sqlite.bases import answers, child, documents, made, opened, said
+from tests.child_process import child, said
+from tests.stores.sqlite.bases import answers, documents, made, opened
 
 pytestmark = pytest.mark.slow
 

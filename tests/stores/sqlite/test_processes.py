@@ -15,7 +15,8 @@ from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.sync_facade import KnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
-from tests.stores.sqlite.bases import child, document, documents, opened, said
+from tests.child_process import child, said, tell
+from tests.stores.sqlite.bases import document, documents, opened
 
 pytestmark = pytest.mark.slow
 
@@ -68,11 +69,11 @@ def test_one_writes_and_two_read(tmp_path: Path, text_index: str) -> None:
     ):
         for process in (writer, one, two):
             assert said(process) == "ready"
-        _tell(writer, "go")
+        tell(writer, "go")
         for _ in range(15):
             stored = said(writer)
             for reader in (one, two):
-                _tell(reader, stored)
+                tell(reader, stored)
             assert [said(one), said(two)] == ["good", "good"]
 
 
@@ -85,7 +86,7 @@ def test_two_write_at_once(tmp_path: Path, text_index: str) -> None:
     ):
         assert [said(one), said(two)] == ["ready", "ready"]  # both made the base, or neither
         for process in (one, two):
-            _tell(process, "go")
+            tell(process, "go")
         for turn in range(12):
             assert [said(one), said(two)] == [str(turn), str(100 + turn)]
         assert [one.wait(), two.wait()] == [0, 0]
@@ -125,7 +126,7 @@ def test_two_make_the_base_and_its_indexes_at_once(tmp_path: Path) -> None:
     with child(SAVER, path, "one") as one, child(SAVER, path, "two") as two:
         assert [said(one), said(two)] == ["ready", "ready"]
         for process in (one, two):
-            _tell(process, "go")
+            tell(process, "go")
         assert [said(one), said(two)] == ["done", "done"]
     with opened(path) as base:
         assert base.info().documents == 2 * 3 * 6
@@ -245,12 +246,6 @@ def _together(jobs: Sequence[Callable[[], None]]) -> None:
         thread.join()
     if problems:
         raise problems[0]
-
-
-def _tell(process: object, line: str) -> None:
-    stdin = getattr(process, "stdin", None)
-    assert stdin is not None
-    stdin.write(f"{line}\n")
 
 
 def test_the_facade_works_inside_a_running_loop(tmp_path: Path) -> None:
