@@ -61,7 +61,8 @@ def test_a_page_that_multiplies_ends_at_a_limit() -> None:
 
 
 def test_a_bomb_ends_at_the_memory_limit() -> None:
-    with ReaderProcess(SHORT) as process:
+    limits = Limits(cpu_seconds=60.0, memory=1_000_000_000)
+    with ReaderProcess(limits) as process:
         with pytest.raises((SourceTooLargeError, CorruptSourceError), match=r"1,000 MB of memory"):
             read(process, "pdf", double_flate())
         assert read(process, "pdf", samples.PDF)
