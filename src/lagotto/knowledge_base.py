@@ -388,7 +388,7 @@ class AsyncKnowledgeBase:
         return pack.with_stats(diagnostics.stats(asked, found.stats.counts))
 
     async def resolve(self, citation: Citation | str) -> CitedPassage:
-        """The exact text that a citation, or its key, stands for, and where it is."""
+        """The exact text that a citation, or its key, stands for, and its location."""
         return await resolve(citation, document_of=self._store.get)
 
     @follows_rebuilds

@@ -1,4 +1,4 @@
-"""How a search should be carried out: one frozen, typed object, from Python, TOML or environment.
+"""Preferences of a search: one frozen, typed object, from Python, TOML or the environment.
 
 Groups and names follow what a search goes through: legs (`fts`, `vector`, `fuzzy`), `expansion`,
 `scoring`, `rerank`, `parents`, `diversity`; `chunking` and `cache` for chunks made at query time;
@@ -62,7 +62,7 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class Preferences(Record):
-    """Settings that belong together; what is wrong with them is a ConfigError."""
+    """A group of settings; a wrong one is a ConfigError."""
 
     if not TYPE_CHECKING:  # the real signature is better for whoever types it
 
@@ -104,7 +104,7 @@ class VectorPrefs(Preferences):
 class FuzzyPrefs(Preferences):
     """The fuzzy leg: `correct` runs it for words that the base lacks, `always` for all words.
 
-    `threshold` is how alike two words must be, by their trigrams. `always` compares each word with
+    `threshold` is the least trigram similarity of two words. `always` compares each word with
     the index terms, or, `over` the chunks, all of them together with whole texts, where a store can
     do that and the base is small.
     """
@@ -190,7 +190,7 @@ class RerankPrefs(Preferences):
 
 
 class ParentsPrefs(Preferences):
-    """What becomes of a child: its parent instead, beside it, its first characters, or nothing."""
+    """What is shown for a child: its parent, the parent or its beginning beside it, or nothing."""
 
     mode: ParentMode = "replace"
     stage: Literal["before_rerank", "after_rerank"] = "after_rerank"
@@ -257,7 +257,7 @@ class ContextPrefs(Preferences):
 
 
 class RetrievalPrefs(Preferences):
-    """Everything that can be said about a search.
+    """All settings of a search.
 
     `top_k` is for lists and packs; `top_k_items`, `top_k_chunks` and `per_item_chunk_cap` are
     for bundles, `top_k_items` also for the documents that are cut at query time. Each leg brings
@@ -340,7 +340,7 @@ class RetrievalPrefs(Preferences):
         return RetrievalPrefs(**_merged(self._given(), changes))
 
     def _given(self) -> dict[str, Any]:
-        """What differs from the defaults, as it could be given to the constructor."""
+        """The settings that differ from the defaults, as arguments of the constructor."""
         given = self.model_dump(exclude_unset=True, exclude={"filters"})
         return given if self.filters == And() else {**given, "filters": self.filters}
 

@@ -183,13 +183,13 @@ def _quote(answer: str, span: Span, allowed: Mapping[int, tuple[int, str]]) -> Q
     for marker, (offset, source) in allowed.items():
         found = locate(text, source)
         if found:
-            place = (offset + found.start, offset + found.end)
-            return Quote(text=text, start=span.start, end=span.end, found_in=marker, source=place)
+            cited = (offset + found.start, offset + found.end)
+            return Quote(text=text, start=span.start, end=span.end, found_in=marker, source=cited)
     return Quote(text=text, start=span.start, end=span.end)
 
 
 def quotations(text: str) -> list[Span]:
-    """Where the quoted words stand, without the marks around them."""
+    """The spans of quoted words, without the marks around them."""
     found = []
     for match in _QUOTED.finditer(text):
         kind = match.lastgroup
@@ -199,7 +199,7 @@ def quotations(text: str) -> list[Span]:
 
 
 def locate(quote: str, text: str) -> Span | None:
-    """Where `text` says what `quote` says, None if it doesn't.
+    """The span of `text` that `quote` quotes, None if there is none.
 
     Punctuation at the ends of the quotation is the answer's own.
     """
@@ -212,7 +212,7 @@ def locate(quote: str, text: str) -> Span | None:
 
 
 def _folded(text: str) -> tuple[str, list[int]]:
-    """The text with what doesn't matter made alike, and where each character of it came from."""
+    """The text in a normal form, and the offset of each of its characters in the original."""
     pairs = list(_alike(text))
     return "".join(char for char, _ in pairs), [offset for _, offset in pairs]
 

@@ -1,4 +1,4 @@
-"""What stays when not everything fits: pure functions over pieces and a test of fitting."""
+"""The token budget: which pieces stay when not all of them fit. Pure functions."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def fit(
     kind those of the lowest hits. The first `minimum` primaries stay; if they alone are too
     large they are shortened. Nothing stays if not even a part of the first one fits.
     """
-    order = sorted(range(len(pieces)), key=lambda place: pieces[place].weakness)
+    order = sorted(range(len(pieces)), key=lambda index: pieces[index].weakness)
 
     def strongest(number: int) -> list[Piece]:
-        return [pieces[place] for place in sorted(order[:number])]
+        return [pieces[index] for index in sorted(order[:number])]
 
     def fits(chosen: Sequence[Piece]) -> bool:
         return count(text(chosen)) <= budget

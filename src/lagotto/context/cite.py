@@ -27,7 +27,7 @@ _KEY = re.compile(r"\A([^/#\s]++)/([^/#\s]++)#([0-9]{1,18})-([0-9]{1,18})(?:~([0
 
 
 class CitationKey(NamedTuple):
-    """What a citation points at; `str` and `parse` turn it into one word and back."""
+    """The target of a citation; `str` and `parse` convert it to one word and back."""
 
     collection: str
     document_id: str
@@ -52,7 +52,7 @@ class CitationKey(NamedTuple):
 
 
 class Citation(Location):
-    """What a marker of a pack stands for: a span of a document, and how to tell a person.
+    """The source of a passage in a pack: a span of a document, with a label for people.
 
     As a string it is its label, `Doc: ... | Page: ... | Section: ...`.
     """

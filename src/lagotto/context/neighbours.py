@@ -41,7 +41,7 @@ def expand(results: Sequence[RetrievalResult], known: Known, prefs: ContextPrefs
 
 
 class _Family:
-    """A hit and what belongs to it."""
+    """A hit with its parent and neighbours."""
 
     def __init__(self, hit: RetrievalResult, known: Known, prefs: ContextPrefs) -> None:
         self._hit = hit
@@ -72,7 +72,7 @@ class _Family:
 
 
 def _standing_alone(hit: RetrievalResult) -> Chunk:
-    """The chunk of a hit, as far as the hit tells."""
+    """The chunk of a hit, with the fields that the hit has."""
     return Chunk(
         id=hit.chunk_id,
         collection=hit.collection,

@@ -115,7 +115,7 @@ class _Frame:
 def _choose(
     results: Sequence[RetrievalResult], *, known: Known, frame: _Frame, prefs: ContextPrefs
 ) -> tuple[list[Piece], list[Piece]]:
-    """All that could go into the pack, and what stays."""
+    """All pieces that could go into the pack, and those that stay."""
     found = expand(results, known, prefs)
     kept = fit(
         found,

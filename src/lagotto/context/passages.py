@@ -1,4 +1,4 @@
-"""From chunks that overlap to passages that don't: no character of a document comes twice."""
+"""Passages of a pack: overlapping chunks merged, so that no text comes twice."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Piece:
 
     @property
     def name(self) -> tuple[str, str, str]:
-        """What tells it apart: collection, document and chunk."""
+        """The identity of the piece: collection, document and chunk."""
         return self.chunk.collection, self.chunk.document_id, self.chunk.id
 
     @property
@@ -97,17 +97,17 @@ class PackPassage:
 
 
 def merged(pieces: Sequence[Piece]) -> list[PackPassage]:
-    """The passages that `pieces` make up, each at the place of its first piece.
+    """The passages that `pieces` make up, in the order of their first pieces.
 
     Pieces of a document are one passage if they overlap. A neighbour also joins what it touches on
     its page; hits and parents that touch stay apart, so that a citation is as narrow as it can be.
     """
     documents: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for place, piece in enumerate(pieces):
-        documents[piece.chunk.collection, piece.chunk.document_id].append(place)
-    groups = [group for places in documents.values() for group in _stretches(pieces, places)]
+    for index, piece in enumerate(pieces):
+        documents[piece.chunk.collection, piece.chunk.document_id].append(index)
+    groups = [group for indices in documents.values() for group in _stretches(pieces, indices)]
     groups = sorted(sorted(group) for group in groups)
-    return [PackPassage(tuple(pieces[place] for place in group)) for group in groups]
+    return [PackPassage(tuple(pieces[index] for index in group)) for group in groups]
 
 
 def stitched(parts: Iterable[tuple[int, str]]) -> str:
@@ -119,17 +119,17 @@ def stitched(parts: Iterable[tuple[int, str]]) -> str:
     return text
 
 
-def _stretches(pieces: Sequence[Piece], places: Iterable[int]) -> list[list[int]]:
-    """The places of pieces of one document, grouped into those that are one stretch of text."""
+def _stretches(pieces: Sequence[Piece], indices: Iterable[int]) -> list[list[int]]:
+    """The indices of pieces of one document, grouped into stretches of text."""
     groups: list[list[int]] = []
     reach: Piece | None = None
-    for place in sorted(places, key=lambda at: (pieces[at].chunk.start, -pieces[at].chunk.end)):
-        piece = pieces[place]
+    for index in sorted(indices, key=lambda at: (pieces[at].chunk.start, -pieces[at].chunk.end)):
+        piece = pieces[index]
         if reach is not None and _continues(reach, piece):
-            groups[-1].append(place)
+            groups[-1].append(index)
             reach = piece if piece.chunk.end > reach.chunk.end else reach
         else:
-            groups.append([place])
+            groups.append([index])
             reach = piece
     return groups
 

@@ -1,4 +1,4 @@
-"""Who counts the tokens of a pack: the embedder's tokenizer, tiktoken, or a function."""
+"""Token counters for packs: the embedder's tokenizer, tiktoken, or a function."""
 
 from __future__ import annotations
 

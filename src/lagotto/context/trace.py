@@ -1,4 +1,4 @@
-"""How a pack came about: what was found, how it was judged, what stayed and what had to go."""
+"""The trace of a pack: candidates, verdicts, and which chunks stayed or were dropped."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class TracedCandidate(Record):
 
 
 class RoleCount(Record):
-    """How many chunks came in one role, and how many stayed."""
+    """The number of chunks in one role: found, and kept."""
 
     found: int = 0
     kept: int = 0
 
 
 class Dropped(Record):
-    """A chunk that had to go."""
+    """A chunk that was dropped, and why."""
 
     chunk_id: str
     collection: str
@@ -40,7 +40,7 @@ class Dropped(Record):
 
 
 class ContextTrace(Record):
-    """How a pack came about.
+    """How a pack was made.
 
     `truncated` are the chunks that were cut at a sentence; `notes` say what else did not go as
     it should, and why a pack is empty; `stats` are those of the search, as in a bundle.

@@ -21,7 +21,7 @@ MOST_PARTS = 4
 """The number of quotations and identifiers of a query that are looked up."""
 
 RARE = 20
-"""An identifier that more passages hold is a word like others; a quotation is always meant."""
+"""An identifier that more passages hold is a plain word; a quotation always counts."""
 
 
 LIFTED_RANK = 3
@@ -99,7 +99,7 @@ def _part(phrase: Phrase) -> TextQuery:
 def lift(
     candidates: Candidates, weights: Mapping[Leg, float], rest: Scores
 ) -> tuple[Candidates, Mapping[Leg, float]]:
-    """The exact leg with just the weight that brings the best holder among the first few.
+    """The exact leg with just the weight that lifts the best holder to `LIFTED_RANK`.
 
     `rest` are the scores without that leg. Where a holder is among them already, the leg has no
     weight and nothing changes; else the best one gets what it lacks, and the others nothing.

@@ -1,4 +1,4 @@
-"""Full text by functions of the store's own server, where a search asks for them."""
+"""Full text ranked by the functions of the store's server, where a search asks for them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OPERATORS = re.compile(r"<(?:-|\d+)>|:[A-Da-d*]+|[&|!()'\"\\]")
 
 
 def native_query(prefs: RetrievalPrefs, can: Capabilities) -> NativeQuery | None:
-    """What the server is asked, None if our own functions rank."""
+    """The query for the server, None if BM25 ranks."""
     fts = prefs.fts
     if fts.rank_func == "bm25" or fts.rank_func not in can.rank_functions:
         return None
@@ -25,7 +25,7 @@ def native_query(prefs: RetrievalPrefs, can: Capabilities) -> NativeQuery | None
 
 
 class NativeText:
-    """One query as the server's own search gets it, and as everything else reads it."""
+    """One query as the server's own search gets it, and parsed for all the rest."""
 
     def __init__(
         self, prefs: RetrievalPrefs, can: Capabilities, languages: Sequence[str | None]
@@ -35,7 +35,7 @@ class NativeText:
         self.parsed = self._read(prefs, languages)
 
     def _read(self, prefs: RetrievalPrefs, languages: Sequence[str | None]) -> ParsedQuery:
-        """The query by our own syntax, or only its words where just the server may know more."""
+        """The query by our own syntax, or only its words where the server may know more."""
         try:
             return parse_query(prefs.query_text, prefs.fts.mode, languages)
         except QueryError as exc:
@@ -45,7 +45,7 @@ class NativeText:
             return parse_query(_OPERATORS.sub(" ", prefs.query_text), "any", languages)
 
     async def prepared(self, view: View, diagnostics: Diagnostics) -> NativeQuery | None:
-        """The query, once the server can answer it; None, and a note, if it can't be had.
+        """The query, once the server is ready for it; None, and a note, if it can't be.
 
         A query that the server refuses as well is a QueryError: our own, which says where.
         """

@@ -26,13 +26,13 @@ from lagotto.terms.alphabets import alphabet_share
 from lagotto.tokens import Tokenizer
 
 UNFAMILIAR = 0.1
-"""What is left of the semantic leg's weight where the embedder can't read the query."""
+"""The factor of the semantic leg's weight where the embedder can't read the query."""
 
 MENTIONING: tuple[QueryType, ...] = ("question", "description")
 """Types of queries that may mention a name or title without asking for what holds it."""
 
 ADDED_WEIGHT = 0.3
-"""What a word that only an expansion has counts beside one of the query."""
+"""The weight of a word that only an expansion has, beside one of the query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class QueryPlanner:
         self._can = capabilities
 
     def _sides(self, can: Capabilities) -> tuple[bool, bool]:
-        """Whether to look by meaning and by words: what is asked for, as far as it can be had."""
+        """Whether the semantic and the word legs run: as asked for, as far as the store can."""
         mode, weights = self._prefs.mode, self._weights
         semantic = mode != "keyword" and weights["semantic"] > 0
         text = mode != "semantic" and any(weights[leg] > 0 for leg in ("text", "fuzzy", "exact"))
@@ -155,7 +155,7 @@ class QueryPlanner:
         return replace(legs, semantic=unit, length=length)
 
     async def _embedded(self, expansion: Expansion | None) -> Vector:
-        """The query's vector; with an expansion the mean of all that it may be asking for."""
+        """The query's vector; with an expansion the mean of the vectors of all its texts."""
         query = self._query
         queries = [query, *(expansion.queries if expansion else ())]
         if self._prefs.expansion.answers and (statement := declarative(query)):
@@ -168,7 +168,7 @@ class QueryPlanner:
         return vectors[0] if len(vectors) == 1 else mean / np.linalg.norm(mean)
 
     def _adapted(self, legs: LegQueries) -> Mapping[Leg, float]:
-        """The weights as asked for, but less for a leg that can't make much of this query.
+        """The weights as asked for, lowered for a leg that can't make much of this query.
 
         Vectors say little of an alphabet that the embedder never learned. Where words are
         misspelt, the fuzzy leg stands in for the text leg, whose words it has too, and counts for
@@ -188,14 +188,14 @@ class QueryPlanner:
 
 
 def content_words(query: str, languages: Sequence[str | None]) -> list[QueryTerm]:
-    """The words of `query` that say what it is about, with their stems in `languages`."""
+    """The content words of `query`, with their stems in `languages`."""
     return content_terms(query_terms(query, languages))
 
 
 async def correct(
     view: View, words: Sequence[QueryTerm], tokenizer: Tokenizer
 ) -> tuple[TextQuery | None, float]:
-    """The query with the terms that misspelt words may mean, and how much of it was misspelt.
+    """The query with corrections of misspelt words, and the share of it that was misspelt.
 
     None if there is nothing to correct. A word that the embedder's tokenizer has whole is a word,
     even if no document holds it, and is left alone.

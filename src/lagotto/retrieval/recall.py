@@ -1,4 +1,4 @@
-"""Finding candidates: the legs side by side, then every leg's exact score for every candidate."""
+"""Recall: the legs side by side, then every leg's exact score for every candidate."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class LegQueries:
-    """What each leg is asked; a leg that is None does not run.
+    """The query of each leg; a leg that is None does not run.
 
     `length` is that of the caller's own vector; `semantic` has the length 1. `fuzzy` is the
     full-text query with misspelt words replaced by what they may mean, or the words for whole
@@ -103,7 +103,7 @@ class Recall:
         }
 
     async def _each(self, jobs: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-        """What the jobs return: one after the other if none of them has to wait."""
+        """The results of the jobs, which run one by one if none of them has to wait."""
         if self._view.quick:
             return [await job for job in jobs]
         return await asyncio.gather(*jobs)

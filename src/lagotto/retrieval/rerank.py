@@ -65,7 +65,7 @@ def _candidate(item: Ranked, candidates: Candidates, max_chars: int | None) -> C
 def _checked(
     reranker: Reranker, judgement: Judgement, count: int
 ) -> Sequence[Verdict | None] | None:
-    """A reranker of somebody else's making may break its contract."""
+    """The verdicts; RerankError if the reranker breaks its contract."""
     verdicts = judgement.verdicts
     if verdicts is None:
         return None

@@ -90,7 +90,7 @@ def _asked(
 
 
 def _scale(scoring: ScoringPrefs) -> Scale | None:
-    """How the scores are compared, if it is a way that looks at one score after the other."""
+    """The scale of the scores, if it can be computed for each score by itself."""
     if scoring.blend == "rrf":
         return "rrf"
     if scoring.normalize == "absolute" or scoring.normalize == "theoretical":

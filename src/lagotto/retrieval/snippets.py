@@ -1,4 +1,4 @@
-"""The piece of a passage that shows best why it was found. Pure functions."""
+"""Snippets: the part of a passage that matches the query best. Pure functions."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ SHORTEST = 3
 """One character and an ellipsis on either side."""
 
 NEAR = 0.72
-"""A word of the text this like one of the query counts as it: Philidor for Philador."""
+"""The similarity at which a word of the text counts as one of the query: Philidor, Philador."""
 
 NUMBER_WORTH = 3
-"""A number or a code tells more than a word: it is what the reader looks for."""
+"""The weight of a number or a code beside that of a word: readers search for these."""
 
 _is_unspaced = re.compile(f"[{UNSPACED}]").match
 
@@ -81,13 +81,13 @@ def _wanted(query: str, language: str | None, *, present: set[str]) -> set[str]:
 
 
 def _words(text: str) -> Iterator[Span]:
-    """Where words are; pairs of characters in scripts without spaces, as in the index."""
+    """The spans of words; pairs of characters in scripts without spaces, as in the index."""
     for kind, group in groupby(enumerate(text), key=lambda item: _kind(item[1])):
-        places = [place for place, _ in group]
-        if kind == "unspaced" and len(places) > 1:
-            yield from (Span(place, after + 1) for place, after in pairwise(places))
+        offsets = [offset for offset, _ in group]
+        if kind == "unspaced" and len(offsets) > 1:
+            yield from (Span(offset, after + 1) for offset, after in pairwise(offsets))
         elif kind != "between":
-            yield Span(places[0], places[-1] + 1)
+            yield Span(offsets[0], offsets[-1] + 1)
 
 
 def _kind(char: str) -> Literal["spaced", "unspaced", "between"]:

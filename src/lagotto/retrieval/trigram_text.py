@@ -1,4 +1,4 @@
-"""The fuzzy leg over whole texts: chunks in which a stretch is like the words of the query."""
+"""The fuzzy leg over whole texts: chunks with a stretch that resembles the query's words."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from lagotto.stores.capabilities import TrigramTextSearch
 
 @dataclass(frozen=True, slots=True)
 class TrigramTextQuery:
-    """Words, together, and how alike a text must be to be found."""
+    """Words, compared together, and the least similarity of a text that is found."""
 
     words: str
     threshold: float
 
     async def search(self, view: View, *, k: int) -> Hits:
-        """The chunks that are most alike."""
+        """The most similar chunks."""
         return await _comparing(view).trigram_search(self.words, threshold=self.threshold, k=k)
 
     async def scores(self, view: View, keys: ChunkKeys) -> NDArray[np.float64]:
-        """How alike each of `keys` is."""
+        """The similarity of each of `keys`."""
         scores = await _comparing(view).trigram_scores(self.words, keys)
         return scores.astype(np.float64)
 

@@ -1,4 +1,4 @@
-"""From a question to what its answers look like, by rules: no model, a few languages.
+"""Patterns of answers: how the sentence that answers a question may go on; rules, no model.
 
 Only questions that are answered by a date, a person, a place or a number: of those it is known
 how the sentence goes on that holds the answer, and which words stand near it.
@@ -17,7 +17,7 @@ from lagotto.terms import analyze
 Kind = Literal["time", "person", "place", "number"]
 
 NEAR_ANSWER_WEIGHT = 0.2
-"""What a word that often stands near an answer counts beside a word of the question."""
+"""The weight of a word that often stands near an answer, beside a word of the question."""
 
 NEAR_ANSWERS: dict[str, dict[Kind, str]] = {
     "en": {
@@ -66,7 +66,7 @@ _WHERE = r"(?:where|in (?:what|which) (?:city|country|state|place|town|region|co
 _SIZE = r"(?P<size>long|old|tall|far|big|large|high|deep|fast|heavy|wide|often)"
 _PARTICIPLE = r"(?P<last>(?:ge|be|ver|er|ent|zer|\w+ge)[a-zäöüß]+(?:t|en))"
 
-# A statement without `be` is filled in as it stands; with it, the verb goes to its place first.
+# A statement without `be` is filled in as it stands; with it, the verb is moved first.
 STATEMENTS: tuple[tuple[str, Kind, str, str], ...] = (
     ("en", "time", f"{_WHEN} {_BE}", "{rest} in"),
     ("en", "time", f"{_WHEN} {_DO}", "{rest} in"),
@@ -172,8 +172,8 @@ def _read(query: str) -> _Reading | None:
 def _with_verb(verb: str, rest: str) -> str:
     """The rest of an English question with the verb before its participle, else at the end."""
     words = rest.split()
-    place = next((at for at, word in enumerate(words) if _is_participle(word)), len(words))
-    return " ".join([*words[:place], verb, *words[place:]])
+    index = next((at for at, word in enumerate(words) if _is_participle(word)), len(words))
+    return " ".join([*words[:index], verb, *words[index:]])
 
 
 def _is_participle(word: str) -> bool:

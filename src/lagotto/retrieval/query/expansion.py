@@ -1,4 +1,4 @@
-"""What may be added to a query before it is searched for: by rules, by feedback, by a model."""
+"""Query expansion: by rules, by feedback, by a language model."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ __all__ = [
 ]
 
 FEEDBACK_WEIGHT = 0.3
-"""What the best of the added words counts beside a word of the query."""
+"""The weight of the best added word beside that of a word of the query."""
 
 LONGEST_QUERY = 4_000
-"""Characters of a query that a model is shown."""
+"""The part of a query that a model is shown, in characters."""
 
 REWRITE_PROMPT = """\
 Write {count} other search queries for what this query asks. Use other words and names for the same
@@ -52,7 +52,7 @@ the answer, write what such a passage would say. Only the passage, in the langua
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """What to look for besides the query.
+    """What to search for besides the query.
 
     `queries` are other ways to ask; `passages` are made-up answers, which are embedded as
     documents; `terms` are more words for the text leg, each by its alternatives.
@@ -65,7 +65,7 @@ class Expansion:
 
 @runtime_checkable
 class Expander(Protocol):
-    """Thinks of more to look for.
+    """Expands queries.
 
     Contract: `expand` changes nothing and may be called concurrently. An Expansion without
     anything in it means that there is nothing to add. The query itself is always searched for,
@@ -73,7 +73,7 @@ class Expander(Protocol):
     """
 
     async def expand(self, query: str) -> Expansion:
-        """What to look for besides `query`."""
+        """What to search for besides `query`."""
         ...
 
 
@@ -171,7 +171,7 @@ def _first_text(item: dict[str, object]) -> str | None:
 
 
 def feedback_candidates(texts: Sequence[str], languages: Sequence[str | None]) -> list[str]:
-    """The terms that feedback may add, for looking up how rare they are: sorted, each once.
+    """The terms that feedback may add, to look up their IDF: sorted, each once.
 
     Of several passages, terms that two of them hold; no stop words, no single characters.
     `languages` are those of the texts, one each.
@@ -192,8 +192,8 @@ def feedback_terms(
 ) -> tuple[tuple[Term, ...], ...]:
     """The `count` terms that tell the passages apart from the rest of the base, best first.
 
-    A term is worth its share of each passage, weighted by the passage's score, times how rare it
-    is (a relevance model, as in RM3). The best gets `FEEDBACK_WEIGHT`, others less in proportion.
+    A term is worth its share of each passage, weighted by the passage's score, times its IDF
+    (a relevance model, as in RM3). The best gets `FEEDBACK_WEIGHT`, others less in proportion.
     Only terms of `idf` come in question, and none of `known`, the query's own.
     """
     worth: dict[str, float] = {}

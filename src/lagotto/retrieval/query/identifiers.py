@@ -9,7 +9,7 @@ from lagotto.retrieval.query.operands import QUOTED
 from lagotto.terms.words import UNSPACED
 
 LONGEST = 256
-"""Longer runs are no names that anybody types."""
+"""The longest identifier, in characters; nobody types longer ones."""
 
 UPPER = "A-ZÀ-ÖØ-ÞΑ-ΩЀ-Я"
 LOWER = "a-zß-öø-ÿα-ωа-џ"
@@ -38,7 +38,7 @@ SHAPES = {
     "an option": rf"^--{LETTER}{{2}}",
     "an IP address": r"^\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?$",
 }
-"""What gives an identifier away, in the order in which it is looked for.
+"""The shapes of identifiers, in the order in which they are tried.
 
 No hyphenated words (well-known), numbers, years, ordinals (19th), measures (10km, 24-hour), and
 no abbreviations (e.g., U.S.).
@@ -52,11 +52,11 @@ _ENDING = re.compile(
     rf"['’]s?$|(?<=\d){HYPHEN}(?:[{LOWER}]+(?:ed|ing)|(?:in)?dependent|deficient|like|free|positive"
     r"|negative|specific|type|style|compatible)$"
 )
-"""What is said of an identifier: ERR_4012's, TDP-43-induced."""
+"""Endings that do not belong to an identifier: ERR_4012's, TDP-43-induced."""
 
 
 def find_identifiers(query: str) -> list[tuple[str, str]]:
-    """The distinct identifiers outside quotations in order, each with what gives it away."""
+    """The distinct identifiers outside quotations in order, each with its shape."""
     return list(_found(query))
 
 

@@ -129,7 +129,7 @@ class _Parser:
     def __init__(self, query: str, tokens: Sequence[_Token]) -> None:
         self._query = query
         self._tokens = tokens
-        self._place = 0
+        self._index = 0
         self._depth = 0
         self._negated = False
         self.wanted: list[_Token] = []
@@ -182,7 +182,7 @@ class _Parser:
         token = self._peek()
         if token is None:
             raise QueryError(self._query, len(self._query), "expected a word after this")
-        self._place += 1
+        self._index += 1
         if token.operator == "(":
             return self._group(token)
         if token.node is None:
@@ -209,13 +209,13 @@ class _Parser:
         raise QueryError(self._query, token.position, problem)
 
     def _peek(self) -> _Token | None:
-        return self._tokens[self._place] if self._place < len(self._tokens) else None
+        return self._tokens[self._index] if self._index < len(self._tokens) else None
 
     def _taken(self, operator: str) -> _Token | None:
         token = self._peek()
         if token is None or token.operator != operator:
             return None
-        self._place += 1
+        self._index += 1
         return token
 
 

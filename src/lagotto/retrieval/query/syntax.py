@@ -1,4 +1,4 @@
-"""From a query as typed, in one of five syntaxes, to what the full-text leg is asked."""
+"""Query syntax: from a query as typed, in one of five syntaxes, to a full-text query."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ParsedQuery:
 
     @property
     def has_text(self) -> bool:
-        """Whether there is a word to look for; a query may be empty, or only reject."""
+        """Whether there is a word to search for; a query may be empty, or only reject."""
         return bool(runs(self.text))
 
 

@@ -1,4 +1,4 @@
-"""What kind of query it is, and what in it is to be found word for word. Rules, no model."""
+"""Query types, quotations and identifiers, found by rules; no model."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ BEFORE_QUESTION_WORDS = """
 VERBS_FIRST = """
     is are was were do does did has have had can could will would should may might
 """
-"""How English begins a question that is answered by yes or no."""
+"""First words of English questions that are answered by yes or no."""
 
 _ASKS_UNSPACED = re.compile(
     "什么|什麼|谁|誰|哪|何时|何時|何地|为何|為何|怎么|怎麼|如何|多少|吗|嗎"
@@ -113,7 +113,7 @@ def _content(text: str, languages: Sequence[str | None]) -> list[QueryTerm]:
 
 
 def _question(query: str, languages: Sequence[str | None]) -> str | None:
-    """Why it is a question, None if it is none."""
+    """The reason why it is a question, None if it is not one."""
     if _QUESTION_MARK.search(query):
         return "a question mark"
     if asking := _ASKS_UNSPACED.search(query):
@@ -130,7 +130,7 @@ def _question(query: str, languages: Sequence[str | None]) -> str | None:
 
 
 def _question_words(languages: Sequence[str | None]) -> frozenset[str]:
-    """Those of the languages, of all of them if none is known."""
+    """The question words of the languages, of all languages if none is known."""
     known = [QUESTION_WORDS[tag] for tag in map(language_of, languages) if tag in QUESTION_WORDS]
     return _folded(" ".join(known or QUESTION_WORDS.values()))
 

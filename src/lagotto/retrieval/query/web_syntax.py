@@ -67,8 +67,8 @@ def read_web(text: str, languages: Sequence[str | None]) -> Reading:
 def _alternatives(items: Sequence[_Item]) -> list[list[_Item]]:
     """What stands between the `or`s."""
     alternatives: list[list[_Item]] = [[]]
-    for place, item in enumerate(items, start=1):
-        if item.may_be_or and alternatives[-1] and place < len(items):
+    for number, item in enumerate(items, start=1):
+        if item.may_be_or and alternatives[-1] and number < len(items):
             alternatives.append([])
         else:
             alternatives[-1].append(item)
@@ -109,5 +109,5 @@ def _words(text: str) -> Iterator[tuple[str, bool]]:
     for chunk in text.split():
         bare = chunk.lstrip("([{")
         negated = bare.startswith("-") and not bare.startswith("--")
-        for place, piece in enumerate(pieces(bare)):
-            yield piece.lstrip("-") if negated else piece, negated and place == 0
+        for index, piece in enumerate(pieces(bare)):
+            yield piece.lstrip("-") if negated else piece, negated and index == 0
