@@ -12,6 +12,8 @@ from lagotto.stores.memory import MemoryStore
 from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.testing.rebuild import DOCUMENTS, OLD, RebuildContract, answers
 
+pytestmark = pytest.mark.slow
+
 
 class TestMemory(RebuildContract):
     durable = False

@@ -17,6 +17,8 @@ import pytest
 
 import lagotto
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(lagotto.__file__).parent
 LENGTH = 10_000
 SECONDS = 0.3

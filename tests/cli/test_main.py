@@ -12,6 +12,8 @@ from lagotto.cli.options import BaseOptions, MakingOptions, ReadingOptions
 from lagotto.sync_facade import KnowledgeBase
 from tests.cli.running import command, run, run_apart
 
+pytestmark = pytest.mark.slow
+
 HEAVY = {"numpy", "onnxruntime", "tokenizers", "sqlalchemy", "tantivy", "lxml", "httpx"}
 
 

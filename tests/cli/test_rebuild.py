@@ -10,6 +10,8 @@ import pytest
 from lagotto.rebuild import RebuildProgress
 from tests.cli.running import command, run
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_base_is_rebuilt_with_another_model(base: Path) -> None:
     before = run("--kb", base, "retrieve", "truffle", "--json").json["results"]

@@ -17,6 +17,8 @@ from tests.readers import samples
 from tests.readers.hostile_pdfs import double_flate, nested_forms
 from tests.readers.test_contract import SAMPLES
 
+pytestmark = pytest.mark.slow
+
 SHORT = Limits(cpu_seconds=1.0, memory=1_000_000_000)
 
 

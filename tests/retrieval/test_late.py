@@ -503,5 +503,5 @@ class TestChunker:
 
     def test_one_without_sizes_can_not_be_resized(self) -> None:
         prefs = ChunkingPrefs(chunker_id="document", max_chunk_tokens=64)
-        with pytest.raises(ConfigError, match="leave max_chunk_tokens"):
+        with pytest.raises(ConfigError, match="leave out max_chunk_tokens"):
             late_chunker(prefs, chunker_id="document", tokenizer=ApproximateTokenizer())

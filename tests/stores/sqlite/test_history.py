@@ -18,6 +18,8 @@ from lagotto.stores.sqlite import vector_index
 from lagotto.sync_facade import KnowledgeBase
 from tests.stores.sqlite.bases import answers, document, made, opened
 
+pytestmark = pytest.mark.slow
+
 TEXT_INDEXES = pytest.mark.parametrize("text_index", ["tantivy", "fts5"])
 
 
