@@ -159,7 +159,8 @@ async def check_store(store: Store) -> list[str]:
     try:
         problems = [found.what for found in await store.check() if found.level == "problem"]
         chunks = (await store.info()).chunks
-        (query,) = await HashEmbedder().embed(["anything"], role="query")
+        embedder = HashEmbedder(dimension=(await store.config()).dimension or 1)
+        (query,) = await embedder.embed(["anything"], role="query")
         async with store.view(And()) as view:
             passages = await view.passages((await view.semantic(query, k=chunks + 1)).keys)
         if len({passage.chunk.id for passage in passages}) != chunks:

@@ -39,6 +39,8 @@ class TestTantivy(RebuildContract):
             store = base._store
             assert isinstance(store, SqliteStore)
             assert not (store.indexes.path / "rebuild" / "next").exists()
+            assert len(list(store.indexes.path.glob("text-*"))) == 1
+            assert not [item for item in await store.check() if item.level != "ok"]
 
     async def test_the_first_search_finds_the_indexes_built(
         self, location: Path, monkeypatch: pytest.MonkeyPatch

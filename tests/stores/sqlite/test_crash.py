@@ -12,6 +12,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 CAMPAIGN = Path(__file__).parents[3] / "benchmarks" / "crash.py"
+REBUILDS = CAMPAIGN.with_name("crash_rebuild.py")
 
 
 def test_a_killed_writer_loses_nothing() -> None:
@@ -24,3 +25,15 @@ def test_a_killed_writer_loses_nothing() -> None:
         assert outcome["acknowledged"] > 0
         assert outcome["lost"] == []
         assert outcome["inconsistent"] == []
+
+
+def test_a_killed_rebuild_leaves_a_whole_state() -> None:
+    command = [sys.executable, str(REBUILDS), "--kills", "6", "--seed", "7", "--json"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    outcomes = json.loads(said)
+    assert {kind: outcome["kills"] for kind, outcome in outcomes.items()} == {
+        "tantivy": 3,
+        "fts5": 3,
+    }
+    for outcome in outcomes.values():
+        assert outcome["wrong"] == []

@@ -76,7 +76,7 @@ async def sqlite_staging(base: SqliteStore, config: BaseConfig) -> AsyncIterator
         finally:
             await staging.store.close()
             if staging.switched:
-                await in_thread(folder.drop, folder.path / NEXT)
+                await in_thread(staging.tidy_up, folder)
 
 
 class SqliteStaging:
@@ -89,6 +89,7 @@ class SqliteStaging:
         self._config = config
         self._path = path
         self.switched = False
+        self._moved: set[str] = set()
         self.store = SqliteStore(path, numbering=self._number)
 
     def prepare(self, folder: IndexFolder) -> None:
@@ -101,6 +102,17 @@ class SqliteStaging:
             with file_errors(self._path):
                 self._path.parent.mkdir(parents=True, exist_ok=True)
             self._create(first_key=last + KEY_GAP)
+
+    def tidy_up(self, folder: IndexFolder) -> None:
+        """Drop what is left of the former generation: its indexes, and the file of the next one.
+
+        Searches that are still running have the files of an index open.
+        """
+        indexes = self._base.indexes
+        for index in indexes.path.glob("*-*"):
+            if index.name not in self._moved:
+                indexes.drop(index)
+        folder.drop(folder.path / NEXT)
 
     async def pending(self) -> Pending:
         return await in_thread(self._pending)
@@ -184,6 +196,7 @@ class SqliteStaging:
                     self._base.indexes.drop(target)
                 with file_errors(target):
                     index.rename(target)
+                self._moved.add(index.name)
 
     @contextmanager
     def _both(self, *, writing: bool) -> Iterator[Connection]:
