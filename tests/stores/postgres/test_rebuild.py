@@ -2,8 +2,53 @@
 
 from __future__ import annotations
 
-from lagotto.testing.rebuild import RebuildContract
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from lagotto.embedders import EMBEDDERS
+from lagotto.errors import StoreError
+from lagotto.knowledge_base import AsyncKnowledgeBase
+from lagotto.testing.rebuild import DOCUMENTS, OLD, RebuildContract, hashed
+from tests.stores.postgres.schemas import own_database
 
 
 class TestRebuild(RebuildContract):
     """`location` is an empty schema."""
+
+
+class TestRebuildOfAWholeDatabase(RebuildContract):
+    """A base in the schema in which the extensions are, as most have it."""
+
+    @pytest.fixture
+    def location(self, server_url: str) -> Iterator[str]:
+        with own_database(server_url) as location:
+            yield location
+
+
+async def test_another_schema_of_that_name_is_left_alone(location: str) -> None:
+    EMBEDDERS.register("hashed", hashed)
+    async with AsyncKnowledgeBase(location, **OLD) as base:
+        await base.add(*DOCUMENTS[:3])
+        with psycopg.connect(location, autocommit=True) as connection:
+            (name,) = connection.execute("SELECT current_schema()").fetchone() or ("",)
+            connection.execute(f"CREATE SCHEMA {name}_rebuild")
+            connection.execute(f"CREATE TABLE {name}_rebuild.thesis (chapter text)")
+            with pytest.raises(StoreError, match=f"{name}_rebuild"):
+                await base.rebuild(embedder="hashed:new/32")
+            assert connection.execute(f"SELECT count(*) FROM {name}_rebuild.thesis").fetchone()
+            connection.execute(f"DROP SCHEMA {name}_rebuild CASCADE")
+        assert (await base.rebuild(embedder="hashed:new/32")).done == 3
+
+
+async def test_rights_are_kept(location: str) -> None:
+    EMBEDDERS.register("hashed", hashed)
+    async with AsyncKnowledgeBase(location, **OLD) as base:
+        await base.add(*DOCUMENTS[:3])
+        with psycopg.connect(location, autocommit=True) as connection:
+            connection.execute("GRANT SELECT ON document, chunk TO pg_monitor")
+            await base.rebuild(embedder="hashed:new/32")
+            rights = "SELECT has_table_privilege('pg_monitor', %s, 'SELECT')"
+            for table, expected in (("document", True), ("chunk", True), ("setting", False)):
+                assert connection.execute(rights, (table,)).fetchone() == (expected,)

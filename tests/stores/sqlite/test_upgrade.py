@@ -74,4 +74,11 @@ def test_what_was_stored_is_unchanged(tmp_path: Path) -> None:
     with opened(path) as base:
         base.retrieve("truffles")
     with closing(sqlite3.connect(path)) as file:
-        assert set(before) <= set(file.iterdump())
+        assert {_without_expiry(line) for line in before} <= set(file.iterdump())
+
+
+def _without_expiry(line: str) -> str:
+    """A line of a dump as version 5 has it: chunk sets used to have an expiry, always NULL."""
+    if line.startswith('INSERT INTO "chunk_set"'):
+        return line.removesuffix(",NULL);") + ");"
+    return line.replace("\n\texpires_at TEXT,", "")

@@ -68,6 +68,9 @@ _EXACTLY = (
     "AND md5(there.text) = md5(here.text) AND there.structure::text = here.structure::text "
     "AND there.metadata::text = here.metadata::text"
 )
+_OWN_SETTING = text(
+    "SELECT relnamespace::regnamespace FROM pg_class WHERE oid = 'setting'::regclass"
+)
 _PRESENT = text("SELECT tablename FROM pg_tables WHERE schemaname = :schema")
 _RIGHTS = text("""
 SELECT relname, privilege_type,
@@ -151,8 +154,7 @@ class PostgresStaging:
     async def open(self) -> None:
         """Open the next generation; one that is new becomes part of this base."""
         await self.store.open()
-        if await self.store.config() != self._config:
-            await self.store.change(self._adopt)
+        await self.store.change(self._adopt)
 
     async def pending(self) -> Pending:
         return await self._base.ask(lambda connection: self._pending(connection, _EXACTLY))
@@ -198,6 +200,13 @@ class PostgresStaging:
         connection.execute(text(f"COMMENT ON SCHEMA {schema} IS '{self._schemas.marker}'"))
 
     def _adopt(self, connection: Connection) -> None:
+        if connection.scalar(_OWN_SETTING) != _plain(self._schemas.next):
+            raise StoreError(
+                f"the tables of the next generation are not in the schema {self._schemas.next}; "
+                "nothing was changed"
+            )
+        if read_config(connection) == self._config:
+            return
         put_config(connection, self._config)
         put_setting(connection, "base_id", self._schemas.base_id)
         rights = connection.execute(_RIGHTS, {"schema": self._schemas.base}).all()

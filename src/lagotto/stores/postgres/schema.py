@@ -40,7 +40,8 @@ def prepare_schema(connection: Connection, place: str) -> None:
 
 def schema_version(connection: Connection, place: str) -> int:
     """The version of the tables, 0 if there are none; raises if they are not ours."""
-    tables = set(inspect(connection).get_table_names())
+    own = connection.scalar(text("SELECT current_schema()"))  # others on the path are not asked
+    tables = set(inspect(connection).get_table_names(own))
     if not tables & set(Tables.metadata.tables):
         return 0
     version = setting(connection, "schema_version") if "setting" in tables else None

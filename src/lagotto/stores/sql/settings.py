@@ -9,7 +9,7 @@ from sqlalchemy import Connection, delete, func, insert, select
 from lagotto.indexes.vectors.snapshot import check_vectors
 from lagotto.stores.base import BaseConfig, Entry, StoreInfo
 from lagotto.stores.config import agreed_config
-from lagotto.stores.sql.tables import ChunkRow, ChunkSetRow, DocumentRow, Setting
+from lagotto.stores.sql.tables import ChunkRow, DocumentRow, Setting
 
 _CONFIG = tuple(BaseConfig.model_fields)
 
@@ -28,11 +28,7 @@ def put_setting(connection: Connection, name: str, value: str) -> None:
 def read_config(connection: Connection) -> BaseConfig:
     """What the chunks and vectors of the base were made with."""
     rows = connection.execute(select(Setting.name, Setting.value).where(Setting.name.in_(_CONFIG)))
-    config = BaseConfig.model_validate({row.name: row.value for row in rows})
-    if config.model_id is None or config.chunker_id is not None:
-        return config
-    stored = connection.scalar(select(ChunkSetRow.chunker_id).limit(1))
-    return config.model_copy(update={"chunker_id": stored})
+    return BaseConfig.model_validate({row.name: row.value for row in rows})
 
 
 def put_config(connection: Connection, config: BaseConfig) -> None:

@@ -28,7 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import UserDefinedType
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 
 class Number(UserDefinedType[int | float]):
@@ -151,7 +151,6 @@ class ChunkSetRow(Tables):
     chunker_id: Mapped[str]
     model_id: Mapped[str]
     created_at: Mapped[str]
-    expires_at: Mapped[str | None]
 
 
 class ChunkRow(Tables):

@@ -206,7 +206,6 @@ def _set_row(key: int, document_key: int, entry: Entry) -> dict[str, Any]:
         "chunker_id": entry.chunks[0].chunker_id,
         "model_id": entry.model_id,
         "created_at": iso(datetime.now(UTC)),
-        "expires_at": None,
     }
 
 

@@ -12,12 +12,17 @@ from collections.abc import Callable, Mapping
 
 from sqlalchemy import Connection
 
-from lagotto.stores.sql.migrations import v0002, v0003, v0004
+from lagotto.stores.sql.migrations import v0002, v0003, v0004, v0005
 from lagotto.stores.sql.tables import SCHEMA_VERSION
 
 Upgrade = Callable[[Connection], None]
 
-STEPS: Mapping[int, Upgrade] = {1: v0002.upgrade, 2: v0003.upgrade, 3: v0004.upgrade}
+STEPS: Mapping[int, Upgrade] = {
+    1: v0002.upgrade,
+    2: v0003.upgrade,
+    3: v0004.upgrade,
+    4: v0005.upgrade,
+}
 """From which version each step leads to the next."""
 
 
