@@ -3,7 +3,6 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +11,6 @@ from pydantic import ValidationError
 from lagotto.documents import (
     Block,
     Document,
-    Embedding,
     Heading,
     Page,
     Span,
@@ -20,10 +18,8 @@ from lagotto.documents import (
     digest,
     in_context,
     iso,
-    same_model,
     storable,
 )
-from lagotto.errors import ModelMismatchError
 from lagotto.testing.strategies import documents
 
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()))
@@ -156,27 +152,6 @@ def test_chunk_ids_depend_on_all_they_are_derived_from() -> None:
         chunk_id(Document(id="d", text="hello", collection="c"), "recursive:256/32", "flat", span),
     }
     assert len(ids) == 7
-
-
-def vector(*values: float) -> np.ndarray[Any, np.dtype[np.float32]]:
-    return np.array(values, np.float32)
-
-
-def test_vectors_of_one_model_can_be_compared() -> None:
-    one = Embedding("a", "m", vector(3, 4))
-    assert one.cosine(Embedding("b", "m", vector(4, 3))) == pytest.approx(0.96)
-    assert one.cosine(Embedding("b", "m", vector(0, 0))) == 0
-
-
-@pytest.mark.parametrize(
-    "other", [Embedding("b", "n", vector(3, 4)), Embedding("b", "m", vector(3, 4, 5))]
-)
-def test_vectors_of_different_models_never_mix(other: Embedding) -> None:
-    one = Embedding("a", "m", vector(3, 4))
-    with pytest.raises(ModelMismatchError, match="embed all texts with one model"):
-        one.cosine(other)
-    with pytest.raises(ModelMismatchError):
-        same_model([one, other])
 
 
 @pytest.mark.parametrize(

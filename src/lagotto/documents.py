@@ -1,16 +1,15 @@
-"""The records: a Document is a source, a Chunk is a span of it, an Embedding is a chunk's vector.
+"""The records: a Document is a source, a Chunk is a span of it.
 
-Only the document is given by the user; chunks and embeddings are derived from it and can be made
-again. Hence their ids are hashes of what they are derived from: the same text, chunker and span
-always give the same chunk id, on any machine and in any store.
+Only the document is given by the user; chunks are derived from it and can be rebuilt. Hence their
+ids are hashes of what they are derived from: the same text, chunker and span always give the same
+chunk id, on any machine and in any store.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
@@ -25,8 +24,6 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-
-from lagotto.errors import ModelMismatchError
 
 DEFAULT_COLLECTION = "default"
 
@@ -304,29 +301,3 @@ def in_context(title: str | None, text: str, *, headings: Sequence[str] = ()) ->
 Vector = NDArray[np.float32]
 Vectors = NDArray[np.float32]
 """One row per text."""
-
-
-@dataclass(frozen=True, slots=True)
-class Embedding:
-    """A chunk's vector under one model; a chunk may have several, one per model."""
-
-    chunk_id: str
-    model_id: str
-    vector: Vector
-
-    def cosine(self, other: Embedding) -> float:
-        """Cosine with another vector of the same model; ModelMismatchError if it is not."""
-        same_model((self, other))
-        norms = float(np.linalg.norm(self.vector) * np.linalg.norm(other.vector))
-        return float(self.vector @ other.vector) / norms if norms else 0.0
-
-
-def same_model(embeddings: Iterable[Embedding]) -> None:
-    """Raise ModelMismatchError unless all are of one model and one dimension."""
-    kinds = {(item.model_id, item.vector.shape) for item in embeddings}
-    if len(kinds) > 1:
-        found = ", ".join(sorted(f"{model} {shape}" for model, shape in kinds))
-        raise ModelMismatchError(
-            f"vectors of different models can't be compared or stored together: {found}; "
-            "embed all texts with one model"
-        )
