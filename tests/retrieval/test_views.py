@@ -339,7 +339,7 @@ async def test_stages_add_up_to_the_total(view: str) -> None:
     assert sum(times.values()) == pytest.approx(total)
     assert times["plan"] >= 30
     assert times["rerank"] >= 50
-    assert total <= measured
+    assert 80 <= total <= measured
     assert times["other"] < total / 4
     assert stats.trace_id
 
