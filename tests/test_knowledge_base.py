@@ -171,6 +171,7 @@ class TestRemove:
         assert len(await base.remove(filters={})) == 10
         assert await base.retrieve("text") == []
 
+    @pytest.mark.slow
     async def test_a_folder_that_lost_many_files_is_synced(self, tmp_path: Path) -> None:
         folder = tmp_path / "many"
         folder.mkdir()

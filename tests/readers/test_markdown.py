@@ -65,6 +65,7 @@ def test_blocks_inside_a_block_belong_to_it() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "front",
     [

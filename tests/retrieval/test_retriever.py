@@ -312,6 +312,7 @@ class SlowEmbedder(HashEmbedder):
         return await super().embed(texts, role=role)
 
 
+@pytest.mark.slow
 async def test_cancelled_from_another_thread_while_chunks_are_embedded(tmp_path: Path) -> None:
     text = " ".join(f"The oak number {n} is old and stands alone." for n in range(2_000))
     async with AsyncKnowledgeBase(

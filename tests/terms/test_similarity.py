@@ -62,6 +62,7 @@ def test_word_similarity_is_that_of_the_best_stretch(query: str, text: str) -> N
     assert word_similarity(query, text) >= similarity(query, text)
 
 
+@pytest.mark.slow
 def test_word_similarity_takes_linear_time() -> None:
     assert 0 < word_similarity("aaa bbb ccc", "aab bbc " * 20_000 + "ccc") < 1
 

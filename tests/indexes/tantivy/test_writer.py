@@ -206,6 +206,7 @@ def test_a_condition_alone_finds_by_key(tmp_path: Path) -> None:
         assert found.keys.tolist() == [1000 - size, 1001 - size]
 
 
+@pytest.mark.slow
 def test_scores_do_not_depend_on_the_segments(tmp_path: Path) -> None:
     corpus = {key: [f"w{number % (key + 2)}" for number in range(key + 5)] for key in range(20)}
     whole = made(tmp_path / "whole", corpus)

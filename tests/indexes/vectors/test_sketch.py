@@ -73,6 +73,7 @@ def test_equal_codes_are_all_proposed() -> None:
     assert len(Sketch.of(rows).nearest(rows[0], count=10)) == 500
 
 
+@pytest.mark.slow
 def test_recall_survives_an_offset_and_unequal_dimensions() -> None:
     random = np.random.default_rng(6)
     spectrum = np.arange(1, 129, dtype=np.float32) ** -0.7
