@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -82,3 +83,50 @@ def _without_expiry(line: str) -> str:
     if line.startswith('INSERT INTO "chunk_set"'):
         return line.removesuffix(",NULL);") + ");"
     return line.replace("\n\texpires_at TEXT,", "")
+
+
+@pytest.fixture(params=[2, 3, 4])
+def version(request: pytest.FixtureRequest) -> int:
+    """A version of which there are bases, with their indexes, that its own code wrote."""
+    number: int = request.param
+    return number
+
+
+def unpacked(folder: Path, version: int, text_index: str) -> Path:
+    with ZipFile(Path(__file__).parent / f"v{version}.zip") as archive:
+        archive.extractall(folder)
+    path = folder / text_index / "kb.db"
+    with closing(sqlite3.connect(path)) as file:
+        assert file.execute("PRAGMA user_version").fetchone() == (version,)
+    return path
+
+
+@pytest.mark.parametrize("text_index", ["tantivy", "fts5"])
+def test_a_base_of_every_version_opens_with_its_indexes(
+    tmp_path: Path, version: int, text_index: str
+) -> None:
+    path, new = unpacked(tmp_path, version, text_index), tmp_path / "new.db"
+    embedder = HashEmbedder(dimension=8)
+    with KnowledgeBase(path, embedder=embedder) as base, opened(new) as fresh:
+        config = base.info()
+        assert (config.model_id, config.dimension, config.pooling) == ("hash", 8, "chunk")
+        assert (config.chunker_id, config.text_index) == ("heading:24/4", text_index)
+        found = [base.get(document.id) for document in base.documents()]
+        assert len(found) >= 20
+        documents = [document for document in found if document]
+        fresh.add(*documents)
+        assert hits(base) == hits(fresh)
+        assert base.add(*documents).unchanged == len(documents)
+        assert not [item for item in base.run(base.base._store.check()) if item.level == "problem"]
+        base.rebuild(embedder=HashEmbedder(model_id="other", dimension=16))
+        assert base.info().model_id == "other"
+        assert base.get("dogs") == fresh.get("dogs")
+        assert base.retrieve("training", mode="keyword")[0].document_id == "dogs"
+
+
+def hits(base: KnowledgeBase) -> list[set[tuple[str, int]]]:
+    """What is found; scores may count chunks that are gone until an index is merged."""
+    return [
+        {(hit.document_id, hit.start) for hit in base.retrieve(query, top_k=2_000)}
+        for query in (*QUERIES, "lake 3", "forest")
+    ]
