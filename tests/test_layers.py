@@ -25,6 +25,7 @@ LAYERS = [
     {"rerankers"},
     {"ingest", "retrieval", "base_copy", "base_parts"},
     {"context", "rebuild"},
+    {"search_verbs"},
     {"knowledge_base"},
     {"sync_facade"},
     {"demo"},

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import wraps
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Self
 
 from lagotto.base_parts import (
-    BaseParts,
     Choice,
     check_choice,
     create_parts,
@@ -22,59 +19,28 @@ from lagotto.chunkers import CHUNKERS
 from lagotto.context import (
     Citation,
     CitedPassage,
-    ContextPack,
-    PackFormat,
-    TokenCounter,
-    build_pack,
     resolve,
-    token_counter,
 )
-from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document, Vector
+from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document
 from lagotto.embedders import Embedder
 from lagotto.embedders.chunk_embedder import Pooling
-from lagotto.errors import ConfigError, LagottoError, RebuiltError, StoreError
+from lagotto.errors import ConfigError, LagottoError, StoreError
 from lagotto.filters import And, Eq, Filter, In, parse_filter
 from lagotto.ingest import AddReport, Ingest, OnProgress
-from lagotto.prefs import Mode, RetrievalPrefs, Verb
+from lagotto.prefs import RetrievalPrefs
 from lagotto.readers import Columns, Loading, ReadOptions, load
 from lagotto.rebuild import OnProgress as OnRebuildProgress
 from lagotto.rebuild import RebuildProgress, rebuild_base
-from lagotto.request_context import RequestContext
 from lagotto.rerankers import Reranker
-from lagotto.results import Results, RetrievalBundle
-from lagotto.retrieval.base import Retriever
 from lagotto.retrieval.query.expansion import Expander
 from lagotto.retrieval.retriever import HybridRetriever
-from lagotto.retrieval.why_not import WhyNot
+from lagotto.search_verbs import Assembled, FilterLike, SearchVerbs, follows_rebuilds, preferences
 from lagotto.stores.base import BaseConfig, Store, StoreInfo
 from lagotto.stores.pinned import PinnedStore
 from lagotto.stores.registry import create_store
-from lagotto.tokens import Tokenizer
-
-FilterLike = Filter | Mapping[str, object] | str | None
 
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-def follows_rebuilds(
-    method: Callable[Concatenate[AsyncKnowledgeBase, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate[AsyncKnowledgeBase, P], Coroutine[Any, Any, T]]:
-    """A verb that starts again, with other parts, if the base was rebuilt since it was opened."""
-
-    @wraps(method)
-    async def call(self: AsyncKnowledgeBase, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            return await method(self, *args, **kwargs)
-        except RebuiltError:
-            self._settled = False
-            return await method(self, *args, **kwargs)
-
-    return call
-
-
-class AsyncKnowledgeBase:
+class AsyncKnowledgeBase(SearchVerbs):
     """Documents that can be searched.
 
     `location` is a file, `:memory:`, or a Store. Everything that is stored stays, whatever
@@ -100,7 +66,7 @@ class AsyncKnowledgeBase:
         self._choice = Choice(embedder=embedder, chunker=chunker, pooling=pooling)
         self._reranker = reranker
         self._expander = expander
-        self._prefs = _preferences(prefs)
+        self._prefs = preferences(prefs)
         self._assembled: Assembled | None = None
         self._former: list[Assembled] = []
         self._settled = False
@@ -238,207 +204,9 @@ class AsyncKnowledgeBase:
         """The chunks of a document in order, parents first; none if there is no such document."""
         return await self._store.chunks(collection, document_id)
 
-    @follows_rebuilds
-    async def retrieve(
-        self,
-        /,
-        query: str,
-        *,
-        top_k: int | None = None,
-        mode: Mode | None = None,
-        filters: FilterLike = None,
-        collection: str | None = None,
-        prefs: RetrievalPrefs | str | None = None,
-        query_vector: Vector | None = None,
-        request: RequestContext | None = None,
-        **settings: Any,
-    ) -> Results:
-        """The passages that answer `query` best, ranked; none for a query without any text.
-
-        `prefs`, or a preset's name, say how to search, by default those of the base; the other
-        arguments, and any setting of RetrievalPrefs by its name, override them. `degraded` of the
-        result names what could not be used.
-        """
-        asked = self._asked(
-            "retrieve",
-            prefs,
-            settings,
-            query_text=query,
-            top_k=top_k,
-            mode=mode,
-            filters=filters,
-            collection=collection,
-        )
-        retriever = (await self._ready()).retriever
-        return await retriever.retrieve(asked, query_vector=query_vector, ctx=request)
-
-    @follows_rebuilds
-    async def retrieve_many(
-        self,
-        /,
-        queries: Sequence[str],
-        *,
-        top_k: int | None = None,
-        mode: Mode | None = None,
-        filters: FilterLike = None,
-        collection: str | None = None,
-        prefs: RetrievalPrefs | str | None = None,
-        request: RequestContext | None = None,
-        **settings: Any,
-    ) -> list[Results]:
-        """What `retrieve` gives for each of `queries`, in less time than one by one."""
-        first = self._asked(
-            "retrieve",
-            prefs,
-            settings,
-            top_k=top_k,
-            mode=mode,
-            filters=filters,
-            collection=collection,
-        )
-        asked = [first.model_copy(update={"query_text": query}) for query in queries]
-        retriever = (await self._ready()).retriever
-        return await retriever.retrieve_many(asked, ctx=request)
-
-    @follows_rebuilds
-    async def search(
-        self,
-        /,
-        query: str,
-        *,
-        top_k: int | None = None,
-        mode: Mode | None = None,
-        filters: FilterLike = None,
-        collection: str | None = None,
-        prefs: RetrievalPrefs | str | None = None,
-        query_vector: Vector | None = None,
-        request: RequestContext | None = None,
-        **settings: Any,
-    ) -> RetrievalBundle:
-        """The documents that may hold the answer, and the passages in them that support it.
-
-        The arguments are those of `retrieve`; `top_k` is the number of passages, `top_k_chunks`.
-        """
-        asked = self._asked(
-            "search",
-            prefs,
-            settings,
-            query_text=query,
-            top_k_chunks=top_k,
-            mode=mode,
-            filters=filters,
-            collection=collection,
-        )
-        retriever = (await self._ready()).retriever
-        return await retriever.search(request or RequestContext(), asked, query_vector=query_vector)
-
-    @follows_rebuilds
-    async def context(
-        self,
-        /,
-        query: str,
-        *,
-        max_tokens: int | None = None,
-        format: PackFormat = "plain",  # noqa: A002
-        counter: TokenCounter | Tokenizer | str | None = None,
-        top_k: int | None = None,
-        mode: Mode | None = None,
-        filters: FilterLike = None,
-        collection: str | None = None,
-        prefs: RetrievalPrefs | str | None = None,
-        query_vector: Vector | None = None,
-        request: RequestContext | None = None,
-        **settings: Any,
-    ) -> ContextPack:
-        """Cited evidence for a prompt, at most `max_tokens` of it.
-
-        `counter` counts tokens as the model does that will read the pack: a Tokenizer, a
-        function, or `tiktoken:ENCODING`; by default the embedder's tokenizer. The other arguments
-        are those of `retrieve`.
-        """
-        asked = self._asked(
-            "context",
-            prefs,
-            settings,
-            query_text=query,
-            top_k=top_k,
-            mode=mode,
-            filters=filters,
-            collection=collection,
-        )
-        if max_tokens is not None:
-            asked = asked.replace(context={"max_tokens": max_tokens})
-        ready = await self._ready()
-        count = token_counter(counter or ready.parts.embedder.tokenizer)
-        material = await ready.retriever.pack_material(
-            asked, query_vector=query_vector, ctx=request
-        )
-        found, diagnostics = material.results, material.diagnostics
-        with diagnostics.stage("pack"):
-            pack = await build_pack(
-                query,
-                results=found,
-                chunks=material.chunks,
-                count=count,
-                prefs=asked.context,
-                format=format,
-                candidates=found.candidates,
-                notes=found.degraded,
-            )
-        return pack.with_stats(diagnostics.stats(asked, found.stats.counts))
-
     async def resolve(self, citation: Citation | str) -> CitedPassage:
         """The exact text that a citation, or its key, stands for, and its location."""
         return await resolve(citation, document_of=self._store.get)
-
-    @follows_rebuilds
-    async def why_not(
-        self,
-        /,
-        query: str,
-        document_id: str,
-        *,
-        top_k: int | None = None,
-        mode: Mode | None = None,
-        filters: FilterLike = None,
-        collection: str | None = None,
-        prefs: RetrievalPrefs | str | None = None,
-        query_vector: Vector | None = None,
-        request: RequestContext | None = None,
-        **settings: Any,
-    ) -> WhyNot:
-        """Why a document is not among the results of `retrieve`, in numbers.
-
-        The arguments are those of `retrieve`, which is run once: `results` of the answer are what
-        it gives. The document is looked up in `collection`, or in the default one.
-        """
-        asked = self._asked(
-            "retrieve",
-            prefs,
-            settings,
-            query_text=query,
-            top_k=top_k,
-            mode=mode,
-            filters=filters,
-            collection=collection,
-        )
-        retriever = (await self._ready()).retriever
-        return await retriever.why_not(
-            asked,
-            collection=asked.collection or DEFAULT_COLLECTION,
-            document_id=document_id,
-            query_vector=query_vector,
-            ctx=request,
-        )
-
-    @property
-    def retriever(self) -> Retriever:
-        """The protocol of bundles: `await base.retriever.search(ctx, prefs)`."""
-        return KnowledgeBaseRetriever(self)
-
-    @follows_rebuilds
-    async def _search(self, ctx: RequestContext, prefs: RetrievalPrefs) -> RetrievalBundle:
-        return await (await self._ready()).retriever.search(ctx, prefs)
 
     async def rebuild(
         self,
@@ -488,24 +256,6 @@ class AsyncKnowledgeBase:
         """How much is in the base, and what it was made with."""
         return await self._store.info()
 
-    def _asked(
-        self,
-        verb: Verb,
-        prefs: RetrievalPrefs | str | None,
-        settings: Mapping[str, Any],
-        **given: Any,
-    ) -> RetrievalPrefs:
-        """The preferences of one call: those of the base, or `prefs`, with what was given."""
-        changes = {name: value for name, value in given.items() if value is not None}
-        if twice := sorted(changes.keys() & settings.keys()):
-            raise ConfigError(f"{', '.join(twice)}: given twice in one call; give it once")
-        if isinstance(filters := changes.get("filters"), str | Mapping):
-            changes["filters"] = parse_filter(filters)
-        start = self._prefs if prefs is None else _preferences(prefs)
-        asked = start.replace(**changes, **settings)
-        asked.check_call(verb, settings)
-        return asked
-
     async def _ingest(self, progress: OnProgress | None) -> Ingest:
         ready = await self._ready()
         parts = ready.parts
@@ -546,39 +296,6 @@ class AsyncKnowledgeBase:
             chunker=parts.chunker.id,
         )
         return Assembled(parts, retriever, stored.generation)
-
-
-@dataclass(frozen=True, slots=True)
-class KnowledgeBaseRetriever:
-    """A Retriever that searches a base; preferences are taken as they are given."""
-
-    base: AsyncKnowledgeBase
-
-    async def search(self, ctx: RequestContext, prefs: RetrievalPrefs) -> RetrievalBundle:
-        """The documents that may hold the answer, and the passages in them that support it."""
-        return await self.base._search(ctx, prefs)
-
-
-@dataclass(frozen=True, slots=True)
-class Assembled:
-    """The parts of an open base, and what searches with them."""
-
-    parts: BaseParts
-    retriever: HybridRetriever
-    generation: int
-
-    def fits(self, stored: BaseConfig) -> bool:
-        """Whether the base is still made with these parts."""
-        made = self.parts.config
-        return (
-            stored.generation == self.generation
-            and stored.model_id in (None, made.model_id)
-            and stored.chunker_id in (None, made.chunker_id)
-        )
-
-
-def _preferences(given: RetrievalPrefs | str | None) -> RetrievalPrefs:
-    return RetrievalPrefs.preset(given) if isinstance(given, str) else given or RetrievalPrefs()
 
 
 def _options(
