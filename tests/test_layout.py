@@ -27,6 +27,7 @@ BEHAVIOURS = {
     "docs": "pages of docs/ and the code agree",
     "layers": "imports point down",
     "layout": "this module",
+    "links": "links, files and commands in the documentation",
     "package": "imports and names of all modules",
     "public_api": "public names of all modules",
     "readme": "the session in README.md",
