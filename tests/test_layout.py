@@ -38,6 +38,7 @@ BEHAVIOURS = {
     "filters": "filters in every leg and every view of a search",
     "fuzz": "readers and random bytes",
     "hostile": "readers and files made to break them",
+    "forks": "bases in forked processes, other event loops and without close",
     "laws": "algebraic laws of filters",
     "views": "every setting in every view of a search",
     # faults, processes, time

@@ -1,4 +1,4 @@
-"""Run functions in threads, and many jobs with a few workers."""
+"""Run functions in threads, many jobs with a few workers, and guard what belongs to one loop."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from typing import ParamSpec, TypeVar
+
+from lagotto.errors import StoreError
 
 Job = TypeVar("Job")
 P = ParamSpec("P")
@@ -70,3 +72,52 @@ def available_cpus() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+class LoopGuard:
+    """Refuses the use of a base in another process or event loop than the one that opened it.
+
+    A forked process inherits neither the threads nor the locks of its parent, and a lock or an HTTP
+    client of one event loop blocks another: without this check such a call hangs.
+    """
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def forked(self) -> bool:
+        """Whether this is a fork of the process that the guard was created in."""
+        return os.getpid() != self._process
+
+    def bind(self) -> None:
+        """Bind to the running loop and to this process; StoreError if bound elsewhere already."""
+        if self._loop is not None:
+            self.check()
+        self._process = os.getpid()
+        self._loop = asyncio.get_running_loop()
+
+    def check(self) -> None:
+        """Raise StoreError in another process, or in another loop than the one bound to."""
+        if self.forked:
+            raise StoreError(
+                f"this knowledge base was opened in process {self._process}, of which this one "
+                f"({os.getpid()}) is a fork; open it again in this process, after the fork"
+            )
+        if self._loop is not None and asyncio.get_running_loop() is not self._loop:
+            raise StoreError(
+                "this knowledge base was opened in another event loop; open one in each loop, or "
+                "use KnowledgeBase, which any number of threads and loops may share"
+            )
+
+    def release(self) -> bool:
+        """Unbind before closing; False in a fork, where everything belongs to the parent.
+
+        A base may be closed in another loop once its own is closed.
+        """
+        if self.forked:
+            return False
+        if self._loop is not None and not self._loop.is_closed():
+            self.check()
+        self._loop = None
+        return True

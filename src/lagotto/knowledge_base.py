@@ -16,6 +16,7 @@ from lagotto.base_parts import (
     create_parts_to_rebuild,
 )
 from lagotto.chunkers import CHUNKERS
+from lagotto.concurrency import LoopGuard
 from lagotto.context import (
     Citation,
     CitedPassage,
@@ -46,6 +47,9 @@ class AsyncKnowledgeBase(SearchVerbs):
     `location` is a file, `:memory:`, or a Store. Everything that is stored stays, whatever
     happens; documents are told apart by collection and id. `prefs` are how the base searches
     unless a call says otherwise: RetrievalPrefs, or the name of a preset.
+
+    A base belongs to the event loop and the process that opened it. In another loop, or after a
+    fork, every call is a StoreError: open a base of its own there.
     """
 
     def __init__(
@@ -62,7 +66,8 @@ class AsyncKnowledgeBase(SearchVerbs):
     ) -> None:
         if chunker is not None:
             CHUNKERS.get(chunker.partition(":")[0])
-        self._store = create_store(location, text_index=text_index)
+        self._guard = LoopGuard()
+        self._record = create_store(location, text_index=text_index)
         self._choice = Choice(embedder=embedder, chunker=chunker, pooling=pooling)
         self._reranker = reranker
         self._expander = expander
@@ -78,17 +83,24 @@ class AsyncKnowledgeBase(SearchVerbs):
         A base that can't be searched with the embedder or chunker asked for, or whose own embedder
         can't be created, can still be listed, shown and removed from; adding and searching raise.
         """
-        await self._store.open()
+        self._guard.bind()
         try:
+            await self._store.open()
             if (await self._store.config()).model_id is None:
                 await self._ready()
         except BaseException:
             await self._store.close()
+            self._guard.release()
             raise
         return self
 
     async def close(self) -> None:
-        """Close the base; may be called twice."""
+        """Close the base; may be called twice.
+
+        In a forked process it returns at once: what is open belongs to the parent.
+        """
+        if not self._guard.release():
+            return
         assembled, self._assembled, self._settled = self._assembled, None, False
         for each in (*self._former, *([assembled] if assembled else [])):
             await each.retriever.close()
@@ -208,6 +220,17 @@ class AsyncKnowledgeBase(SearchVerbs):
         """The exact text that a citation, or its key, stands for, and its location."""
         return await resolve(citation, document_of=self._store.get)
 
+    @property
+    def location(self) -> str:
+        """Where the base is, for messages; without passwords."""
+        return self._record.location
+
+    @property
+    def _store(self) -> Store:
+        """The store; every verb gets it here, so none runs in a foreign process or event loop."""
+        self._guard.check()
+        return self._record
+
     async def rebuild(
         self,
         *,
@@ -273,6 +296,7 @@ class AsyncKnowledgeBase(SearchVerbs):
 
         Raises if the base was made with others than those asked for.
         """
+        self._guard.check()
         if self._assembled is not None and self._settled:
             return self._assembled
         stored = await self._store.config()

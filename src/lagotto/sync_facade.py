@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import warnings
+import weakref
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, wait
 from functools import wraps
@@ -15,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from lagotto.concurrency import LoopGuard
 from lagotto.embedders import Embedder
 from lagotto.embedders.chunk_embedder import Pooling
 from lagotto.errors import StoreError
@@ -34,8 +37,15 @@ class LoopThread:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="lagotto", daemon=True)
+        self._closing: list[asyncio.Task[None]] = []
+        self._thread = threading.Thread(target=self._serve, name="lagotto", daemon=True)
         self._thread.start()
+
+    def _serve(self) -> None:
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.close()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """The coroutine's result. An interrupt cancels it, and waits until it has ended."""
@@ -64,7 +74,24 @@ class LoopThread:
         self.run(self._loop.shutdown_default_executor())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self._loop.close()
+
+    def stop_after(self, closing: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run `closing` on the loop and end loop and thread, without waiting for it.
+
+        For garbage collection, which may happen in the thread of the loop itself.
+        """
+
+        async def close() -> None:
+            try:
+                await _cancel_others()
+                await closing()
+            finally:
+                await self._loop.shutdown_default_executor()
+                self._loop.stop()
+
+        self._loop.call_soon_threadsafe(
+            lambda: self._closing.append(self._loop.create_task(close()))
+        )
 
 
 def _settle(outcome: Future[T], task: asyncio.Task[T]) -> None:
@@ -98,7 +125,9 @@ def blocking(
 class KnowledgeBase:
     """Documents that can be searched; see AsyncKnowledgeBase, of which this is the blocking form.
 
-    It is open when it is made. Any number of threads may use it.
+    It is open when it is made. Any number of threads may use it, but not a forked process: there
+    every call is a StoreError, and a base of its own has to be opened. One that is not closed is
+    closed with a ResourceWarning when it is garbage collected.
     """
 
     def __init__(
@@ -123,6 +152,7 @@ class KnowledgeBase:
             prefs=prefs,
             text_index=text_index,
         )
+        self._guard = LoopGuard()
         self._loop = LoopThread()
         self._closed = False
         try:
@@ -130,6 +160,8 @@ class KnowledgeBase:
         except BaseException:
             self._loop.stop()
             raise
+        self._unclosed = weakref.finalize(self, _close_unclosed, self.base, self._loop, self._guard)
+        self._unclosed.atexit = False
 
     add = blocking(AsyncKnowledgeBase.add)
     sync = blocking(AsyncKnowledgeBase.sync)
@@ -156,13 +188,24 @@ class KnowledgeBase:
         if self._closed:
             coroutine.close()
             raise StoreError("this knowledge base is closed; make a new one")
+        try:
+            self._guard.check()
+        except StoreError:
+            coroutine.close()
+            raise
         return self._loop.run(coroutine)
 
     def close(self) -> None:
-        """Close the base, cancelling calls of other threads; may be called twice."""
+        """Close the base, cancelling calls of other threads; may be called twice.
+
+        In a forked process it returns at once: what is open belongs to the parent.
+        """
         if self._closed:
             return
         self._closed = True
+        self._unclosed.detach()
+        if self._guard.forked:
+            return
         try:
             self._loop.cancel_all()
             self._loop.run(self.base.close())
@@ -179,3 +222,15 @@ class KnowledgeBase:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _close_unclosed(base: AsyncKnowledgeBase, loop: LoopThread, guard: LoopGuard) -> None:
+    """Close a base that was garbage collected; nothing in a forked process."""
+    if guard.forked:
+        return
+    loop.stop_after(base.close)
+    warnings.warn(
+        f"the knowledge base {base.location} was not closed; call close(), or use `with`",
+        ResourceWarning,
+        stacklevel=2,
+    )
