@@ -9,6 +9,7 @@ import pytest
 from lagotto.cli.app import COMMANDS
 from lagotto.results import RetrievalBundle
 from tests.cli.running import run
+from tests.cli.test_docs import command_of
 
 
 def test_documents_with_their_evidence(base: Path) -> None:
@@ -44,13 +45,8 @@ def test_nothing_found_is_no_error(base: Path) -> None:
 
 @pytest.mark.parametrize("name", ["retrieve", "search", "context"])
 def test_the_three_views_have_the_same_options(name: str) -> None:
-    import typer.main
-
-    from lagotto.cli.app import app
-
-    commands = getattr(typer.main.get_command(app), "commands")  # noqa: B009
     own = {"retrieve": {"explain", "why_not"}, "context": {"max_tokens", "format", "counter"}}
-    options = {option.name.split("__")[-1] for option in commands[name].params}
-    common = {option.name.split("__")[-1] for option in commands["search"].params}
+    options = {(option.name or "").split("__")[-1] for option in command_of(name).params}
+    common = {(option.name or "").split("__")[-1] for option in command_of("search").params}
     assert options - own.get(name, set()) == common
     assert name in COMMANDS

@@ -1,31 +1,57 @@
-"""All commands, and the options before them. Commands import what they need when they run."""
+"""The commands, and the options before them. A command's module is imported when it is used."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from lagotto import __version__
-from lagotto.cli.add import add
-from lagotto.cli.context import context as pack_context
-from lagotto.cli.copy import copy
-from lagotto.cli.demo import demo
-from lagotto.cli.doctor import doctor
-from lagotto.cli.info import info
-from lagotto.cli.list import list_documents
 from lagotto.cli.option_groups import flatten_groups
 from lagotto.cli.options import DEFAULT_KB
-from lagotto.cli.presets import presets
-from lagotto.cli.rebuild import rebuild
-from lagotto.cli.remove import remove
-from lagotto.cli.retrieve import retrieve
-from lagotto.cli.search import search
-from lagotto.cli.show import show
-from lagotto.cli.sync import sync
+
+COMMANDS = {
+    "add": "add",
+    "sync": "sync",
+    "retrieve": "retrieve",
+    "search": "search",
+    "context": "context",
+    "list": "list_documents",
+    "show": "show",
+    "remove": "remove",
+    "rebuild": "rebuild",
+    "info": "info",
+    "presets": "presets",
+    "copy": "copy",
+    "doctor": "doctor",
+    "demo": "demo",
+}
+"""Each command has a module of its name in this package; the value is its function there."""
+
+
+class Commands(TyperGroup):
+    """The commands in the order of the table."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names of all commands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
+        """Import the command called `cmd_name`, None if there is none."""
+        if cmd_name not in COMMANDS:
+            return None
+        function = getattr(import_module(f"lagotto.cli.{cmd_name}"), COMMANDS[cmd_name])
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+        alone.command(cmd_name)(flatten_groups(function))
+        command = typer.main.get_command(alone)
+        assert isinstance(command, TyperCommand)
+        return command
+
 
 app = typer.Typer(
+    cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -71,24 +97,3 @@ def options(
     if source is None or source.name != "COMMANDLINE":
         del defaults["demo"]["kb"]  # the demo writes to your own base only if you name it
     context.default_map = defaults
-
-
-COMMANDS: dict[str, Callable[..., None]] = {
-    "add": add,
-    "sync": sync,
-    "retrieve": retrieve,
-    "search": search,
-    "context": pack_context,
-    "list": list_documents,
-    "show": show,
-    "remove": remove,
-    "rebuild": rebuild,
-    "info": info,
-    "presets": presets,
-    "copy": copy,
-    "doctor": doctor,
-    "demo": demo,
-}
-
-for name, command in COMMANDS.items():
-    app.command(name)(flatten_groups(command))

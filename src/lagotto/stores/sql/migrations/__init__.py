@@ -2,37 +2,35 @@
 
 To change the schema: raise SCHEMA_VERSION in tables.py, add a module such as `v0002.py` with a
 function `upgrade(connection)` that brings version 1 to version 2 and takes whatever dialect it is
-given, name it in STEPS, and keep a base of the old version in the tests. A step describes its
-tables itself, since `tables.py` goes on changing.
+given, and keep a base of the old version in the tests. A step describes its tables itself, since
+`tables.py` goes on changing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from importlib import import_module
 
 from sqlalchemy import Connection
 
-from lagotto.stores.sql.migrations import v0002, v0003, v0004, v0005
 from lagotto.stores.sql.tables import SCHEMA_VERSION
 
 Upgrade = Callable[[Connection], None]
-
-STEPS: Mapping[int, Upgrade] = {
-    1: v0002.upgrade,
-    2: v0003.upgrade,
-    3: v0004.upgrade,
-    4: v0005.upgrade,
-}
-"""From which version each step leads to the next."""
 
 
 def migrate(
     connection: Connection,
     version: int,
     *,
-    steps: Mapping[int, Upgrade] = STEPS,
+    step_to: Callable[[int], Upgrade] | None = None,
     target: int = SCHEMA_VERSION,
 ) -> None:
     """Bring a base of `version` to `target`, within the caller's transaction."""
-    for step in range(version, target):
-        steps[step](connection)
+    for step in range(version + 1, target + 1):
+        (step_to or upgrade_to)(step)(connection)
+
+
+def upgrade_to(version: int) -> Upgrade:
+    """The step that brings a base of the version before to `version`."""
+    upgrade: Upgrade = import_module(f"{__name__}.v{version:04}").upgrade
+    return upgrade
