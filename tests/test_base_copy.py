@@ -12,6 +12,7 @@ import pytest
 import lagotto.base_copy
 from lagotto.base_copy import CopyReport, copy_base
 from lagotto.documents import Document
+from lagotto.embedders import EMBEDDERS
 from lagotto.errors import ModelMismatchError, StoreDamagedError, StoreError
 from lagotto.filters import And, Eq
 from lagotto.knowledge_base import AsyncKnowledgeBase
@@ -97,6 +98,19 @@ async def test_a_copy_is_the_same(tmp_path: Path, source_kind: str, target_kind:
         assert theirs.model_dump(exclude=own) == ours.model_dump(exclude=own)
         assert not [found for found in await target.check() if found.level != "ok"]
     assert await answers(target) == await answers(source)
+
+
+async def test_a_copy_keeps_what_the_base_was_made_with(tmp_path: Path) -> None:
+    EMBEDDERS.register("hashed", lambda name: HashEmbedder(model_id=name))
+    path = tmp_path / "a.db"
+    async with AsyncKnowledgeBase(path, embedder="hashed:m", chunker="sentence:24/4") as base:
+        await base.add(Document(id="a", text="Truffles grow near oaks."))
+    source, target = place(tmp_path, "tantivy", "a"), place(tmp_path, "fts5", "b")
+    async with opened(source), opened(target):
+        await copy_base(source, target)
+        config = await target.config()
+    assert (config.embedder, config.model_id, config.pooling) == ("hashed:m", "m", "chunk")
+    assert (config.chunker_id, config.text_index) == ("sentence:24/4", "fts5")
 
 
 async def test_vectors_are_the_same_bit_by_bit(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lagotto.errors import ModelMismatchError, RebuiltError
+from lagotto.indexes.base import Finding
 from lagotto.stores.base import BaseConfig, Entry
 
 
@@ -33,3 +34,12 @@ def agreed_config(stored: BaseConfig, entry: Entry, *, place: str) -> BaseConfig
     if stored.chunker_id is None and entry.chunks:
         stored = stored.model_copy(update={"chunker_id": entry.chunks[0].chunker_id})
     return stored
+
+
+def unfinished_rebuild(size: str) -> Finding:
+    """The finding for a rebuild that is running, or was stopped before the switch."""
+    return Finding(
+        level="note",
+        what=f"there is an unfinished rebuild ({size}); searches do not see it",
+        advice="unless it is running, run `lagotto rebuild` with the same options to continue it",
+    )

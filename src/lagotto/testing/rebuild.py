@@ -161,6 +161,8 @@ class RebuildContract:
             with pytest.raises(Stop):
                 await base.rebuild(**self.choices[1], progress=stopping_at(1))
             assert await answers(base) == before
+            found = [item.what for item in await base._store.check()]
+            assert any("unfinished rebuild" in what for what in found) or not self.durable
         async with AsyncKnowledgeBase(location) as base:
             assert await answers(base) == before
             report = await base.rebuild(**self.choices[1])

@@ -23,7 +23,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from lagotto.documents import Document, digest
 from lagotto.errors import StoreBusyError, StoreError
+from lagotto.indexes.base import Finding
 from lagotto.stores.base import BaseConfig, Pending
+from lagotto.stores.config import unfinished_rebuild
 from lagotto.stores.postgres.address import Address
 from lagotto.stores.postgres.database import create_single
 from lagotto.stores.postgres.errors import postgres_errors
@@ -45,6 +47,7 @@ LOCK_TIMEOUT = 0.8
 after which the server looks for deadlocks, which would end a search instead of the switch."""
 
 PAUSE = 0.2
+MEGABYTE = 1_000_000
 
 _TABLES = (*Tables.metadata.tables, *PostgresTables.metadata.tables, *NativeTables.metadata.tables)
 
@@ -70,6 +73,10 @@ _EXACTLY = (
 )
 _OWN_SETTING = text(
     "SELECT relnamespace::regnamespace FROM pg_class WHERE oid = 'setting'::regclass"
+)
+_SIZE = text(
+    "SELECT coalesce(sum(pg_total_relation_size(quote_ident(schemaname) || '.' "
+    "|| quote_ident(tablename))), 0)::bigint FROM pg_tables WHERE schemaname = :schema"
 )
 _PRESENT = text("SELECT tablename FROM pg_tables WHERE schemaname = :schema")
 _RIGHTS = text("""
@@ -130,6 +137,15 @@ async def postgres_staging(
                 yield staging
             finally:
                 await staging.store.close()
+
+
+def check_rebuild(connection: Connection) -> list[Finding]:
+    """Whether a rebuild was left unfinished."""
+    schemas = Schemas.of(connection)
+    if connection.scalar(_COMMENT, {"name": schemas.next}) != schemas.marker:
+        return []
+    size = connection.scalar(_SIZE, {"schema": _plain(schemas.next)})
+    return [unfinished_rebuild(f"{size / MEGABYTE:.1f} MB in the schema {schemas.next}")]
 
 
 class PostgresStaging:

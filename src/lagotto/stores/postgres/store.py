@@ -24,7 +24,7 @@ from lagotto.stores.postgres.database import Servers, create_single
 from lagotto.stores.postgres.errors import postgres_errors
 from lagotto.stores.postgres.locks import BUSY_TIMEOUT, Name, acquire_locks
 from lagotto.stores.postgres.native.index import WordIndex
-from lagotto.stores.postgres.rebuild import PostgresStaging, postgres_staging
+from lagotto.stores.postgres.rebuild import PostgresStaging, check_rebuild, postgres_staging
 from lagotto.stores.postgres.schema import prepare_schema, schema_version
 from lagotto.stores.postgres.text_index.merge import drop_terms, due_step, merge
 from lagotto.stores.postgres.text_index.postings import entry_texts, make_segment
@@ -189,7 +189,9 @@ class PostgresStore:
         return await self._write(change, None)
 
     async def check(self) -> list[Finding]:
-        return await self._read(findings)
+        return await self._read(
+            lambda connection: [*findings(connection), *check_rebuild(connection)]
+        )
 
     def _is_ready(self, connection: Connection) -> bool:
         version = schema_version(connection, self.place)

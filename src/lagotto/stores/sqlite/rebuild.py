@@ -1,6 +1,7 @@
 """The next generation of a base in a file: a base of its own in the folder of the indexes.
 
-It has the documents of the base under the same keys, and chunk keys that the base has never used.
+It has the documents of the base under the same keys, and numbers its chunks from the last change of
+the base on.
 The switch copies its chunks and vectors into the file of the base, in one transaction; its indexes
 are moved, not built again. Killed before the commit, the base is as it was, and the next rebuild
 goes on with what is there; killed after it, a folder is left that the next rebuild drops.
@@ -20,8 +21,10 @@ from lagotto.concurrency import in_thread
 from lagotto.documents import Document
 from lagotto.errors import StoreBusyError
 from lagotto.filters import And
-from lagotto.indexes.folder import IndexFolder, file_errors
+from lagotto.indexes.base import Finding
+from lagotto.indexes.folder import IndexFolder, file_errors, size_of
 from lagotto.stores.base import BaseConfig, Entry, Pending
+from lagotto.stores.config import unfinished_rebuild
 from lagotto.stores.sql.read import counter, read_sources
 from lagotto.stores.sql.settings import put_config, put_setting, read_config, setting
 from lagotto.stores.sql.tables import (
@@ -49,8 +52,7 @@ if TYPE_CHECKING:
 
 FOLDER, NEXT, FILE = "rebuild", "next", "base.db"
 
-KEY_GAP = 2**32
-"""Chunk keys that the base may use up while its next generation is built."""
+MEGABYTE = 1_000_000
 
 _DERIVED: Sequence[type[Tables]] = (ChunkSetRow, ChunkRow, EmbeddingRow)
 
@@ -79,6 +81,12 @@ async def sqlite_staging(base: SqliteStore, config: BaseConfig) -> AsyncIterator
                 await in_thread(staging.tidy_up, folder)
 
 
+def check_rebuild(indexes: IndexFolder) -> list[Finding]:
+    """Whether a rebuild was left unfinished."""
+    left = indexes.path / FOLDER / NEXT
+    return [unfinished_rebuild(f"{size_of(left) / MEGABYTE:.1f} MB")] if left.exists() else []
+
+
 class SqliteStaging:
     """A Staging for SqliteStore."""
 
@@ -101,7 +109,7 @@ class SqliteStaging:
         if not self._path.exists():
             with file_errors(self._path):
                 self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._create(first_key=last + KEY_GAP)
+            self._create(last_key=last)
 
     def tidy_up(self, folder: IndexFolder) -> None:
         """Drop what is left of the former generation: its indexes, and the file of the next one.
@@ -147,7 +155,7 @@ class SqliteStaging:
             engine.dispose()
         return (stored, base_id) == (self._config, self._base.indexes.base_id)
 
-    def _create(self, *, first_key: int) -> None:
+    def _create(self, *, last_key: int) -> None:
         """Make an empty base with the same id, in one transaction."""
         engine = create_engine(self._path).execution_options(writing=True)
         try:
@@ -155,7 +163,7 @@ class SqliteStaging:
                 prepare_schema(connection)
                 put_setting(connection, "base_id", self._base.indexes.base_id)
                 put_config(connection, self._config)
-                _put_counter(connection, "change", first_key)
+                _put_counter(connection, "change", last_key)
                 if self._config.text_index == "fts5":
                     create_fts5(connection)
                 note_change(connection)
@@ -266,7 +274,11 @@ def _config_of_next(connection: Connection) -> BaseConfig:
 
 
 def _continue_history(connection: Connection) -> None:
-    """The indexes of the next generation hold its last change; it becomes one of the base."""
+    """The indexes of the next generation hold its last change; it becomes one of the base.
+
+    Earlier commits go: only indexes of the former generation have seen them, and both generations
+    may have used the same numbers.
+    """
     change, token = connection.exec_driver_sql(
         "SELECT change, token FROM next.history WHERE change = (SELECT max(change) FROM "
         "next.history) ORDER BY state LIMIT 1"
@@ -274,7 +286,8 @@ def _continue_history(connection: Connection) -> None:
     sets = connection.exec_driver_sql(
         "SELECT value FROM next.counter WHERE name = 'chunk_set'"
     ).scalar_one()
-    _put_counter(connection, "change", change)
+    connection.execute(delete(HistoryRow))
+    _put_counter(connection, "change", max(change, counter(connection, "change")))
     _put_counter(connection, "chunk_set", max(sets, counter(connection, "chunk_set")))
     state = take_numbers(connection, "state", 1)
     connection.execute(insert(HistoryRow).values(state=state, change=change, token=token))

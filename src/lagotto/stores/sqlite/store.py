@@ -72,7 +72,7 @@ from lagotto.stores.sqlite.database import (
     understood,
 )
 from lagotto.stores.sqlite.fts5_index import Fts5Index, create_fts5, rebuild_fts5
-from lagotto.stores.sqlite.rebuild import SqliteStaging, sqlite_staging
+from lagotto.stores.sqlite.rebuild import SqliteStaging, check_rebuild, sqlite_staging
 from lagotto.stores.sqlite.text_index import TextIndexLeg
 from lagotto.stores.sqlite.vector_index import VectorIndexLeg
 from lagotto.stores.sqlite.view import SqliteView, Vocabularies
@@ -368,6 +368,7 @@ class SqliteStore:
         if leg := self._vector_leg(connection):
             found.append(leg.check(connection, until=until))
             used.add(leg.folder.name)
+        found += check_rebuild(self.indexes)
         return found + check_leftovers(self.indexes, file=self.file, used=used)
 
     def _bytes_on_disk(self) -> int:
