@@ -11,7 +11,10 @@ import pytest
 import typer.main
 from typer.core import TyperCommand
 
+from lagotto import errors
+from lagotto.cli import UNEXPECTED
 from lagotto.cli.app import COMMANDS, Commands, app
+from lagotto.cli.options import INTERRUPTED
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 SECTIONS: dict[str, str] = dict(
@@ -64,6 +67,14 @@ def test_the_list_of_commands_cuts_no_sentence() -> None:
 def test_every_argument_and_option_has_help(name: str) -> None:
     command = command_of(name)
     assert not [item.name for item in command.params if not getattr(item, "help", None)]
+
+
+def test_every_exit_code_is_listed() -> None:
+    codes_column = re.compile(r"^\| (\d+) \|", re.MULTILINE)
+    listed = {int(code) for code in codes_column.findall(SECTIONS["Exit codes"])}
+    raised = [value for value in vars(errors).values() if isinstance(value, type)]
+    codes = {value.exit_code for value in raised if issubclass(value, errors.LagottoError)}
+    assert codes | {0, UNEXPECTED, INTERRUPTED} == listed
 
 
 def test_options_before_the_command() -> None:

@@ -56,7 +56,7 @@ def test_a_sound_base(kb: Path) -> None:
     lines = done.out.splitlines()
     assert all(line.startswith("ok:      ") for line in lines)
     assert lines[0].endswith(f"the file is intact, its schema is {SCHEMA_VERSION}")
-    assert "20 documents, 143 chunks, vectors of hash (64 numbers)" in lines[1]
+    assert "20 documents, 143 chunks, vectors of hash (dimension 64)" in lines[1]
 
 
 def test_an_empty_base(tmp_path: Path) -> None:

@@ -7,21 +7,30 @@ from typing import Annotated
 import typer
 
 from lagotto.cli.connect import check_exists
-from lagotto.cli.options import DEFAULT_KB, AsJson, Kb, MakingOptions
+from lagotto.cli.options import DEFAULT_KB, AsJson, Kb, Pooling, TextIndex
 from lagotto.cli.output import print_json
 
 
 def rebuild(
-    making: MakingOptions,
     kb: Kb = DEFAULT_KB,
     new_embedder: Annotated[
         str | None, typer.Option("--embedder", metavar="NAME", help="The new embedding model.")
     ] = None,
+    chunker: Annotated[
+        str | None,
+        typer.Option("--chunker", metavar="NAME", help="The new chunker, such as heading:256/32."),
+    ] = None,
+    pooling: Annotated[
+        Pooling | None, typer.Option("--pooling", help="The new pooling of token vectors.")
+    ] = None,
+    text_index: Annotated[
+        TextIndex | None, typer.Option("--text-index", help="The new full-text index.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Rebuild chunks, vectors and indexes. Searches go on from the former state until the switch.
+    """Rebuild chunks, vectors and indexes. Until it is complete, searches use the current state.
 
-    Whatever is not named stays as it is; with nothing named, only the indexes are rebuilt.
+    What is not named stays as it is; with nothing named, only the indexes are rebuilt.
     """
     from lagotto.cli.progress import RebuildMeter, resumable
     from lagotto.sync_facade import KnowledgeBase
@@ -31,9 +40,9 @@ def rebuild(
     with resumable(meter), KnowledgeBase(kb) as base:
         report = base.rebuild(
             embedder=new_embedder,
-            chunker=making.chunker,
-            pooling=making.pooling,
-            text_index=making.text_index,
+            chunker=chunker,
+            pooling=pooling,
+            text_index=text_index,
             progress=meter,
         )
     if as_json:

@@ -43,7 +43,7 @@ def check_rows(connection: Connection) -> list[Finding]:
 def _summary(connection: Connection) -> Finding:
     documents = connection.scalar(select(func.count()).select_from(DocumentRow))
     model = setting(connection, "model_id")
-    made = f"{model} ({setting(connection, 'dimension')} numbers)" if model else "no model yet"
+    made = f"{model} (dimension {setting(connection, 'dimension')})" if model else "no model yet"
     what = f"{documents} documents, {_findable(connection)} chunks, vectors of {made}"
     return Finding(level="ok", what=what)
 
