@@ -117,7 +117,7 @@ def test_a_base_of_every_version_opens_with_its_indexes(
         fresh.add(*documents)
         assert hits(base) == hits(fresh)
         assert base.add(*documents).unchanged == len(documents)
-        assert not [item for item in base.run(base.base._store.check()) if item.level == "problem"]
+        assert not [item for item in base.run(base.base._record.check()) if item.level == "problem"]
         base.rebuild(embedder=HashEmbedder(model_id="other", dimension=16))
         assert base.info().model_id == "other"
         assert base.get("dogs") == fresh.get("dogs")
