@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from lagotto.documents import Vectors
 from lagotto.indexes.hits import Hits
-from lagotto.indexes.vectors import Snapshot, Tuning, VectorIndex
+from lagotto.indexes.vectors import MatrixSnapshot, Tuning, VectorMatrix
 
 DIMENSION = 384
 TOPICS = 1000
@@ -121,26 +121,26 @@ def measure(data: Data, folder: Path) -> Iterator[tuple[str, Figures]]:
 
 def build(rows: Vectors, folder: Path) -> None:
     """An index of all rows, saved."""
-    index = VectorIndex(MODEL, dimension=rows.shape[1])
+    index = VectorMatrix(MODEL, dimension=rows.shape[1])
     index.add(np.arange(len(rows)), rows)
     index.save(folder, stamp=0)
 
 
-def load(folder: Path, dimension: int) -> VectorIndex:
+def load(folder: Path, dimension: int) -> VectorMatrix:
     """The index that `build` saved, which is there."""
-    index = VectorIndex.load(folder, model_id=MODEL, dimension=dimension)
+    index = VectorMatrix.load(folder, model_id=MODEL, dimension=dimension)
     assert index is not None
     return index
 
 
-def add_one(index: VectorIndex, data: Data, key: int) -> None:
+def add_one(index: VectorMatrix, data: Data, key: int) -> None:
     """Add a row that resembles one there is."""
     index.add(np.array([key]), data.rows[key - len(data.rows)][None])
 
 
-def searched(snapshot: Snapshot, data: Data, allowed: Keys | None) -> Figures:
+def searched(snapshot: MatrixSnapshot, data: Data, allowed: Keys | None) -> Figures:
     """Times for 10 hits, and recall among 10 and 100."""
-    exact = Snapshot(snapshot.base, snapshot.tail, Tuning(candidates=len(snapshot)))
+    exact = MatrixSnapshot(snapshot.base, snapshot.tail, Tuning(candidates=len(snapshot)))
     figures = timed(
         [partial(snapshot.search, query, 10, allowed=allowed) for query in data.queries]
     )

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from lagotto.documents import Document
+from lagotto.indexes.vectors import index as vector_index
 from lagotto.stores.sql import checks
 from lagotto.stores.sql.tables import SCHEMA_VERSION
-from lagotto.stores.sqlite import vector_index
 from lagotto.sync_facade import KnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
 from tests.cli.running import run
@@ -200,8 +200,8 @@ class TestIndexes:
             base.add(document(20))
         notes = [item["what"] for item in findings(tantivy, "note", code=0)]
         assert notes == [
-            "the text index is 7 changes behind",
-            "the vector index is 7 changes behind",
+            "the text index is 7 changes behind (143 of 150)",
+            "the vector index is 7 changes behind (143 of 150)",
         ]
 
     @pytest.mark.parametrize(("kind", "name"), [("text", "*.store"), ("vectors", "*/keys.i64")])
@@ -221,7 +221,7 @@ class TestIndexes:
             base.remove(*(item.id for item in documents(20)[:8]))
             base.retrieve("unique17x")
         note = only(tantivy, "note", code=0)
-        assert note["what"] == "57 of the 143 chunks in the text index are gone"
+        assert note["what"] == "57 of the 143 chunks in the text index are removed"
 
     def test_folders_of_former_rules(self, tantivy: Path) -> None:
         folder = tantivy.with_name("kb.db.index")

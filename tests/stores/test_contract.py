@@ -12,7 +12,7 @@ import pytest
 
 from lagotto.stores.base import Store
 from lagotto.stores.memory import MemoryStore
-from lagotto.stores.sqlite.store import SqliteStore, TextIndex
+from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.testing.stores import StoreContract
 
 
@@ -24,7 +24,7 @@ class TestMemory(StoreContract):
 
 @pytest.mark.slow
 class _Sqlite(StoreContract):
-    text_index: ClassVar[TextIndex]
+    text_index: ClassVar[str]
 
     @asynccontextmanager
     async def make(self) -> AsyncIterator[Store]:

@@ -33,6 +33,10 @@ def info(base: BaseOptions, as_json: AsJson = False) -> None:
         "embedder": _embedder(found),
         "chunker": found.chunker_id or "",
         "text index": found.text_index or "",
+        "indexed": ", ".join(
+            f"{index.role} {index.indexed_up_to} of {index.changes} ({index.kind})"
+            for index in found.indexes
+        ),
         "size": decimal(found.bytes_on_disk),
     }
     print_fields(stdout(), {name: one_line(value) for name, value in fields.items()})

@@ -1,16 +1,53 @@
-"""What indexes have in common: keys of chunks, positions in the change log, findings of a check."""
+"""Derived indexes: what they follow, what they answer, and what they promise.
+
+The record (documents, chunks, vectors, change log) is the only source of truth. An index holds
+nothing that the record can't give back, so it may be deleted at any time. It follows the record's
+ChangeLog by sequence number, or, if it lives inside the record's database, is written in the same
+transactions and never lags. A search asks snapshots, which never change.
+
+To add an index: one folder with a class that satisfies TextIndex or VectorIndex, a line in
+`indexes/registry.py` (or an entry point), and a subclass of the contract in `lagotto.testing`.
+"""
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lagotto.documents import Record
+from lagotto.documents import Record, Vector, Vectors
+from lagotto.indexes.filter_keys import ChunkKeys, FilterKeys
+from lagotto.indexes.hits import Hits
+from lagotto.indexes.text_query import Match, Term, TextQuery
 
-ChunkKeys = NDArray[np.int64]
-"""A store's own numbers for its chunks; a number is never used again."""
+__all__ = [
+    "IMMEDIATE_CHUNKS",
+    "START",
+    "ChangeLog",
+    "ChunkKeys",
+    "ChunkText",
+    "FilterKeys",
+    "Finding",
+    "IndexRole",
+    "IndexState",
+    "LogPosition",
+    "TextIndex",
+    "TextSnapshot",
+    "TextStatistics",
+    "VectorIndex",
+    "VectorSnapshot",
+]
+
+T = TypeVar("T")
+
+IMMEDIATE_CHUNKS = 150_000
+"""Up to here a search in an embedded index takes about a millisecond, less than changing threads
+costs: `benchmarks/scale.py` at 100,000 chunks: 6.2 ms of CPU a search with threads, 5.1 without.
+So it runs in the event loop's own thread, and `immediate` says so."""
 
 
 class LogPosition(NamedTuple):
@@ -38,3 +75,222 @@ class Finding(Record):
     level: Literal["ok", "note", "problem"]
     what: str
     advice: str = ""
+
+
+IndexRole = Literal["text", "vectors"]
+
+
+class IndexState(Record):
+    """How far an index of a base has come: `indexed_up_to` of `changes` in the change log."""
+
+    role: IndexRole
+    kind: str
+    indexed_up_to: int
+    changes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkText:
+    """A chunk as a text index sees it: under its title and headings, with its document's key."""
+
+    key: int
+    document: int
+    text: str
+    language: str | None
+
+
+class ChangeLog(Protocol):
+    """The changes of a base in their order, as one state of the record has them.
+
+    A chunk's key is the sequence number of its addition; a removal has a number of its own. Ranges
+    are given by their ends, the first exclusive, the last inclusive. Chunks that were added in a
+    range and are gone by now are left out; their removal may still be told. Reads block: they
+    belong into a thread, or into `run`.
+    """
+
+    @property
+    def head(self) -> LogPosition:
+        """The last change of this state."""
+        ...
+
+    def token_at(self, number: int) -> int | None:
+        """The token of the commit that a change belongs to, None if there is no such change."""
+        ...
+
+    def ranges(self, *, since: int, at_once: int = ...) -> Iterator[tuple[int, int]]:
+        """Ranges from a number to the head, each with up to `at_once` chunks."""
+        ...
+
+    def added_texts(self, start: int, stop: int) -> Sequence[ChunkText]:
+        """The chunks of a range that can be found, in any order."""
+        ...
+
+    def added_vectors(
+        self, start: int, stop: int, *, model_id: str, dimension: int
+    ) -> tuple[ChunkKeys, Vectors]:
+        """Keys and float32 unit vectors of the chunks of a range."""
+        ...
+
+    def removed(self, start: int, stop: int) -> ChunkKeys:
+        """Keys of the chunks whose removal lies in a range."""
+        ...
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Run a function that reads the log, in a thread, while nothing else reads it."""
+        ...
+
+
+class TextStatistics(NamedTuple):
+    """What BM25 needs to know of all chunks; `mean_length` is None where the index can't tell."""
+
+    chunks: int
+    mean_length: float | None
+
+
+class TextSnapshot(Protocol):
+    """Full text over the chunks of one state of the record; it never changes.
+
+    Only chunks that are `allowed` come back, and if k of them match, k do. Scores are BM25 with the
+    numbers of `lagotto.indexes.bm25`; lists are sorted by score, then by key. Methods are
+    coroutines so that an index may be behind a network; an embedded one does not suspend.
+    """
+
+    @property
+    def indexed_up_to(self) -> LogPosition:
+        """The last change that is included; what is newer is searched from the record."""
+        ...
+
+    @property
+    def immediate(self) -> bool:
+        """Whether a call takes about a millisecond and does not suspend; see IMMEDIATE_CHUNKS."""
+        ...
+
+    async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
+        """The best `k` chunks that the query asks for."""
+        ...
+
+    async def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
+        """The score of each of `keys`, the same as in `search`; 0 for what it would not find."""
+        ...
+
+    async def matching(self, match: Match, among: ChunkKeys) -> ChunkKeys:
+        """Those of the ascending keys `among` for which `match` holds."""
+        ...
+
+    async def frequencies(self, terms: Sequence[str]) -> list[int]:
+        """How many chunks hold each of `terms`."""
+        ...
+
+    async def statistics(self) -> TextStatistics:
+        """How many chunks there are, and how long they are."""
+        ...
+
+    async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
+        """For each word, the index terms it may be a misspelling of; none if it is a term."""
+        ...
+
+    async def similar(self, words: Sequence[str], *, threshold: float) -> list[tuple[Term, ...]]:
+        """For each word, the index terms that are like it by their trigrams, itself included."""
+        ...
+
+
+class VectorSnapshot(Protocol):
+    """Vectors of the chunks of one state of the record; it never changes.
+
+    `search` proposes the nearest chunks; if k are allowed, k come back. Scores are exact cosines of
+    the record's vectors, in `search` too: an index that ranks by approximations reads the vectors
+    of its proposals from the record. The embedded index holds the record's float32 rows bit by bit,
+    so its own scores are the record's.
+    """
+
+    @property
+    def indexed_up_to(self) -> LogPosition:
+        """The last change that is included; what is newer is searched from the record."""
+        ...
+
+    @property
+    def immediate(self) -> bool:
+        """Whether a call takes about a millisecond and does not suspend; see IMMEDIATE_CHUNKS."""
+        ...
+
+    async def search(self, query: Vector, *, k: int, allowed: FilterKeys | None) -> Hits:
+        """The `k` chunks with the greatest cosines, ties by key."""
+        ...
+
+    async def scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
+        """The cosine of each of `keys`, 0 for one that is gone."""
+        ...
+
+
+Log = TypeVar("Log", bound=ChangeLog, contravariant=True)
+
+
+class _Follower(Protocol[Log]):
+    """What text and vector indexes have in common."""
+
+    @property
+    def kind(self) -> str:
+        """The name in the registry."""
+        ...
+
+    @property
+    def folder(self) -> Path | None:
+        """Where its files are, None if it has none of its own."""
+        ...
+
+    @property
+    def position(self) -> LogPosition:
+        """The last change that the index is known to hold."""
+        ...
+
+    def indexed_up_to(self, changes: Log) -> int:
+        """The last change of this history that the index holds, 0 for none; changes nothing."""
+        ...
+
+    def discard(self, position: LogPosition) -> None:
+        """Empty the index if it is still at a position that the record does not have."""
+        ...
+
+    def check(self, changes: Log) -> Finding:
+        """Whether the index is there, whole, of this history, and up to date; changes nothing."""
+        ...
+
+    def close(self) -> None:
+        """Save what is worth it; the index may be used again."""
+        ...
+
+
+class TextIndex(_Follower[Log], Protocol[Log]):
+    """Full text over the chunks of a base, derived from its change log."""
+
+    def follow(self, changes: Log) -> TextSnapshot | None:
+        """Catch up with the head of the log; None if the index is ahead of it.
+
+        An index whose token is not the log's is of another history, and is rebuilt, as is a damaged
+        one. StoreBusyError, StoreFullError or StoreReadOnlyError if it can't be written just now;
+        then `latest` answers, and the record has the rest.
+        """
+        ...
+
+    def latest(self, changes: Log) -> TextSnapshot | None:
+        """The index of this history as far as it is, read only; None if there is none."""
+        ...
+
+    def add_chunks(self, changes: Log, *, since: int) -> None:
+        """Index the chunks after a number, in the transaction that adds them.
+
+        Only for an index inside the record's database; others do nothing, and follow later.
+        """
+        ...
+
+    def remove_documents(self, changes: Log, document_keys: Sequence[int]) -> None:
+        """Remove the chunks of documents, in the transaction that removes them; as `add_chunks`."""
+        ...
+
+
+class VectorIndex(_Follower[Log], Protocol[Log]):
+    """Vectors of the chunks of a base under one model, derived from its change log."""
+
+    def follow(self, changes: Log) -> VectorSnapshot | None:
+        """Catch up with the head of the log, as a TextIndex does; None if the index is ahead."""
+        ...

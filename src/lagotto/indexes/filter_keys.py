@@ -1,22 +1,52 @@
-"""What a filter lets through."""
+"""The chunks that a filter allows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lagotto.indexes.base import ChunkKeys
+ChunkKeys = NDArray[np.int64]
+"""A store's own numbers for its chunks; a number is never used again."""
+
+Mask = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class FilterKeys:
     """The chunks that a search may find, ascending.
 
     Where these are all chunks of some documents, `documents` are their keys: there are fewer of
-    them, so they are looked for in less time.
+    them, so an index finds them in less time.
     """
 
     keys: ChunkKeys
     documents: NDArray[np.int64] | None = None
+    _mask: list[Mask] = field(default_factory=list, repr=False)
+
+    def mask(self, size: int) -> Mask:
+        """For each key below `size`, whether it is allowed; where keys begin near 0."""
+        known = self._mask[0] if self._mask else None
+        if known is None or len(known) != size:
+            known = np.zeros(size, np.bool_)
+            known[self.keys[self.keys < size]] = True
+            self._mask[:] = [known]
+        return known
+
+    def contains(self, keys: ChunkKeys) -> Mask:
+        """For each of `keys`, whether it is allowed."""
+        return are_among(keys, self.keys)
+
+
+LARGEST_TABLE = 2**26
+"""A table has a byte for every number between the least key and the greatest."""
+
+
+def are_among(keys: NDArray[np.integer], others: NDArray[np.integer]) -> Mask:
+    """For each of `keys`, whether it is one of `others`.
+
+    Keys are mostly dense, and then a table is ten times as quick as sorting.
+    """
+    dense = len(others) > 0 and int(others.max()) - int(others.min()) < LARGEST_TABLE
+    return np.isin(keys, others, kind="table" if dense else "sort")

@@ -11,7 +11,6 @@ from lagotto.prefs import RetrievalPrefs
 from lagotto.retrieval.diagnostics import Diagnostics
 from lagotto.retrieval.query.syntax import ParsedQuery, parse_query
 from lagotto.stores.base import Capabilities, View
-from lagotto.stores.capabilities import NativeRanking
 
 _OPERATORS = re.compile(r"<(?:-|\d+)>|:[A-Da-d*]+|[&|!()'\"\\]")
 
@@ -49,10 +48,10 @@ class NativeText:
 
         A query that the server refuses as well is a QueryError: our own, which says where.
         """
-        if self._query is None or not isinstance(view, NativeRanking):
+        if self._query is None or view.native is None:
             return None
         try:
-            await view.prepare(self._query)
+            await view.native.prepare(self._query)
         except (QueryError, StoreError) as exc:
             if self._refused is not None:
                 raise self._refused from exc

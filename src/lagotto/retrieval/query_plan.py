@@ -61,6 +61,8 @@ class QueryPlanner:
         self._prefs = prefs
         self._embedder = embedder
         self._diagnostics = diagnostics
+        for problem in view.degraded:
+            diagnostics.note("text", problem)
         config = prefs.fts.config
         self._languages = view.languages if config is None else [config]
         self._native = NativeText(prefs, capabilities, self._languages)
@@ -128,7 +130,7 @@ class QueryPlanner:
             return None, 0.0
         if fuzzy.mode == "always" and fuzzy.over == "chunks":
             plain = [word.word for word in words]
-            alike = await trigram_text_query(self._view, plain, fuzzy, self._can, self._diagnostics)
+            alike = await trigram_text_query(self._view, plain, fuzzy, self._diagnostics)
             if alike is not None:
                 return alike, 0.0
         if fuzzy.mode == "always":

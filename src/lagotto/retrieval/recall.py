@@ -104,7 +104,7 @@ class Recall:
 
     async def _each(self, jobs: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         """The results of the jobs, which run one by one if none of them has to wait."""
-        if self._view.quick:
+        if self._view.immediate:
             return [await job for job in jobs]
         return await asyncio.gather(*jobs)
 

@@ -16,7 +16,7 @@ from lagotto.prefs import RetrievalPrefs, ScoringPrefs
 from lagotto.results import Leg
 from lagotto.retrieval.fusion import Candidates, LegScores
 from lagotto.stores.base import View
-from lagotto.stores.capabilities import HybridQuery, Scale, SingleQueryHybrid
+from lagotto.stores.capabilities import HybridQuery, Scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,9 @@ async def single_query_candidates(
 ) -> Candidates | None:
     """The candidates of both legs, None if the legs are asked one by one."""
     asked = _asked(vector, text, depth, plan, prefs)
-    if asked is None or not isinstance(view, SingleQueryHybrid):
+    if asked is None or view.single_query is None:
         return None
-    found = await view.hybrid(asked)
+    found = await view.single_query.hybrid(asked)
     if found is None:
         return None
     legs: dict[Leg, LegScores] = {

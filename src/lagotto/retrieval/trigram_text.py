@@ -13,7 +13,7 @@ from lagotto.indexes.base import ChunkKeys
 from lagotto.indexes.hits import Hits
 from lagotto.prefs import FuzzyPrefs
 from lagotto.retrieval.diagnostics import Diagnostics
-from lagotto.stores.base import Capabilities, View
+from lagotto.stores.base import View
 from lagotto.stores.capabilities import TrigramTextSearch
 
 
@@ -26,21 +26,21 @@ class TrigramTextQuery:
 
     async def search(self, view: View, *, k: int) -> Hits:
         """The most similar chunks."""
-        return await _comparing(view).trigram_search(self.words, threshold=self.threshold, k=k)
+        return await _comparing(view).search(self.words, threshold=self.threshold, k=k)
 
     async def scores(self, view: View, keys: ChunkKeys) -> NDArray[np.float64]:
         """The similarity of each of `keys`."""
-        scores = await _comparing(view).trigram_scores(self.words, keys)
+        scores = await _comparing(view).scores(self.words, keys)
         return scores.astype(np.float64)
 
 
 async def trigram_text_query(
-    view: View, words: Sequence[str], prefs: FuzzyPrefs, can: Capabilities, notes: Diagnostics
+    view: View, words: Sequence[str], prefs: FuzzyPrefs, notes: Diagnostics
 ) -> TrigramTextQuery | None:
     """The query for these words; None, and a note, where texts can't be compared."""
-    if not can.chunk_similarity:
+    if view.trigram is None:
         problem = "this store can't compare words with whole texts"
-    elif not await _comparing(view).comparable():
+    elif not await view.trigram.comparable():
         problem = "there is too much text to compare all of it"
     else:
         return TrigramTextQuery(" ".join(words), prefs.threshold)
@@ -49,8 +49,6 @@ async def trigram_text_query(
 
 
 def _comparing(view: View) -> TrigramTextSearch:
-    if not isinstance(view, TrigramTextSearch):
-        raise StoreError(
-            f"a {type(view).__name__} can't compare whole texts; ask for fuzzy.over = 'terms'"
-        )
-    return view
+    if view.trigram is None:
+        raise StoreError("this store can't compare whole texts; ask for fuzzy.over = 'terms'")
+    return view.trigram

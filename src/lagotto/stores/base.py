@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from lagotto.documents import Chunk, Document, Record, Vector, Vectors, digest
 from lagotto.filters import Filter
-from lagotto.indexes.base import ChunkKeys, Finding
+from lagotto.indexes.base import ChunkKeys, Finding, IndexState
 from lagotto.indexes.hits import Hits
 from lagotto.indexes.text_query import Match, Term, TextQuery
+from lagotto.stores.capabilities import NativeRanking, SingleQueryHybrid, TrigramTextSearch
 
 MOST_LANGUAGES = 8
 """A query is stemmed in this many of a base's languages."""
@@ -66,14 +67,13 @@ def fingerprint(document: Document) -> str:
 class Capabilities(Record):
     """The legs that a store can run, and by which functions it can rank words.
 
-    With `chunk_similarity` its views compare words with whole texts.
+    What else only some stores can do is a part of their views: see `lagotto.stores.capabilities`.
     """
 
     semantic: bool = True
     text: bool = True
     fuzzy: bool = True
     rank_functions: tuple[str, ...] = ("bm25",)
-    chunk_similarity: bool = False
 
 
 class BaseConfig(Record):
@@ -107,6 +107,7 @@ class StoreInfo(Record):
     pooling: str | None = None
     text_index: str | None = None
     bytes_on_disk: int
+    indexes: tuple[IndexState, ...] = ()
     degraded: tuple[str, ...] = ()
 
 
@@ -148,8 +149,31 @@ class View(Protocol):
         ...
 
     @property
-    def quick(self) -> bool:
-        """Whether legs answer at once: then asking them in turn costs less than side by side."""
+    def immediate(self) -> bool:
+        """Whether legs take about a millisecond each and don't suspend.
+
+        Then asking them one after another costs less than side by side.
+        """
+        ...
+
+    @property
+    def degraded(self) -> Sequence[str]:
+        """What a search should report: an index that can't be brought up to date just now."""
+        ...
+
+    @property
+    def native(self) -> NativeRanking | None:
+        """Ranking by functions of the store's own server, None if it has none."""
+        ...
+
+    @property
+    def trigram(self) -> TrigramTextSearch | None:
+        """Trigram search over whole texts, None if the store has none."""
+        ...
+
+    @property
+    def single_query(self) -> SingleQueryHybrid | None:
+        """Both legs in one statement, None if the store has none."""
         ...
 
     async def semantic(self, query: Vector, *, k: int) -> Hits:

@@ -1,9 +1,12 @@
-"""What the views of some stores can do besides; whoever asks looks first whether they can."""
+"""Parts that the views of only some stores have: `View.native`, `trigram` and `single_query`.
+
+A part that a store lacks is None in its views; nothing else says what it can do.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,16 +17,23 @@ from lagotto.indexes.hits import Hits
 from lagotto.indexes.text_query import NativeQuery, TextQuery
 
 
-@runtime_checkable
 class NativeRanking(Protocol):
-    """A view whose server has a full-text search of its own, as `Capabilities` tell."""
+    """Full-text search by the store's own server: its `rank_functions` other than bm25."""
 
     async def prepare(self, query: NativeQuery) -> None:
-        """Have all that `text` and `text_scores` need for a native query.
+        """Build or load what a native query needs.
 
-        A QueryError if the server can't read it, a StoreError if it has no index for it and none
-        can be made; both leave the question open, to be asked in another way.
+        A QueryError if the server can't parse it, a StoreError if it has no index for it and none
+        can be built; the query can then be asked in another way.
         """
+        ...
+
+    async def search(self, query: NativeQuery, *, k: int) -> Hits:
+        """The best `k` of the chunks that match."""
+        ...
+
+    async def scores(self, query: NativeQuery, keys: ChunkKeys) -> NDArray[np.float32]:
+        """The score of each of `keys`, 0 for those that don't match."""
         ...
 
 
@@ -68,34 +78,42 @@ class HybridFound:
     fused: NDArray[np.float64]
 
 
-@runtime_checkable
 class SingleQueryHybrid(Protocol):
-    """A view that asks both legs in one go, and reads the best passages with it."""
+    """Both legs in one statement, which also reads the best passages."""
 
     async def hybrid(self, asked: HybridQuery) -> HybridFound | None:
         """What both legs find, None if they are to be asked one by one.
 
-        The same as `semantic`, `text` and their scores say; `passages` then has the best at hand.
+        The same as `semantic`, `text` and their scores say; the view's `passages` then has the
+        best ones without asking again.
         """
         ...
 
 
-@runtime_checkable
 class TrigramTextSearch(Protocol):
-    """A view that compares words with the texts of chunks, as `Capabilities` tell.
+    """Words compared with the whole texts of chunks.
 
-    How alike they are is the word similarity of trigrams, from 0 to 1: that of the words to the
-    stretch of the text that is most like them.
+    The score is the word similarity of trigrams, from 0 to 1: that of the words to the stretch of
+    the text that is most like them.
     """
 
     async def comparable(self) -> bool:
         """Whether there is so little text that comparing all of it is quick."""
         ...
 
-    async def trigram_search(self, words: str, *, threshold: float, k: int) -> Hits:
-        """The chunks whose texts are most like `words`, if they are by `threshold` or more."""
+    async def search(self, words: str, *, threshold: float, k: int) -> Hits:
+        """The chunks whose texts are most like `words`, with a score of `threshold` or more."""
         ...
 
-    async def trigram_scores(self, words: str, keys: ChunkKeys) -> NDArray[np.float32]:
-        """How alike the text of each of `keys` is."""
+    async def scores(self, words: str, keys: ChunkKeys) -> NDArray[np.float32]:
+        """The score of each of `keys`."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class NativeParts:
+    """The parts that a view has beyond what every store can do."""
+
+    native: NativeRanking | None = None
+    trigram: TrigramTextSearch | None = None
+    single_query: SingleQueryHybrid | None = None

@@ -15,7 +15,7 @@ from lagotto.documents import Chunk, Document, Vector, Vectors, in_context
 from lagotto.filters import Filter, matches
 from lagotto.indexes.base import ChunkKeys, Finding
 from lagotto.indexes.bm25 import idf, term_weight
-from lagotto.indexes.hits import Hits
+from lagotto.indexes.hits import Hits, top_k
 from lagotto.indexes.text_query import Match, Term, TextQuery, as_terms, holds
 from lagotto.stores.base import (
     MOST_LANGUAGES,
@@ -202,9 +202,13 @@ class MemoryStaging:
 
 
 class MemoryView:
-    """All items that a filter allows, looked at one by one."""
+    """All items that a filter allows, scored one by one."""
 
-    quick = True
+    immediate = True
+    degraded = ()
+    native = None
+    trigram = None
+    single_query = None
     generation = 0
 
     def __init__(
@@ -299,10 +303,8 @@ class MemoryView:
         }
 
     def _best(self, score: Callable[[_Item], float], *, k: int) -> Hits:
-        scored = [(np.float32(score(item)), key) for key, item in self._allowed.items()]
-        best = sorted(scored, key=lambda pair: (-pair[0], pair[1]))[:k]
-        keys = np.array([key for _, key in best], np.int64)
-        return Hits(keys, np.array([value for value, _ in best], np.float32))
+        scores = np.array([score(item) for item in self._allowed.values()], np.float32)
+        return top_k(np.array(list(self._allowed), np.int64), scores, k)
 
     def _bm25(self, query: TextQuery) -> Callable[[_Item], float]:
         """BM25 over all items, whatever the filter: the same chunk always has the same score."""

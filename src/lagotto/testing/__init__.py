@@ -5,6 +5,8 @@ The modules are imported one by one, since the contracts need pytest and Hypothe
     chunkers       ChunkerContract
     stores         StoreContract
     chunk_cache    ChunkCacheContract
+    indexes        TextIndexContract, VectorIndexContract, and the same for those that follow a log
+    change_log     MemoryChangeLog, and snapshots of it: the oracle of indexes
     text_queries   TextQueryContract, the part of StoreContract on text conditions
     embedders      EmbedderContract
     rerankers      RerankerContract

@@ -6,24 +6,24 @@ from pathlib import Path
 
 import numpy as np
 
-from lagotto.indexes.vectors import Tuning, VectorIndex
+from lagotto.indexes.vectors import Tuning, VectorMatrix
 from tests.indexes.vectors.brute import keys_of, unit_vectors
 
 SKETCHED = Tuning(exact_rows=100, candidates=20, per_hit=2)
 
 
-def made(size: int) -> VectorIndex:
+def made(size: int) -> VectorMatrix:
     """An index whose rows can be told from its size."""
-    index = VectorIndex("m", dimension=16, tuning=SKETCHED)
+    index = VectorMatrix("m", dimension=16, tuning=SKETCHED)
     index.add(np.arange(size), unit_vectors(size, count=size, dimension=16))
     return index
 
 
-def load(folder: Path, *, model_id: str = "m", dimension: int = 16) -> VectorIndex | None:
-    return VectorIndex.load(folder, model_id=model_id, dimension=dimension, tuning=SKETCHED)
+def load(folder: Path, *, model_id: str = "m", dimension: int = 16) -> VectorMatrix | None:
+    return VectorMatrix.load(folder, model_id=model_id, dimension=dimension, tuning=SKETCHED)
 
 
-def is_whole(index: VectorIndex | None, *, sizes: set[int]) -> bool:
+def is_whole(index: VectorMatrix | None, *, sizes: set[int]) -> bool:
     """Whether all rows are those of `made`, and their number is the stamp."""
     assert index is not None
     assert index.stamp == len(index)

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from lagotto.documents import Vector
 from lagotto.indexes.hits import Hits
-from lagotto.indexes.vectors import Tuning, VectorIndex
+from lagotto.indexes.vectors import Tuning, VectorMatrix
 from tests.indexes.vectors.brute import Keys, keys_of, ranked, unit_vectors
 
 pytestmark = pytest.mark.slow
@@ -35,7 +35,7 @@ class IndexMachine(RuleBasedStateMachine):
     @initialize()
     def start(self) -> None:
         self.folder = tempfile.TemporaryDirectory()
-        self.index = VectorIndex("m", dimension=5, tuning=self.tuning)
+        self.index = VectorMatrix("m", dimension=5, tuning=self.tuning)
         self.rows: dict[int, Vector] = {}
         self.saved: dict[int, Vector] = {}
         self.saves = 0
@@ -65,7 +65,7 @@ class IndexMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.saves)
     @rule()
     def open_again(self) -> None:
-        loaded = VectorIndex.load(
+        loaded = VectorMatrix.load(
             Path(self.folder.name), model_id="m", dimension=5, tuning=self.tuning
         )
         assert loaded is not None

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lagotto.errors import IndexDamagedError
-from lagotto.indexes.vectors import VectorIndex, generations
+from lagotto.indexes.vectors import VectorMatrix, generations
 from lagotto.indexes.vectors.generations import Generation
 from tests.indexes.vectors.brute import keys_of, unit_vectors
 from tests.indexes.vectors.made import is_whole, load, made
@@ -114,7 +114,7 @@ def test_a_flipped_bit_is_noticed(saved: Path, name: str) -> None:
 
 def test_of_many_rows_only_samples_are_checked(tmp_path: Path) -> None:
     """5 MB of rows: the ends are looked at, a flipped bit between two samples is not."""
-    index = VectorIndex("m", dimension=256)
+    index = VectorMatrix("m", dimension=256)
     index.add(np.arange(5000), unit_vectors(0, count=5000, dimension=256))
     index.save(tmp_path, stamp=1)
     path = tmp_path / "00000001" / "rows.f32"

@@ -8,20 +8,20 @@ import numpy as np
 import pytest
 
 from lagotto.errors import ConfigError, EmbeddingError, ModelMismatchError
-from lagotto.indexes.vectors import Tuning, VectorIndex
+from lagotto.indexes.vectors import Tuning, VectorMatrix
 from tests.indexes.vectors.brute import keys_of, normalised, ranked, unit_vectors
 
 SKETCHED = Tuning(exact_rows=100, candidates=40, per_hit=4, loose_rows=10)
 
 
-def filled(count: int, *, dimension: int = 32, tuning: Tuning | None = None) -> VectorIndex:
-    index = VectorIndex("m", dimension=dimension, tuning=tuning)
+def filled(count: int, *, dimension: int = 32, tuning: Tuning | None = None) -> VectorMatrix:
+    index = VectorMatrix("m", dimension=dimension, tuning=tuning)
     index.add(np.arange(count), unit_vectors(0, count=count, dimension=dimension))
     return index
 
 
 def test_an_empty_index_finds_nothing() -> None:
-    index = VectorIndex("m", dimension=8)
+    index = VectorMatrix("m", dimension=8)
     query = unit_vectors(0, count=1, dimension=8)[0]
     assert len(index) == len(index.keys) == 0
     assert len(index.search(query, 5)) == 0
@@ -45,7 +45,7 @@ def test_adding_a_key_again_replaces_its_vector() -> None:
 
 def test_of_a_key_given_twice_the_later_vector_counts() -> None:
     vectors = unit_vectors(0, count=3, dimension=8)
-    index = VectorIndex("m", dimension=8)
+    index = VectorMatrix("m", dimension=8)
     index.add(keys_of(5, 4, 5), vectors)
     assert index.keys.tolist() == [4, 5]
     assert index.scores(vectors[2], keys_of(5))[0] == pytest.approx(1)
@@ -172,7 +172,7 @@ def test_asking_for_nothing_is_refused() -> None:
 
 def test_searches_see_every_change_whole() -> None:
     """Keys come and go in threes; a search never sees one without the others."""
-    index = VectorIndex("m", dimension=16, tuning=Tuning(exact_rows=50, candidates=10_000))
+    index = VectorMatrix("m", dimension=16, tuning=Tuning(exact_rows=50, candidates=10_000))
     query = unit_vectors(0, count=1, dimension=16)[0]
     done = Event()
 
@@ -201,6 +201,6 @@ def test_searches_see_every_change_whole() -> None:
 
 def test_a_vector_and_its_opposite_are_as_far_apart_as_can_be() -> None:
     vector = normalised(np.ones((1, 32), dtype=np.float32))
-    index = VectorIndex("m", dimension=32)
+    index = VectorMatrix("m", dimension=32)
     index.add(keys_of(1, 2), np.concatenate([vector, -vector]))
     assert index.search(vector[0], 2).scores.tolist() == pytest.approx([1, -1])

@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lagotto.indexes.vectors.ranking import best, best_of_each, dots
+from lagotto.indexes.hits import top_k
+from lagotto.indexes.vectors.ranking import best_of_each, dots
 from tests.indexes.vectors.brute import keys_of, normalised, unit_vectors
 
 
@@ -26,7 +27,7 @@ def test_gathering_gives_the_same_scores_as_scanning(step: int) -> None:
 
 def test_ties_are_broken_by_key_also_at_the_end_of_the_list() -> None:
     scores = np.array([0.5, 0.9, 0.5, 0.5, 0.1], dtype=np.float32)
-    hits = best(keys_of(9, 8, 7, 3, 1), scores, k=3)
+    hits = top_k(keys_of(9, 8, 7, 3, 1), scores, 3)
     assert hits.keys.tolist() == [8, 3, 7]
 
 
@@ -38,6 +39,6 @@ def test_a_matrix_product_changes_neither_scores_nor_order() -> None:
     keys = np.random.default_rng(0).permutation(300)
     for k in (1, 7, 50, 100, 299, 300, 400):
         for query, hits in zip(queries, best_of_each(keys, rows, queries, k=k), strict=True):
-            expected = best(keys, dots(rows, query), k=k)
+            expected = top_k(keys, dots(rows, query), k)
             assert hits.keys.tolist() == expected.keys.tolist()
             assert hits.scores.tolist() == expected.scores.tolist()

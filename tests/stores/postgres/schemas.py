@@ -14,6 +14,8 @@ from sqlalchemy import make_url
 
 from lagotto.stores.postgres.locks import BUSY_TIMEOUT
 from lagotto.stores.postgres.store import PostgresStore
+from lagotto.stores.postgres.transaction import Reader
+from lagotto.stores.sql.view import SqlView
 from lagotto.testing.postgres import PostgresServer, contrib_folder
 
 GIVEN = "LAGOTTO_TEST_POSTGRES"
@@ -85,3 +87,9 @@ def own_database(server_url: str) -> Iterator[str]:
             yield make_url(server_url).set(database=name).render_as_string(hide_password=False)
         finally:
             connection.execute(SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(name)))
+
+
+def reader_of(view: SqlView) -> Reader:
+    """The reader of a view, to ask the server what no view is asked."""
+    assert isinstance(view._record, Reader)
+    return view._record

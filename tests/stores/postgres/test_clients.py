@@ -14,7 +14,7 @@ from lagotto.errors import StoreBusyError, StoreUnavailableError
 from lagotto.filters import And, Eq
 from lagotto.testing.postgres import PostgresServer
 from lagotto.testing.stores import DOCUMENTS, entries, semantic_ids, text_ids
-from tests.stores.postgres.schemas import opened, server_to_stop
+from tests.stores.postgres.schemas import opened, reader_of, server_to_stop
 
 WRITER = """
 import asyncio, sys
@@ -67,7 +67,7 @@ async def test_a_standby_serves_searches_when_the_primary_is_down_and_takes_over
             await store.write(await entries())
             await followed(own_server, standby)
             async with store.view(And()) as view:
-                assert await view._reader.rows("SELECT pg_is_in_recovery()") == [(True,)]
+                assert await reader_of(view).rows("SELECT pg_is_in_recovery()") == [(True,)]
             own_server.stop(mode="immediate")
             assert set(await text_ids(store, "truffles")) == {"dog", "truffle"}
             assert set(await semantic_ids(store, "truffles")) >= {"dog", "truffle"}
@@ -91,7 +91,7 @@ async def test_a_standby_that_may_not_wait_for_a_search(own_server: PostgresServ
             with psycopg.connect(own_server.url()) as primary:
                 primary.execute("LOCK TABLE counter IN ACCESS EXCLUSIVE MODE")
             await followed(own_server, standby)
-            await view._reader.rows("SELECT 1")
+            await reader_of(view).rows("SELECT 1")
 
     with PostgresServer({"max_standby_streaming_delay": "0"}, primary=own_server) as standby:
         async with opened(own_server.url(standby)) as store:

@@ -17,6 +17,7 @@ from lagotto.stores.postgres import timeouts
 from lagotto.stores.postgres.store import PostgresStore
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.stores import DOCUMENTS, entries, text_ids
+from tests.stores.postgres.schemas import reader_of
 
 LIMIT = "SELECT 1000 * extract(epoch FROM current_setting('statement_timeout')::interval)::float8"
 
@@ -24,7 +25,7 @@ LIMIT = "SELECT 1000 * extract(epoch FROM current_setting('statement_timeout')::
 async def limit_of_a_view(store: PostgresStore) -> float:
     """Milliseconds that the server gives a statement of a search; 0 for any time."""
     async with store.view(And()) as view:
-        ((milliseconds,),) = await view._reader.rows(LIMIT)
+        ((milliseconds,),) = await reader_of(view).rows(LIMIT)
     return float(milliseconds)
 
 
@@ -81,13 +82,13 @@ class TestDeadline:
         monkeypatch.setattr(timeouts, "SLACK", -59.9)
         with pytest.raises(StoreBusyError, match=r"statement timeout.*give the search more time"):
             async with cancel_scope(RequestContext(timeout=60)), store.view(And()) as view:
-                await view._reader.rows("SELECT pg_sleep(30)")
+                await reader_of(view).rows("SELECT pg_sleep(30)")
         assert await text_ids(store, "dog") == []
 
     async def test_the_client_ends_it_first(self, store: PostgresStore, location: str) -> None:
         with pytest.raises(DeadlineExceeded):
             async with cancel_scope(RequestContext(timeout=0.3)), store.view(And()) as view:
-                await view._reader.rows("SELECT pg_sleep(31)")
+                await reader_of(view).rows("SELECT pg_sleep(31)")
         assert at_work(location, "SELECT pg_sleep(31)").count("active") == 0
         assert await text_ids(store, "dog") == []
 
@@ -96,7 +97,7 @@ class TestCalledOff:
     async def test_it_ends_on_the_server(self, store: PostgresStore, location: str) -> None:
         async def sleep() -> None:
             async with store.view(And()) as view:
-                await view._reader.rows("SELECT pg_sleep(600)")
+                await reader_of(view).rows("SELECT pg_sleep(600)")
 
         task = asyncio.create_task(sleep())
         await until_at_work(location, "SELECT pg_sleep(600)")
@@ -109,7 +110,7 @@ class TestCalledOff:
     async def test_by_an_administrator(self, store: PostgresStore, location: str) -> None:
         async def sleep() -> None:
             async with store.view(And()) as view:
-                await view._reader.rows("SELECT pg_sleep(601)")
+                await reader_of(view).rows("SELECT pg_sleep(601)")
 
         task = asyncio.create_task(sleep())
         await until_at_work(location, "SELECT pg_sleep(601)")
@@ -127,7 +128,7 @@ class TestCalledOff:
         """A question under way ends, one that waits is refused; none reaches the next search."""
         under_way, waiting = "SELECT pg_sleep(0.2)", "SELECT 'waiting'"
         async with store.view(And()) as view:
-            legs = [asyncio.create_task(view._reader.rows(one)) for one in (under_way, waiting)]
+            legs = [asyncio.create_task(reader_of(view).rows(one)) for one in (under_way, waiting)]
             await until_at_work(location, under_way)
         assert len(await legs[0]) == 1
         with pytest.raises(StoreError, match="view of the base is closed"):

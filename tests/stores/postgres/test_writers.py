@@ -21,7 +21,7 @@ from lagotto.stores.postgres import locks
 from lagotto.stores.postgres.store import PostgresStore
 from lagotto.stores.postgres.text_index import merge
 from lagotto.testing.stores import entries, entry, text_ids
-from tests.stores.postgres.schemas import opened
+from tests.stores.postgres.schemas import opened, reader_of
 from tests.stores.postgres.text_index.test_text_index import assert_same_texts, documents
 
 WRITER = """
@@ -97,9 +97,9 @@ async def search_all_the_time(store: PostgresStore) -> None:
     """What a view finds belongs to one state: all chunks that it counts, and no others."""
     while True:
         async with store.view(And()) as view:
-            counted = view._text.statistics.chunks
-            everything = (await view._text.everything()).sum()
-            keys = (await view._reader.rows("SELECT count(*) FROM embedding"))[0][0]
+            counted = (await view._text.statistics()).chunks
+            everything = len(await view._everything())
+            keys = (await reader_of(view).rows("SELECT count(*) FROM embedding"))[0][0]
             assert (everything, keys) == (counted, counted)
             frequencies = await view._text.frequencies(["oak", "dog", "truffl"])
             assert all(having <= counted for having in frequencies)

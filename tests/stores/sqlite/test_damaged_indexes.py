@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lagotto.stores.sqlite import vector_index
+from lagotto.indexes.vectors import index as vector_index
 from tests.stores.sqlite.bases import Answers, answers, document, made, opened
 
 pytestmark = pytest.mark.slow
@@ -67,7 +67,7 @@ def test_each_file_damaged_while_closed(
         damage(folder / original.relative_to(source))
         with opened(folder / "kb.db") as base:
             assert answers(base) == right, original.name
-            assert "made again from the database" in caplog.text, original.name
+            assert "rebuilt from the database" in caplog.text, original.name
         caplog.clear()
         with opened(folder / "kb.db") as base:
             assert answers(base) == right
@@ -108,7 +108,7 @@ def test_the_folder_deleted_while_open(tmp_path: Path, caplog: pytest.LogCapture
         assert answers(base) == right
         base.add(document(100))
         assert base.retrieve("unique100x", mode="keyword")[0].document_id == "d100"
-        assert "made again from the database" in caplog.text
+        assert "rebuilt from the database" in caplog.text
 
 
 def test_a_file_where_the_folder_should_be(
@@ -120,7 +120,7 @@ def test_a_file_where_the_folder_should_be(
     index.write_text("not a folder")
     with opened(tmp_path / "kb.db") as base:
         assert answers(base) == right
-    assert "made again from the database" in caplog.text
+    assert "rebuilt from the database" in caplog.text
 
 
 def _rounded(found: Answers) -> list[str]:

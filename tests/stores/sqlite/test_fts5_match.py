@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from lagotto.indexes.text_query import Phrase, Prefix, Word
-from lagotto.stores.sqlite.fts5_match import expression
+from lagotto.stores.sqlite.fts5_index import expression
 
 
 @pytest.mark.parametrize(

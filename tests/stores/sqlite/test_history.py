@@ -12,9 +12,9 @@ import pytest
 
 from lagotto.indexes.base import Finding
 from lagotto.indexes.folder import MARKER
+from lagotto.indexes.vectors import index as vector_index
 from lagotto.stores import create_store
 from lagotto.stores.sql import write
-from lagotto.stores.sqlite import vector_index
 from lagotto.sync_facade import KnowledgeBase
 from tests.stores.sqlite.bases import answers, document, made, opened
 

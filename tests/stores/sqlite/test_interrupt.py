@@ -15,7 +15,7 @@ from lagotto.indexes.hits import Hits
 from lagotto.indexes.text_query import TextQuery
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.request_context import RequestContext
-from lagotto.stores.sqlite.fts5_index import Fts5Index
+from lagotto.stores.sqlite import fts5_index
 from lagotto.testing.hash_embedder import HashEmbedder
 
 FOR_EVER = """
@@ -27,9 +27,7 @@ SELECT max(n) FROM count
 async def test_a_slow_statement_is_interrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def slow(
-        self: Fts5Index, connection: Connection, query: TextQuery, *, k: int, allowed: object
-    ) -> Hits:
+    def slow(connection: Connection, query: TextQuery, k: int, among: object) -> Hits:
         connection.exec_driver_sql(FOR_EVER)
         raise AssertionError("that never ends")
 
@@ -39,7 +37,7 @@ async def test_a_slow_statement_is_interrupted(
         await base.add(Document(id="a", text="A truffle."))
         expected = await base.retrieve("truffle")
         with monkeypatch.context() as patched:
-            patched.setattr(Fts5Index, "search", slow)
+            patched.setattr(fts5_index, "_search", slow)
             started = time.monotonic()
             with pytest.raises(DeadlineExceeded):
                 await base.retrieve("truffle", request=RequestContext(timeout=0.2))

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from lagotto.errors import StoreBusyError
+from lagotto.errors import DegradedError, StoreBusyError
 from lagotto.filters import And
+from lagotto.indexes import overlay
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.sync_facade import KnowledgeBase
@@ -134,13 +135,35 @@ def test_two_make_the_base_and_its_indexes_at_once(tmp_path: Path) -> None:
         assert len(found) == base.info().chunks
 
 
-async def test_a_process_that_keeps_the_indexes_to_itself(tmp_path: Path) -> None:
+async def test_a_process_that_keeps_the_indexes_to_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then what the text index lacks is searched without it, as long as that is little."""
     store = SqliteStore(tmp_path / "kb.db", busy_timeout=0.2)
     async with AsyncKnowledgeBase(store, embedder=HashEmbedder()) as base:
         await base.add(*documents(3))
-        with store.indexes.lock(timeout=1), pytest.raises(StoreBusyError, match="try again"):
-            await base.retrieve("unique1x")
+        with store.indexes.lock(timeout=1):
+            for mode in ("hybrid", "keyword"):
+                found = await base.retrieve("unique1x", mode=mode)
+                assert found[0].document_id == "d001"
+                (note,) = found.degraded
+                assert "the text index is 3 changes behind" in note
+            with pytest.raises(DegradedError, match="try again when it has finished"):
+                await base.retrieve("unique1x", strict=True)
+            monkeypatch.setattr(overlay, "MOST_CHANGES", 2)
+            with pytest.raises(StoreBusyError, match="try again"):
+                await base.retrieve("unique1x")
         assert (await base.retrieve("unique1x"))[0].document_id == "d001"
+        await base.add(*documents(5))
+        assert (await base.retrieve("unique4x"))[0].document_id == "d004"
+        with store.indexes.lock(timeout=1):
+            await base.remove("d001")
+            await base.add(documents(7)[6])
+            monkeypatch.setattr(overlay, "MOST_CHANGES", 100)
+            found = await base.retrieve("only", mode="keyword", top_k=50)
+            assert {hit.document_id for hit in found} == {"d000", "d002", "d003", "d004", "d006"}
+            assert found.degraded
+        assert not (await base.retrieve("unique6x")).degraded
 
 
 def test_threads_share_a_base(tmp_path: Path) -> None:

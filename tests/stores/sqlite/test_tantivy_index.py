@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lagotto.indexes.tantivy.index import LONGEST_STEP, SHORTEST_STEP, step_size
 from lagotto.indexes.tantivy.writer import TantivyWriter
-from lagotto.stores.sqlite.tantivy_index import LONGEST_STEP, SHORTEST_STEP, step_size
 
 
 @pytest.mark.parametrize(

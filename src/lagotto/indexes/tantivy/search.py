@@ -14,9 +14,8 @@ from tantivy import Order, Query, Schema, Searcher
 
 from lagotto.documents import storable
 from lagotto.indexes.base import ChunkKeys, LogPosition
-from lagotto.indexes.filter_keys import FilterKeys
-from lagotto.indexes.hits import NO_HITS, Hits
-from lagotto.indexes.keys import are_among
+from lagotto.indexes.filter_keys import FilterKeys, are_among
+from lagotto.indexes.hits import NO_HITS, Hits, top_k
 from lagotto.indexes.tantivy.errors import tantivy_errors
 from lagotto.indexes.tantivy.query import (
     DOCUMENT,
@@ -38,7 +37,7 @@ FEW_KEYS = 2_500
 
 
 @dataclass(frozen=True, slots=True)
-class TextSnapshot:
+class TantivySnapshot:
     """The index as it was when this was made, whatever is written later.
 
     Holds at least all changes up to `position`. `dead` of its `total` documents are removed, but
@@ -51,6 +50,11 @@ class TextSnapshot:
     position: LogPosition
     total: int
     dead: int
+
+    @property
+    def count(self) -> int:
+        """How many chunks can be found."""
+        return int(self.searcher.num_docs)
 
     def search(self, query: TextQuery, k: int, *, allowed: FilterKeys | None = None) -> Hits:
         """The k chunks with the greatest BM25 score, best first, equal ones by key.
@@ -133,32 +137,33 @@ class TextSnapshot:
         """The best k; deeper than k as long as the last ones tie with something unseen."""
         best = NO_HITS
         for depth in _depths(k + 16, k + TIED):
-            best, sure = self._look(wanted, k, depth, None)
+            best, sure = self._within(wanted, k, depth, None)
             if sure:
                 break
         return best
 
     def _top_among(self, wanted: Query, k: int, allowed: FilterKeys, *, most: int) -> Hits | None:
-        """The best k of `allowed`, or None if it is cheaper to look for those keys only.
+        """The best k of `allowed`, or None if it is cheaper to search those keys only.
 
-        Where the filter has nothing to do with the query, the first look is deep enough, and also
+        Where the filter has nothing to do with the query, the first depth is enough, and also
         where it sees all hits, of which there are at most `most`.
         """
         needed = k + 3 * math.isqrt(k) + 1  # more than k, since chance is uneven
         expected = needed * self.searcher.num_docs // len(allowed.keys) + 16
         for depth in _depths(min(expected, most + 1), _worth(allowed)):
-            best, sure = self._look(wanted, k, depth, allowed.keys)
+            best, sure = self._within(wanted, k, depth, allowed.keys)
             if sure:
                 return best
         return None
 
-    def _look(
+    def _within(
         self, wanted: Query, k: int, depth: int, allowed: ChunkKeys | None
     ) -> tuple[Hits, bool]:
         """The best k within the first `depth` hits, and whether more depth can't change them."""
         depth = max(1, min(depth, self.searcher.num_docs))
         seen = self._best(wanted, depth)
-        found = _sorted(seen if allowed is None else _among(seen, allowed))
+        found = seen if allowed is None else _among(seen, allowed)
+        found = top_k(found.keys, found.scores, len(found))
         all_seen = len(seen) < depth or depth == self.searcher.num_docs
         sure = all_seen or (len(found) >= k and bool(found.scores[k - 1] > seen.scores[-1]))
         return Hits(found.keys[:k], found.scores[:k]), sure
@@ -199,12 +204,6 @@ def _depths(first: int, last: int) -> Iterator[int]:
     while depth < last:
         yield depth
         depth *= 4
-
-
-def _sorted(hits: Hits) -> Hits:
-    """By score, then by key."""
-    order = np.lexsort((hits.keys, -hits.scores))
-    return Hits(hits.keys[order], hits.scores[order])
 
 
 def _among(hits: Hits, allowed: ChunkKeys) -> Hits:

@@ -34,7 +34,7 @@ from lagotto.indexes.tantivy.disk import (
 )
 from lagotto.indexes.tantivy.errors import tantivy_errors
 from lagotto.indexes.tantivy.query import DOCUMENT, KEY, TERMS, index_schema
-from lagotto.indexes.tantivy.search import TextSnapshot
+from lagotto.indexes.tantivy.search import TantivySnapshot
 from lagotto.indexes.text_query import TextQuery
 
 WRITER_HEAP = 100_000_000
@@ -77,7 +77,7 @@ class TantivyWriter:
         return cls(folder, index, timeout=timeout)
 
     @property
-    def snapshot(self) -> TextSnapshot:
+    def snapshot(self) -> TantivySnapshot:
         """The index as it is now, to be searched several times."""
         return self._snapshot
 
@@ -101,19 +101,19 @@ class TantivyWriter:
         return self._snapshot.dead / max(1, self._snapshot.total)
 
     def search(self, query: TextQuery, k: int, *, allowed: FilterKeys | None = None) -> Hits:
-        """As `TextSnapshot.search`."""
+        """As `TantivySnapshot.search`."""
         return self._snapshot.search(query, k, allowed=allowed)
 
     def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
-        """As `TextSnapshot.scores`."""
+        """As `TantivySnapshot.scores`."""
         return self._snapshot.scores(query, keys)
 
     def vocabulary(self) -> list[str]:
-        """As `TextSnapshot.vocabulary`."""
+        """As `TantivySnapshot.vocabulary`."""
         return self._snapshot.vocabulary()
 
     def document_frequency(self, term: str) -> int:
-        """As `TextSnapshot.document_frequency`."""
+        """As `TantivySnapshot.document_frequency`."""
         return self._snapshot.document_frequency(term)
 
     def apply(
@@ -157,19 +157,19 @@ class TantivyWriter:
         with tantivy_errors(self._folder):
             check_files(self._folder, ALL_FILES)
 
-    def _load(self) -> tuple[TextSnapshot, tuple[int, ...]]:
+    def _load(self) -> tuple[TantivySnapshot, tuple[int, ...]]:
         """The newest state with its number, read again if a commit came in between."""
         while True:
             snapshot, seen = self._load_once()
             if seen == fingerprint(self._folder):
                 return snapshot, seen
 
-    def _load_once(self) -> tuple[TextSnapshot, tuple[int, ...]]:
+    def _load_once(self) -> tuple[TantivySnapshot, tuple[int, ...]]:
         with tantivy_errors(self._folder):
             seen = fingerprint(self._folder)
             position, meta = read_state(self._folder)
             self._index.reload()
-            snapshot = TextSnapshot(
+            snapshot = TantivySnapshot(
                 folder=self._folder,
                 searcher=self._index.searcher(),
                 schema=self._index.schema,

@@ -7,11 +7,12 @@ segment      rows that never change, and the search in them
 tail         rows added since the base was written
 snapshot     base and tail at one moment
 generations  the base on disk
-index        VectorIndex
+matrix       VectorMatrix: the rows of an index in memory, and their changes
+index        EmbeddedVectorIndex: a VectorMatrix that follows a change log
 """
 
-from lagotto.indexes.vectors.index import VectorIndex
-from lagotto.indexes.vectors.snapshot import Snapshot
+from lagotto.indexes.vectors.matrix import VectorMatrix
+from lagotto.indexes.vectors.snapshot import MatrixSnapshot
 from lagotto.indexes.vectors.tuning import Tuning
 
-__all__ = ["Snapshot", "Tuning", "VectorIndex"]
+__all__ = ["MatrixSnapshot", "Tuning", "VectorMatrix"]

@@ -31,7 +31,7 @@ from lagotto.indexes.vectors.files import Mark, map_array, sync_folder, write_fi
 from lagotto.indexes.vectors.places import Places
 from lagotto.indexes.vectors.segment import Segment
 from lagotto.indexes.vectors.sketch import WORD, Frame, Sketch
-from lagotto.indexes.vectors.snapshot import Snapshot
+from lagotto.indexes.vectors.snapshot import MatrixSnapshot
 
 ROWS, KEYS, FRAME, CODES = "rows.f32", "keys.i64", "frame.f32", "sketch.u64"
 META = "meta.json"
@@ -78,7 +78,7 @@ class Generation:
 
 
 def write_generation(
-    folder: Path, snapshot: Snapshot, *, model_id: str, position: LogPosition
+    folder: Path, snapshot: MatrixSnapshot, *, model_id: str, position: LogPosition
 ) -> Path:
     """Write all that is in `snapshot` as the newest generation, and remove the older ones."""
     with _translated(folder):
@@ -138,7 +138,9 @@ def read_generation(path: Path, *, model_id: str, dimension: int) -> Generation:
         raise IndexDamagedError(f"{path} can't be read: {exc}") from exc
 
 
-def _write_part(part: Path, snapshot: Snapshot, *, model_id: str, position: LogPosition) -> None:
+def _write_part(
+    part: Path, snapshot: MatrixSnapshot, *, model_id: str, position: LogPosition
+) -> None:
     part.mkdir()
     keys, dimension = snapshot.keys, snapshot.dimension
     write_file(part / KEYS, [keys.data])

@@ -1,140 +1,206 @@
-"""The vector index: what changes, and what is searched meanwhile."""
+"""The embedded vector index: follows the change log in memory, and saves itself beside the file."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import logging
+import threading
+from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
-from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from lagotto.documents import Vector, Vectors
-from lagotto.indexes.base import ChunkKeys, LogPosition
+from lagotto.concurrency import in_thread
+from lagotto.documents import Vector
+from lagotto.errors import IndexDamagedError, StoreBusyError, StoreError
+from lagotto.indexes.base import (
+    IMMEDIATE_CHUNKS,
+    START,
+    ChangeLog,
+    ChunkKeys,
+    FilterKeys,
+    Finding,
+    LogPosition,
+)
+from lagotto.indexes.findings import (
+    OTHER_HISTORY,
+    damaged_index,
+    index_state,
+    missing_index,
+    other_history,
+)
+from lagotto.indexes.folder import IndexFolder
 from lagotto.indexes.hits import Hits
-from lagotto.indexes.vectors.generations import read_generation, read_newest, write_generation
-from lagotto.indexes.vectors.ranking import Scores
-from lagotto.indexes.vectors.segment import Segment
-from lagotto.indexes.vectors.snapshot import Snapshot, check_vectors
-from lagotto.indexes.vectors.tail import Tail
-from lagotto.indexes.vectors.tuning import Tuning
+from lagotto.indexes.registry import IndexSite
+from lagotto.indexes.vectors.generations import read_newest
+from lagotto.indexes.vectors.matrix import VectorMatrix
+from lagotto.indexes.vectors.snapshot import MatrixSnapshot
+
+log = logging.getLogger(__name__)
+
+WORTH_SAVING = 1_000
+"""Rows that are quicker read from the database at the next start than saved now."""
 
 
-class VectorIndex:
-    """Chunk keys and their unit vectors under one model; finds the nearest to a query.
+@dataclass(frozen=True, slots=True)
+class EmbeddedVectors:
+    """A VectorSnapshot over rows in memory, which are the record's vectors bit by bit."""
 
-    Contract: scores are exact cosines, hits are sorted by score, then by key, and a filter never
-    costs a result. Up to 20,000 rows the best k are found for certain, beyond with a recall that
-    the benchmark measures. Any number of threads may search while others add, remove or save,
-    which take turns: a search sees each of these whole or not at all.
+    rows: MatrixSnapshot
+    indexed_up_to: LogPosition
 
-    The index is derived from the store's rows and may be thrown away. What is added stays in
-    memory until `save` writes it; `saved` is the last change that was written.
+    @property
+    def immediate(self) -> bool:
+        return len(self.rows) <= IMMEDIATE_CHUNKS
+
+    async def search(self, query: Vector, *, k: int, allowed: FilterKeys | None) -> Hits:
+        keys = allowed.keys if allowed is not None else None
+        if self.immediate:
+            return self.rows.search(query, k, allowed=keys)
+        return await in_thread(self.rows.search, query, k, allowed=keys)
+
+    async def scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
+        scores = self.rows.scores(query, keys)  # takes less time than changing threads
+        scores[np.isnan(scores)] = 0.0
+        return scores
+
+
+class EmbeddedVectorIndex:
+    """A VectorIndex: exact up to 20,000 rows, a sketch with exact scores beyond.
+
+    Rows live in memory or in mapped files; they are saved to `folder` when many have changed.
     """
 
-    def __init__(self, model_id: str, *, dimension: int, tuning: Tuning | None = None) -> None:
-        self.model_id = model_id
-        self.dimension = dimension
-        self.saved: LogPosition | None = None
-        self._tuning = tuning or Tuning()
-        self._writing = Lock()
-        self._snapshot: Snapshot
-        self._tail: Tail
-        self._start_from(Segment.empty(dimension))
+    kind = "exact"
 
-    @classmethod
-    def load(
-        cls, folder: Path, *, model_id: str, dimension: int, tuning: Tuning | None = None
-    ) -> Self | None:
-        """The index as it was last saved in `folder`, None if it never was.
+    def __init__(
+        self, folder: Path, *, indexes: IndexFolder, model_id: str, dimension: int
+    ) -> None:
+        self.folder = folder
+        self.position = START
+        self._indexes = indexes
+        self._model_id = model_id
+        self._dimension = dimension
+        self._rows: VectorMatrix | None = None
+        self._changing = threading.Lock()
 
-        IndexDamagedError if what is there is damaged, or of another model, dimension or version.
-        """
-        generation = read_newest(folder, model_id=model_id, dimension=dimension)
-        if generation is None:
-            return None
-        index = cls(model_id, dimension=dimension, tuning=tuning)
-        index._start_from(generation.base)
-        index.saved = generation.position
-        return index
+    def follow(self, changes: ChangeLog) -> EmbeddedVectors | None:
+        with self._changing:
+            rows = self._caught_up(changes)
+            if self.position != changes.head:
+                return None
+            return EmbeddedVectors(rows.snapshot(), self.position)
 
-    def __len__(self) -> int:
-        return len(self._snapshot)
+    def indexed_up_to(self, changes: ChangeLog) -> int:
+        position = self.position
+        if position == START:
+            try:
+                saved = read_newest(self.folder, model_id=self._model_id, dimension=self._dimension)
+            except IndexDamagedError:
+                return 0
+            position = saved.position if saved else START
+        return position.number if changes.token_at(position.number) == position.token else 0
 
-    @property
-    def keys(self) -> ChunkKeys:
-        """All keys, ascending."""
-        return self._snapshot.keys
+    def discard(self, position: LogPosition) -> None:
+        with self._changing:
+            if self.position == position:
+                self._empty()
 
-    @property
-    def wants_compaction(self) -> bool:
-        """Whether so much is new or removed that `save` or `compacted` would pay."""
-        snapshot = self._snapshot
-        return snapshot.loose() > max(self._tuning.loose_rows, len(snapshot.base.keys) // 4)
+    def close(self) -> None:
+        with self._changing:
+            if self._rows is not None and self._rows.snapshot().loose() >= WORTH_SAVING:
+                self._save(self._rows)
+            self._rows = None
+            self.position = START
 
-    def snapshot(self) -> Snapshot:
-        """The index as it is now, for several questions that must fit together."""
-        return self._snapshot
-
-    def search(self, query: Vector, k: int, *, allowed: ChunkKeys | None = None) -> Hits:
-        """The `k` nearest of all rows, or of those whose keys are `allowed`."""
-        return self._snapshot.search(query, k, allowed=allowed)
-
-    def search_many(
-        self, queries: Vectors, k: int, *, allowed: ChunkKeys | None = None
-    ) -> list[Hits]:
-        """What `search` gives for each query; quicker than one by one where all rows are scored."""
-        return self._snapshot.search_many(queries, k, allowed=allowed)
-
-    def scores(self, query: Vector, keys: ChunkKeys) -> Scores:
-        """The cosine of each of `keys`, NaN for those that are not in the index."""
-        return self._snapshot.scores(query, keys)
-
-    def add(self, keys: ChunkKeys, vectors: Vectors) -> None:
-        """Add rows, in place of those that had the same keys; of a key given twice, the later."""
-        check_vectors(vectors, dimension=self.dimension)
-        keys, last = np.unique(keys[::-1], return_index=True)
-        rows = vectors[::-1][last]
-        with self._writing:
-            rest = self._snapshot.without(keys)
-            tail = self._tail.append(keys, rows, alive=rest.tail.alive)
-            self._snapshot = replace(rest, tail=tail)
-
-    def remove(self, keys: ChunkKeys) -> None:
-        """Remove rows; keys that are not in the index don't matter."""
-        with self._writing:
-            self._snapshot = self._snapshot.without(keys)
-
-    def compacted(self) -> VectorIndex:
-        """A new index in memory with the same rows, all of them in its base."""
-        snapshot = self._snapshot
-        rows = np.concatenate([np.empty((0, self.dimension), np.float32), *snapshot.blocks()])
-        index = VectorIndex(self.model_id, dimension=self.dimension, tuning=self._tuning)
-        index._start_from(Segment.of(snapshot.keys, rows, tuning=self._tuning))
-        index.saved = self.saved
-        return index
-
-    @property
-    def stamp(self) -> int | None:
-        """The number of the last change that was saved, None if none was."""
-        return self.saved.number if self.saved else None
-
-    def save(self, folder: Path, *, stamp: int, token: int = 0) -> None:
-        """Write all rows as a new base to `folder`, and read them from there from now on.
-
-        The former base stays in force until the new one is complete. Failures are StoreErrors,
-        and leave the index as it was. Searches go on meanwhile, changes wait.
-        """
-        with self._writing:
-            position = LogPosition(stamp, token)
-            path = write_generation(
-                folder, self._snapshot, model_id=self.model_id, position=position
+    def check(self, changes: ChangeLog) -> Finding:
+        try:
+            saved = read_newest(self.folder, model_id=self._model_id, dimension=self._dimension)
+        except IndexDamagedError as exc:
+            return damaged_index("vector", exc)
+        position = saved.position if saved else START
+        if changes.token_at(position.number) != position.token:
+            return other_history("vector")
+        last = changes.head.number
+        if 0 < last - position.number < WORTH_SAVING:
+            what = (
+                f"the vector index has {position.number} of {last} changes; the rest are few "
+                "enough to read at every start"
             )
-            written = read_generation(path, model_id=self.model_id, dimension=self.dimension)
-            self._start_from(written.base)
-            self.saved = position
+            return Finding(level="ok", what=what)
+        if saved is None:
+            return missing_index("vector")
+        return index_state(
+            "vector", folder=self.folder, indexed_up_to=position.number, changes=last
+        )
 
-    def _start_from(self, base: Segment) -> None:
-        frame = base.sketch.frame if base.sketch else None
-        self._tail = Tail(self.dimension, frame=frame)
-        self._snapshot = Snapshot(base, Segment.empty(self.dimension), self._tuning)
+    def _caught_up(self, changes: ChangeLog) -> VectorMatrix:
+        rows = self._verified(changes)
+        if self.position.number >= changes.head.number:
+            return rows
+        for start, stop in changes.ranges(since=self.position.number):
+            keys, vectors = changes.added_vectors(
+                start, stop, model_id=self._model_id, dimension=self._dimension
+            )
+            rows.remove(changes.removed(start, stop))
+            rows.add(keys, vectors)
+            self.position = LogPosition(stop, changes.token_at(stop) or 0)
+            if rows.wants_compaction:
+                self._save(rows)
+        return rows
+
+    def _verified(self, changes: ChangeLog) -> VectorMatrix:
+        """The rows as far as they are of this history; none if they are of another one."""
+        if self._rows is None:
+            self._rows = self._load()
+            self.position = self._rows.saved or START
+        if self.position == changes.head or self.position.number > changes.head.number:
+            return self._rows
+        if changes.token_at(self.position.number) != self.position.token:
+            return self._empty()
+        return self._rows
+
+    def _empty(self) -> VectorMatrix:
+        log.warning(OTHER_HISTORY, "vector")
+        self._drop()
+        self.position = START
+        self._rows = VectorMatrix(self._model_id, dimension=self._dimension)
+        return self._rows
+
+    def _save(self, rows: VectorMatrix) -> None:
+        """Save, if possible; the rows in memory serve as well.
+
+        A process that finds another one saving leaves it to that one.
+        """
+        try:
+            with self._indexes.lock(timeout=0):
+                rows.save(self.folder, stamp=self.position.number, token=self.position.token)
+        except StoreBusyError as exc:
+            log.debug("the vector index is not saved: %s", exc)
+        except StoreError as exc:
+            log.warning("the vector index is not saved, the next start reads it again: %s", exc)
+
+    def _load(self) -> VectorMatrix:
+        try:
+            saved = VectorMatrix.load(
+                self.folder, model_id=self._model_id, dimension=self._dimension
+            )
+        except IndexDamagedError as exc:
+            log.warning("the vector index is damaged, and rebuilt from the database: %s", exc)
+            self._drop()
+            saved = None
+        if saved is None:
+            return VectorMatrix(self._model_id, dimension=self._dimension)
+        return saved
+
+    def _drop(self) -> None:
+        try:
+            self._indexes.drop(self.folder)
+        except StoreError as exc:
+            log.warning("the unusable vector index can't be deleted: %s", exc)
+
+
+def open_vectors(site: IndexSite, *, model_id: str, dimension: int) -> EmbeddedVectorIndex:
+    """The embedded vector index of a base for one model."""
+    folder = site.folder("vectors", model_id)
+    return EmbeddedVectorIndex(folder, indexes=site.indexes, model_id=model_id, dimension=dimension)

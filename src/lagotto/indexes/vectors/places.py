@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from lagotto.indexes.base import ChunkKeys
+from lagotto.indexes.filter_keys import ChunkKeys
 from lagotto.indexes.vectors.ranking import Positions
 
 SPARSE = 8

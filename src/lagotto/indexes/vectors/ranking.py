@@ -7,14 +7,14 @@ scores, and ties can be broken by key.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.documents import Vector, Vectors
-from lagotto.indexes.base import ChunkKeys
-from lagotto.indexes.hits import Hits
+from lagotto.indexes.filter_keys import ChunkKeys
+from lagotto.indexes.hits import Hits, kth_greatest, top_k
 
 Positions = NDArray[np.intp]
 Scores = NDArray[np.float32]
@@ -38,17 +38,8 @@ def dots(rows: Vectors, query: Vector, positions: Positions | None = None) -> Sc
     return scores
 
 
-def best(keys: ChunkKeys, scores: Scores, *, k: int) -> Hits:
-    """The `k` greatest scores with their keys, greatest first, ties by key."""
-    if len(scores) > k:
-        enough = np.flatnonzero(scores >= _kth(scores, k))
-        keys, scores = keys[enough], scores[enough]
-    order = np.lexsort((keys, -scores))[:k]
-    return Hits(keys[order], scores[order])
-
-
 def best_of_each(keys: ChunkKeys, rows: Vectors, queries: Vectors, *, k: int) -> Iterator[Hits]:
-    """What `best` gives for each query; a matrix product finds the rows worth a closer look.
+    """What `top_k` gives for each query; a matrix product finds the rows worth a closer look.
 
     The last bits of a matrix product depend on its shape. `slack` is more than twice the rounding
     error of a product of unit vectors, so no row is missed.
@@ -59,20 +50,7 @@ def best_of_each(keys: ChunkKeys, rows: Vectors, queries: Vectors, *, k: int) ->
         some = queries[start : start + step]
         for query, products in zip(some, some @ rows.T, strict=True):
             if len(products) <= k:
-                yield best(keys, dots(rows, query), k=k)
+                yield top_k(keys, dots(rows, query), k)
             else:
-                close = np.flatnonzero(products >= _kth(products, k) - slack)
-                yield best(keys[close], dots(rows, query, close), k=k)
-
-
-def merged(found: Sequence[Hits], *, k: int) -> Hits:
-    """The best `k` of several lists that have no key in common."""
-    keys = np.concatenate([hits.keys for hits in found])
-    return best(keys, np.concatenate([hits.scores for hits in found]), k=k)
-
-
-def _kth(scores: Scores, k: int) -> np.float32:
-    """The k-th greatest of more than `k` scores."""
-    place = len(scores) - k
-    kth: np.float32 = np.partition(scores, place)[place]
-    return kth
+                close = np.flatnonzero(products >= kth_greatest(products, k) - slack)
+                yield top_k(keys[close], dots(rows, query, close), k)

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.documents import Vector, Vectors
-from lagotto.indexes.base import ChunkKeys
-from lagotto.indexes.hits import Hits
+from lagotto.indexes.filter_keys import ChunkKeys
+from lagotto.indexes.hits import Hits, top_k
 from lagotto.indexes.vectors.places import Places
-from lagotto.indexes.vectors.ranking import Positions, Scores, best, best_of_each, dots
+from lagotto.indexes.vectors.ranking import Positions, Scores, best_of_each, dots
 from lagotto.indexes.vectors.sketch import Sketch
 from lagotto.indexes.vectors.tuning import Tuning
 
@@ -86,7 +86,7 @@ class Segment:
         if self.sketch and self._many(among, count):
             among = self.sketch.nearest(query, count=count, among=among)
         keys = self.keys if among is None else self.keys.take(among)
-        return best(keys, dots(self.rows, query, among), k=k)
+        return top_k(keys, dots(self.rows, query, among), k)
 
     def search_each(
         self, queries: Vectors, *, k: int, among: Positions | None, tuning: Tuning

@@ -9,9 +9,9 @@ import numpy as np
 
 from lagotto.documents import Vector, Vectors
 from lagotto.errors import ConfigError, EmbeddingError, ModelMismatchError
-from lagotto.indexes.base import ChunkKeys
-from lagotto.indexes.hits import Hits
-from lagotto.indexes.vectors.ranking import Scores, merged
+from lagotto.indexes.filter_keys import ChunkKeys
+from lagotto.indexes.hits import Hits, merge_hits
+from lagotto.indexes.vectors.ranking import Scores
 from lagotto.indexes.vectors.segment import Segment
 from lagotto.indexes.vectors.tuning import Tuning
 
@@ -20,7 +20,7 @@ COPIED = 8192
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class MatrixSnapshot:
     """A base and the tail of what came later; a key is alive in at most one of them.
 
     It never changes, whatever happens to the index it was taken from: what is asked of one
@@ -53,7 +53,7 @@ class Snapshot:
             part.search(query, k=k, among=part.choose(allowed), tuning=self.tuning)
             for part in (self.base, self.tail)
         ]
-        return merged(found, k=k)
+        return merge_hits(found, k=k)
 
     def search_many(
         self, queries: Vectors, k: int, *, allowed: ChunkKeys | None = None
@@ -65,7 +65,7 @@ class Snapshot:
             part.search_each(queries, k=k, among=part.choose(allowed), tuning=self.tuning)
             for part in (self.base, self.tail)
         )
-        return [merged(pair, k=k) for pair in zip(base, tail, strict=True)]
+        return [merge_hits(pair, k=k) for pair in zip(base, tail, strict=True)]
 
     def scores(self, query: Vector, keys: ChunkKeys) -> Scores:
         """The cosine of each of `keys`, NaN for those that are not in the index."""
@@ -85,7 +85,7 @@ class Snapshot:
                 part.copy_rows(rows, some)
             yield rows
 
-    def without(self, keys: ChunkKeys) -> Snapshot:
+    def without(self, keys: ChunkKeys) -> MatrixSnapshot:
         """The snapshot less the rows of `keys`."""
         return replace(self, base=self.base.without(keys), tail=self.tail.without(keys))
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.documents import Vectors
-from lagotto.indexes.base import ChunkKeys
+from lagotto.indexes.filter_keys import ChunkKeys
 from lagotto.indexes.vectors.places import Places
 from lagotto.indexes.vectors.segment import Segment
 from lagotto.indexes.vectors.sketch import Frame, Sketch

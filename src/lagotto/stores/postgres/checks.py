@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from sqlalchemy import Connection, Row, text
 
-from lagotto.indexes.base import Finding
+from lagotto.indexes.base import Finding, IndexState
 from lagotto.stores.postgres.native.index import chunks_without_words
 from lagotto.stores.postgres.text_index.reindex import is_current
 from lagotto.stores.postgres.vector_index.graph import GRAPH_FROM
 from lagotto.stores.sql.checks import check_rows
+from lagotto.stores.sql.read import counter
 
 _FACTS = text("""
 SELECT
@@ -31,6 +32,13 @@ REMAKE_TEXT = (
     "run: UPDATE setting SET value = '' WHERE name = 'text_rules'; and open the base again, which "
     "makes the full-text index anew"
 )
+
+
+def index_states(connection: Connection) -> Iterator[IndexState]:
+    """The indexes of the base: written with the chunks, so they never lag."""
+    last = counter(connection, "change")
+    yield IndexState(role="text", kind="postings", indexed_up_to=last, changes=last)
+    yield IndexState(role="vectors", kind="pgvector", indexed_up_to=last, changes=last)
 
 
 def findings(connection: Connection) -> list[Finding]:

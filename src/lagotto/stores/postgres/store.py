@@ -19,11 +19,11 @@ from lagotto.filters import Filter
 from lagotto.indexes.base import Finding
 from lagotto.stores.base import BaseConfig, Capabilities, Entry, StoreInfo, Version
 from lagotto.stores.postgres.address import parse_location
-from lagotto.stores.postgres.checks import findings
+from lagotto.stores.postgres.checks import findings, index_states
 from lagotto.stores.postgres.database import Servers, create_single
 from lagotto.stores.postgres.errors import postgres_errors
 from lagotto.stores.postgres.locks import BUSY_TIMEOUT, Name, acquire_locks
-from lagotto.stores.postgres.native.index import WordIndex
+from lagotto.stores.postgres.native.extension import RANK_FUNCTIONS, NativeExtension, WordIndex
 from lagotto.stores.postgres.rebuild import PostgresStaging, check_rebuild, postgres_staging
 from lagotto.stores.postgres.schema import prepare_schema, schema_version
 from lagotto.stores.postgres.text_index.merge import drop_terms, due_step, merge
@@ -32,7 +32,6 @@ from lagotto.stores.postgres.text_index.reindex import is_current, renew
 from lagotto.stores.postgres.timeouts import set_statement_timeout
 from lagotto.stores.postgres.transaction import Reader
 from lagotto.stores.postgres.vector_index.graph import build_graph
-from lagotto.stores.postgres.view import PostgresView
 from lagotto.stores.postgres.view_factory import ViewFactory
 from lagotto.stores.postgres.write import (
     change_metadata,
@@ -52,12 +51,13 @@ from lagotto.stores.sql.read import (
 )
 from lagotto.stores.sql.settings import read_config, read_info
 from lagotto.stores.sql.tables import SCHEMA_VERSION
+from lagotto.stores.sql.view import SqlView
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-CACHE_PATIENCE = 0.05
+CACHE_TIMEOUT = 0.05
 """Seconds that a search waits for other writers before it does without keeping its chunks."""
 
 QUIET = 5.0
@@ -76,17 +76,15 @@ class PostgresStore:
     the same document take turns.
     """
 
-    capabilities = Capabilities(
-        rank_functions=("bm25", "ts_rank", "ts_rank_cd"), chunk_similarity=True
-    )
+    capabilities = Capabilities(rank_functions=("bm25", *RANK_FUNCTIONS))
 
     def __init__(self, location: str, *, busy_timeout: float = BUSY_TIMEOUT) -> None:
         self.address = parse_location(location)
         self.place = self.location = self.address.place
         self.busy_timeout = busy_timeout
         self._servers: Servers | None = None
-        self._look = ViewFactory()
-        self._words = WordIndex(change=self._write_alone, fresh=self._fresh)
+        self._native = NativeExtension(WordIndex(change=self._write_alone, fresh=self._fresh))
+        self._views = ViewFactory(self._native)
         self._settling: asyncio.Task[None] | None = None
         self.chunk_cache = SqlChunkCache(read=self._read, write=self._write_cache)
 
@@ -101,7 +99,7 @@ class PostgresStore:
             raise
 
     async def close(self) -> None:
-        await self._words.close()
+        await self._native.close()
         if self._settling is not None:
             self._settling.cancel()
             self._settling = None
@@ -151,11 +149,11 @@ class PostgresStore:
         return await self._read(lambda connection: read_chunks(connection, collection, document_id))
 
     @asynccontextmanager
-    async def view(self, where: Filter) -> AsyncIterator[PostgresView]:
+    async def view(self, where: Filter) -> AsyncIterator[SqlView]:
         with postgres_errors(self.place):
             engine = _one_state(self._opened().searching)
             async with engine.begin() as connection, Reader.on(connection) as reader:
-                yield await self._look.view(reader, where, self._words)
+                yield await self._views.view(reader, where)
 
     @asynccontextmanager
     async def _fresh(self) -> AsyncIterator[Reader]:
@@ -171,6 +169,7 @@ class PostgresStore:
                 connection,
                 location=self.place,
                 bytes_on_disk=int(connection.scalar(_SIZE) or 0),
+                indexes=index_states(connection),
             )
         )
 
@@ -231,7 +230,7 @@ class PostgresStore:
 
     async def _write(self, change: Callable[[Connection], T], names: Collection[Name] | None) -> T:
         """A change of the documents named, or of anything for None; durable when it ends."""
-        return await self._change(change, names, patience=self.busy_timeout)
+        return await self._change(change, names, wait=self.busy_timeout)
 
     async def _write_alone(self, change: Callable[[Connection], T]) -> T:
         """A change while nobody else writes."""
@@ -241,13 +240,13 @@ class PostgresStore:
         self, change: Callable[[Connection], T], names: Collection[Name] | None
     ) -> T:
         """A change that can as well be left out: others that write are not waited for."""
-        return await self._change(change, names, patience=CACHE_PATIENCE)
+        return await self._change(change, names, wait=CACHE_TIMEOUT)
 
     async def _change(
-        self, change: Callable[[Connection], T], names: Collection[Name] | None, *, patience: float
+        self, change: Callable[[Connection], T], names: Collection[Name] | None, *, wait: float
     ) -> T:
         def write(connection: Connection) -> T:
-            acquire_locks(connection, names, timeout=patience)
+            acquire_locks(connection, names, timeout=wait)
             return change(connection)
 
         with postgres_errors(self.place):

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Reader:
-    """A read transaction on a connection; questions that come at once take turns.
+    """A read transaction on a connection; one question at a time.
 
     A question whose task is cancelled is cancelled on the server too. One that comes when the
     transaction is over is refused: the connection is somebody else's by then.
@@ -27,7 +27,7 @@ class Reader:
     def __init__(self, connection: AsyncConnection, driver: Driver[Any]) -> None:
         self._connection = connection
         self._driver = driver
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._over = False
 
     @classmethod
@@ -45,25 +45,25 @@ class Reader:
             raise
         finally:
             reader._over = True
-            async with reader._turn:  # another leg's question may be under way
+            async with reader._lock:  # another leg's question may be under way
                 pass
 
     async def rows(
         self, statement: LiteralString, parameters: Mapping[str, Any] | None = None
     ) -> Sequence[tuple[Any, ...]]:
         """The rows that a statement gives, sent in binary."""
-        async with self._my_turn(), self._driver.cursor(binary=True) as cursor:
+        async with self._locked(), self._driver.cursor(binary=True) as cursor:
             await cursor.execute(statement, parameters)
             return await cursor.fetchall()
 
-    async def ask(self, question: Callable[[Connection], T]) -> T:
-        """The answer of a function that every SQL store uses."""
-        async with self._my_turn():
+    async def ask(self, question: Callable[[Connection], T], *, brief: bool = False) -> T:
+        """The answer of a function over the connection; it needs no thread, however long."""
+        async with self._locked():
             return await self._connection.run_sync(question)
 
     @asynccontextmanager
-    async def _my_turn(self) -> AsyncIterator[None]:
-        async with self._turn:
+    async def _locked(self) -> AsyncIterator[None]:
+        async with self._lock:
             if self._over:
                 raise StoreError("this view of the base is closed; open another one")
             yield

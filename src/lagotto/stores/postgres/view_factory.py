@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from sqlalchemy import Connection, func, literal_column, select
 
 from lagotto.filters import And, Filter
-from lagotto.indexes.base import ChunkKeys
+from lagotto.indexes.base import ChunkKeys, FilterKeys, LogPosition
 from lagotto.stores.postgres.adapters import keys_of
-from lagotto.stores.postgres.native.index import SETTING, Configs, WordIndex, parse_configs
-from lagotto.stores.postgres.native.search import NativeSearch
+from lagotto.stores.postgres.native.extension import SETTING, NativeExtension
 from lagotto.stores.postgres.state_cache import StateCache
-from lagotto.stores.postgres.text_index.search import Mask, Statistics, TextSearch
+from lagotto.stores.postgres.text_index.search import PostingsText, Statistics
 from lagotto.stores.postgres.timeouts import SET_STATEMENT_TIMEOUT, limit
 from lagotto.stores.postgres.transaction import Reader
-from lagotto.stores.postgres.vector_index.search import VectorSearch
-from lagotto.stores.postgres.view import PostgresView
+from lagotto.stores.postgres.vector_index.search import PgVectors
 from lagotto.stores.sql.read import chunks_that_match, main_languages
+from lagotto.stores.sql.view import SqlView
 
 _STATE = f"""
 SELECT name, value::text FROM counter
@@ -32,16 +32,18 @@ _LANGUAGES = "SELECT DISTINCT language FROM document"
 
 
 class ViewFactory:
-    """Makes views; remembers what they have in common as long as nothing is written."""
+    """Makes views; caches what they have in common as long as nothing is written."""
 
-    def __init__(self) -> None:
-        self._remembered = StateCache()
+    def __init__(self, extension: NativeExtension) -> None:
+        self._extension = extension
+        self._cache = StateCache()
 
-    async def view(self, reader: Reader, where: Filter, words: WordIndex) -> PostgresView:
+    async def view(self, reader: Reader, where: Filter) -> SqlView:
         """The base as the reader's transaction sees it, through a filter."""
-        known, configs = await _state(reader)
+        known, native_setting = await _state(reader)
         state = known["token"]
-        text = TextSearch(
+        position = LogPosition(known["change"], state)
+        text = PostingsText(
             reader,
             Statistics(
                 last_key=known["change"],
@@ -49,30 +51,31 @@ class ViewFactory:
                 terms=known["indexed_terms"],
                 gone=await self._gone(reader, state),
             ),
+            position,
         )
-        vectors = VectorSearch(
+        vectors = PgVectors(
             reader,
             dimension=known.get("dimension"),
             chunks=known["indexed_chunks"],
             indexed=bool(known.get("graph")),
+            indexed_up_to=position,
         )
-        allowed = await self._allowed(reader, text, where, state)
-        native = NativeSearch(
+        return SqlView(
             reader,
-            words,
-            configs,
-            last_key=known["change"],
-            languages=lambda: self._all_languages(reader, state),
-            allowed=allowed,
-        )
-        return PostgresView(
-            reader,
-            vectors=vectors,
             text=text,
-            native=native,
-            allowed=allowed,
+            vectors=vectors,
+            chunks=known["indexed_chunks"],
+            everything=text.all_keys,
+            allowed=await self._allowed(reader, where, state),
             languages=await self._languages(reader, state),
             generation=known.get("generation", 0),
+            extension=self._extension.attach(
+                reader,
+                text=text,
+                vectors=vectors,
+                setting=native_setting,
+                languages=lambda: self._all_languages(reader, state),
+            ),
         )
 
     async def _gone(self, reader: Reader, state: int) -> ChunkKeys:
@@ -80,40 +83,37 @@ class ViewFactory:
             ((keys,),) = await reader.rows(_GONE)
             return keys_of(keys)
 
-        gone: ChunkKeys = await self._remembered.get("gone", state, ask)
+        gone: ChunkKeys = await self._cache.get("gone", state, ask)
         return gone
 
-    async def _allowed(
-        self, reader: Reader, text: TextSearch, where: Filter, state: int
-    ) -> Mask | None:
+    async def _allowed(self, reader: Reader, where: Filter, state: int) -> FilterKeys | None:
         if where == And():
             return None
 
-        async def ask() -> Mask:
-            return text.mask(await reader.ask(lambda connection: _matching(connection, where)))
+        async def ask() -> FilterKeys:
+            keys = await reader.ask(lambda connection: _matching(connection, where))
+            return FilterKeys(np.sort(keys))
 
-        # Others may have taken numbers for chunks in this state: then a mask has more places.
-        name = (where.cache_key, text.statistics.last_key)
-        mask: Mask = await self._remembered.get(name, state, ask)
-        return mask
+        allowed: FilterKeys = await self._cache.get(where.cache_key, state, ask)
+        return allowed
 
     async def _languages(self, reader: Reader, state: int) -> Sequence[str | None]:
         async def ask() -> list[str | None]:
             return await reader.ask(main_languages)
 
-        languages: list[str | None] = await self._remembered.get("languages", state, ask)
+        languages: list[str | None] = await self._cache.get("languages", state, ask)
         return languages
 
     async def _all_languages(self, reader: Reader, state: int) -> Sequence[str | None]:
         async def ask() -> list[str | None]:
             return [language for (language,) in await reader.rows(_LANGUAGES)]
 
-        languages: list[str | None] = await self._remembered.get("all languages", state, ask)
+        languages: list[str | None] = await self._cache.get("all languages", state, ask)
         return languages
 
 
-async def _state(reader: Reader) -> tuple[dict[str, int], Configs | None]:
-    """The numbers of the base, and with what its native index was made.
+async def _state(reader: Reader) -> tuple[dict[str, int], str | None]:
+    """The numbers of the base, and the setting of its native parts.
 
     The server hears of a deadline in the same message.
     """
@@ -124,8 +124,8 @@ async def _state(reader: Reader) -> tuple[dict[str, int], Configs | None]:
         else reader.rows(_STATE_WITH_LIMIT, {"limit": seconds})
     )
     known = dict(rows)
-    configs = parse_configs(known.pop(SETTING, None))
-    return {name: int(value) for name, value in known.items()}, configs
+    native_setting = known.pop(SETTING, None)
+    return {name: int(value) for name, value in known.items()}, native_setting
 
 
 def _matching(connection: Connection, where: Filter) -> ChunkKeys:

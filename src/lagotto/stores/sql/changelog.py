@@ -1,30 +1,34 @@
-"""The changes that an index has missed, read from the database a range at a time."""
+"""The change log of a base: what indexes follow, read a range of sequence numbers at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from sqlalchemy import Connection, select
 
 from lagotto.documents import Vectors, in_context
-from lagotto.indexes.base import ChunkKeys, LogPosition
+from lagotto.errors import StoreError
+from lagotto.indexes.base import ChunkKeys, ChunkText, LogPosition
 from lagotto.stores.sql.read import CHUNK_TEXT
 from lagotto.stores.sql.tables import ChunkRow, DocumentRow, EmbeddingRow, HistoryRow, RemovalRow
+
+T = TypeVar("T")
 
 AT_ONCE = 5_000
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkText:
-    """What the text index needs of a chunk."""
+class RecordReader(Protocol):
+    """Asks the database of record within one transaction, one question at a time."""
 
-    key: int
-    document: int
-    text: str
-    language: str | None
+    async def ask(self, question: Callable[[Connection], T], *, brief: bool = False) -> T:
+        """The answer of a function over the connection.
+
+        `brief` says that it takes less time than changing threads; a connection that needs none
+        ignores it.
+        """
+        ...
 
 
 def ranges(
@@ -117,3 +121,51 @@ def added_vectors(
     keys = np.fromiter((key for key, _ in rows), np.int64, len(rows))
     joined = b"".join(vector for _, vector in rows)
     return keys, np.frombuffer(joined, "<f4").reshape(-1, dimension).astype(np.float32)
+
+
+class SqlChangeLog:
+    """The ChangeLog of one state of a SQL record, as a connection sees it."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        head: LogPosition | None = None,
+        reader: RecordReader | None = None,
+    ) -> None:
+        self.connection = connection
+        self._head = head
+        self._reader = reader
+
+    @property
+    def head(self) -> LogPosition:
+        if self._head is None:
+            self._head = read_head(self.connection).position(self.connection)
+        return self._head
+
+    @property
+    def reader(self) -> RecordReader:
+        """Who asks the record for a search; a transaction that writes has none."""
+        if self._reader is None:
+            raise StoreError("this change log belongs to a write; open a view to search")
+        return self._reader
+
+    def token_at(self, number: int) -> int | None:
+        return token_at(self.connection, number)
+
+    def ranges(self, *, since: int, at_once: int = AT_ONCE) -> Iterator[tuple[int, int]]:
+        return ranges(self.connection, since=since, until=self.head.number, at_once=at_once)
+
+    def added_texts(self, start: int, stop: int) -> list[ChunkText]:
+        return added_texts(self.connection, start, stop)
+
+    def added_vectors(
+        self, start: int, stop: int, *, model_id: str, dimension: int
+    ) -> tuple[ChunkKeys, Vectors]:
+        return added_vectors(self.connection, start, stop, model_id=model_id, dimension=dimension)
+
+    def removed(self, start: int, stop: int) -> ChunkKeys:
+        return removed(self.connection, start, stop)
+
+    async def run(self, work: Callable[[], T]) -> T:
+        return await self.reader.ask(lambda _connection: work())

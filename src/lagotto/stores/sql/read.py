@@ -65,6 +65,12 @@ def counter(connection: Connection, name: str) -> int:
     return int(connection.execute(_COUNTER, {"name": name}).scalar_one())
 
 
+def findable_keys(connection: Connection) -> ChunkKeys:
+    """Keys of all chunks that can be found, ascending."""
+    statement = select(ChunkRow.key).where(ChunkRow.level != "parent").order_by(ChunkRow.key)
+    return np.array(connection.scalars(statement).all(), np.int64)
+
+
 def main_languages(connection: Connection) -> list[str | None]:
     """The languages of most documents, most frequent first."""
     count = func.count()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from sqlalchemy import Connection, delete, func, insert, select
 
+from lagotto.indexes.base import IndexState
 from lagotto.indexes.vectors.snapshot import check_vectors
 from lagotto.stores.base import BaseConfig, Entry, StoreInfo
 from lagotto.stores.config import agreed_config
@@ -51,7 +52,9 @@ def check_config(connection: Connection, entries: Sequence[Entry], place: str) -
         put_config(connection, stored)
 
 
-def read_info(connection: Connection, *, location: str, bytes_on_disk: int) -> StoreInfo:
+def read_info(
+    connection: Connection, *, location: str, bytes_on_disk: int, indexes: Iterable[IndexState]
+) -> StoreInfo:
     """How much is in the base, and what it was made with."""
     counted = select(DocumentRow.collection, func.count()).group_by(DocumentRow.collection)
     collections = {row[0]: row[1] for row in connection.execute(counted)}
@@ -66,4 +69,5 @@ def read_info(connection: Connection, *, location: str, bytes_on_disk: int) -> S
         languages=tuple(sorted(name for name in connection.scalars(languages) if name)),
         **config.model_dump(exclude={"generation"}),
         bytes_on_disk=bytes_on_disk,
+        indexes=tuple(indexes),
     )

@@ -1,12 +1,9 @@
-"""The embedded store.
+"""The embedded store: one file, and derived indexes beside it.
 
-database        the file: opening it, recognising it, explaining its errors
-store           SqliteStore: assembly
-view            what one search sees
-index_folder    the indexes beside the file: whose they are, who may change them
-vector_leg      keeps lagotto.indexes.vectors in step
-allowed         what a filter lets through
-text_leg        what the store asks of its full-text index
-tantivy_leg     keeps the index of tantivy_text in step
-fts5_leg        full text inside the file
+database       the file: opening it, recognising it, explaining its errors
+store          SqliteStore: assembly, reads and writes
+view_factory   the beginning of a search: one state of the file and of all indexes
+reader         asking the file within a read transaction
+fts5_index     the text index inside the file
+checks         what may be wrong with the file
 """

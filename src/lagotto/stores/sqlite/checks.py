@@ -8,15 +8,13 @@ from pathlib import Path
 
 from sqlalchemy import Connection, func, select
 
-from lagotto.errors import StoreError
 from lagotto.indexes.base import Finding
+from lagotto.indexes.findings import MEGABYTE
 from lagotto.indexes.folder import IndexFolder, other_folders, size_of
 from lagotto.stores.sql.settings import setting
 from lagotto.stores.sql.tables import SCHEMA_VERSION, EmbeddingRow
 from lagotto.stores.sqlite.database import ways_out
 
-MEGABYTE = 1_000_000
-OTHER_HISTORY = "the %s index belongs to another history of the base; it is rebuilt"
 MUCH_FREE = 0.25
 """The part of a file that may be free before it is worth mentioning."""
 
@@ -40,9 +38,9 @@ def check_contents(connection: Connection, path: Path) -> list[Finding]:
     ]
 
 
-def check_leftovers(indexes: IndexFolder, *, file: Path, used: set[str]) -> list[Finding]:
+def check_leftovers(indexes: IndexFolder, *, file: Path, used: set[Path | None]) -> list[Finding]:
     """Indexes of other rules or bases, and what a killed process was about to remove."""
-    unused = [path for path in indexes.path.glob("*-*") if path.name not in used]
+    unused = [path for path in indexes.path.glob("*-*") if path not in used]
     unused += other_folders(indexes, file)
     if not unused:
         return []
@@ -50,42 +48,6 @@ def check_leftovers(indexes: IndexFolder, *, file: Path, used: set[str]) -> list
     names = " ".join(shlex.quote(str(path)) for path in sorted(unused))
     what = f"{len(unused)} index folders are not used any more ({size:.1f} MB)"
     return [Finding(level="note", what=what, advice=f"delete them: rm -r {names}")]
-
-
-def index_state(name: str, *, folder: Path, behind: int) -> Finding:
-    """How far an index beside the file has come."""
-    if behind > 0:
-        return Finding(
-            level="note",
-            what=f"the {name} index is {behind} changes behind",
-            advice="the next search catches up",
-        )
-    size = size_of(folder) / MEGABYTE
-    return Finding(level="ok", what=f"the {name} index is up to date ({size:.1f} MB)")
-
-
-def other_history(name: str) -> Finding:
-    """For an index of another copy of the base, or of one before a backup was restored."""
-    return Finding(
-        level="note",
-        what=f"the {name} index belongs to another history of the base",
-        advice="the next search rebuilds it, which takes a while",
-    )
-
-
-def missing_index(name: str) -> Finding:
-    """For an index that is not there."""
-    what = f"there is no {name} index"
-    return Finding(level="note", what=what, advice="the next search makes it, which takes a while")
-
-
-def damaged_index(name: str, problem: StoreError) -> Finding:
-    """For an index that can't be used."""
-    return Finding(
-        level="problem",
-        what=f"the {name} index is damaged: {problem}",
-        advice="the next search makes it again; if it happens more than once, check the disk",
-    )
 
 
 def _orphans(connection: Connection) -> list[Finding]:

@@ -79,7 +79,7 @@ def recognise(path: Path) -> None:
     _check_header(path)
     with (
         sqlite_errors(path),
-        understood(path),
+        damage_errors(path),
         closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as file,
     ):
         application = file.execute("PRAGMA application_id").fetchone()[0]
@@ -142,8 +142,8 @@ def sqlite_errors(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def understood(path: Path) -> Iterator[None]:
-    """Around what reads rows: JSON that is none, or a vector of no length, means damage."""
+def damage_errors(path: Path) -> Iterator[None]:
+    """Turn what goes wrong with the contents of rows, such as invalid JSON, into a StoreError."""
     try:
         yield
     except ConfigError:

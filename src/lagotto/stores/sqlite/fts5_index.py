@@ -8,6 +8,7 @@ nothing for a term that half of the chunks hold, is replaced by the usual one.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,10 +16,18 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, TextClause, text
 
 from lagotto.documents import storable
-from lagotto.indexes.base import START, ChunkKeys, Finding, LogPosition
+from lagotto.indexes.base import (
+    START,
+    ChunkKeys,
+    ChunkText,
+    FilterKeys,
+    Finding,
+    LogPosition,
+    TextStatistics,
+)
 from lagotto.indexes.bm25 import idf
-from lagotto.indexes.filter_keys import FilterKeys
-from lagotto.indexes.hits import Hits
+from lagotto.indexes.hits import Hits, top_k
+from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.text_query import (
     Either,
     Every,
@@ -30,9 +39,8 @@ from lagotto.indexes.text_query import (
     Without,
     Word,
 )
-from lagotto.stores.sql.changelog import ChunkText, added_texts, ranges
-from lagotto.stores.sql.read import counter
-from lagotto.stores.sqlite.fts5_match import expression
+from lagotto.indexes.vocabulary_cache import TermLookup, VocabularyCache
+from lagotto.stores.sql.changelog import RecordReader, SqlChangeLog
 from lagotto.terms import analyze
 
 _CREATE = """
@@ -62,12 +70,15 @@ _COUNTED = {
     ),
 }
 
+# FTS5 would cut other strings into pieces, or read capitals as small letters.
+_is_term = re.compile(r"(?:[a-z0-9_]|[^\x00-\x7f\ud800-\udfff])+").fullmatch
+
 SMALLEST_IDF = 1e-6
 """What FTS5 takes for the inverse document frequency of a term that is everywhere."""
 
 
 def create_fts5(connection: Connection) -> None:
-    """Make the tables."""
+    """Create the tables."""
     connection.exec_driver_sql(_CREATE)
     connection.exec_driver_sql(_CREATE_VOCABULARY)
 
@@ -88,128 +99,197 @@ def copy_fts5(connection: Connection, *, source: str) -> None:
 def rebuild_fts5(connection: Connection) -> None:
     """Index all chunks again."""
     connection.exec_driver_sql("DELETE FROM chunk_terms")
-    Fts5Index().index(connection, since=0)
+    _index(SqlChangeLog(connection), since=0)
 
 
 class Fts5Index:
-    """Always up to date, since it is written with the chunks."""
+    """A TextIndex inside the record's file: written with the chunks, so it never lags."""
 
-    quick = False
+    kind = "fts5"
+    folder = None
+    position = START
 
-    def search(
-        self,
-        connection: Connection,
-        query: TextQuery,
-        *,
-        k: int,
-        allowed: FilterKeys | None,
-    ) -> Hits:
-        keys, scores = self._found(connection, query, among=allowed.keys if allowed else None)
-        order = np.lexsort((keys, -scores))[:k]
-        return Hits(keys[order], scores[order])
+    def __init__(self) -> None:
+        self._vocabularies = VocabularyCache()
 
-    def scores(
-        self, connection: Connection, query: TextQuery, keys: ChunkKeys
-    ) -> NDArray[np.float32]:
-        found, scores = self._found(connection, query, among=np.unique(keys))
-        return _of(keys, found, scores)
+    def follow(self, changes: SqlChangeLog) -> Fts5Text:
+        return Fts5Text(changes.reader, changes.head, self._vocabularies)
 
-    def matching(
-        self, connection: Connection, match: Match, among: ChunkKeys | None = None
-    ) -> ChunkKeys:
-        """FTS5 looks for words and phrases; its AND and OR only go so deep, and it has no NOT."""
-        if isinstance(match, Every):
-            for part in match.parts:
-                among = self.matching(connection, part, among)
-            return _keys(connection, _KEYS) if among is None else among
-        if isinstance(match, Either):
-            lists = [self.matching(connection, part, among) for part in match.parts]
-            return np.unique(np.concatenate([np.empty(0, np.int64), *lists]))
-        if isinstance(match, Without):
-            seen = _keys(connection, _KEYS) if among is None else among
-            wrong = self.matching(connection, match.part, seen)
-            return np.setdiff1d(seen, wrong, assume_unique=True)
-        held = _holding(connection, match)
-        return held if among is None else np.intersect1d(among, held, assume_unique=True)
+    def latest(self, changes: SqlChangeLog) -> Fts5Text:
+        return self.follow(changes)
 
-    def frequencies(self, connection: Connection, terms: Sequence[str]) -> list[int]:
-        return [connection.scalar(_FREQUENCY, {"term": storable(term)}) or 0 for term in terms]
+    def add_chunks(self, changes: SqlChangeLog, *, since: int) -> None:
+        _index(changes, since=since)
 
-    def vocabulary(self, connection: Connection) -> Sequence[str]:
-        return (connection.scalars(_VOCABULARY)).all()
-
-    def index(self, connection: Connection, *, since: int) -> None:
-        until = counter(connection, "change")
-        for start, stop in ranges(connection, since=since, until=until):
-            texts = added_texts(connection, start, stop)
-            rows = _rows(texts)
-            if rows:
-                connection.execute(_ADD, rows)
-
-    def forget(self, connection: Connection, document_keys: Sequence[int]) -> None:
+    def remove_documents(self, changes: SqlChangeLog, document_keys: Sequence[int]) -> None:
         for key in document_keys:
-            connection.execute(_REMOVE, {"document": key})
+            changes.connection.execute(_REMOVE, {"document": key})
 
-    @property
-    def position(self) -> LogPosition:
-        """It has none: what a connection sees of it is what it sees of the chunks."""
-        return START
+    def indexed_up_to(self, changes: SqlChangeLog) -> int:
+        return changes.head.number
 
-    def catch_up(self, connection: Connection, *, until: LogPosition) -> bool:
-        """Nothing to do."""
-        return True
+    def discard(self, position: LogPosition) -> None:
+        """Nothing to do: it has the history of the file."""
 
-    def discard(self, former: LogPosition) -> None:
-        """Nothing to do."""
+    def close(self) -> None:
+        """Nothing to do: it is part of the file."""
 
-    def check(self, connection: Connection, *, until: LogPosition) -> Finding:
-        missing, surplus = (connection.scalar(_COUNTED[kind]) for kind in ("missing", "surplus"))
+    def check(self, changes: SqlChangeLog) -> Finding:
+        missing, surplus = (
+            changes.connection.scalar(_COUNTED[kind]) for kind in ("missing", "surplus")
+        )
         if not missing and not surplus:
-            return Finding(level="ok", what="the text index in the file is up to date")
+            what = f"the text index in the file is up to date ({changes.head.number} changes)"
+            return Finding(level="ok", what=what)
         return Finding(
             level="problem",
             what=f"the text index lacks {missing} chunks, and has {surplus} that are gone",
             advice="`lagotto copy` makes a base with a new one",
         )
 
-    def _found(
-        self, connection: Connection, query: TextQuery, *, among: ChunkKeys | None
-    ) -> tuple[ChunkKeys, NDArray[np.float32]]:
-        """Every chunk that the query asks for, ascending by key, with its score."""
-        scored, scores = self._scored(connection, query)
-        if query.where is not None:
-            found = self.matching(connection, query.where, among)
-        else:
-            found = scored if among is None else np.intersect1d(scored, among, assume_unique=True)
-        return found, _of(found, scored, scores)
 
-    def _scored(
-        self, connection: Connection, query: TextQuery
-    ) -> tuple[ChunkKeys, NDArray[np.float32]]:
-        """Every chunk that holds a term, ascending by key, with its score."""
-        count = int((connection.execute(_COUNT)).scalar_one())
-        words = [[self._term(connection, term, count) for term in word] for word in query.words]
-        lists = [keys for word in words for keys, _ in word]
-        keys = np.unique(np.concatenate([np.empty(0, np.int64), *lists]))
-        total = np.zeros(len(keys))
-        for word in words:
-            best = np.zeros(len(keys))
-            for found, scores in word:
-                places = np.searchsorted(keys, found)
-                best[places] = np.maximum(best[places], scores)
-            total += best
-        return keys, total.astype(np.float32)
+def open_fts5(_site: IndexSite) -> Fts5Index:
+    """The FTS5 index of a base; its tables are in the file."""
+    return Fts5Index()
 
-    def _term(
-        self, connection: Connection, term: Term, count: int
-    ) -> tuple[ChunkKeys, NDArray[np.float64]]:
-        wanted = expression(Word((term.text,)))
-        rows = connection.execute(_FIND, {"term": wanted}).all() if wanted else []
-        having = len(rows)
-        theirs = max(math.log((count - having + 0.5) / (having + 0.5)), SMALLEST_IDF)
-        keys = np.fromiter((key for key, _ in rows), np.int64, having)
-        scores = np.fromiter((score for _, score in rows), np.float64, having)
-        return keys, scores * (term.weight * idf(having, count=count) / theirs)
+
+class Fts5Text:
+    """A TextSnapshot: what the transaction of a search sees of the tables."""
+
+    immediate = False
+
+    def __init__(
+        self, record: RecordReader, position: LogPosition, vocabularies: VocabularyCache
+    ) -> None:
+        self.indexed_up_to = position
+        self._record = record
+        self._vocabularies = vocabularies
+
+    async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
+        among = allowed.keys if allowed is not None else None
+        return await self._record.ask(lambda connection: _search(connection, query, k, among))
+
+    async def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
+        return await self._record.ask(lambda connection: _scores(connection, query, keys))
+
+    async def matching(self, match: Match, among: ChunkKeys) -> ChunkKeys:
+        return await self._record.ask(lambda connection: _matching(connection, match, among))
+
+    async def frequencies(self, terms: Sequence[str]) -> list[int]:
+        return await self._record.ask(
+            lambda connection: [
+                connection.scalar(_FREQUENCY, {"term": storable(term)}) or 0 for term in terms
+            ],
+            brief=True,
+        )
+
+    async def statistics(self) -> TextStatistics:
+        """FTS5 keeps the mean length to itself."""
+        count = await self._record.ask(lambda connection: connection.scalar(_COUNT))
+        return TextStatistics(int(count or 0), None)
+
+    async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
+        having = await self.frequencies(words)
+        unknown = {word for word, number in zip(words, having, strict=True) if not number}
+        if not unknown:
+            return [()] * len(words)
+        return await self._record.ask(
+            lambda connection: self._vocabulary(connection).corrected(words, unknown)
+        )
+
+    async def similar(self, words: Sequence[str], *, threshold: float) -> list[tuple[Term, ...]]:
+        return await self._record.ask(
+            lambda connection: self._vocabulary(connection).alike(words, threshold=threshold)
+        )
+
+    def _vocabulary(self, connection: Connection) -> TermLookup:
+        return self._vocabularies.at(
+            self.indexed_up_to, lambda: connection.scalars(_VOCABULARY).all()
+        )
+
+
+def expression(match: Word | Prefix | Phrase) -> str | None:
+    """What FTS5 takes after MATCH for the chunks for which `match` holds; None for no chunk."""
+    if isinstance(match, Word):
+        return _any_of([(term,) for term in match.terms])
+    if isinstance(match, Prefix):
+        return f'"{match.start}" *' if _is_term(match.start) else None
+    return _any_of(match.variants)
+
+
+def _any_of(phrases: Sequence[Sequence[str]]) -> str | None:
+    possible = [phrase for phrase in phrases if phrase and all(map(_is_term, phrase))]
+    return " OR ".join(f'"{" ".join(phrase)}"' for phrase in possible) or None
+
+
+def _index(changes: SqlChangeLog, *, since: int) -> None:
+    for start, stop in changes.ranges(since=since):
+        if rows := _rows(changes.added_texts(start, stop)):
+            changes.connection.execute(_ADD, rows)
+
+
+def _search(connection: Connection, query: TextQuery, k: int, among: ChunkKeys | None) -> Hits:
+    return top_k(*_found(connection, query, among=among), k)
+
+
+def _scores(connection: Connection, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
+    found, scores = _found(connection, query, among=np.unique(keys))
+    return _of(keys, found, scores)
+
+
+def _matching(connection: Connection, match: Match, among: ChunkKeys | None) -> ChunkKeys:
+    """FTS5 finds words and phrases; its AND and OR only go so deep, and it has no NOT."""
+    if isinstance(match, Every):
+        for part in match.parts:
+            among = _matching(connection, part, among)
+        return _keys(connection, _KEYS) if among is None else among
+    if isinstance(match, Either):
+        lists = [_matching(connection, part, among) for part in match.parts]
+        return np.unique(np.concatenate([np.empty(0, np.int64), *lists]))
+    if isinstance(match, Without):
+        seen = _keys(connection, _KEYS) if among is None else among
+        wrong = _matching(connection, match.part, seen)
+        return np.setdiff1d(seen, wrong, assume_unique=True)
+    held = _holding(connection, match)
+    return held if among is None else np.intersect1d(among, held, assume_unique=True)
+
+
+def _found(
+    connection: Connection, query: TextQuery, *, among: ChunkKeys | None
+) -> tuple[ChunkKeys, NDArray[np.float32]]:
+    """Every chunk that the query asks for, ascending by key, with its score."""
+    scored, scores = _scored(connection, query)
+    if query.where is not None:
+        found = _matching(connection, query.where, among)
+    else:
+        found = scored if among is None else np.intersect1d(scored, among, assume_unique=True)
+    return found, _of(found, scored, scores)
+
+
+def _scored(connection: Connection, query: TextQuery) -> tuple[ChunkKeys, NDArray[np.float32]]:
+    """Every chunk that holds a term, ascending by key, with its score."""
+    count = int((connection.execute(_COUNT)).scalar_one())
+    words = [[_term(connection, term, count) for term in word] for word in query.words]
+    lists = [keys for word in words for keys, _ in word]
+    keys = np.unique(np.concatenate([np.empty(0, np.int64), *lists]))
+    total = np.zeros(len(keys))
+    for word in words:
+        best = np.zeros(len(keys))
+        for found, scores in word:
+            positions = np.searchsorted(keys, found)
+            best[positions] = np.maximum(best[positions], scores)
+        total += best
+    return keys, total.astype(np.float32)
+
+
+def _term(connection: Connection, term: Term, count: int) -> tuple[ChunkKeys, NDArray[np.float64]]:
+    wanted = expression(Word((term.text,)))
+    rows = connection.execute(_FIND, {"term": wanted}).all() if wanted else []
+    having = len(rows)
+    theirs = max(math.log((count - having + 0.5) / (having + 0.5)), SMALLEST_IDF)
+    keys = np.fromiter((key for key, _ in rows), np.int64, having)
+    scores = np.fromiter((score for _, score in rows), np.float64, having)
+    return keys, scores * (term.weight * idf(having, count=count) / theirs)
 
 
 def _holding(connection: Connection, match: Word | Prefix | Phrase) -> ChunkKeys:

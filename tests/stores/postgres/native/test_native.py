@@ -21,7 +21,6 @@ from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import FtsMode, RetrievalPrefs
 from lagotto.request_context import RequestContext
 from lagotto.stores.base import Store
-from lagotto.stores.capabilities import NativeRanking
 from lagotto.stores.postgres.native import search as native_search
 from lagotto.stores.postgres.native.configs import CONFIGS, config_of
 from lagotto.stores.postgres.store import PostgresStore
@@ -120,8 +119,8 @@ def expected(location: str, query: NativeQuery, where: str = "true") -> dict[str
 async def ranked(store: Store, query: NativeQuery, where: Filter | None = None) -> dict[str, float]:
     """What the text leg says, best first."""
     async with store.view(where or And()) as view:
-        assert isinstance(view, NativeRanking)
-        await view.prepare(query)
+        assert view.native is not None
+        await view.native.prepare(query)
         hits = await view.text(TextQuery((), native=query), k=1_000)
         passages = await view.passages(hits.keys)
         assert np.all(np.diff(hits.scores) <= 0)
@@ -172,7 +171,8 @@ async def test_scores_of_given_chunks(filled: PostgresStore, location: str) -> N
     async with filled.view(And()) as view:
         (vector,) = await HashEmbedder(dimension=32).embed(["dogs"], role="query")
         everything = await view.semantic(vector, k=1_000)
-        await view.prepare(query)
+        assert view.native is not None
+        await view.native.prepare(query)
         scores = await view.text_scores(TextQuery((), native=query), everything.keys)
         names = [passage.document.id for passage in await view.passages(everything.keys)]
     assert 0 < len(right) < len(DOCUMENTS) == len(names)
@@ -265,12 +265,13 @@ async def test_searches_at_once_make_one_index(filled: PostgresStore) -> None:
 async def test_a_search_that_is_called_off_leaves_the_index(filled: PostgresStore) -> None:
     async def waiting() -> None:
         async with filled.view(And()) as view:
-            await view.prepare(NativeQuery("dogs", "web", "ts_rank_cd"))
+            assert view.native is not None
+            await view.native.prepare(NativeQuery("dogs", "web", "ts_rank_cd"))
 
     task = asyncio.create_task(waiting())
-    while filled._words._making is None:  # noqa: ASYNC110
+    while filled._native._words._making is None:  # noqa: ASYNC110
         await asyncio.sleep(0.001)
-    making = filled._words._making
+    making = filled._native._words._making
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

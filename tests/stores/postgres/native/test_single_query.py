@@ -18,10 +18,10 @@ from lagotto.request_context import RequestContext
 from lagotto.results import Leg, RetrievalResult
 from lagotto.retrieval.fusion import Candidates, LegScores, fuse
 from lagotto.retrieval.single_query import listed
-from lagotto.stores.capabilities import HybridQuery, Scale, SingleQueryHybrid
+from lagotto.stores.capabilities import HybridQuery, Scale
 from lagotto.stores.postgres.native.single_query import SingleQuery
 from lagotto.stores.postgres.vector_index import graph, search
-from lagotto.stores.postgres.view import PostgresView
+from lagotto.stores.sql.view import SqlView
 from lagotto.testing.hash_embedder import HashEmbedder
 
 WORDS = (
@@ -100,14 +100,14 @@ FUNCTIONS = ("bm25", "ts_rank", "ts_rank_cd")
 @pytest.fixture
 def answered(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each question could be asked in one statement."""
-    ask, said = SingleQuery.ask, []
+    ask, said = SingleQuery.hybrid, []
 
     async def noted(self: SingleQuery, asked: HybridQuery) -> Any:
         answer = await ask(self, asked)
         said.append(answer is not None)
         return answer
 
-    monkeypatch.setattr(SingleQuery, "ask", noted)
+    monkeypatch.setattr(SingleQuery, "hybrid", noted)
     return said
 
 
@@ -175,8 +175,8 @@ async def test_scores_are_fused_as_everywhere(
         words = tuple((Term(word, 1.0), Term(word[:-1], 0.5)) for word in query.split())
         asked = both_legs(vector, TextQuery(words), scale=scale, fill=fill)
         async with base._store.view(And()) as view:
-            assert isinstance(view, SingleQueryHybrid)
-            found = await view.hybrid(asked)
+            assert view.single_query is not None
+            found = await view.single_query.hybrid(asked)
         assert found is not None
         legs: dict[Leg, LegScores] = {
             "semantic": listed(found.semantic, found.keys, rest=found.semantic_scores),
@@ -191,12 +191,13 @@ async def test_the_best_passages_come_along(base: AsyncKnowledgeBase) -> None:
     (vector,) = await EMBEDDER.embed(["dog lake"], role="query")
     text = TextQuery(((Term("dog"),), (Term("lake"),)))
     async with base._store.view(And()) as view:
-        assert isinstance(view, PostgresView)
-        found = await view.hybrid(both_legs(vector, text, scale="absolute", fill=True))
+        assert isinstance(view, SqlView)
+        assert view.single_query is not None
+        found = await view.single_query.hybrid(both_legs(vector, text, scale="absolute", fill=True))
         assert found is not None
         best = found.keys[np.argsort(-found.fused)[:5]]
-        assert set(best.tolist()) <= view._at_hand.keys()
-        assert len(view._at_hand) < len(found.keys)
+        assert set(best.tolist()) <= view._prefetched.keys()
+        assert len(view._prefetched) < len(found.keys)
         brought = await view.passages(best)
     async with base._store.view(And()) as view:
         assert brought == await view.passages(best)

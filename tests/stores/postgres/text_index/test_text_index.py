@@ -14,6 +14,8 @@ from lagotto.stores.postgres import checks
 from lagotto.stores.postgres.store import PostgresStore
 from lagotto.stores.postgres.text_index import merge
 from lagotto.stores.postgres.vector_index import graph, search
+from lagotto.stores.postgres.vector_index.search import PgVectors
+from lagotto.stores.sql.view import SqlView
 from lagotto.testing.stores import EMBEDDER, entries, entry, text_query
 
 WORDS = ("oak", "dog", "truffle", "hazel", "water", "smell")
@@ -153,7 +155,7 @@ async def test_the_graph_finds_what_a_scan_finds(with_graph: PostgresStore, wher
     await oracle.write(await entries(documents(300)))
     (vector,) = await EMBEDDER.embed(["hazel smell"], role="query")
     async with with_graph.view(where) as ours, oracle.view(where) as theirs:
-        assert ours._vectors.indexed
+        assert graph_of(ours).indexed
         for k in (1, 10, 250):
             found, right = await ours.semantic(vector, k=k), await theirs.semantic(vector, k=k)
             np.testing.assert_allclose(found.scores, right.scores, atol=1e-5)
@@ -175,7 +177,7 @@ async def test_what_a_stopped_builder_left_is_made_again(
     await store.close()
     await store.open()
     async with store.view(And()) as view:
-        assert view._vectors.indexed
+        assert graph_of(view).indexed
 
 
 async def test_a_builder_does_not_wait_for_ever(
@@ -198,4 +200,9 @@ async def test_a_builder_does_not_wait_for_ever(
     await store.close()
     await store.open()
     async with store.view(And()) as view:
-        assert view._vectors.indexed
+        assert graph_of(view).indexed
+
+
+def graph_of(view: SqlView) -> PgVectors:
+    assert isinstance(view._vectors, PgVectors)
+    return view._vectors

@@ -8,7 +8,7 @@ read: then any filter is exact, and what this leg says of chunks that others fin
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, LiteralString
 
 import numpy as np
@@ -17,14 +17,14 @@ from psycopg import errors
 
 from lagotto.documents import storable
 from lagotto.errors import QueryError
-from lagotto.indexes.base import ChunkKeys
-from lagotto.indexes.hits import Hits
+from lagotto.indexes.base import ChunkKeys, FilterKeys
+from lagotto.indexes.filter_keys import Mask
+from lagotto.indexes.hits import Hits, top_k
 from lagotto.indexes.text_query import NativeQuery
 from lagotto.prefs import FtsMode
 from lagotto.stores.postgres.adapters import KeysParameter, keys_of
 from lagotto.stores.postgres.native.configs import config_of
 from lagotto.stores.postgres.native.index import Configs, WordIndex
-from lagotto.stores.postgres.text_index.search import Mask, best
 from lagotto.stores.postgres.transaction import Reader
 
 _READ_BY: Mapping[FtsMode, LiteralString] = {
@@ -77,13 +77,9 @@ class NativeSearch:
     configs: Configs | None
     last_key: int
     languages: Callable[[], Awaitable[Sequence[str | None]]]
-    allowed: Mask | None
+    allowed: FilterKeys | None
     _made: Configs = ()
     _scored: dict[NativeQuery, tuple[NDArray[np.float32], Mask]] = field(default_factory=dict)
-
-    def within(self, allowed: Mask) -> NativeSearch:
-        """The same through another filter."""
-        return replace(self, allowed=allowed, _scored={})
 
     async def prepare(self, query: NativeQuery) -> None:
         """Have an index; a strict query is asked already, since the server may refuse it."""
@@ -96,7 +92,7 @@ class NativeSearch:
         """The best `k` of the chunks that match."""
         scores, found = await self._score(query)
         keys = np.flatnonzero(found)
-        return best(keys, scores[keys], k)
+        return top_k(keys, scores[keys], k)
 
     async def scores(self, query: NativeQuery, keys: ChunkKeys) -> NDArray[np.float32]:
         """The score of each of `keys`, 0 for those that don't match."""
@@ -116,9 +112,9 @@ class NativeSearch:
             "configs": sorted({config_of(language, known) for language in languages}),
             "everywhere": query.config is not None,
         }
-        few = self.allowed is not None and np.count_nonzero(self.allowed) <= FEW
+        few = self.allowed is not None and len(self.allowed.keys) <= FEW
         if self.allowed is not None and few:
-            parameters["allowed"] = KeysParameter(np.flatnonzero(self.allowed))
+            parameters["allowed"] = KeysParameter(self.allowed.keys)
         return _MATCHES.format(
             function=query.function, query=_READ_BY[query.mode], within=_WITHIN if few else ""
         ), parameters
@@ -133,7 +129,7 @@ class NativeSearch:
             found = np.zeros(self.last_key + 1, np.bool_)
             found[keys[seen]] = True
             if self.allowed is not None:
-                found &= self.allowed
+                found &= self.allowed.mask(len(found))
             self._scored[query] = scores, found
         return self._scored[query]
 

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.documents import storable
-from lagotto.indexes.hits import Hits
+from lagotto.indexes.base import FilterKeys
+from lagotto.indexes.hits import Hits, top_k
 from lagotto.indexes.text_query import TextQuery
 from lagotto.stores.base import Passage
 from lagotto.stores.capabilities import HybridFound, HybridQuery
@@ -22,9 +23,9 @@ from lagotto.stores.postgres.native.single_query_sql import (
     passage_columns,
     statement,
 )
-from lagotto.stores.postgres.text_index.search import Mask, Statistics
+from lagotto.stores.postgres.text_index.search import Statistics
 from lagotto.stores.postgres.transaction import Reader
-from lagotto.stores.postgres.vector_index.search import VectorSearch
+from lagotto.stores.postgres.vector_index.search import PgVectors
 from lagotto.stores.sql.read import passages_of
 
 _CANDIDATE = np.dtype(
@@ -46,13 +47,14 @@ class SingleQuery:
     """One search as one statement; `allowed` are the chunks that its filter lets through."""
 
     reader: Reader
-    vectors: VectorSearch
+    vectors: PgVectors
     native: NativeSearch
     statistics: Statistics
-    allowed: Mask | None
+    allowed: FilterKeys | None
+    prefetched: dict[int, Passage]
 
-    async def ask(self, asked: HybridQuery) -> tuple[HybridFound, dict[int, Passage]] | None:
-        """What both legs found and the best passages; None to ask them one by one."""
+    async def hybrid(self, asked: HybridQuery) -> HybridFound | None:
+        """What both legs found, None to ask them one by one; the best passages are prefetched."""
         way = self._way(asked.depth)
         text = await self._text(asked.text, anyway=asked.anyway)
         if way is None or text is None:
@@ -68,16 +70,17 @@ class SingleQuery:
             passages=asked.passages,
         )
         rows = await self.reader.rows(whole, {**self._parameters(asked), **of_text})
-        return _found(rows[0][0]), _passages(rows)
+        self.prefetched.update(_passages(rows))
+        return _found(rows[0][0])
 
     def _way(self, depth: int) -> Way | None:
-        """How the nearest vectors are found; None if that may need a second look."""
+        """How the nearest vectors are found; None if that may need a second statement."""
         if self.vectors.dimension is None:
             return None
         if self.allowed is None:
             return "graph" if self.vectors.indexed else "exact"
-        few = int(np.count_nonzero(self.allowed))
-        return None if self.vectors.by_graph(depth, few) else "among"
+        by_graph = self.vectors.by_graph(depth, len(self.allowed.keys))
+        return None if by_graph else "among"
 
     async def _text(self, query: TextQuery, *, anyway: bool) -> Asked | None:
         """A statement for all matches, None if there is none, or if it would take longer."""
@@ -103,7 +106,7 @@ class SingleQuery:
 
     def _parameters(self, asked: HybridQuery) -> dict[str, Any]:
         least = [-np.inf if score is None else score for score in asked.least]
-        allowed = None if self.allowed is None else KeysParameter(np.flatnonzero(self.allowed))
+        allowed = None if self.allowed is None else KeysParameter(self.allowed.keys)
         return {
             "query": VectorParameter(asked.vector),
             "allowed": allowed,
@@ -132,8 +135,7 @@ def _leg(candidates: NDArray[np.void], name: str) -> Hits:
     """A leg's own list: by score and then by key."""
     own = candidates[candidates[f"{name}_place"] > 0]
     keys, scores = own["key"].astype(np.int64), own[name].astype(np.float32)
-    order = np.lexsort((keys, -scores))
-    return Hits(keys[order], scores[order])
+    return top_k(keys, scores, len(keys))
 
 
 def _passages(rows: Sequence[tuple[Any, ...]]) -> dict[int, Passage]:

@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.documents import storable
-from lagotto.indexes.base import ChunkKeys
+from lagotto.indexes.base import ChunkKeys, FilterKeys
 from lagotto.indexes.hits import Hits
 from lagotto.stores.postgres.adapters import KeysParameter
-from lagotto.stores.postgres.text_index.search import Mask
 from lagotto.stores.postgres.transaction import Reader
 
 MOST_CHARACTERS = 2_500_000
@@ -45,11 +44,11 @@ class TrigramTextComparison:
 
     reader: Reader
     chunks: int
-    allowed: Mask | None
+    allowed: FilterKeys | None
 
-    async def is_quick(self) -> bool:
+    async def comparable(self) -> bool:
         """Whether all texts can be compared within about half a second."""
-        count = self.chunks if self.allowed is None else np.count_nonzero(self.allowed)
+        count = self.chunks if self.allowed is None else len(self.allowed.keys)
         if count > MOST_CHUNKS:
             return False
         ((work,),) = await self.reader.rows(_WORK + self._which(), self._keys())
@@ -75,4 +74,4 @@ class TrigramTextComparison:
     def _keys(self) -> dict[str, KeysParameter]:
         if self.allowed is None:
             return {}
-        return {"keys": KeysParameter(np.flatnonzero(self.allowed))}
+        return {"keys": KeysParameter(self.allowed.keys)}

@@ -2,7 +2,7 @@
 
 Terms are words, and the rules go by the similarity of whole words. Word similarity compares with
 the best stretch of a term and is never less, so `<%` proposes whatever `%` does, and more that the
-rules reject. What is mended has a low threshold, where that more would take twice the time.
+rules reject. Corrections have a low threshold, where that more would take twice the time.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import LiteralString
 import numpy as np
 
 from lagotto.documents import storable
+from lagotto.indexes.base import TextSnapshot
 from lagotto.indexes.text_query import Term, as_terms
-from lagotto.stores.postgres.text_index.search import TextSearch
 from lagotto.stores.postgres.transaction import Reader
 from lagotto.terms import Vocabulary
 from lagotto.terms.features import deletion_pairs
@@ -36,10 +36,8 @@ SELECT set_config('pg_trgm.similarity_threshold', %(threshold)s, true),
 """
 
 
-async def corrections(reader: Reader, text: TextSearch, word: str) -> tuple[Term, ...]:
-    """What a misspelt word may mean; nothing if it is a term."""
-    if (await text.frequencies([word]))[0]:
-        return ()
+async def corrections(reader: Reader, text: TextSnapshot, word: str) -> tuple[Term, ...]:
+    """What a misspelt word, which is no term, may mean."""
     shapes = deletion_pairs([word])[0].view(np.int64).tolist()
     asked = {"word": storable(word), "shapes": shapes}
     vocabulary = await _vocabulary(reader, text, _MEANT, asked, threshold=LEAST_SIMILARITY)
@@ -47,7 +45,7 @@ async def corrections(reader: Reader, text: TextSearch, word: str) -> tuple[Term
 
 
 async def similar(
-    reader: Reader, text: TextSearch, word: str, *, threshold: float
+    reader: Reader, text: TextSnapshot, word: str, *, threshold: float
 ) -> tuple[Term, ...]:
     """The terms that are like a word by their trigrams."""
     asked = {"word": storable(word)}
@@ -57,7 +55,7 @@ async def similar(
 
 async def _vocabulary(
     reader: Reader,
-    text: TextSearch,
+    text: TextSnapshot,
     proposing: LiteralString,
     asked: Mapping[str, object],
     *,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from lagotto.documents import in_context
 from lagotto.indexes.base import ChunkKeys
-from lagotto.indexes.keys import are_among
+from lagotto.indexes.filter_keys import are_among
 from lagotto.stores.base import Entry
 from lagotto.terms import analyze
 

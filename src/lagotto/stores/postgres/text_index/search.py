@@ -1,6 +1,6 @@
 """BM25 and conditions over postings, for one search.
 
-Keys are dense enough for arrays with a place for each: scores add up there, and conditions are
+Keys are dense enough for arrays with an element for each: scores add up there, and conditions are
 masks that combine by `&`, `|` and `~`.
 """
 
@@ -10,14 +10,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import and_, or_
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.documents import storable
-from lagotto.indexes.base import ChunkKeys
+from lagotto.indexes.base import ChunkKeys, FilterKeys, LogPosition, TextStatistics
 from lagotto.indexes.bm25 import idf, term_weight
-from lagotto.indexes.hits import Hits
+from lagotto.indexes.filter_keys import Mask
+from lagotto.indexes.hits import Hits, top_k
 from lagotto.indexes.text_query import (
     Either,
     Every,
@@ -30,10 +32,9 @@ from lagotto.indexes.text_query import (
     holds,
 )
 from lagotto.stores.postgres.adapters import KeysParameter, keys_of
+from lagotto.stores.postgres.text_index import fuzzy
 from lagotto.stores.postgres.text_index.postings import Postings, joined, living, phrase
 from lagotto.stores.postgres.transaction import Reader
-
-Mask = NDArray[np.bool_]
 
 _OF_TERMS = "SELECT term, records FROM posting WHERE term = ANY(%(terms)s) ORDER BY segment"
 _OF_PREFIX = """
@@ -59,30 +60,50 @@ class Statistics:
 
 
 @dataclass(slots=True)
-class TextSearch:
-    """Full text as one search sees it; what was read once is kept for its other questions."""
+class PostingsText:
+    """A TextSnapshot over postings in tables; what was read once is kept for other questions."""
 
     reader: Reader
-    statistics: Statistics
+    known: Statistics
+    indexed_up_to: LogPosition
+    immediate: ClassVar[bool] = False
     _postings: dict[str, Postings] = field(default_factory=dict)
     _scored: dict[TextQuery, tuple[NDArray[np.float32], Mask]] = field(default_factory=dict)
     _everything: Mask | None = None
 
-    async def search(self, query: TextQuery, *, k: int, allowed: Mask | None) -> Hits:
-        """The best `k` of the chunks that a query finds."""
+    async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
         scores, found = await self._score(query)
-        keys = np.flatnonzero(found if allowed is None else found & allowed)
-        return best(keys, scores[keys], k)
+        keys = np.flatnonzero(found if allowed is None else found & allowed.mask(len(found)))
+        return top_k(keys, scores[keys], k)
 
     async def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
-        """The score of each of `keys`."""
         scores, _ = await self._score(query)
         return scores[keys]
 
     async def frequencies(self, terms: Sequence[str]) -> list[int]:
-        """How many chunks hold each term."""
         await self._read(terms)
         return [len(self._postings[storable(term)]) for term in terms]
+
+    async def matching(self, match: Match, among: ChunkKeys) -> ChunkKeys:
+        return among[(await self.holding(match))[among]]
+
+    async def statistics(self) -> TextStatistics:
+        known = self.known
+        return TextStatistics(known.chunks, known.terms / known.chunks if known.chunks else None)
+
+    async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
+        having = await self.frequencies(words)
+        return [
+            () if number else await fuzzy.corrections(self.reader, self, word)
+            for word, number in zip(words, having, strict=True)
+        ]
+
+    async def similar(self, words: Sequence[str], *, threshold: float) -> list[tuple[Term, ...]]:
+        return [await fuzzy.similar(self.reader, self, word, threshold=threshold) for word in words]
+
+    async def all_keys(self) -> ChunkKeys:
+        """Keys of all chunks that can be found, ascending."""
+        return np.flatnonzero(await self.everything())
 
     async def everything(self) -> Mask:
         """All chunks that can be found."""
@@ -109,7 +130,7 @@ class TextSearch:
 
     def mask(self, keys: ChunkKeys | None = None) -> Mask:
         """A mask of these keys."""
-        mask = np.zeros(self.statistics.last_key + 1, np.bool_)
+        mask = np.zeros(self.known.last_key + 1, np.bool_)
         if keys is not None:
             mask[keys] = True
         return mask
@@ -119,7 +140,7 @@ class TextSearch:
         if query not in self._scored:
             terms = [term for word in query.words for term in word]
             await self._read([term.text for term in terms])
-            total = np.zeros(self.statistics.last_key + 1)
+            total = np.zeros(self.known.last_key + 1)
             for word in query.words:
                 self._add(total, word)
             found = self._any_of([term.text for term in terms])
@@ -145,7 +166,7 @@ class TextSearch:
 
     def _term_scores(self, term: Term) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         postings = self._postings[storable(term.text)]
-        known = self.statistics
+        known = self.known
         mean = known.terms / known.chunks if known.chunks else 1.0
         counts, lengths = (postings[name].astype(np.float64) for name in ("count", "length"))
         weighted = term.weight * idf(len(postings), count=known.chunks)
@@ -164,13 +185,13 @@ class TextSearch:
         if unread:
             rows = joined(await self.reader.rows(_OF_TERMS, {"terms": sorted(unread)}))
             for term in unread:
-                self._postings[term] = living(rows.get(term, b""), self.statistics.gone)
+                self._postings[term] = living(rows.get(term, b""), self.known.gone)
 
     async def _beginning_with(self, start: str) -> Mask:
         bounds = {"start": start, "stop": start + BEHIND_ALL}
         rows = await self.reader.rows(_OF_PREFIX, bounds)
         records = b"".join(records for _, records in rows)
-        return self.mask(living(records, self.statistics.gone)["key"])
+        return self.mask(living(records, self.known.gone)["key"])
 
     async def _in_order(self, terms: Sequence[str]) -> Mask:
         """Chunks that hold all terms, as far as they hold them in this order."""
@@ -181,12 +202,3 @@ class TextSearch:
         asked = {"keys": KeysParameter(np.flatnonzero(mask)), "phrase": phrase(terms)}
         ((keys,),) = await self.reader.rows(_HOLDING, asked)
         return self.mask(keys_of(keys))
-
-
-def best(keys: ChunkKeys, scores: NDArray[np.float32], k: int) -> Hits:
-    """The best `k`, by score and then by key; `keys` ascend."""
-    if len(keys) > 4 * k > 0:
-        enough = scores >= np.partition(scores, len(scores) - k)[len(scores) - k]
-        keys, scores = keys[enough], scores[enough]
-    order = np.lexsort((keys, -scores))[: max(k, 0)]
-    return Hits(keys[order], scores[order])

@@ -1,31 +1,31 @@
 """The nearest vectors: by pgvector's graph, or exactly where that is better.
 
 A graph loses what a filter leaves over in a corner of it. So a filter that leaves few chunks is
-answered by looking at all of these; one that leaves many by taking so many unfiltered neighbours
+answered by scoring all of these; one that leaves many by taking so many unfiltered neighbours
 that enough of them pass. If not enough do, which happens when filter and query are at odds, all
-that the filter leaves are looked at after all.
+that the filter leaves are scored after all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.documents import Vector
-from lagotto.indexes.base import ChunkKeys
-from lagotto.indexes.hits import NO_HITS, Hits
+from lagotto.indexes.base import ChunkKeys, FilterKeys, LogPosition
+from lagotto.indexes.hits import NO_HITS, Hits, top_k
 from lagotto.stores.postgres.adapters import KeysParameter, VectorParameter
-from lagotto.stores.postgres.text_index.search import Mask, best
 from lagotto.stores.postgres.transaction import Reader
 
 SPARE = 1.5
 """How many times as many neighbours are fetched as would do if the filter were independent."""
 
 COST = 5
-"""To walk to a neighbour in the graph takes so many times as long as to look at a given chunk."""
+"""Walking to a neighbour in the graph takes so many times as long as scoring a given chunk."""
 
 MARGIN = 20
 """Neighbours beyond those asked for, since the graph's half precision may swap some."""
@@ -44,8 +44,8 @@ SELECT chunk_key, -(vector <#> %(query)s) FROM (
 
 
 @dataclass(frozen=True, slots=True)
-class VectorSearch:
-    """Nearest vectors as one search sees them.
+class PgVectors:
+    """A VectorSnapshot over pgvector's columns, which are the record's own vectors.
 
     `dimension` is None as long as there are none; `indexed` tells whether there is a graph.
     """
@@ -54,19 +54,20 @@ class VectorSearch:
     dimension: int | None
     chunks: int
     indexed: bool
+    indexed_up_to: LogPosition
+    immediate: ClassVar[bool] = False
 
-    async def search(self, query: Vector, *, k: int, allowed: Mask | None) -> Hits:
-        """The `k` chunks with the greatest cosines."""
+    async def search(self, query: Vector, *, k: int, allowed: FilterKeys | None) -> Hits:
         if self.dimension is None or k < 1:
             return NO_HITS
         if allowed is None:
             return await self._near(query, k) if self.indexed else await self._exact(query, k)
-        keys = np.flatnonzero(allowed)
+        keys = allowed.keys
         if self.by_graph(k, len(keys)):
             hits = _allowed(await self._near(query, self._reach(k, len(keys))), allowed)
             if len(hits) >= k:
                 return Hits(hits.keys[:k], hits.scores[:k])
-        return best(*await self._among(query, keys), k)
+        return top_k(*await self._among(query, keys), k)
 
     def by_graph(self, k: int, allowed: int) -> bool:
         """Whether, of so many chunks that a filter leaves, the graph finds `k` more quickly."""
@@ -77,7 +78,6 @@ class VectorSearch:
         return int(SPARE * k * self.chunks / max(allowed, 1))
 
     async def scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
-        """The cosine of each of `keys`, 0 for one that is gone."""
         if self.dimension is None or not len(keys):
             return np.zeros(len(keys), np.float32)
         found, scores = await self._among(query, keys)
@@ -86,12 +86,12 @@ class VectorSearch:
 
     async def _exact(self, query: Vector, k: int) -> Hits:
         asked = {"query": VectorParameter(query), "limit": k}
-        return best(*_columns(await self.reader.rows(_EXACT, asked)), k)
+        return top_k(*_columns(await self.reader.rows(_EXACT, asked)), k)
 
     async def _near(self, query: Vector, k: int) -> Hits:
         statement = _NEAR.format(dimension=self.dimension, limit=k + MARGIN)
         asked = {"query": VectorParameter(query)}
-        return best(*_columns(await self.reader.rows(statement, asked)), k)
+        return top_k(*_columns(await self.reader.rows(statement, asked)), k)
 
     async def _among(self, query: Vector, keys: ChunkKeys) -> tuple[ChunkKeys, NDArray[np.float32]]:
         asked = {"query": VectorParameter(query), "keys": KeysParameter(keys)}
@@ -103,6 +103,6 @@ def _columns(rows: Sequence[tuple[int, float]]) -> tuple[ChunkKeys, NDArray[np.f
     return keys, np.fromiter((score for _, score in rows), np.float32, len(rows))
 
 
-def _allowed(hits: Hits, allowed: Mask) -> Hits:
-    kept = allowed[hits.keys]
+def _allowed(hits: Hits, allowed: FilterKeys) -> Hits:
+    kept = allowed.contains(hits.keys)
     return Hits(hits.keys[kept], hits.scores[kept])

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagotto.indexes.keys import are_among
+from lagotto.indexes.filter_keys import are_among
 
 keys = st.lists(st.integers(0, 300) | st.integers(0, 2**62), max_size=30)
 

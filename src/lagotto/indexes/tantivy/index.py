@@ -1,0 +1,303 @@
+"""The tantivy index of a base: follows the change log, and is rebuilt from it when damaged."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagotto.concurrency import in_thread
+from lagotto.documents import CONTEXT_RULES
+from lagotto.errors import IndexDamagedError, StoreError
+from lagotto.indexes.base import (
+    IMMEDIATE_CHUNKS,
+    START,
+    ChangeLog,
+    ChunkKeys,
+    FilterKeys,
+    Finding,
+    LogPosition,
+    TextStatistics,
+)
+from lagotto.indexes.findings import (
+    OTHER_HISTORY,
+    damaged_index,
+    index_state,
+    missing_index,
+    other_history,
+)
+from lagotto.indexes.folder import IndexFolder
+from lagotto.indexes.hits import Hits
+from lagotto.indexes.registry import IndexSite
+from lagotto.indexes.tantivy.disk import ALL_FILES, META, check_files, read_state
+from lagotto.indexes.tantivy.errors import tantivy_errors
+from lagotto.indexes.tantivy.search import TantivySnapshot
+from lagotto.indexes.tantivy.writer import TantivyWriter
+from lagotto.indexes.text_query import Match, Term, TextQuery
+from lagotto.indexes.vocabulary_cache import TermLookup, VocabularyCache
+from lagotto.terms import analyze, analyzer_id
+
+log = logging.getLogger(__name__)
+
+MOST_DEAD = 0.2
+"""Removed chunks still count in the statistics of BM25 until their segment is merged; with a
+greater share of them than this the index is rebuilt."""
+
+MERGED = 8
+"""Segments of about the same size that tantivy merges into one."""
+
+SHORTEST_STEP = 2_000
+LONGEST_STEP = 16_000
+"""Chunks that are indexed in a few seconds, after which other processes can have the lock."""
+
+LARGEST_SEGMENT = 500_000
+"""Chunks whose segments are merged in less time than other processes wait."""
+
+T = TypeVar("T")
+
+
+class TantivyIndex:
+    """A TextIndex in a folder of its own, of which one process at a time is the writer."""
+
+    kind = "tantivy"
+
+    def __init__(self, folder: Path, *, indexes: IndexFolder, timeout: float) -> None:
+        self.folder = folder
+        self.vocabularies = VocabularyCache()
+        self._indexes = indexes
+        self._timeout = timeout
+        self._index: TantivyWriter | None = None
+        self._changing = threading.RLock()
+
+    @property
+    def position(self) -> LogPosition:
+        index = self._index
+        return index.position if index else START
+
+    def follow(self, changes: ChangeLog) -> TantivyText | None:
+        index = self._index
+        snapshot = index.snapshot if index else None
+        if snapshot is None or snapshot.position != changes.head:
+            snapshot = self._caught_up(changes)
+        if snapshot.position != changes.head:
+            return None
+        return TantivyText(self, snapshot, changes)
+
+    def latest(self, changes: ChangeLog) -> TantivyText | None:
+        with self._changing:
+            snapshot = self._readable()
+        if snapshot is None or snapshot.position.number > changes.head.number:
+            return None
+        if changes.token_at(snapshot.position.number) != snapshot.position.token:
+            return None
+        return TantivyText(self, snapshot, changes)
+
+    def add_chunks(self, changes: ChangeLog, *, since: int) -> None:
+        """Nothing to do: the next search catches up."""
+
+    def remove_documents(self, changes: ChangeLog, document_keys: Sequence[int]) -> None:
+        """Nothing to do: the next search catches up."""
+
+    def indexed_up_to(self, changes: ChangeLog) -> int:
+        try:
+            with tantivy_errors(self.folder):
+                position, _ = read_state(self.folder)
+        except StoreError:
+            return 0
+        return position.number if changes.token_at(position.number) == position.token else 0
+
+    def discard(self, position: LogPosition) -> None:
+        with self._changing, self._indexes.lock(timeout=self._timeout):
+            index = self._opened()
+            index.reload_if_changed()
+            if index.position == position:
+                log.warning(OTHER_HISTORY, "text")
+                self._empty()
+
+    def close(self) -> None:
+        """Nothing to save: every commit is on the disk."""
+        self._index = None
+
+    def check(self, changes: ChangeLog) -> Finding:
+        if not self.folder.exists():
+            return missing_index("text")
+        try:
+            with tantivy_errors(self.folder):
+                position, meta = read_state(self.folder)
+                check_files(self.folder, ALL_FILES)
+        except StoreError as exc:
+            return damaged_index("text", exc)
+        if changes.token_at(position.number) != position.token:
+            return other_history("text")
+        if meta.dead > MOST_DEAD * meta.total:
+            what = f"{meta.dead} of the {meta.total} chunks in the text index are removed"
+            return Finding(level="note", what=what, advice="it is rebuilt after the next change")
+        last = changes.head.number
+        return index_state("text", folder=self.folder, indexed_up_to=position.number, changes=last)
+
+    def repaired(self, problem: IndexDamagedError, changes: ChangeLog) -> TantivySnapshot:
+        """The index rebuilt after damage that a search has found."""
+        with self._changing:
+            self._drop_damaged(problem)
+        return self._caught_up(changes)
+
+    def _caught_up(self, changes: ChangeLog) -> TantivySnapshot:
+        """Step by step, so that other processes get the lock; mostly one step does all."""
+        last = changes.head.number
+        with self._changing:
+            size = step_size(last - self.position.number)
+            while True:
+                with (
+                    tantivy_errors(self.folder),
+                    self._indexes.lock(timeout=self._timeout),
+                ):
+                    snapshot = self._repairing_step(changes, size)
+                if snapshot.position.number >= last:
+                    return snapshot
+
+    def _repairing_step(self, changes: ChangeLog, size: int) -> TantivySnapshot:
+        try:
+            return self._step(changes, size)
+        except IndexDamagedError as exc:
+            self._drop_damaged(exc)
+            return self._step(changes, size)
+
+    def _step(self, changes: ChangeLog, size: int) -> TantivySnapshot:
+        index = self._opened()
+        index.reload_if_changed()
+        last = changes.head.number
+        if index.stamp > last:
+            return index.snapshot
+        if changes.token_at(index.stamp) != index.position.token:
+            log.warning(OTHER_HISTORY, "text")
+            self._empty()
+        elif index.dead_share > MOST_DEAD and index.stamp < last:
+            self._empty()
+        index = self._opened()
+        for start, stop in islice(changes.ranges(since=index.stamp, at_once=size), 1):
+            _apply(index, changes, start, stop)
+        return index.snapshot
+
+    def _readable(self) -> TantivySnapshot | None:
+        """The index as it is on the disk, opened for reading; None if it can't be read."""
+        try:
+            if self._index is None and (self.folder / META).exists():
+                self._index = _open(self.folder)
+            if self._index is not None:
+                self._index.reload_if_changed()
+        except StoreError as exc:
+            log.warning("the text index can't be read: %s", exc)
+            self._index = None
+        return self._index.snapshot if self._index is not None else None
+
+    def _opened(self) -> TantivyWriter:
+        if self._index is None:
+            self._index = _open(self.folder)
+        return self._index
+
+    def _drop_damaged(self, problem: IndexDamagedError) -> None:
+        log.warning("the text index is damaged, and rebuilt from the database: %s", problem)
+        self._empty()
+
+    def _empty(self) -> None:
+        self._index = None
+        self._indexes.drop(self.folder)
+
+
+class TantivyText:
+    """A TextSnapshot of a tantivy index; one that turns out to be damaged is rebuilt once."""
+
+    def __init__(self, index: TantivyIndex, snapshot: TantivySnapshot, changes: ChangeLog) -> None:
+        self._index = index
+        self._snapshot = snapshot
+        self._changes = changes
+        self.indexed_up_to = snapshot.position
+        self.immediate = snapshot.count <= IMMEDIATE_CHUNKS
+
+    async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
+        return await self._ask(
+            lambda index: index.search(query, k, allowed=allowed), brief=self.immediate
+        )
+
+    async def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
+        return await self._ask(lambda index: index.scores(query, keys), brief=self.immediate)
+
+    async def matching(self, match: Match, among: ChunkKeys) -> ChunkKeys:
+        return await self._ask(lambda index: index.matching(match, among=among))
+
+    async def frequencies(self, terms: Sequence[str]) -> list[int]:
+        return await self._ask(
+            lambda index: [index.document_frequency(term) for term in terms], brief=True
+        )
+
+    async def statistics(self) -> TextStatistics:
+        """tantivy keeps the mean length to itself."""
+        return TextStatistics(self._snapshot.count, None)
+
+    async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
+        having = await self.frequencies(words)
+        unknown = {word for word, number in zip(words, having, strict=True) if not number}
+        if not unknown:
+            return [()] * len(words)
+        return await self._ask(lambda index: self._vocabulary(index).corrected(words, unknown))
+
+    async def similar(self, words: Sequence[str], *, threshold: float) -> list[tuple[Term, ...]]:
+        return await self._ask(
+            lambda index: self._vocabulary(index).alike(words, threshold=threshold)
+        )
+
+    def _vocabulary(self, index: TantivySnapshot) -> TermLookup:
+        return self._index.vocabularies.at(index.position, index.vocabulary)
+
+    async def _ask(self, question: Callable[[TantivySnapshot], T], *, brief: bool = False) -> T:
+        try:
+            return question(self._snapshot) if brief else await in_thread(question, self._snapshot)
+        except IndexDamagedError as exc:
+            problem = exc
+        self._snapshot = await self._changes.run(
+            lambda: self._index.repaired(problem, self._changes)
+        )
+        return await in_thread(question, self._snapshot)
+
+
+def open_tantivy(site: IndexSite) -> TantivyIndex:
+    """The tantivy index of a base."""
+    folder = site.folder("text", f"{analyzer_id()}/context-{CONTEXT_RULES}")
+    return TantivyIndex(folder, indexes=site.indexes, timeout=site.timeout)
+
+
+def step_size(missing: int) -> int:
+    """How many of the missing chunks to index at once.
+
+    The fewer segments, the faster the search. tantivy merges eight of about the same size into
+    one, so what comes in equal steps, a power of eight of them, ends up as one segment.
+    """
+    parts = -(-missing // LARGEST_SEGMENT) or 1
+    size = -(-missing // parts)
+    while size > LONGEST_STEP:
+        size = -(-size // MERGED)
+    return max(size, SHORTEST_STEP)
+
+
+def _open(folder: Path) -> TantivyWriter:
+    index = TantivyWriter.open(folder)
+    index.verify()
+    return index
+
+
+def _apply(index: TantivyWriter, changes: ChangeLog, start: int, stop: int) -> None:
+    texts = changes.added_texts(start, stop)
+    index.apply(
+        added=((chunk.key, analyze(chunk.text, chunk.language)) for chunk in texts),
+        removed=changes.removed(start, stop).tolist(),
+        since=start,
+        stamp=stop,
+        token=changes.token_at(stop) or 0,
+        owners={chunk.key: chunk.document for chunk in texts},
+    )

@@ -1,0 +1,140 @@
+"""The vector index: what changes, and what is searched meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from threading import Lock
+from typing import Self
+
+import numpy as np
+
+from lagotto.documents import Vector, Vectors
+from lagotto.indexes.base import ChunkKeys, LogPosition
+from lagotto.indexes.hits import Hits
+from lagotto.indexes.vectors.generations import read_generation, read_newest, write_generation
+from lagotto.indexes.vectors.ranking import Scores
+from lagotto.indexes.vectors.segment import Segment
+from lagotto.indexes.vectors.snapshot import MatrixSnapshot, check_vectors
+from lagotto.indexes.vectors.tail import Tail
+from lagotto.indexes.vectors.tuning import Tuning
+
+
+class VectorMatrix:
+    """Chunk keys and their unit vectors under one model; finds the nearest to a query.
+
+    Contract: scores are exact cosines, hits are sorted by score, then by key, and a filter never
+    costs a result. Up to 20,000 rows the best k are found for certain, beyond with a recall that
+    the benchmark measures. Any number of threads may search while others add, remove or save,
+    which take turns: a search sees each of these whole or not at all.
+
+    The index is derived from the store's rows and may be thrown away. What is added stays in
+    memory until `save` writes it; `saved` is the last change that was written.
+    """
+
+    def __init__(self, model_id: str, *, dimension: int, tuning: Tuning | None = None) -> None:
+        self.model_id = model_id
+        self.dimension = dimension
+        self.saved: LogPosition | None = None
+        self._tuning = tuning or Tuning()
+        self._writing = Lock()
+        self._snapshot: MatrixSnapshot
+        self._tail: Tail
+        self._start_from(Segment.empty(dimension))
+
+    @classmethod
+    def load(
+        cls, folder: Path, *, model_id: str, dimension: int, tuning: Tuning | None = None
+    ) -> Self | None:
+        """The index as it was last saved in `folder`, None if it never was.
+
+        IndexDamagedError if what is there is damaged, or of another model, dimension or version.
+        """
+        generation = read_newest(folder, model_id=model_id, dimension=dimension)
+        if generation is None:
+            return None
+        index = cls(model_id, dimension=dimension, tuning=tuning)
+        index._start_from(generation.base)
+        index.saved = generation.position
+        return index
+
+    def __len__(self) -> int:
+        return len(self._snapshot)
+
+    @property
+    def keys(self) -> ChunkKeys:
+        """All keys, ascending."""
+        return self._snapshot.keys
+
+    @property
+    def wants_compaction(self) -> bool:
+        """Whether so much is new or removed that `save` or `compacted` would pay."""
+        snapshot = self._snapshot
+        return snapshot.loose() > max(self._tuning.loose_rows, len(snapshot.base.keys) // 4)
+
+    def snapshot(self) -> MatrixSnapshot:
+        """The index as it is now, for several questions that must fit together."""
+        return self._snapshot
+
+    def search(self, query: Vector, k: int, *, allowed: ChunkKeys | None = None) -> Hits:
+        """The `k` nearest of all rows, or of those whose keys are `allowed`."""
+        return self._snapshot.search(query, k, allowed=allowed)
+
+    def search_many(
+        self, queries: Vectors, k: int, *, allowed: ChunkKeys | None = None
+    ) -> list[Hits]:
+        """What `search` gives for each query; quicker than one by one where all rows are scored."""
+        return self._snapshot.search_many(queries, k, allowed=allowed)
+
+    def scores(self, query: Vector, keys: ChunkKeys) -> Scores:
+        """The cosine of each of `keys`, NaN for those that are not in the index."""
+        return self._snapshot.scores(query, keys)
+
+    def add(self, keys: ChunkKeys, vectors: Vectors) -> None:
+        """Add rows, in place of those that had the same keys; of a key given twice, the later."""
+        check_vectors(vectors, dimension=self.dimension)
+        keys, last = np.unique(keys[::-1], return_index=True)
+        rows = vectors[::-1][last]
+        with self._writing:
+            rest = self._snapshot.without(keys)
+            tail = self._tail.append(keys, rows, alive=rest.tail.alive)
+            self._snapshot = replace(rest, tail=tail)
+
+    def remove(self, keys: ChunkKeys) -> None:
+        """Remove rows; keys that are not in the index don't matter."""
+        with self._writing:
+            self._snapshot = self._snapshot.without(keys)
+
+    def compacted(self) -> VectorMatrix:
+        """A new index in memory with the same rows, all of them in its base."""
+        snapshot = self._snapshot
+        rows = np.concatenate([np.empty((0, self.dimension), np.float32), *snapshot.blocks()])
+        index = VectorMatrix(self.model_id, dimension=self.dimension, tuning=self._tuning)
+        index._start_from(Segment.of(snapshot.keys, rows, tuning=self._tuning))
+        index.saved = self.saved
+        return index
+
+    @property
+    def stamp(self) -> int | None:
+        """The number of the last change that was saved, None if none was."""
+        return self.saved.number if self.saved else None
+
+    def save(self, folder: Path, *, stamp: int, token: int = 0) -> None:
+        """Write all rows as a new base to `folder`, and read them from there from now on.
+
+        The former base stays in force until the new one is complete. Failures are StoreErrors,
+        and leave the index as it was. Searches go on meanwhile, changes wait.
+        """
+        with self._writing:
+            position = LogPosition(stamp, token)
+            path = write_generation(
+                folder, self._snapshot, model_id=self.model_id, position=position
+            )
+            written = read_generation(path, model_id=self.model_id, dimension=self.dimension)
+            self._start_from(written.base)
+            self.saved = position
+
+    def _start_from(self, base: Segment) -> None:
+        frame = base.sketch.frame if base.sketch else None
+        self._tail = Tail(self.dimension, frame=frame)
+        self._snapshot = MatrixSnapshot(base, Segment.empty(self.dimension), self._tuning)

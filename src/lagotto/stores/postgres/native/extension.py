@@ -1,0 +1,62 @@
+"""The parts of a view that only PostgreSQL has."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from lagotto.indexes.base import FilterKeys
+from lagotto.stores.base import Passage
+from lagotto.stores.capabilities import NativeParts
+from lagotto.stores.postgres.native.index import SETTING, WordIndex, parse_configs
+from lagotto.stores.postgres.native.search import NativeSearch
+from lagotto.stores.postgres.native.single_query import SingleQuery
+from lagotto.stores.postgres.native.trigram_text import TrigramTextComparison
+from lagotto.stores.postgres.text_index.search import PostingsText
+from lagotto.stores.postgres.transaction import Reader
+from lagotto.stores.postgres.vector_index.search import PgVectors
+from lagotto.stores.sql.view import Extension
+
+RANK_FUNCTIONS = ("ts_rank", "ts_rank_cd")
+
+__all__ = ["RANK_FUNCTIONS", "SETTING", "NativeExtension", "WordIndex"]
+
+
+class NativeExtension:
+    """Makes the parts for views; SETTING names the setting of the base that they need."""
+
+    def __init__(self, words: WordIndex) -> None:
+        self._words = words
+
+    async def close(self) -> None:
+        """Stop building the index of words."""
+        await self._words.close()
+
+    def attach(
+        self,
+        reader: Reader,
+        *,
+        text: PostingsText,
+        vectors: PgVectors,
+        setting: str | None,
+        languages: Callable[[], Awaitable[Sequence[str | None]]],
+    ) -> Extension:
+        """The parts for one view, through whatever filter it has."""
+        configs = parse_configs(setting)
+
+        def parts(allowed: FilterKeys | None, prefetched: dict[int, Passage]) -> NativeParts:
+            known = text.known
+            native = NativeSearch(
+                reader,
+                self._words,
+                configs,
+                last_key=known.last_key,
+                languages=languages,
+                allowed=allowed,
+            )
+            return NativeParts(
+                native=native,
+                trigram=TrigramTextComparison(reader, known.chunks, allowed),
+                single_query=SingleQuery(reader, vectors, native, known, allowed, prefetched),
+            )
+
+        return parts

@@ -1,0 +1,165 @@
+"""The base as one search sees it, for every SQL store."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from copy import copy
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagotto.documents import Chunk, Document, Vector, Vectors
+from lagotto.indexes.base import ChunkKeys, FilterKeys, TextSnapshot, VectorSnapshot
+from lagotto.indexes.bm25 import idf
+from lagotto.indexes.hits import NO_HITS, Hits
+from lagotto.indexes.text_query import Match, Term, TextQuery
+from lagotto.stores.base import Passage, StoredChunks
+from lagotto.stores.capabilities import (
+    NativeParts,
+    NativeRanking,
+    SingleQueryHybrid,
+    TrigramTextSearch,
+)
+from lagotto.stores.sql.changelog import RecordReader
+from lagotto.stores.sql.read import (
+    read_neighbours,
+    read_parents,
+    read_passages,
+    read_sources,
+    read_stored,
+    read_vectors,
+)
+
+FEW_PASSAGES = 50
+"""So many are read in less time than changing threads takes."""
+
+Extension = Callable[[FilterKeys | None, dict[int, Passage]], NativeParts]
+"""Makes the parts that only one database has, for a search through a filter. Passages that a part
+has read on the way go into the dictionary."""
+
+
+class SqlView:
+    """One state of the record, a snapshot of each index at that state, and a set of chunks.
+
+    Only the record reader and the snapshots differ between databases. `everything` gives the keys
+    of all chunks that can be found, of which there are `chunks`; `vectors` is None as long as there
+    are none.
+    """
+
+    def __init__(
+        self,
+        record: RecordReader,
+        *,
+        text: TextSnapshot,
+        vectors: VectorSnapshot | None,
+        chunks: int,
+        everything: Callable[[], Awaitable[ChunkKeys]],
+        allowed: FilterKeys | None,
+        languages: Sequence[str | None],
+        generation: int,
+        extension: Extension | None = None,
+        degraded: Sequence[str] = (),
+    ) -> None:
+        self.languages = languages
+        self.generation = generation
+        self.degraded = degraded
+        self._record = record
+        self._text = text
+        self._vectors = vectors
+        self._chunks = chunks
+        self._everything = everything
+        self._extension = extension
+        self._prefetched: dict[int, Passage] = {}
+        self._allow(allowed)
+
+    def _allow(self, allowed: FilterKeys | None) -> None:
+        self._allowed = allowed
+        extend = self._extension
+        self._parts = extend(allowed, self._prefetched) if extend else NativeParts()
+
+    @property
+    def immediate(self) -> bool:
+        return self._text.immediate and (self._vectors is None or self._vectors.immediate)
+
+    @property
+    def native(self) -> NativeRanking | None:
+        return self._parts.native
+
+    @property
+    def trigram(self) -> TrigramTextSearch | None:
+        return self._parts.trigram
+
+    @property
+    def single_query(self) -> SingleQueryHybrid | None:
+        return self._parts.single_query
+
+    async def semantic(self, query: Vector, *, k: int) -> Hits:
+        if self._vectors is None:
+            return NO_HITS
+        return await self._vectors.search(query, k=k, allowed=self._allowed)
+
+    async def text(self, query: TextQuery, *, k: int) -> Hits:
+        if query.native is not None and self.native is not None:
+            return await self.native.search(query.native, k=k)
+        return await self._text.search(query, k=k, allowed=self._allowed)
+
+    async def semantic_scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
+        if self._vectors is None:
+            return np.zeros(len(keys), np.float32)
+        return await self._vectors.scores(query, keys)
+
+    async def text_scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
+        if query.native is not None and self.native is not None:
+            return await self.native.scores(query.native, keys)
+        return await self._text.scores(query, keys)
+
+    async def idf(self, terms: Sequence[str]) -> NDArray[np.float64]:
+        having = await self._text.frequencies(terms)
+        return np.array([idf(number, count=self._chunks) for number in having], np.float64)
+
+    async def excluding(self, match: Match) -> SqlView:
+        seen = await self._everything() if self._allowed is None else self._allowed.keys
+        hidden = await self._text.matching(match, seen)
+        rest = copy(self)
+        rest._allow(FilterKeys(np.setdiff1d(seen, hidden, assume_unique=True)))
+        return rest
+
+    async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
+        return await self._text.corrections(words)
+
+    async def similar(self, words: Sequence[str], *, threshold: float) -> list[tuple[Term, ...]]:
+        return await self._text.similar(words, threshold=threshold)
+
+    async def vectors(self, keys: ChunkKeys) -> Vectors:
+        return await self._record.ask(lambda connection: read_vectors(connection, keys.tolist()))
+
+    async def passages(self, keys: ChunkKeys) -> list[Passage]:
+        wanted = keys.tolist()
+        found = {key: self._prefetched[key] for key in wanted if key in self._prefetched}
+        if missing := [key for key in wanted if key not in found]:
+            found |= await self._record.ask(
+                lambda connection: read_passages(connection, missing),
+                brief=len(missing) <= FEW_PASSAGES,
+            )
+        return [found[key] for key in wanted if key in found]
+
+    async def parents(self, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
+        return await self._record.ask(lambda connection: read_parents(connection, chunks))
+
+    async def neighbours(self, chunks: Sequence[Chunk], *, near: int, across: int) -> list[Chunk]:
+        return await self._record.ask(
+            lambda connection: read_neighbours(connection, chunks, near=near, across=across)
+        )
+
+    async def sources(self, names: Sequence[tuple[str, str]]) -> list[Document]:
+        return await self._record.ask(lambda connection: read_sources(connection, names))
+
+    async def stored(self, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], StoredChunks]:
+        found = await self._record.ask(lambda connection: read_stored(connection, names))
+        allowed = self._allowed
+        if allowed is None:
+            return found
+        return {
+            name: chunks._replace(keys=chunks.keys[allowed.contains(chunks.keys)])
+            for name, chunks in found.items()
+        }

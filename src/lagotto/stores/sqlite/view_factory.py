@@ -1,0 +1,219 @@
+"""The beginning of a search in the embedded store: one state of the file and of all indexes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine
+
+from lagotto.errors import (
+    StoreBusyError,
+    StoreFullError,
+    StoreReadOnlyError,
+)
+from lagotto.filters import And, Filter
+from lagotto.indexes.base import (
+    START,
+    ChunkKeys,
+    FilterKeys,
+    LogPosition,
+    TextIndex,
+    TextSnapshot,
+    VectorIndex,
+    VectorSnapshot,
+)
+from lagotto.indexes.overlay import EmptyText, NewerChunks, OverlayText, is_short
+from lagotto.indexes.vectors.index import EmbeddedVectors
+from lagotto.stores.sql.changelog import (
+    Head,
+    RecordReader,
+    SqlChangeLog,
+    read_head,
+    token_at,
+)
+from lagotto.stores.sql.read import findable_keys, main_languages, resolve_filter
+from lagotto.stores.sql.view import SqlView
+from lagotto.stores.sqlite.database import damage_errors
+from lagotto.stores.sqlite.reader import SqliteReader
+
+log = logging.getLogger(__name__)
+
+FILTERS_CACHED = 64
+ATTEMPTS = 1_000
+"""How often a view is tried again because another search has taken an index further meanwhile."""
+
+CANT_FOLLOW = (StoreBusyError, StoreFullError, StoreReadOnlyError)
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """A state of the file that all indexes have caught up with."""
+
+    head: Head
+    position: LogPosition
+    generation: int
+
+
+class SqliteViews:
+    """Makes views; caches what they have in common as long as nothing is written.
+
+    `text` gives the text index, `vectors` that of the base's model, None while it has no model.
+    `follow_rebuild` makes these the indexes of the generation that a connection sees.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        text: Callable[[], TextIndex[SqlChangeLog]],
+        vectors: Callable[[Connection], VectorIndex[SqlChangeLog] | None],
+        follow_rebuild: Callable[[Connection], int],
+    ) -> None:
+        self._path = path
+        self._text = text
+        self._vectors = vectors
+        self._follow_rebuild = follow_rebuild
+        self._ready: _State | None = None
+        self._filters: dict[tuple[str, int], FilterKeys] = {}
+        self._languages: tuple[int, Sequence[str | None]] | None = None
+        self._counted: tuple[int, int] | None = None
+        self._overlay: tuple[LogPosition, LogPosition, NewerChunks] | None = None
+        self._overlaying = threading.Lock()
+
+    def clear(self) -> None:
+        """Forget the last state: the store is closed."""
+        self._ready = None
+
+    def cached(self, engine: Engine, where: Filter, stack: ExitStack) -> SqlView | None:
+        """A view without changing threads, None unless all it needs is cached for this state.
+
+        Worth it: changing threads takes as long as all the rest.
+        """
+        ready = self._ready
+        if ready is None:
+            return None
+        if where != And() and (where.cache_key, ready.head.token) not in self._filters:
+            return None
+        with ExitStack() as mine:
+            connection = mine.enter_context(engine.connect())
+            with damage_errors(self._path):
+                if read_head(connection) != ready.head:
+                    return None
+                view = self._at_state(connection, where, ready)
+            if view is not None:
+                stack.push(mine.pop_all())
+        return view
+
+    def view(self, engine: Engine, where: Filter, stack: ExitStack) -> SqlView:
+        """A read transaction, and all that the search needs of the same state."""
+        connection = stack.enter_context(engine.connect())
+        for _ in range(ATTEMPTS):
+            with damage_errors(self._path):
+                view = self._at_state(connection, where, self._state(connection))
+            if view is not None:
+                return view
+            self._begin_anew(connection)
+        raise StoreBusyError(f"{self._path} is written to all the time; search when that has ended")
+
+    def _state(self, connection: Connection) -> _State:
+        head = read_head(connection)
+        return _State(head, head.position(connection), self._follow_rebuild(connection))
+
+    def _begin_anew(self, connection: Connection) -> None:
+        """Begin a transaction that sees what the indexes have seen.
+
+        If it does not, the base is older than its indexes: a backup was restored.
+        """
+        indexes = [index for index in (self._text(), self._vectors(connection)) if index]
+        positions = [index.position for index in indexes]
+        connection.rollback()
+        for index, position in zip(indexes, positions, strict=True):
+            if token_at(connection, position.number) != position.token:
+                index.discard(position)
+
+    def _at_state(self, connection: Connection, where: Filter, state: _State) -> SqlView | None:
+        """None if an index is ahead of what the connection sees."""
+        self._ready = None
+        reader = SqliteReader(connection, path=self._path)
+        changes = SqlChangeLog(connection, head=state.position, reader=reader)
+        degraded: list[str] = []
+        text = self._text_snapshot(changes, degraded)
+        if text is None:
+            return None
+        index = self._vectors(connection)
+        vectors = index.follow(changes) if index else None
+        if index and vectors is None:
+            return None
+        view = SqlView(
+            reader,
+            text=text,
+            vectors=vectors,
+            chunks=self._chunks(connection, vectors, state.head.token),
+            everything=lambda: _all_keys(reader, vectors),
+            allowed=self._allowed(connection, where, state.head.token),
+            languages=self._main_languages(connection, state.head.token),
+            generation=state.generation,
+            degraded=degraded,
+        )
+        if not degraded:
+            self._ready = state
+        return view
+
+    def _text_snapshot(self, changes: SqlChangeLog, degraded: list[str]) -> TextSnapshot | None:
+        """The text index at the head of the log; where it can't follow, with an overlay."""
+        try:
+            return self._text().follow(changes)
+        except CANT_FOLLOW as exc:
+            former = self._text().latest(changes)
+            position = former.indexed_up_to if former else START
+            if not is_short(changes, since=position):
+                raise
+            behind = changes.head.number - position.number
+            log.warning("the text index is %d changes behind: %s", behind, exc)
+            degraded.append(
+                f"the text index is {behind} changes behind, which are searched without it ({exc})"
+            )
+            return OverlayText(former or EmptyText(), self._newer(changes, position))
+
+    def _newer(self, changes: SqlChangeLog, position: LogPosition) -> NewerChunks:
+        with self._overlaying:
+            known = self._overlay
+            if known is None or known[:2] != (position, changes.head):
+                known = (position, changes.head, NewerChunks.of(changes, since=position))
+                self._overlay = known
+            return known[2]
+
+    def _allowed(self, connection: Connection, where: Filter, token: int) -> FilterKeys | None:
+        """The chunks that a filter allows, None for all; cached until a write."""
+        if where == And():
+            return None
+        name = (where.cache_key, token)
+        if name not in self._filters:
+            while len(self._filters) >= FILTERS_CACHED:
+                self._filters.pop(next(iter(self._filters)), None)
+            self._filters[name] = resolve_filter(connection, where)
+        return self._filters[name]
+
+    def _chunks(self, connection: Connection, vectors: VectorSnapshot | None, token: int) -> int:
+        """How many chunks can be found; the embedded index has counted them."""
+        if isinstance(vectors, EmbeddedVectors):
+            return len(vectors.rows)
+        if self._counted is None or self._counted[0] != token:
+            self._counted = (token, len(findable_keys(connection)))
+        return self._counted[1]
+
+    def _main_languages(self, connection: Connection, token: int) -> Sequence[str | None]:
+        if self._languages is None or self._languages[0] != token:
+            self._languages = (token, main_languages(connection))
+        return self._languages[1]
+
+
+async def _all_keys(record: RecordReader, vectors: VectorSnapshot | None) -> ChunkKeys:
+    if isinstance(vectors, EmbeddedVectors):
+        return vectors.rows.keys
+    return await record.ask(findable_keys)

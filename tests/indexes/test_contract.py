@@ -1,0 +1,91 @@
+"""The embedded indexes keep the contracts."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+from lagotto.indexes.base import TextSnapshot, VectorSnapshot
+from lagotto.indexes.folder import IndexFolder
+from lagotto.indexes.registry import TEXT_INDEXES, VECTOR_INDEXES, IndexSite
+from lagotto.indexes.tantivy.index import TantivyIndex, open_tantivy
+from lagotto.indexes.vectors.index import EmbeddedVectorIndex, open_vectors
+from lagotto.testing.change_log import MemoryChangeLog, MemoryText, MemoryVectors
+from lagotto.testing.indexes import (
+    DIMENSION,
+    FollowingTextContract,
+    FollowingVectorContract,
+    TextIndexContract,
+    VectorIndexContract,
+)
+
+
+@contextmanager
+def site() -> Iterator[IndexSite]:
+    with tempfile.TemporaryDirectory() as folder:
+        yield IndexSite(IndexFolder(Path(folder) / "kb.db.index", "a" * 32), timeout=1)
+
+
+def same_keys(log: MemoryChangeLog) -> Mapping[int, int]:
+    return {key: key for key in log.chunks}
+
+
+class TestTextOracle(TextIndexContract):
+    """The oracle keeps the contract that it checks."""
+
+    @asynccontextmanager
+    async def snapshot(
+        self, log: MemoryChangeLog
+    ) -> AsyncIterator[tuple[TextSnapshot, Mapping[int, int]]]:
+        yield MemoryText(log), same_keys(log)
+
+
+class TestVectorOracle(VectorIndexContract):
+    @asynccontextmanager
+    async def snapshot(
+        self, log: MemoryChangeLog
+    ) -> AsyncIterator[tuple[VectorSnapshot, Mapping[int, int]]]:
+        yield MemoryVectors(log), same_keys(log)
+
+
+class TestTantivy(TextIndexContract, FollowingTextContract):
+    @asynccontextmanager
+    async def snapshot(
+        self, log: MemoryChangeLog
+    ) -> AsyncIterator[tuple[TextSnapshot, Mapping[int, int]]]:
+        with self.index() as index:
+            found = index.follow(log)
+            assert found is not None
+            yield found, same_keys(log)
+
+    @contextmanager
+    def index(self) -> Iterator[TantivyIndex]:
+        with site() as place:
+            yield open_tantivy(place)
+
+
+class TestVectors(VectorIndexContract, FollowingVectorContract):
+    @asynccontextmanager
+    async def snapshot(
+        self, log: MemoryChangeLog
+    ) -> AsyncIterator[tuple[VectorSnapshot, Mapping[int, int]]]:
+        with self.index() as index:
+            found = index.follow(log)
+            assert found is not None
+            yield found, same_keys(log)
+
+    @contextmanager
+    def index(self) -> Iterator[EmbeddedVectorIndex]:
+        with site() as place:
+            yield open_vectors(place, model_id="m", dimension=DIMENSION)
+
+
+def test_they_are_registered() -> None:
+    assert TEXT_INDEXES.names() == ["fts5", "tantivy"]
+    assert VECTOR_INDEXES.names() == ["exact"]
+    with site() as place:
+        assert {name: TEXT_INDEXES.get(name)(place).kind for name in TEXT_INDEXES.names()} == {
+            name: name for name in TEXT_INDEXES.names()
+        }

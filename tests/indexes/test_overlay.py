@@ -1,0 +1,192 @@
+"""An index that lags answers, with what the record has besides, as one that does not."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lagotto.indexes import overlay
+from lagotto.indexes.base import START, ChunkKeys, FilterKeys, LogPosition, TextSnapshot
+from lagotto.indexes.folder import IndexFolder
+from lagotto.indexes.overlay import EmptyText, NewerChunks, OverlayText, OverlayVectors, is_short
+from lagotto.indexes.registry import IndexSite
+from lagotto.indexes.tantivy.index import open_tantivy
+from lagotto.indexes.text_query import Match, Term, TextQuery, Word
+from lagotto.testing.change_log import MemoryChangeLog, MemoryText, MemoryVectors
+from lagotto.testing.indexes import (
+    CONDITIONS,
+    DIMENSION,
+    QUERIES,
+    TEXTS,
+    TextIndexContract,
+    sample_log,
+    unit_vector,
+)
+from lagotto.testing.text_queries import ALTERNATIVES, MATCHES
+from lagotto.testing.text_queries import TEXTS as RANDOM_TEXTS
+
+
+def changed(log: MemoryChangeLog, changes: list[tuple[str, int]]) -> None:
+    """Add texts, and remove one in three, whichever there are then."""
+    for text, number in changes:
+        if number % 3 == 0 and log.chunks:
+            log.remove(sorted(log.chunks)[number % len(log.chunks)])
+        else:
+            log.add(text, unit_vector(number))
+
+
+CHANGES = st.lists(st.tuples(RANDOM_TEXTS, st.integers(0, 50)), max_size=12)
+
+
+def keys_of(log: MemoryChangeLog, every: int) -> ChunkKeys:
+    return np.array(sorted(log.chunks)[::every], np.int64)
+
+
+@settings(max_examples=300, deadline=None)
+@given(CHANGES, CHANGES, ALTERNATIVES, st.none() | MATCHES, st.integers(1, 5), st.integers(1, 3))
+def test_the_same_chunks_are_found(
+    before: list[tuple[str, int]],
+    after: list[tuple[str, int]],
+    words: tuple[tuple[Term, ...], ...],
+    where: Match | None,
+    k: int,
+    every: int,
+) -> None:
+    log = MemoryChangeLog()
+    changed(log, before)
+    index = MemoryText(log)
+    changed(log, after)
+    united = OverlayText(index, NewerChunks.of(log, since=index.indexed_up_to))
+    oracle = MemoryText(log)
+    query = TextQuery(words, where)
+
+    async def compare() -> None:
+        for allowed in (None, FilterKeys(keys_of(log, every))):
+            right = await oracle.search(query, k=99, allowed=allowed)
+            found = await united.search(query, k=99, allowed=allowed)
+            assert set(found.keys.tolist()) == set(right.keys.tolist())
+            assert len(await united.search(query, k=k, allowed=allowed)) == min(k, len(right))
+        terms = [term.text for word in words for term in word]
+        assert await united.frequencies(terms) == await oracle.frequencies(terms)
+        assert (await united.statistics()).chunks == len(log.chunks)
+        everything = keys_of(log, 1)
+        scores = dict(zip(found.keys.tolist(), found.scores.tolist(), strict=True))
+        again = await united.scores(query, everything)
+        for key, score in zip(everything.tolist(), again.tolist(), strict=True):
+            assert score == pytest.approx(scores.get(key, score), rel=1e-5)
+        if where is not None:
+            held = await united.matching(where, everything)
+            assert held.tolist() == (await oracle.matching(where, everything)).tolist()
+
+    asyncio.run(compare())
+
+
+@settings(max_examples=200, deadline=None)
+@given(CHANGES, CHANGES, st.integers(0, 50), st.integers(1, 5), st.integers(1, 3))
+def test_the_same_neighbours_with_the_same_scores(
+    before: list[tuple[str, int]],
+    after: list[tuple[str, int]],
+    seed: int,
+    k: int,
+    every: int,
+) -> None:
+    log = MemoryChangeLog()
+    changed(log, before)
+    index = MemoryVectors(log)
+    changed(log, after)
+    united = OverlayVectors.of(index, log, model_id="m", dimension=DIMENSION)
+    oracle = MemoryVectors(log)
+    query = unit_vector(seed)
+
+    async def compare() -> None:
+        for allowed in (None, FilterKeys(keys_of(log, every))):
+            found = await united.search(query, k=k, allowed=allowed)
+            right = await oracle.search(query, k=k, allowed=allowed)
+            assert found.keys.tolist() == right.keys.tolist()
+            np.testing.assert_allclose(found.scores, right.scores, atol=1e-6)
+        everything = keys_of(log, 1)
+        np.testing.assert_allclose(
+            await united.scores(query, everything), await oracle.scores(query, everything)
+        )
+
+    asyncio.run(compare())
+
+
+async def test_scores_are_close_when_little_is_newer() -> None:
+    """One chunk in a hundred: about one per cent, as documented."""
+    log = MemoryChangeLog()
+    for number in range(400):
+        log.add(f"{TEXTS[number % len(TEXTS)]} w{number % 50}x", language="en")
+    index = MemoryText(log)
+    for number in range(4):
+        log.add(f"{TEXTS[number]} w{number}x", language="en")
+    log.remove(7)
+    united = OverlayText(index, NewerChunks.of(log, since=index.indexed_up_to))
+    for query in QUERIES:
+        right = await MemoryText(log).search(query, k=500, allowed=None)
+        found = await united.search(query, k=500, allowed=None)
+        scores = dict(zip(right.keys.tolist(), right.scores.tolist(), strict=True))
+        assert dict(zip(found.keys.tolist(), found.scores.tolist(), strict=True)) == pytest.approx(
+            scores, rel=0.02
+        )
+
+
+async def test_a_tantivy_index_that_lags() -> None:
+    log = sample_log()
+    with tempfile.TemporaryDirectory() as folder:
+        site = IndexSite(IndexFolder(Path(folder) / "kb.db.index", "a" * 32), timeout=1)
+        index = open_tantivy(site).follow(log)
+        assert index is not None
+        key = log.add("a brand new truffle lake with otters", language="en")
+        log.remove(1)
+        log.remove(4)
+        newer = NewerChunks.of(log, since=index.indexed_up_to)
+        united = OverlayText(index, newer)
+        oracle = MemoryText(log)
+        assert united.indexed_up_to == log.head
+        for query in (*QUERIES, TextQuery(((Term("otter"),), (Term("lake"),)))):
+            right = await oracle.search(query, k=99, allowed=None)
+            found = await united.search(query, k=99, allowed=None)
+            assert set(found.keys.tolist()) == set(right.keys.tolist())
+        everything = keys_of(log, 1)
+        for match in CONDITIONS:
+            assert (await united.matching(match, everything)).tolist() == (
+                await oracle.matching(match, everything)
+            ).tolist()
+        assert await united.frequencies(["lake", "otter", "dog"]) == [2, 1, 1]
+        assert (await united.matching(Word(("otter",)), everything)).tolist() == [key]
+        (meant,) = await united.corrections(["oter"])
+        assert meant[0].text == "otter"
+        assert await united.corrections(["otter"]) == [()]
+        ((alike, *_),) = await united.similar(["otter"], threshold=0.3)
+        assert alike == Term("otter", 1.0)
+
+
+class TestEverythingIsNewer(TextIndexContract):
+    """An united over nothing is a text index by itself."""
+
+    tolerance = 1e-5
+
+    @asynccontextmanager
+    async def snapshot(
+        self, log: MemoryChangeLog
+    ) -> AsyncIterator[tuple[TextSnapshot, Mapping[int, int]]]:
+        united = OverlayText(EmptyText(), NewerChunks.of(log, since=EmptyText.indexed_up_to))
+        yield united, {key: key for key in log.chunks}
+
+
+def test_how_much_may_be_newer(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = sample_log()
+    monkeypatch.setattr(overlay, "MOST_CHANGES", len(TEXTS))
+    assert is_short(log, since=START)
+    log.remove(1)
+    assert not is_short(log, since=START)
+    assert is_short(log, since=LogPosition(1, log.token_at(1) or 0))
