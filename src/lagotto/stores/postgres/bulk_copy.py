@@ -17,7 +17,7 @@ from sqlalchemy.types import TypeEngine
 from sqlalchemy.util import await_only
 
 from lagotto.stores.postgres.adapters import vector_bytes
-from lagotto.stores.sql.tables import Number, PgVector, Tables
+from lagotto.stores.sql.tables import Number, StoredVector, Tables
 from lagotto.stores.sql.write import insert_rows
 
 HEADER = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)
@@ -37,7 +37,7 @@ _ENCODERS: Mapping[type[TypeEngine[Any]], Encoder] = {
     JSON: lambda value: json.dumps(value).encode(),
     LargeBinary: bytes,
     Number: lambda value: bytes(DecimalBinaryDumper(Decimal).dump(Decimal(value)) or b""),
-    PgVector: lambda stored: vector_bytes(np.frombuffer(stored, "<f4")),
+    StoredVector: lambda stored: vector_bytes(np.frombuffer(stored, "<f4")),
 }
 
 

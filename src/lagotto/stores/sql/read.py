@@ -36,7 +36,7 @@ from lagotto.stores.sql.write import AT_ONCE
 
 
 class TextOfChunk(FunctionElement[str]):
-    """The text of a chunk: cut out of its document, or, on PostgreSQL, as it is kept beside it."""
+    """The text of a chunk: cut out of its document's, unless a dialect has a better way."""
 
     inherit_cache = True
     type = Text()
@@ -50,14 +50,9 @@ CHUNK_TEXT = TextOfChunk(
 
 
 @compiles(TextOfChunk)
-def _cut_out(element: TextOfChunk, compiler: SQLCompiler, **how: Any) -> str:
+def cut_out(element: TextOfChunk, compiler: SQLCompiler, **how: Any) -> str:
+    """SQL for a part of the document's text."""
     return f"substr({compiler.process(element.clauses, **how)})"
-
-
-@compiles(TextOfChunk, "postgresql")
-def _kept(element: TextOfChunk, compiler: SQLCompiler, **how: Any) -> str:
-    kept = "SELECT chunk_text.text FROM chunk_text WHERE chunk_text.chunk_key = chunk.key"
-    return f"coalesce(({kept}), {_cut_out(element, compiler, **how)})"
 
 
 def counter(connection: Connection, name: str) -> int:

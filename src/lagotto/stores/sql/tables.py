@@ -11,7 +11,6 @@ went different ways mean different changes; the tokens in `history` tell them ap
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import (
@@ -40,26 +39,23 @@ class Number(UserDefinedType[int | float]):
         return "NUMERIC"
 
     def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any] | None:
-        """PostgreSQL would round a numeric to compare it with a float."""
-        return _exactly if dialect.name == "postgresql" else None
+        return BIND.get((Number, dialect.name))
 
 
-def _exactly(number: float | None) -> Decimal | None:
-    return None if number is None else Decimal(number)
-
-
-class PgVector(UserDefinedType[bytes]):
-    """A vector as pgvector keeps it, on our side little-endian float32 as on any store."""
+class StoredVector(UserDefinedType[bytes]):
+    """A vector: little-endian float32 on our side, whatever the database makes of it."""
 
     cache_ok = True
 
     def get_col_spec(self, **_: Any) -> str:
-        return "vector"
+        return "BLOB"
 
-    def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any]:
-        from lagotto.stores.postgres.adapters import VectorParameter
+    def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any] | None:
+        return BIND.get((StoredVector, dialect.name))
 
-        return VectorParameter.of_bytes
+
+BIND: dict[tuple[type[UserDefinedType[Any]], str], Callable[[Any], Any]] = {}
+"""How a dialect takes values of a type; registered where the dialect's own code is."""
 
 
 class Tables(DeclarativeBase):
@@ -191,7 +187,7 @@ class EmbeddingRow(Tables):
         ForeignKey("chunk.key", ondelete="CASCADE"), primary_key=True
     )
     model_id: Mapped[str] = mapped_column(primary_key=True)
-    vector: Mapped[bytes] = mapped_column(LargeBinary().with_variant(PgVector(), "postgresql"))
+    vector: Mapped[bytes] = mapped_column(StoredVector())
 
 
 class ChunkCacheRow(Tables):

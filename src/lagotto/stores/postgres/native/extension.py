@@ -41,18 +41,18 @@ class NativeExtension:
         languages: Callable[[], Awaitable[Sequence[str | None]]],
     ) -> Extension:
         """The parts for one view, through whatever filter it has."""
-        configs = parse_configs(setting)
+        known = text.known
+        first = NativeSearch(
+            reader,
+            self._words,
+            parse_configs(setting),
+            last_key=known.last_key,
+            languages=languages,
+            allowed=None,
+        )
 
         def parts(allowed: FilterKeys | None, prefetched: dict[int, Passage]) -> NativeParts:
-            known = text.known
-            native = NativeSearch(
-                reader,
-                self._words,
-                configs,
-                last_key=known.last_key,
-                languages=languages,
-                allowed=allowed,
-            )
+            native = first if allowed is None else first.within(allowed)
             return NativeParts(
                 native=native,
                 trigram=TrigramTextComparison(reader, known.chunks, allowed),

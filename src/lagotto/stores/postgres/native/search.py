@@ -8,7 +8,7 @@ read: then any filter is exact, and what this leg says of chunks that others fin
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, LiteralString
 
 import numpy as np
@@ -80,6 +80,10 @@ class NativeSearch:
     allowed: FilterKeys | None
     _made: Configs = ()
     _scored: dict[NativeQuery, tuple[NDArray[np.float32], Mask]] = field(default_factory=dict)
+
+    def within(self, allowed: FilterKeys | None) -> NativeSearch:
+        """The same through another filter."""
+        return replace(self, allowed=allowed, _scored={})
 
     async def prepare(self, query: NativeQuery) -> None:
         """Have an index; a strict query is asked already, since the server may refuse it."""
