@@ -78,7 +78,7 @@ class NativeSearch:
     last_key: int
     languages: Callable[[], Awaitable[Sequence[str | None]]]
     allowed: FilterKeys | None
-    _made: Configs = ()
+    _made: list[Configs] = field(default_factory=list)  # shared with other filters
     _scored: dict[NativeQuery, tuple[NDArray[np.float32], Mask]] = field(default_factory=dict)
 
     def within(self, allowed: FilterKeys | None) -> NativeSearch:
@@ -88,7 +88,7 @@ class NativeSearch:
     async def prepare(self, query: NativeQuery) -> None:
         """Have an index; a strict query is asked already, since the server may refuse it."""
         if not (self.configs or self._made):
-            self._made = await self.index.make()
+            self._made.append(await self.index.make())
         if query.mode == "strict":
             await self._score(query)
 
@@ -109,7 +109,7 @@ class NativeSearch:
 
     async def asked(self, query: NativeQuery) -> tuple[LiteralString, dict[str, Any]]:
         """A statement for all matches with their scores, and its parameters."""
-        known = self.configs or self._made
+        known = self.configs or next(iter(self._made), ())
         languages = await self.languages() if query.config is None else [query.config]
         parameters: dict[str, Any] = {
             "text": storable(query.text)[:LONGEST],
