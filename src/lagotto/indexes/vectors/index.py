@@ -122,7 +122,8 @@ class EmbeddedVectorIndex:
         if changes.token_at(position.number) != position.token:
             return other_history("vector")
         last = changes.head.number
-        if 0 < last - position.number < WORTH_SAVING:
+        newer = next(changes.ranges(since=position.number, at_once=WORTH_SAVING), None)
+        if newer is not None and newer[1] == last:
             what = (
                 f"the vector index has {position.number} of {last} changes; the rest are few "
                 "enough to read at every start"
