@@ -6,7 +6,8 @@ A rebuilt base answers exactly as one that was made anew with the same choice.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from lagotto.embedders import EMBEDDERS, Role
 from lagotto.errors import ModelMismatchError, StoreBusyError
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.rebuild import RebuildProgress
+from lagotto.stores.base import BaseConfig, Staging
 from lagotto.testing.hash_embedder import HashEmbedder
 
 WORDS = ("truffles", "training", "dogs", "oaks", "hazel", "lakes", "winter", "patience", "smell")
@@ -199,6 +201,35 @@ class RebuildContract:
             expected = await fresh_answers(self.choices[1], left)
             assert texts(await answers(base)) == texts(expected)
             assert await base.get("d004") == relabelled
+
+    async def test_a_document_added_just_before_the_switch_is_kept(
+        self, location: str | Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        late = [document(77)]
+        async with (
+            AsyncKnowledgeBase(location, **OLD) as base,
+            AsyncKnowledgeBase(location, **OLD) as other,
+        ):
+            await base.add(*DOCUMENTS)
+            stage = base._store.staging
+
+            @asynccontextmanager
+            async def staging(config: BaseConfig) -> AsyncIterator[Staging]:
+                async with stage(config) as made:
+                    build = made.build_indexes
+
+                    async def build_indexes() -> None:
+                        await build()
+                        if late:
+                            await other.add(late.pop())
+
+                    monkeypatch.setattr(made, "build_indexes", build_indexes)
+                    yield made
+
+            monkeypatch.setattr(base._store, "staging", staging)
+            assert (await base.rebuild(**self.choices[1])).done == len(DOCUMENTS) + 1
+            expected = await fresh_answers(self.choices[1], [*DOCUMENTS, document(77)])
+            assert texts(await answers(base)) == texts(expected)
 
     async def test_others_notice_at_once(self, location: str | Path) -> None:
         async with (
