@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
@@ -15,6 +16,7 @@ from lagotto import errors
 from lagotto.cli import UNEXPECTED
 from lagotto.cli.app import COMMANDS, Commands, app
 from lagotto.cli.options import INTERRUPTED
+from tests.cli.running import run
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 SECTIONS: dict[str, str] = dict(
@@ -80,6 +82,42 @@ def test_every_exit_code_is_listed() -> None:
 def test_options_before_the_command() -> None:
     section = SECTIONS["Options before the command"]
     assert options_of(list(GROUP.params)) - {"--help"} <= set(OPTION.findall(section))
+
+
+def example_of(command: str) -> Any:
+    (example,) = re.findall(r"^```json\n(.*?)^```", section_of(command), re.MULTILINE | re.DOTALL)
+    return json.loads(example)
+
+
+def keys_of(value: Any) -> set[str]:
+    """The fields of a JSON object and, as `outer.inner`, of those in it; lists have one kind."""
+    if isinstance(value, list):
+        return keys_of(value[0]) if value else set()
+    if not isinstance(value, dict):
+        return set()
+    nested = {f"{name}.{key}" for name in value for key in keys_of(value[name])}
+    return {*value, *nested}
+
+
+@pytest.mark.slow
+def test_json_has_the_fields_shown(base: Path, tmp_path: Path) -> None:
+    query = "when does the white truffle ripen"
+    commands: dict[str, list[str | Path]] = {
+        "add": [tmp_path / "missing.txt"],
+        "retrieve": [query],
+        "list": [],
+        "info": [],
+        "doctor": [],
+        "copy": [base, tmp_path / "copy.db"],
+        "presets": [],
+    }
+    given_names = re.compile(r"metadata\.|collections\.")  # names that users choose
+    for name, arguments in commands.items():
+        place = ["--kb", base] if name not in {"copy", "presets"} else []
+        printed = run(*place, name, *arguments, "--json").json
+        shown, real = keys_of(example_of(name)), keys_of(printed)
+        differing = {key for key in shown ^ real if not given_names.search(key)}
+        assert differing == set(), name
 
 
 def test_examples_of_json_are_json() -> None:
