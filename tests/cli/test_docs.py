@@ -113,8 +113,8 @@ def test_json_has_the_fields_shown(base: Path, tmp_path: Path) -> None:
     }
     given_names = re.compile(r"metadata\.|collections\.")  # names that users choose
     for name, arguments in commands.items():
-        place = ["--kb", base] if name not in {"copy", "presets"} else []
-        printed = run(*place, name, *arguments, "--json").json
+        options: list[str | Path] = [] if name in {"copy", "presets"} else ["--kb", base]
+        printed = run(*options, name, *arguments, "--json").json
         shown, real = keys_of(example_of(name)), keys_of(printed)
         differing = {key for key in shown ^ real if not given_names.search(key)}
         assert differing == set(), name
