@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from sqlalchemy import Connection, delete, func, insert, select
 
 from lagotto.indexes.base import IndexState
-from lagotto.indexes.vectors.snapshot import check_vectors
 from lagotto.stores.base import BaseConfig, Entry, StoreInfo
 from lagotto.stores.config import agreed_config
 from lagotto.stores.sql.tables import ChunkRow, DocumentRow, Setting
@@ -47,7 +46,6 @@ def check_config(connection: Connection, entries: Sequence[Entry], place: str) -
     first = stored = read_config(connection)
     for entry in entries:
         stored = agreed_config(stored, entry, place=place)
-        check_vectors(entry.vectors, dimension=entry.vectors.shape[1])
     if stored != first:
         put_config(connection, stored)
 

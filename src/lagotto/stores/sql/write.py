@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from sqlalchemy import Connection, delete, insert, select, tuple_, update
 
 from lagotto.documents import Document, iso
+from lagotto.indexes.vectors.snapshot import check_vectors
 from lagotto.stores.base import Entry
 from lagotto.stores.sql.rows import attribute_rows, chunk_row, document_row
 from lagotto.stores.sql.tables import (
@@ -77,7 +78,9 @@ def write_entries(
     numbers: Numbers,
     put: Insert = insert_rows,
 ) -> None:
-    """Store entries, whose former documents are gone."""
+    """Store entries, whose former documents are gone; EmbeddingError for vectors of another norm."""
+    for entry in entries:
+        check_vectors(entry.vectors, dimension=entry.vectors.shape[1])
     for table, rows in _rows(entries, numbers).items():
         put(connection, table, rows)
 
