@@ -78,7 +78,7 @@ def write_entries(
     numbers: Numbers,
     put: Insert = insert_rows,
 ) -> None:
-    """Store entries, whose former documents are gone; EmbeddingError for vectors of another norm."""
+    """Store entries, whose former documents are gone; EmbeddingError for non-unit vectors."""
     for entry in entries:
         check_vectors(entry.vectors, dimension=entry.vectors.shape[1])
     for table, rows in _rows(entries, numbers).items():
