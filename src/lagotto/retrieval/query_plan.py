@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -9,14 +10,14 @@ import numpy as np
 
 from lagotto.documents import Vector
 from lagotto.embedders import Embedder
-from lagotto.errors import ConfigError, EmbeddingError, ModelMismatchError
-from lagotto.indexes.text_query import Match, Term, TextQuery
+from lagotto.errors import ConfigError, EmbeddingError, ModelMismatchError, QueryError, StoreError
+from lagotto.indexes.text_query import Match, NativeQuery, Term, TextQuery
 from lagotto.prefs import QueryType, RetrievalPrefs
 from lagotto.results import Leg
 from lagotto.retrieval.diagnostics import Diagnostics
 from lagotto.retrieval.exact import exact_query
-from lagotto.retrieval.native_text import NativeText
 from lagotto.retrieval.query.expansion import Expansion, answer_patterns, declarative
+from lagotto.retrieval.query.syntax import ParsedQuery, parse_query
 from lagotto.retrieval.query.types import classify, identifiers, quotations
 from lagotto.retrieval.recall import LegQueries
 from lagotto.retrieval.trigram_text import TrigramTextQuery, trigram_text_query
@@ -35,6 +36,9 @@ ADDED_WEIGHT = 0.3
 """The weight of a word that only an expansion has, beside one of the query."""
 
 
+_OPERATORS = re.compile(r"<(?:-|\d+)>|:[A-Da-d*]+|[&|!()'\"\\]")
+
+
 @dataclass(frozen=True, slots=True)
 class QueryPlan:
     """A query's type, the query and weight of each leg, and what no result may hold."""
@@ -43,6 +47,54 @@ class QueryPlan:
     legs: LegQueries
     weights: Mapping[Leg, float]
     excluded: Match | None = None
+
+
+def native_query(prefs: RetrievalPrefs, can: Capabilities) -> NativeQuery | None:
+    """The query for the server, None if BM25 ranks."""
+    fts = prefs.fts
+    if fts.rank_func == "bm25" or fts.rank_func not in can.rank_functions:
+        return None
+    return NativeQuery(prefs.query_text, fts.mode, fts.rank_func, fts.config)
+
+
+class NativeText:
+    """One query as the server's own search gets it, and parsed for all the rest."""
+
+    def __init__(
+        self, prefs: RetrievalPrefs, can: Capabilities, languages: Sequence[str | None]
+    ) -> None:
+        self._query = native_query(prefs, can)
+        self._refused: QueryError | None = None
+        self.parsed = self._read(prefs, languages)
+
+    def _read(self, prefs: RetrievalPrefs, languages: Sequence[str | None]) -> ParsedQuery:
+        """The query by our own syntax, or only its words where the server may know more."""
+        try:
+            return parse_query(prefs.query_text, prefs.fts.mode, languages)
+        except QueryError as exc:
+            if self._query is None:
+                raise
+            self._refused = exc
+            return parse_query(_OPERATORS.sub(" ", prefs.query_text), "any", languages)
+
+    async def prepared(self, view: View, diagnostics: Diagnostics) -> NativeQuery | None:
+        """The query, once the server is ready for it; None, and a note, if it can't be.
+
+        A query that the server refuses as well is a QueryError: our own, which says where.
+        """
+        if self._query is None or view.native is None:
+            return None
+        try:
+            await view.native.prepare(self._query)
+        except (QueryError, StoreError) as exc:
+            if self._refused is not None:
+                raise self._refused from exc
+            if isinstance(exc, QueryError):
+                raise
+            note = f"words are ranked by bm25, not by {self._query.function} ({exc})"
+            diagnostics.note("text", note, cause=exc)
+            return None
+        return self._query
 
 
 class QueryPlanner:

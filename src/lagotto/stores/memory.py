@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from copy import copy
 from dataclasses import dataclass, replace
@@ -20,6 +21,8 @@ from lagotto.indexes.text_query import Match, Term, TextQuery, as_terms, holds
 from lagotto.stores.base import (
     MOST_LANGUAGES,
     BaseConfig,
+    CachedChunks,
+    CacheKey,
     Capabilities,
     Entry,
     Passage,
@@ -30,7 +33,6 @@ from lagotto.stores.base import (
     fingerprint,
 )
 from lagotto.stores.config import agreed_config
-from lagotto.stores.memory_cache import MemoryChunkCache
 from lagotto.terms import analyze
 from lagotto.terms.vocabulary import Vocabulary
 
@@ -160,6 +162,36 @@ class MemoryStore:
             terms = analyze(text, entry.document.language)
             item = _Item(chunk, entry.document, vector, terms, Counter(terms))
             self._items[self._last_key] = item
+
+
+class MemoryChunkCache:
+    """A ChunkCache in memory; `entries` are the documents of the store that it belongs to."""
+
+    def __init__(self, entries: Mapping[tuple[str, str], Entry]) -> None:
+        self._entries = entries
+        self._sets: dict[CacheKey, tuple[CachedChunks, float]] = {}
+
+    async def load(self, keys: Sequence[CacheKey]) -> dict[CacheKey, CachedChunks]:
+        now = time.time()
+        kept = {key: self._sets[key] for key in keys if key in self._sets}
+        return {key: chunks for key, (chunks, expires) in kept.items() if expires > now}
+
+    async def save(self, entries: Mapping[CacheKey, CachedChunks], *, ttl: float | None) -> None:
+        expires = float("inf") if ttl is None else time.time() + ttl
+        for key, chunks in entries.items():
+            stored = self._entries.get((key.collection, key.document_id))
+            if stored and stored.document.content_hash == key.content_hash:
+                self._sets[key] = (chunks, expires)
+
+    async def clear(self) -> int:
+        count = len(self._sets)
+        self._sets.clear()
+        return count
+
+    def forget(self, collection: str, document_id: str) -> None:
+        """Delete the chunks of a document."""
+        for key in [key for key in self._sets if key[:2] == (collection, document_id)]:
+            del self._sets[key]
 
 
 class MemoryStaging:

@@ -6,8 +6,13 @@ from hypothesis import strategies as st
 
 from lagotto.indexes.text_query import Phrase, holds
 from lagotto.prefs import QueryType
-from lagotto.retrieval.query.identifiers import LONGEST, find_identifiers
-from lagotto.retrieval.query.types import classify, identifiers, quotations
+from lagotto.retrieval.query.types import (
+    LONGEST_IDENTIFIER,
+    classify,
+    find_identifiers,
+    identifiers,
+    quotations,
+)
 from lagotto.terms import analyze
 from lagotto.testing.strategies import texts
 
@@ -55,7 +60,7 @@ def test_identifiers_come_with_a_reason_once_and_outside_quotations() -> None:
         ("IL-6", "capitals, a hyphen and a number"),
     ]
     assert find_identifiers("使用ERR_4012错误") == [("ERR_4012", "an underscore inside")]
-    assert find_identifiers("a_" * LONGEST) == []
+    assert find_identifiers("a_" * LONGEST_IDENTIFIER) == []
 
 
 def test_exact_wordings_are_phrases_of_terms() -> None:

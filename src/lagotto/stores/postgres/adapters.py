@@ -1,9 +1,15 @@
-"""Vectors and lists of keys on the wire, in binary, which takes no time to write or parse."""
+"""PostgreSQL's types: vectors and keys in psycopg's binary format, column types in SQLAlchemy.
+
+The shared SQL knows nothing of PostgreSQL; importing this module registers the column types and
+texts of chunks for its dialect.
+"""
 
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +17,17 @@ from psycopg import BaseConnection
 from psycopg.abc import Buffer
 from psycopg.adapt import Dumper, Loader
 from psycopg.pq import Format
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import DDLCompiler, SQLCompiler
 
 from lagotto.indexes.base import ChunkKeys
+from lagotto.stores.sql.read import TextOfChunk, cut_out
+from lagotto.stores.sql.tables import BIND, Number, StoredVector
 
 INT8, INT8_ARRAY = 20, 1016
 _ITEM = np.dtype([("size", ">i4"), ("number", ">i8")])
+DIALECT = "postgresql"
+_KEPT = "SELECT chunk_text.text FROM chunk_text WHERE chunk_text.chunk_key = chunk.key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +104,24 @@ class _BinaryVectorLoader(Loader):
 
     def load(self, data: Buffer) -> bytes:
         return np.frombuffer(data, ">f4", offset=4).astype("<f4").tobytes()
+
+
+def _exact(number: float | None) -> Decimal | None:
+    """A Decimal, since PostgreSQL rounds a numeric to compare it with a float."""
+    return None if number is None else Decimal(number)
+
+
+BIND[Number, DIALECT] = _exact
+BIND[StoredVector, DIALECT] = VectorParameter.of_bytes
+
+
+@compiles(StoredVector, DIALECT)
+def _vector(_type: StoredVector, _compiler: DDLCompiler, **_how: Any) -> str:
+    """pgvector's type."""
+    return "vector"
+
+
+@compiles(TextOfChunk, DIALECT)
+def _kept(element: TextOfChunk, compiler: SQLCompiler, **how: Any) -> str:
+    """The text stored beside the chunk, which is faster than cutting it out of the document."""
+    return f"coalesce(({_KEPT}), {cut_out(element, compiler, **how)})"

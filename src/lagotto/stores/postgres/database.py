@@ -12,7 +12,6 @@ from sqlalchemy.exc import InvalidatePoolError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from lagotto.stores.postgres import dialect  # noqa: F401, registers itself
 from lagotto.stores.postgres.adapters import register
 from lagotto.stores.postgres.address import Address
 

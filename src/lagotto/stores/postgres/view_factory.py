@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from typing import Any
 
 import numpy as np
 from sqlalchemy import Connection, func, literal_column, select
@@ -11,13 +12,15 @@ from lagotto.filters import And, Filter
 from lagotto.indexes.base import ChunkKeys, FilterKeys, LogPosition
 from lagotto.stores.postgres.adapters import keys_of
 from lagotto.stores.postgres.native.extension import SETTING, NativeExtension
-from lagotto.stores.postgres.state_cache import StateCache
 from lagotto.stores.postgres.text_index.search import PostingsText, Statistics
 from lagotto.stores.postgres.timeouts import SET_STATEMENT_TIMEOUT, limit
 from lagotto.stores.postgres.transaction import Reader
 from lagotto.stores.postgres.vector_index.search import PgVectors
 from lagotto.stores.sql.read import chunks_that_match, main_languages
 from lagotto.stores.sql.view import SqlView
+
+MOST_ANSWERS = 64
+"""The capacity of the state cache."""
 
 _STATE = f"""
 SELECT name, value::text FROM counter
@@ -29,6 +32,27 @@ UNION ALL (SELECT 'token', token::text FROM history ORDER BY state DESC LIMIT 1)
 _STATE_WITH_LIMIT = f"{_STATE} UNION ALL SELECT 'limit', length({SET_STATEMENT_TIMEOUT})::text"
 _GONE = "SELECT string_agg(int8send(chunk_key), '') FROM gone"
 _LANGUAGES = "SELECT DISTINCT language FROM document"
+
+
+class StateCache:
+    """Caches answers that hold for one state of the base; the oldest are evicted first.
+
+    A state is identified by the random token of its last commit, so that a base restored from a
+    backup, or a standby that took over, is never mistaken for the one that gave the answers.
+    """
+
+    def __init__(self) -> None:
+        self._answers: dict[Hashable, Any] = {}
+
+    async def get(self, name: Hashable, token: int, ask: Callable[[], Awaitable[Any]]) -> Any:
+        """The answer to a question in a state, asked for once."""
+        key = (name, token)
+        if key not in self._answers:
+            answer = await ask()
+            while len(self._answers) >= MOST_ANSWERS:
+                self._answers.pop(next(iter(self._answers)), None)
+            self._answers[key] = answer
+        return self._answers[key]
 
 
 class ViewFactory:

@@ -1,29 +1,49 @@
-"""The cache of chunks that were made at query time, for every SQL store.
+"""The cache of chunks made at query time, for every SQL store.
 
 A row holds all chunks that one chunker made of one content of a document, with their vectors under
-one model. It goes with its document (a document is written by replacing its row), and it is never
-trusted: see `cache_rows`. Plain functions over a Connection, as in `writing`.
+one model. It is deleted with its document (a document is written by replacing its row), and a row
+that fails its checksum is not used. The text of a chunk is cut from its document; its id and
+ordinal are computed. Plain functions over a Connection, as in `write`.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
+import numpy as np
 from sqlalchemy import Connection, delete, insert, select, tuple_
 
-from lagotto.documents import iso
+from lagotto.documents import Chunk, Document, Span, chunk_id, iso
 from lagotto.errors import StoreDamagedError, StoreError
 from lagotto.stores.base import CachedChunks, CacheKey
-from lagotto.stores.sql.chunk_cache_rows import cache_row, cached_chunks
 from lagotto.stores.sql.tables import ChunkCacheRow, DocumentRow
 from lagotto.stores.sql.write import AT_ONCE
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+FORMAT = 1
+"""Increased whenever the row format changes; rows of another format fail their checksum."""
+
+KEPT = (
+    "level",
+    "start",
+    "end",
+    "token_count",
+    "pages",
+    "heading_path",
+    "element",
+    "row_range",
+    "item_range",
+)
+"""The fields of a chunk that are kept, in this order, followed by the index of its parent."""
 
 _KEY = tuple_(
     DocumentRow.collection,
@@ -66,10 +86,10 @@ class SqlChunkCache:
         try:
             found, bad = await self._read(lambda connection: load_sets(connection, keys))
         except StoreDamagedError as exc:
-            log.warning("cached chunks can't be read, so they are made again: %s", exc)
+            log.warning("cached chunks can't be read, so they are rebuilt: %s", exc)
             return {}
         if bad:
-            log.warning("%d sets of cached chunks are damaged; they are made again", len(bad))
+            log.warning("%d sets of cached chunks are damaged; they are rebuilt", len(bad))
             await self._try(lambda connection: delete_sets(connection, bad), bad)
         return found
 
@@ -164,3 +184,81 @@ def _current_documents(
         )
         found |= {tuple(row[:3]): row.key for row in connection.execute(statement)}
     return found
+
+
+def cache_row(
+    document_key: int,
+    key: CacheKey,
+    entry: CachedChunks,
+    *,
+    created_at: str,
+    expires_at: str | None,
+) -> dict[str, Any]:
+    """The row of a set of chunks."""
+    indices = {chunk.id: index for index, chunk in enumerate(entry.chunks)}
+    spans = [
+        [*(getattr(chunk, field) for field in KEPT), indices.get(chunk.parent_id or "")]
+        for chunk in entry.chunks
+    ]
+    contents = {"dimension": entry.vectors.shape[1], "spans": spans}
+    row = {
+        "content_hash": key.content_hash,
+        "chunker_id": key.chunker_id,
+        "model_id": key.model_id,
+        "chunks": json.dumps(contents, ensure_ascii=False, separators=(",", ":")).encode(),
+        "vectors": entry.vectors.astype("<f4").tobytes(),
+        "created_at": created_at,
+        "expires_at": expires_at,
+    }
+    return {**row, "document_key": document_key, "checksum": _checksum(key, row)}
+
+
+def cached_chunks(key: CacheKey, row: Mapping[Any, Any]) -> CachedChunks | None:
+    """The chunks of a row that includes its document's `text`; None if the row is damaged."""
+    if not isinstance(row["chunks"], bytes) or not isinstance(row["vectors"], bytes):
+        return None
+    if row["checksum"] != _checksum(key, row):
+        return None
+    contents = json.loads(row["chunks"])
+    text, spans = row["text"], contents["spans"]
+    if not all(0 <= start < end <= len(text) for _, start, end, *_ in spans):
+        return None
+    chunks = _chunks(key, text, spans)
+    shape = (sum(chunk.level != "parent" for chunk in chunks), contents["dimension"])
+    vectors = np.frombuffer(row["vectors"], "<f4").astype(np.float32)
+    if vectors.size != shape[0] * shape[1]:
+        return None
+    return CachedChunks(chunks, vectors.reshape(shape))
+
+
+def _checksum(key: CacheKey, row: Mapping[Any, Any]) -> str:
+    total = hashlib.blake2b(digest_size=16)
+    sizes = (len(row["chunks"]), len(row["vectors"]))
+    total.update(json.dumps([FORMAT, *key, row["created_at"], row["expires_at"], *sizes]).encode())
+    total.update(row["chunks"])
+    total.update(row["vectors"])
+    return total.hexdigest()
+
+
+def _chunks(key: CacheKey, text: str, spans: Sequence[Sequence[Any]]) -> list[Chunk]:
+    document = Document(
+        collection=key.collection, id=key.document_id, content_hash=key.content_hash, text=text
+    )
+    ordinals: Counter[str] = Counter()
+    chunks: list[Chunk] = []
+    for *values, parent in spans:
+        fields = dict(zip(KEPT, values, strict=True))
+        span = Span(fields["start"], fields["end"])
+        chunk = Chunk(
+            **fields,
+            id=chunk_id(document, key.chunker_id, fields["level"], span),
+            collection=key.collection,
+            document_id=key.document_id,
+            chunker_id=key.chunker_id,
+            parent_id=None if parent is None else chunks[parent].id,
+            ordinal=ordinals[fields["level"]],
+            text=text[span.start : span.end],
+        )
+        ordinals[chunk.level] += 1
+        chunks.append(chunk)
+    return chunks

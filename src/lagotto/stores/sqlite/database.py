@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from sqlalchemy import URL, Connection, Engine, event, insert
 from sqlalchemy import create_engine as create_sqlalchemy_engine
 from sqlalchemy.exc import DBAPIError
 
+from lagotto.concurrency import interruptible
 from lagotto.errors import (
     ConfigError,
     EmbeddingError,
@@ -26,6 +28,8 @@ from lagotto.errors import (
 from lagotto.stores.sql.migrations import migrate
 from lagotto.stores.sql.tables import SCHEMA_VERSION, Counter, Setting, Tables
 from lagotto.stores.sql.write import start_history
+
+T = TypeVar("T")
 
 APPLICATION_ID = 0x4C41474F
 """`LAGO` in the header of the file tells a base from other SQLite files."""
@@ -184,3 +188,25 @@ def ways_out(path: Path) -> str:
         "restore it from a backup, or save what can be saved with "
         f"`sqlite3 {path.name} .recover`, or delete it and add the documents again"
     )
+
+
+class SqliteReader:
+    """A RecordReader on a connection; what is not brief runs in a thread, one at a time."""
+
+    def __init__(self, connection: Connection, *, path: Path) -> None:
+        self._connection = connection
+        self._path = path
+        self._lock = threading.Lock()
+
+    async def ask(self, question: Callable[[Connection], T], *, brief: bool = False) -> T:
+        def answer() -> T:
+            with self._lock, damage_errors(self._path):
+                return question(self._connection)
+
+        return answer() if brief else await interruptible(answer, interrupt=self._interrupt)
+
+    def _interrupt(self) -> None:
+        """End the statement that is running; it fails, but nobody waits for it any more."""
+        driver = self._connection.connection.driver_connection
+        if driver is not None:
+            driver.interrupt()

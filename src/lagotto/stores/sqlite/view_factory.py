@@ -38,8 +38,7 @@ from lagotto.stores.sql.changelog import (
 )
 from lagotto.stores.sql.read import findable_keys, main_languages, resolve_filter
 from lagotto.stores.sql.view import SqlView
-from lagotto.stores.sqlite.database import damage_errors
-from lagotto.stores.sqlite.reader import SqliteReader
+from lagotto.stores.sqlite.database import SqliteReader, damage_errors
 
 log = logging.getLogger(__name__)
 

@@ -1,22 +1,27 @@
-"""BM25 and conditions over postings, for one search.
+"""BM25, conditions and spelling over postings, for one search.
 
 Keys are dense enough for arrays with an element for each: scores add up there, and conditions are
 masks that combine by `&`, `|` and `~`.
+
+For corrections and similar terms pg_trgm proposes and the rules that all stores share decide. The
+rules go by the similarity of whole words. Word similarity (`<%`) compares with the best stretch of
+a term and is never less, so it proposes whatever `%` does, and more that the rules reject.
+Corrections have a low threshold, where the surplus would double the time, and use `%`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import and_, or_
-from typing import ClassVar
+from typing import ClassVar, LiteralString
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.documents import storable
-from lagotto.indexes.base import ChunkKeys, FilterKeys, LogPosition, TextStatistics
+from lagotto.indexes.base import ChunkKeys, FilterKeys, LogPosition, TextSnapshot, TextStatistics
 from lagotto.indexes.bm25 import idf, term_weight
 from lagotto.indexes.filter_keys import Mask
 from lagotto.indexes.hits import Hits, top_k
@@ -29,12 +34,15 @@ from lagotto.indexes.text_query import (
     Term,
     TextQuery,
     Word,
+    as_terms,
     holds,
 )
 from lagotto.stores.postgres.adapters import KeysParameter, keys_of
-from lagotto.stores.postgres.text_index import fuzzy
 from lagotto.stores.postgres.text_index.postings import Postings, joined, living, phrase
 from lagotto.stores.postgres.transaction import Reader
+from lagotto.terms import Vocabulary
+from lagotto.terms.features import deletion_pairs
+from lagotto.terms.vocabulary import CANDIDATES, LEAST_SIMILARITY
 
 _OF_TERMS = "SELECT term, records FROM posting WHERE term = ANY(%(terms)s) ORDER BY segment"
 _OF_PREFIX = """
@@ -45,6 +53,21 @@ SELECT string_agg(int8send(chunk_key), '') FROM chunk_terms
 WHERE chunk_key = ANY(%(keys)s) AND terms @@ cast(%(phrase)s AS tsquery)
 """
 _ALL = "SELECT string_agg(int8send(chunk_key), '') FROM chunk_terms"
+
+PROPOSED = 2 * CANDIDATES
+"""The number of terms that pg_trgm proposes: more than the rules use, as some may be gone."""
+
+_NEAREST = f"ORDER BY similarity(text, %(word)s) DESC, text LIMIT {PROPOSED}"
+_SIMILAR = f"SELECT text FROM term WHERE %(word)s <%% text {_NEAREST}"
+_MEANT = f"""
+(SELECT text FROM term WHERE text %% %(word)s {_NEAREST})
+UNION
+SELECT text FROM term WHERE shapes && %(shapes)s
+"""
+_THRESHOLDS = """
+SELECT set_config('pg_trgm.similarity_threshold', %(threshold)s, true),
+       set_config('pg_trgm.word_similarity_threshold', %(threshold)s, true)
+"""
 
 BEHIND_ALL = "\U0010ffff"
 
@@ -94,12 +117,12 @@ class PostingsText:
     async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
         having = await self.frequencies(words)
         return [
-            () if number else await fuzzy.corrections(self.reader, self, word)
+            () if number else await _corrections(self.reader, self, word)
             for word, number in zip(words, having, strict=True)
         ]
 
     async def similar(self, words: Sequence[str], *, threshold: float) -> list[tuple[Term, ...]]:
-        return [await fuzzy.similar(self.reader, self, word, threshold=threshold) for word in words]
+        return [await _similar(self.reader, self, word, threshold=threshold) for word in words]
 
     async def all_keys(self) -> ChunkKeys:
         """Keys of all chunks that can be found, ascending."""
@@ -202,3 +225,35 @@ class PostingsText:
         asked = {"keys": KeysParameter(np.flatnonzero(mask)), "phrase": phrase(terms)}
         ((keys,),) = await self.reader.rows(_HOLDING, asked)
         return self.mask(keys_of(keys))
+
+
+async def _corrections(reader: Reader, text: TextSnapshot, word: str) -> tuple[Term, ...]:
+    """The corrections of a word that is not a term."""
+    shapes = deletion_pairs([word])[0].view(np.int64).tolist()
+    asked = {"word": storable(word), "shapes": shapes}
+    vocabulary = await _vocabulary(reader, text, _MEANT, asked, threshold=LEAST_SIMILARITY)
+    return as_terms(vocabulary.corrections(word))
+
+
+async def _similar(
+    reader: Reader, text: TextSnapshot, word: str, *, threshold: float
+) -> tuple[Term, ...]:
+    """The terms similar to a word by their trigrams."""
+    asked = {"word": storable(word)}
+    vocabulary = await _vocabulary(reader, text, _SIMILAR, asked, threshold=threshold)
+    return as_terms(vocabulary.similar(word, threshold=threshold))
+
+
+async def _vocabulary(
+    reader: Reader,
+    text: TextSnapshot,
+    proposing: LiteralString,
+    asked: Mapping[str, object],
+    *,
+    threshold: float,
+) -> Vocabulary:
+    """The proposed terms that some chunk holds."""
+    await reader.rows(_THRESHOLDS, {"threshold": str(threshold)})
+    terms = [term for (term,) in await reader.rows(proposing, asked)]
+    frequencies = await text.frequencies(terms)
+    return Vocabulary([term for term, having in zip(terms, frequencies, strict=True) if having])
