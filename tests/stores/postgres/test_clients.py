@@ -10,8 +10,11 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
+from lagotto.documents import Document
 from lagotto.errors import StoreBusyError, StoreUnavailableError
 from lagotto.filters import And, Eq
+from lagotto.knowledge_base import AsyncKnowledgeBase
+from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.postgres import PostgresServer
 from lagotto.testing.stores import DOCUMENTS, entries, semantic_ids, text_ids
 from tests.stores.postgres.schemas import opened, reader_of, server_to_stop
@@ -83,6 +86,22 @@ async def test_a_standby_serves_searches_when_the_primary_is_down_and_takes_over
             await store.delete(Eq("document_id", "dog"))
             assert await text_ids(store, "truffles") == []
             assert "problem" not in [finding.level for finding in await store.check()]
+
+
+async def test_a_base_opens_and_is_searched_when_the_primary_is_down(
+    own_server: PostgresServer,
+) -> None:
+    with PostgresServer({}, primary=own_server) as standby:
+        location = own_server.url(standby)
+        embedder = HashEmbedder()
+        async with AsyncKnowledgeBase(location, embedder=embedder) as base:
+            await base.add(*DOCUMENTS)
+            await followed(own_server, standby)
+        own_server.stop(mode="immediate")
+        async with AsyncKnowledgeBase(location, embedder=embedder) as base:
+            assert (await base.retrieve("truffles", top_k=1))[0].document_id in {"dog", "truffle"}
+            with pytest.raises(StoreUnavailableError):
+                await base.add(Document(id="new", text="Hazel grows near truffles."))
 
 
 async def test_a_standby_that_may_not_wait_for_a_search(own_server: PostgresServer) -> None:

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from lagotto.concurrency import in_thread
 from lagotto.documents import Chunk, Document
-from lagotto.errors import StoreBusyError, StoreError
+from lagotto.errors import StoreBusyError, StoreError, StoreUnavailableError
 from lagotto.filters import Filter
 from lagotto.indexes.base import Finding
 from lagotto.stores.base import BaseConfig, Capabilities, Entry, StoreInfo, Version
@@ -174,7 +174,12 @@ class PostgresStore:
         )
 
     async def config(self) -> BaseConfig:
-        return await self._read(read_config, latest=True)
+        try:
+            return await self._read(read_config, latest=True)
+        except StoreUnavailableError:
+            if not self.address.has_several_hosts:
+                raise
+            return await self._read(read_config)  # the primary is down, a standby still serves
 
     def staging(self, config: BaseConfig) -> AbstractAsyncContextManager[PostgresStaging]:
         return postgres_staging(self, config)
