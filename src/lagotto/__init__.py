@@ -1,8 +1,7 @@
-"""Lagotto: hybrid retrieval for RAG. Documents in, ranked and cited evidence out.
+"""Lagotto: hybrid retrieval for RAG. Add documents, ask a question, get ranked and cited passages.
 
-This module holds what an application needs: the knowledge base, its records, results, preferences,
-filters and errors. Names are imported on first use, so `import lagotto` costs next to nothing.
-What is public besides is listed in docs/api.md.
+This module exports the knowledge base, records, results, preferences, filters and errors. Names are
+imported on first use, so `import lagotto` is cheap. docs/api.md lists the other public modules.
 """
 
 from importlib import import_module

@@ -28,11 +28,11 @@ from pydantic import (
 DEFAULT_COLLECTION = "default"
 
 JsonScalar = str | int | float | bool | None
-"""What a metadata leaf can be; dates become ISO strings."""
+"""The types of metadata values; dates become ISO 8601 strings."""
 
 
 class Record(BaseModel):
-    """Frozen, and strict about its fields: what crosses the public boundary is one of these."""
+    """The base of all public records: frozen, unknown fields are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -45,7 +45,7 @@ class Span(NamedTuple):
 
 
 class Region(Record):
-    """Part of a document's text that means something; `start` and `end` as in `Span`."""
+    """A structural part of a document's text; `start` and `end` as in `Span`."""
 
     start: int
     end: int

@@ -1,4 +1,4 @@
-"""The knowledge base: a store, an embedder and a chunker put together. Assembly only."""
+"""The knowledge base: assembles a store, an embedder, a chunker and a retriever."""
 
 from __future__ import annotations
 
@@ -42,11 +42,12 @@ from lagotto.stores.registry import create_store
 
 
 class AsyncKnowledgeBase(SearchVerbs):
-    """Documents that can be searched.
+    """A searchable collection of documents.
 
-    `location` is a file, `:memory:`, or a Store. Everything that is stored stays, whatever
-    happens; documents are told apart by collection and id. `prefs` are how the base searches
-    unless a call says otherwise: RetrievalPrefs, or the name of a preset.
+    `location` is a file, `:memory:`, `postgresql://...`, or a Store. Documents are identified by
+    collection and id. `prefs`, RetrievalPrefs or the name of a preset, are the default settings of
+    searches. `embedder`, `chunker`, `pooling` and `text_index` are for a new base; an existing one
+    has its own, which `rebuild` changes.
 
     A base belongs to the event loop and the process that opened it. In another loop, or after a
     fork, every call is a StoreError: open a base of its own there.
@@ -75,13 +76,13 @@ class AsyncKnowledgeBase(SearchVerbs):
         self._assembled: Assembled | None = None
         self._former: list[Assembled] = []
         self._settled = False
-        """Whether the base has documents, whose embedder and chunker are those assembled."""
+        """Whether the base has documents made with the assembled embedder and chunker."""
 
     async def open(self) -> Self:
-        """Open the base, creating it if there is none.
+        """Open the base, and create it if it does not exist.
 
-        A base that can't be searched with the embedder or chunker asked for, or whose own embedder
-        can't be created, can still be listed, shown and removed from; adding and searching raise.
+        If the base was made with another embedder or chunker than requested, or its embedder can't
+        be created, documents can still be listed, read and removed; adding and searching raise.
         """
         self._guard.bind()
         try:
@@ -95,9 +96,9 @@ class AsyncKnowledgeBase(SearchVerbs):
         return self
 
     async def close(self) -> None:
-        """Close the base; may be called twice.
+        """Close the base; closing it again has no effect.
 
-        In a forked process it returns at once: what is open belongs to the parent.
+        In a forked process it returns at once: open files and connections belong to the parent.
         """
         if not self._guard.release():
             return
@@ -134,7 +135,7 @@ class AsyncKnowledgeBase(SearchVerbs):
         columns: Columns | None = None,
         progress: OnProgress | None = None,
     ) -> AddReport:
-        """Add files, folders and Documents; what is unchanged is skipped, what changed replaced.
+        """Add files, folders and Documents. Unchanged ones are skipped, changed ones replaced.
 
         Files that can't be read are listed in the report. A Document keeps its own collection.
         """
@@ -155,10 +156,10 @@ class AsyncKnowledgeBase(SearchVerbs):
         columns: Columns | None = None,
         progress: OnProgress | None = None,
     ) -> AddReport:
-        """Add folders, and remove what came from them and is there no more.
+        """Add folders, and remove the documents of files that were deleted from them.
 
-        A document stays if its file, or a folder above it, can't be read just now. So nothing is
-        removed if one of `folders` is missing or empty: it may be a disk that is not there.
+        A document is kept if its file, or a folder above it, can't be read. Nothing is removed if
+        one of `folders` is missing or empty: it may be a disk that is not mounted.
         """
         options = _options(collection, language, metadata, columns)
         ingest = await self._ingest(progress)
@@ -181,10 +182,10 @@ class AsyncKnowledgeBase(SearchVerbs):
         collection: str | None = None,
         filters: FilterLike = None,
     ) -> list[str]:
-        """Remove documents by id, by filter, or both; the ids that went.
+        """Remove documents by id, by filter, or both; returns the ids of the removed documents.
 
-        `collection` only narrows down what ids and `filters` name, so that an empty list of ids
-        never removes a whole collection: that takes `filters={}`.
+        `collection` only narrows down ids and `filters`, so an empty list of ids never removes a
+        whole collection; `filters={}` does.
         """
         if not document_ids and filters is None:
             inside = f" in {collection!r}" if collection is not None else ""
@@ -200,29 +201,29 @@ class AsyncKnowledgeBase(SearchVerbs):
     async def documents(
         self, *, filters: FilterLike = None, collection: str | None = None
     ) -> list[Document]:
-        """The documents that match, in order of collection and id, without their texts."""
+        """List matching documents by collection and id, without their texts."""
         wanted = _within(collection, filters)
         return [document async for document in self._store.documents(wanted)]
 
     async def get(
         self, document_id: str, *, collection: str = DEFAULT_COLLECTION
     ) -> Document | None:
-        """A document with its text, None if there is none of that id."""
+        """Return a document with its text, or None if there is no document with this id."""
         return await self._store.get(collection, document_id)
 
     async def chunks(
         self, document_id: str, *, collection: str = DEFAULT_COLLECTION
     ) -> list[Chunk]:
-        """The chunks of a document in order, parents first; none if there is no such document."""
+        """Return the chunks of a document in order, parents first; empty if it does not exist."""
         return await self._store.chunks(collection, document_id)
 
     async def resolve(self, citation: Citation | str) -> CitedPassage:
-        """The exact text that a citation, or its key, stands for, and its location."""
+        """Return the text that a citation, or the key of one, refers to, with its location."""
         return await resolve(citation, document_of=self._store.get)
 
     @property
     def location(self) -> str:
-        """Where the base is, for messages; without passwords."""
+        """The location of the base without passwords, for messages."""
         return self._record.location
 
     @property
@@ -240,11 +241,12 @@ class AsyncKnowledgeBase(SearchVerbs):
         text_index: str | None = None,
         progress: OnRebuildProgress | None = None,
     ) -> RebuildProgress:
-        """Rebuild chunks, vectors and indexes from the stored documents; what is left out stays.
+        """Rebuild chunks, vectors and indexes from the stored documents.
 
-        Searches, here and in other processes, see the former state until the new one is complete,
-        and documents may be added meanwhile. An interrupted rebuild goes on when it is called again
-        with the same choice. With nothing chosen, only the indexes are built anew.
+        Arguments left out keep their current values; without any, only the indexes are rebuilt.
+        Until the rebuild is complete, searches in all processes use the current state, and
+        documents can be added. Call an interrupted rebuild again with the same arguments to resume
+        it.
         """
         current = None
         with suppress(LagottoError):
@@ -276,7 +278,7 @@ class AsyncKnowledgeBase(SearchVerbs):
         return self._assembled.parts.embedder
 
     async def info(self) -> StoreInfo:
-        """How much is in the base, and what it was made with."""
+        """Return the size of the base, what it was made with, and the state of its indexes."""
         return await self._store.info()
 
     async def _ingest(self, progress: OnProgress | None) -> Ingest:

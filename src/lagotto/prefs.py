@@ -1,9 +1,9 @@
 """Preferences of a search: one frozen, typed object, from Python, TOML or the environment.
 
-Groups and names follow what a search goes through: legs (`fts`, `vector`, `fuzzy`), `expansion`,
-`scoring`, `rerank`, `parents`, `diversity`; `chunking` and `cache` for chunks made at query time;
-`snippet` for bundles, `context` for packs. Unknown names and impossible settings are ConfigErrors
-that say why.
+The groups follow the stages of a search: legs (`fts`, `vector`, `fuzzy`), `expansion`, `scoring`,
+`rerank`, `parents`, `diversity`; `chunking` and `cache` for chunks made at query time; `snippet`
+for bundles, `context` for packs. Unknown names and impossible settings are a ConfigError with the
+reason.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ class Preferences(Record):
 
 
 class FtsPrefs(Preferences):
-    """The full-text leg. `any` takes a question as it is; the other modes have a syntax.
+    """The full-text leg. The mode `any` takes a question as it is; the others have a syntax.
 
-    `config` names the language whose rules the query follows, where the base has several.
+    `config` is the language of the query, if the base has several.
     """
 
     mode: FtsMode = "any"
@@ -86,7 +86,7 @@ class FtsPrefs(Preferences):
 
 
 class VectorPrefs(Preferences):
-    """The semantic leg. Without `embed_query` the caller brings the vector."""
+    """The semantic leg. Without `embed_query` the caller passes `query_vector`."""
 
     embed_query: bool = True
     distance: Distance = "cosine"
@@ -115,7 +115,7 @@ class FuzzyPrefs(Preferences):
 
 
 class ExpansionPrefs(Preferences):
-    """What is added to the query; `feedback` adds words of the best passages of a first recall."""
+    """Query expansion; `feedback` adds words of the best passages of a first recall."""
 
     answers: bool = False
     feedback: bool = False
@@ -124,13 +124,12 @@ class ExpansionPrefs(Preferences):
 
 
 class ScoringPrefs(Preferences):
-    """How the legs' scores become one.
+    """Fusion of the scores of the legs.
 
-    `w_exact` is the weight of quoted phrases and identifiers; None means as much as all others
-    together, so that a passage which holds them stands before one that does not. `fill` gives
-    every candidate its exact score in every leg. `adapt` lowers the weight of a leg that can't
-    make much of a query: vectors of an alphabet that the model never learned, words that are
-    misspelt. `by_type` overrides weights for a type of query.
+    `w_exact` is the weight of quoted phrases and identifiers; None means the sum of all others, so
+    that passages with them rank first. `fill` gives every candidate its exact score in every leg.
+    `adapt` reduces the weight of a leg that can't do much with a query: vectors of an alphabet that
+    the model was not trained on, misspelt words. `by_type` overrides weights for a query type.
     """
 
     blend: Blend = "linear"
@@ -173,7 +172,7 @@ class ScoringPrefs(Preferences):
 
 
 class RerankPrefs(Preferences):
-    """The reranker by name, none by default: how many passages it sees, and how many it keeps."""
+    """The name of the reranker, none by default; the number of passages it sees, and keeps."""
 
     reranker: str | None = None
     enabled: bool = True
@@ -190,7 +189,7 @@ class RerankPrefs(Preferences):
 
 
 class ParentsPrefs(Preferences):
-    """What is shown for a child: its parent, the parent or its beginning beside it, or nothing."""
+    """Parents of hits: replace the child, attach the parent or its beginning, or leave it alone."""
 
     mode: ParentMode = "replace"
     stage: Literal["before_rerank", "after_rerank"] = "after_rerank"
@@ -198,9 +197,9 @@ class ParentsPrefs(Preferences):
 
 
 class DiversityPrefs(Preferences):
-    """At most `per_document` passages of one document; `mmr` trades likeness for variety.
+    """At most `per_document` passages of one document; maximal marginal relevance.
 
-    `mmr` is the weight of the score: 1 changes nothing, 0 takes only variety into account.
+    `mmr` is the weight of the score against diversity: 1 changes nothing, 0 ignores the score.
     """
 
     per_document: Count | None = None
@@ -232,7 +231,7 @@ class ChunkingPrefs(Preferences):
 
 
 class CachePrefs(Preferences):
-    """Whether chunks made at query time are kept, and for how long."""
+    """The cache of chunks made at query time."""
 
     use_chunk_cache: bool = True
     write_chunk_cache: bool = True
@@ -240,14 +239,14 @@ class CachePrefs(Preferences):
 
 
 class SnippetPrefs(Preferences):
-    """The piece of text that a candidate document is shown with."""
+    """Snippets of the documents in a bundle."""
 
     max_chars: int = Field(default=360, ge=3)
     prefer_chunk_snippet: bool = True
 
 
 class ContextPrefs(Preferences):
-    """What goes into a context pack around the passages that were found."""
+    """The token budget of a context pack, and the neighbours of its hits."""
 
     max_tokens: Count = 12_000
     neighbor_same_page: int = Field(default=1, ge=0)
@@ -327,7 +326,7 @@ class RetrievalPrefs(Preferences):
                 )
 
     def depth(self, count: int) -> int:
-        """How many candidates each leg brings if `count` passages are asked for."""
+        """The number of candidates of each leg if `count` passages are requested."""
         if self.overfetch is not None:
             return max(1, round(count * self.overfetch))
         return max(self.candidates, count)

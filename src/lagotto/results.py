@@ -1,7 +1,7 @@
-"""What a search gives back: a ranked list of hits, or a bundle of documents and evidence.
+"""Results of a search: a ranked list of hits, or a bundle of documents and evidence.
 
 `score` is always in [0, 1] and higher is better; `rank` counts from 1. The scores of the stages
-that led there stand beside it, on their own scales, so that a score can be explained.
+are kept beside it, on their own scales, so that a score can be explained.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lagotto.documents import DEFAULT_COLLECTION, Location, Record, Span
 
 Score = float
 Leg = Literal["semantic", "text", "fuzzy", "exact"]
-"""The ways in which candidates are found: vectors, full text, misspelt words, exact wording."""
+"""The recall paths of a query: vectors, full text, spelling corrections, verbatim phrases."""
 
 LEGS: tuple[Leg, ...] = ("semantic", "text", "fuzzy", "exact")
 
@@ -95,7 +95,7 @@ class RetrievalResult(Location):
         )
 
     def explain(self) -> str:
-        """The making of the score, in numbers that add up."""
+        """Return how the score is made up, in numbers that add up."""
         lines = [f"{self.rank}. {self.score:.4f}  {self.citation}"]
         lines += [_explained(leg, said) for leg, said in self.breakdown.legs().items()]
         made = self.breakdown
@@ -149,12 +149,12 @@ class Results(list[RetrievalResult]):
 
     @property
     def degraded(self) -> tuple[str, ...]:
-        """What could not be used to find them."""
+        """What could not be used in the search."""
         return self.stats.degraded
 
 
 class CandidateItem(Record):
-    """A document that may hold the answer: what a user interface lists as a source."""
+    """A document that may contain the answer, to be shown as a source."""
 
     item_id: str
     collection: str = DEFAULT_COLLECTION
@@ -176,7 +176,7 @@ class CandidateItem(Record):
 
 
 class EvidenceChunk(Record):
-    """A passage that supports an answer: what goes into a prompt, not onto a screen."""
+    """A passage that supports an answer, to be put into a prompt."""
 
     item_id: str
     chunk_id: str | None = None
@@ -210,9 +210,9 @@ class EvidenceChunk(Record):
 
 
 class RetrievalStats(Record):
-    """How a search went: milliseconds per stage, counts, parameters, and what did not work.
+    """Statistics of a search: milliseconds per stage, counts, parameters, and degradations.
 
-    Without `debug` only `degraded` is filled. The stages of `timing_ms`, `other` among them, add
+    Without `debug` only `degraded` is set. The stages of `timing_ms`, `other` among them, add
     up to its `total`.
     """
 

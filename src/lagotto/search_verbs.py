@@ -1,4 +1,4 @@
-"""The verbs that search a knowledge base: one search, seen as a list, a bundle or a pack."""
+"""The methods that search a knowledge base: one search with three views, list, bundle and pack."""
 
 from __future__ import annotations
 
@@ -88,11 +88,11 @@ class SearchVerbs(ABC):
         request: RequestContext | None = None,
         **settings: Any,
     ) -> Results:
-        """The passages that answer `query` best, ranked; none for a query without any text.
+        """Return the best passages for `query` as a ranked list; empty for an empty query.
 
-        `prefs`, or a preset's name, say how to search, by default those of the base; the other
-        arguments, and any setting of RetrievalPrefs by its name, override them. `degraded` of the
-        result names what could not be used.
+        `prefs` are RetrievalPrefs or the name of a preset, by default those of the base. The other
+        arguments, and any setting of RetrievalPrefs passed by name, override them. `degraded` of
+        the result lists what could not be used.
         """
         asked = self._asked(
             "retrieve",
@@ -121,7 +121,7 @@ class SearchVerbs(ABC):
         request: RequestContext | None = None,
         **settings: Any,
     ) -> list[Results]:
-        """What `retrieve` gives for each of `queries`, in less time than one by one."""
+        """Return the results of `retrieve` for each query; faster than one call per query."""
         first = self._asked(
             "retrieve",
             prefs,
@@ -150,9 +150,9 @@ class SearchVerbs(ABC):
         request: RequestContext | None = None,
         **settings: Any,
     ) -> RetrievalBundle:
-        """The documents that may hold the answer, and the passages in them that support it.
+        """Return the best documents for `query`, and the passages that support them.
 
-        The arguments are those of `retrieve`; `top_k` is the number of passages, `top_k_chunks`.
+        The arguments are those of `retrieve`; `top_k` is the number of passages (`top_k_chunks`).
         """
         asked = self._asked(
             "search",
@@ -185,11 +185,11 @@ class SearchVerbs(ABC):
         request: RequestContext | None = None,
         **settings: Any,
     ) -> ContextPack:
-        """Cited evidence for a prompt, at most `max_tokens` of it.
+        """Return cited passages for a prompt, within `max_tokens`.
 
-        `counter` counts tokens as the model does that will read the pack: a Tokenizer, a
-        function, or `tiktoken:ENCODING`; by default the embedder's tokenizer. The other arguments
-        are those of `retrieve`.
+        `counter` counts tokens: the tokenizer of the model that will read the pack, a function, or
+        `tiktoken:ENCODING`; by default the embedder's tokenizer. The other arguments are those of
+        `retrieve`.
         """
         asked = self._asked(
             "context",
@@ -226,10 +226,10 @@ class SearchVerbs(ABC):
         request: RequestContext | None = None,
         **settings: Any,
     ) -> WhyNot:
-        """Why a document is not among the results of `retrieve`, in numbers.
+        """Explain why a document is not among the results of `retrieve`.
 
-        The arguments are those of `retrieve`, which is run once: `results` of the answer are what
-        it gives. The document is looked up in `collection`, or in the default one.
+        The arguments are those of `retrieve`, which is run once; `results` of the answer has its
+        results. The document is looked up in `collection`, or in the default one.
         """
         asked = self._asked(
             "retrieve",
@@ -252,7 +252,7 @@ class SearchVerbs(ABC):
 
     @property
     def retriever(self) -> Retriever:
-        """The protocol of bundles: `await base.retriever.search(ctx, prefs)`."""
+        """The base as a Retriever: `await base.retriever.search(ctx, prefs)`."""
         return KnowledgeBaseRetriever(self)
 
     @follows_rebuilds
@@ -280,12 +280,12 @@ class SearchVerbs(ABC):
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeBaseRetriever:
-    """A Retriever that searches a base; preferences are taken as they are given."""
+    """A Retriever that searches a base, without the preferences of the base."""
 
     base: SearchVerbs
 
     async def search(self, ctx: RequestContext, prefs: RetrievalPrefs) -> RetrievalBundle:
-        """The documents that may hold the answer, and the passages in them that support it."""
+        """Return the best documents for the query, and the passages that support them."""
         return await self.base._search(ctx, prefs)
 
 

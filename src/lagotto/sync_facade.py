@@ -1,7 +1,7 @@
-"""KnowledgeBase: the same verbs as AsyncKnowledgeBase, blocking.
+"""KnowledgeBase: the methods of AsyncKnowledgeBase, blocking.
 
-The work is done on an event loop in a thread of its own, so it also works in a notebook, or inside
-a program that runs a loop already.
+They run on an event loop in a thread of its own, so they also work in notebooks and in programs
+that already run a loop.
 """
 
 from __future__ import annotations
@@ -123,11 +123,11 @@ def blocking(
 
 
 class KnowledgeBase:
-    """Documents that can be searched; see AsyncKnowledgeBase, of which this is the blocking form.
+    """A searchable collection of documents; the blocking form of AsyncKnowledgeBase.
 
-    It is open when it is made. Any number of threads may use it, but not a forked process: there
-    every call is a StoreError, and a base of its own has to be opened. One that is not closed is
-    closed with a ResourceWarning when it is garbage collected.
+    Creating it opens the base. Any number of threads can use it, but not a forked process: there
+    every call raises StoreError, and the process has to open the base itself. A base that was not
+    closed is closed, with a ResourceWarning, when it is garbage collected.
     """
 
     def __init__(
@@ -180,14 +180,14 @@ class KnowledgeBase:
 
     @property
     def retriever(self) -> Retriever:
-        """The retriever of this base, which is asynchronous: `kb.run(kb.retriever.search(...))`."""
+        """The base as an asynchronous Retriever: `kb.run(kb.retriever.search(...))`."""
         return self.base.retriever
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """The result of a coroutine on the base's own loop."""
+        """Run a coroutine on the loop of the base, and return its result."""
         if self._closed:
             coroutine.close()
-            raise StoreError("this knowledge base is closed; make a new one")
+            raise StoreError("this knowledge base is closed; create a new KnowledgeBase")
         try:
             self._guard.check()
         except StoreError:
@@ -196,9 +196,9 @@ class KnowledgeBase:
         return self._loop.run(coroutine)
 
     def close(self) -> None:
-        """Close the base, cancelling calls of other threads; may be called twice.
+        """Close the base, and cancel calls of other threads; closing it again has no effect.
 
-        In a forked process it returns at once: what is open belongs to the parent.
+        In a forked process it returns at once: open files and connections belong to the parent.
         """
         if self._closed:
             return
