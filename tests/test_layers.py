@@ -16,7 +16,7 @@ ROOT = Path(lagotto.__file__).parent
 
 LAYERS = [
     {"errors"},
-    {"documents", "registry", "concurrency", "tokens"},
+    {"documents", "registry", "concurrency", "tokens", "locations"},
     {"request_context", "token_ruler", "terms", "filters", "results"},
     {"presets"},
     {"prefs", "models"},

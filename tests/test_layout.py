@@ -39,6 +39,8 @@ BEHAVIOURS = {
     "fuzz": "readers and random bytes",
     "hostile": "readers and files made to break them",
     "forks": "bases in forked processes, other event loops and without close",
+    "hostile_arguments": "arguments that no base can hold, in Python and on the command line",
+    "passwords": "no command and no error shows a password",
     "laws": "algebraic laws of filters",
     "views": "every setting in every view of a search",
     # faults, processes, time

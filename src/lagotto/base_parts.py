@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 from lagotto.chunkers import CHUNKERS, DEFAULT_CHUNKER, Chunker
 from lagotto.embedders import Embedder, create_embedder
@@ -88,7 +89,7 @@ def check_choice(parts: BaseParts, stored: BaseConfig, *, location: str) -> None
     model_id = parts.vectors.model_id
     if stored.model_id not in (None, model_id):
         named = f"embedder={parts.spec!r}" if parts.spec else "embedder=..."
-        option = f"--embedder {parts.spec}" if parts.spec else ""
+        option = f"--embedder {quote(parts.spec)}" if parts.spec else ""
         if parts.pooling != (stored.pooling or "chunk"):
             named, option = f"{named}, pooling={parts.pooling!r}", f"--pooling {parts.pooling}"
         raise ModelMismatchError(
@@ -100,7 +101,7 @@ def check_choice(parts: BaseParts, stored: BaseConfig, *, location: str) -> None
         raise ConfigError(
             f"{location} has chunks of {stored.chunker_id}, not of {parts.chunker.id}; leave the "
             "chunker out to use the one of the base, or change the base with "
-            f"`lagotto rebuild --chunker {parts.chunker.id}` or "
+            f"`lagotto rebuild --chunker {quote(parts.chunker.id)}` or "
             f"kb.rebuild(chunker={parts.chunker.id!r})"
         )
 

@@ -22,7 +22,7 @@ from lagotto.context import (
     CitedPassage,
     resolve,
 )
-from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document
+from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document, storable
 from lagotto.embedders import Embedder
 from lagotto.embedders.chunk_embedder import Pooling
 from lagotto.errors import ConfigError, LagottoError, StoreError
@@ -209,17 +209,20 @@ class AsyncKnowledgeBase(SearchVerbs):
         self, document_id: str, *, collection: str = DEFAULT_COLLECTION
     ) -> Document | None:
         """Return a document with its text, or None if there is no document with this id."""
-        return await self._store.get(collection, document_id)
+        return await self._store.get(storable(collection), storable(document_id))
 
     async def chunks(
         self, document_id: str, *, collection: str = DEFAULT_COLLECTION
     ) -> list[Chunk]:
         """Return the chunks of a document in order, parents first; empty if it does not exist."""
-        return await self._store.chunks(collection, document_id)
+        return await self._store.chunks(storable(collection), storable(document_id))
 
     async def resolve(self, citation: Citation | str) -> CitedPassage:
         """Return the text that a citation, or the key of one, refers to, with its location."""
-        return await resolve(citation, document_of=self._store.get)
+        return await resolve(citation, document_of=self._cited)
+
+    async def _cited(self, collection: str, document_id: str) -> Document | None:
+        return await self.get(document_id, collection=collection)
 
     @property
     def location(self) -> str:
@@ -332,6 +335,8 @@ def _options(
 ) -> ReadOptions:
     if not collection:
         raise ConfigError("a collection needs a name; leave it out for the default one")
+    if collection != storable(collection):
+        raise ConfigError(f"the collection {collection!r} is not valid Unicode text; rename it")
     return ReadOptions(
         collection=collection,
         language=language,

@@ -360,8 +360,10 @@ class RetrievalPrefs(Preferences):
         """Preferences from a TOML file, from its `[retrieval]` table if it has one."""
         try:
             given = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
+        except (OSError, ValueError) as exc:  # not UTF-8, not TOML, or no path at all
             raise ConfigError(f"{path} can't be read as TOML: {exc}") from exc
+        except RecursionError:
+            raise ConfigError(f"{path} can't be read as TOML: it is nested too deeply") from None
         table = given.get("retrieval", given)
         if not isinstance(table, dict):
             raise ConfigError(f"{path}: retrieval is {table!r}; make it a table, [retrieval]")

@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from lagotto.base_parts import BaseParts
 from lagotto.context import ContextPack, PackFormat, TokenCounter, build_pack, token_counter
-from lagotto.documents import DEFAULT_COLLECTION, Vector
+from lagotto.documents import DEFAULT_COLLECTION, Vector, storable
 from lagotto.errors import ConfigError, RebuiltError
 from lagotto.filters import Filter, parse_filter
 from lagotto.prefs import Mode, RetrievalPrefs, Verb
@@ -245,7 +245,7 @@ class SearchVerbs(ABC):
         return await retriever.why_not(
             asked,
             collection=asked.collection or DEFAULT_COLLECTION,
-            document_id=document_id,
+            document_id=storable(document_id),
             query_vector=query_vector,
             ctx=request,
         )

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import re
+import shlex
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -250,3 +253,29 @@ def test_looking_needs_no_right_embedder(tmp_path: Path) -> None:
     for arguments in (["list"], ["show", "a"], ["info"], ["remove", "a", "--yes"]):
         assert run("--kb", "kb.db", *arguments).code == 0
     assert run("--kb", "kb.db", "search", "text").code == 4
+
+
+def test_advice_can_be_pasted_into_a_shell(tmp_path: Path) -> None:
+    folder = tmp_path / "a  b; touch owned"
+    folder.mkdir()
+    moved = folder / "kb.db"
+    made(moved)
+    unused = next(folder.glob("*.index")) / "text-00000000"
+    unused.mkdir()
+    (unused / "file").write_text("left behind")
+    advice = [line for line in run("--kb", moved, "doctor").out.splitlines() if "rm -r" in line]
+    shell = advice[0].partition("delete them: ")[2]
+    subprocess.run(["sh", "-c", shell], cwd=tmp_path, check=True)
+    assert not unused.exists()
+    assert moved.exists()
+    assert not (tmp_path / "owned").exists()
+
+    moved.write_bytes(moved.read_bytes()[:4096] + b"garbage" * 2000)
+    (told,) = re.findall(r"`(sqlite3 .* \.recover)`", run("--kb", moved, "doctor").out)
+    assert shlex.split(told) == ["sqlite3", str(moved), ".recover"]
+
+
+def test_other_advice_is_quoted_too(tmp_path: Path) -> None:
+    done = run("--kb", "a; b.db", "info")
+    (told,) = re.findall(r"`(lagotto .*) add PATH`", done.err)
+    assert shlex.split(told) == ["lagotto", "--kb", "a; b.db"]

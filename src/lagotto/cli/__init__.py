@@ -6,9 +6,12 @@ import io
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TextIO
 
 from lagotto.errors import LagottoError, QueryError
+from lagotto.locations import mask_secrets, secrets_of
 
 UNEXPECTED = 70
 BROKEN_PIPE = 1
@@ -20,7 +23,8 @@ def main(args: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal may lack characters of a text
     try:
-        code = _run(args)
+        with _without_passwords(args):
+            code = _run(args)
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader of the output closed the pipe. Without the redirection Python would report it
@@ -28,6 +32,39 @@ def main(args: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     return code
+
+
+class MaskedStream:
+    """A stream that replaces secrets in what is written to it."""
+
+    def __init__(self, stream: TextIO, secrets: set[str]) -> None:
+        self._stream = stream
+        self._secrets = secrets
+
+    def write(self, text: str) -> int:
+        """Write `text` without the secrets."""
+        self._stream.write(mask_secrets(text, self._secrets))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def _without_passwords(args: Sequence[str] | None) -> Iterator[None]:
+    """Keep the passwords of all addresses in `args` and LAGOTTO_KB off stderr.
+
+    Messages of Lagotto have none; those of the option parser and tracebacks may.
+    """
+    given = [*(sys.argv[1:] if args is None else args), os.environ.get("LAGOTTO_KB", "")]
+    secrets = {secret for location in given for secret in secrets_of(location)}
+    stderr = sys.stderr
+    if secrets:
+        sys.stderr = MaskedStream(stderr, secrets)
+    try:
+        yield
+    finally:
+        sys.stderr = stderr
 
 
 def _run(args: Sequence[str] | None) -> int:
@@ -63,4 +100,4 @@ def _report_unexpected(error: Exception) -> None:
 
 
 def _in_one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
+    return " ".join(line.strip() for line in str(error).splitlines())

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from lagotto.cli.options import BaseOptions, MakingOptions
 from lagotto.errors import StoreError
+from lagotto.locations import check_path, mask_location
 
 if TYPE_CHECKING:
     from lagotto.stores.base import Store
@@ -52,8 +54,12 @@ async def open_store(location: str) -> AsyncIterator[Store]:
 def check_exists(location: str) -> None:
     """Raise StoreError if `location` is a file that does not exist."""
     path = location.removeprefix("sqlite:///")
-    if "://" not in path and not Path(path).exists():
+    if "://" in path:
+        return
+    check_path(path)
+    if not Path(path).exists():
+        shown = mask_location(path)
         raise StoreError(
-            f"there is no base at {path}; create one with `lagotto --kb {path} add PATH`, "
+            f"there is no base at {shown}; create one with `lagotto --kb {quote(shown)} add PATH`, "
             "or pass the location of another with --kb"
         )

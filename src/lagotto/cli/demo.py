@@ -7,12 +7,14 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lagotto.cli.options import EmbedderName
 from lagotto.cli.output import one_line, say, stdout
+from lagotto.locations import mask_location
 
 if TYPE_CHECKING:
     from lagotto.demo import DemoOutcome
@@ -104,4 +106,5 @@ def _print_next(kept: str | None, outcomes: list[DemoOutcome]) -> None:
     if kept is None:
         kept = "demo.db"
         typer.echo(f"\nKeep these documents:  lagotto demo --kb {kept}")
-    typer.echo(f'\nTry next:  lagotto --kb {kept} retrieve "{question}"')
+    shown = quote(mask_location(kept))
+    typer.echo(f'\nTry next:  lagotto --kb {shown} retrieve "{question}"')

@@ -9,7 +9,7 @@ import typer
 
 from lagotto.cli.connect import check_exists, open_store
 from lagotto.cli.options import DEFAULT_KB, AsJson, Kb
-from lagotto.cli.output import one_line, print_json
+from lagotto.cli.output import print_json, printable
 from lagotto.errors import StoreError
 
 if TYPE_CHECKING:
@@ -41,6 +41,11 @@ async def _findings(location: str) -> list[Finding]:
 
 
 def _print(finding: Finding) -> None:
-    typer.echo(f"{finding.level + ':':<9}{one_line(finding.what)}")
+    typer.echo(f"{finding.level + ':':<9}{_line(finding.what)}")
     if finding.advice:
-        typer.echo(f"{'':<9}{one_line(finding.advice)}")
+        typer.echo(f"{'':<9}{_line(finding.advice)}")
+
+
+def _line(text: str) -> str:
+    """`text` on one line; every blank stays, since it may be part of a path to be pasted."""
+    return printable(text.replace("\n", " "))

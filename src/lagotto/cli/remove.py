@@ -37,7 +37,7 @@ def remove(
     with open_existing(base) as kb:
         found = _matching(kb, ids, collection, filters)
         if found and not yes:
-            _confirm(len(found), base.kb)
+            _confirm(len(found), kb.base.location)
         everything = None if ids else "{}"  # of a collection that was asked for by name
         gone = kb.remove(*ids, collection=collection, filters=filters or everything)
     if as_json:

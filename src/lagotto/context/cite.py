@@ -36,8 +36,13 @@ class CitationKey(NamedTuple):
     check: str = ""
 
     def __str__(self) -> str:
-        names = f"{quote(self.collection, safe='')}/{quote(self.document_id, safe='')}"
-        return f"{names}#{self.start}-{self.end}" + (f"~{self.check}" if self.check else "")
+        names = (
+            quote(name, safe="", errors="replace")  # surrogates, which no document's name has
+            for name in (self.collection, self.document_id)
+        )
+        return f"{'/'.join(names)}#{self.start}-{self.end}" + (
+            f"~{self.check}" if self.check else ""
+        )
 
     @classmethod
     def parse(cls, text: str) -> Self:

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from lagotto.errors import ConfigError, UnknownNameError
 from lagotto.indexes.registry import TEXT_INDEXES
+from lagotto.locations import check_path, mask_location
 from lagotto.registry import Registry
 from lagotto.stores.base import Store
 
@@ -40,7 +41,7 @@ def create_store(location: str | Path | Store, *, text_index: str | None = None)
     if not isinstance(location, str | Path):
         return location
     text = str(location)
-    scheme, separator, rest = text.partition("://")
+    scheme, separator, _ = text.partition("://")
     if text == MEMORY:
         scheme = "memory"
     elif not separator:
@@ -50,7 +51,7 @@ def create_store(location: str | Path | Store, *, text_index: str | None = None)
     except UnknownNameError as exc:
         known = ", ".join(STORES.names())
         raise ConfigError(
-            f"no store for {scheme}://{rest.rpartition('@')[2]}; give a file such as kb.db, "
+            f"no store for {mask_location(text)}; give a file such as kb.db, "
             f"sqlite:///kb.db, postgresql://host/database or {MEMORY} (schemes: {known})"
         ) from exc
     return factory(text, text_index=text_index)
@@ -69,9 +70,11 @@ def open_sqlite(location: str, *, text_index: str | None) -> Store:
         raise ConfigError(
             f"no text index is called {text_index!r}; there are: {', '.join(TEXT_INDEXES.names())}"
         )
+    path = location.removeprefix("sqlite:///")
+    check_path(path)
     from lagotto.stores.sqlite.store import SqliteStore
 
-    return SqliteStore(location.removeprefix("sqlite:///"), text_index=text_index)
+    return SqliteStore(path, text_index=text_index)
 
 
 def open_postgres(location: str, *, text_index: str | None) -> Store:

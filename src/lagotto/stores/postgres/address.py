@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import psycopg
 from psycopg.conninfo import make_conninfo
@@ -13,6 +13,7 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from lagotto.errors import ConfigError
+from lagotto.locations import mask_location
 
 DEFAULT_PORT = "5432"
 KEPT_OPEN = 8
@@ -29,7 +30,6 @@ _SECRET = ("password", "sslpassword")
 _SEVERAL = re.compile(
     r"\A(?P<before>[a-z]++://(?:[^/@]*+@)?)(?P<hosts>[^/?@,]*+,[^/?@]*+)(?P<behind>/.*)", re.DOTALL
 )
-_CREDENTIALS = re.compile(r"//[^/]*@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Address:
     """Where a base is: for people, for the driver, and how to pool connections to it."""
 
     place: str
-    url: URL
+    url: URL = field(repr=False)
     pool: PoolSettings
 
     @property
@@ -58,7 +58,8 @@ class Address:
 def parse_location(location: str) -> Address:
     """The address that a location stands for; hosts may be several, as libpq has them."""
     url = _parsed(location)
-    place = url.difference_update_query(_SECRET).render_as_string(hide_password=True)
+    shown = url.difference_update_query(_SECRET).render_as_string(hide_password=True)
+    place = mask_location(shown)
     if not url.database:
         raise ConfigError(f"{place} names no database; write postgresql://host/database")
     options = _options(url, place)
@@ -78,15 +79,23 @@ def _parsed(location: str) -> URL:
     hosts = _SEVERAL.fullmatch(location)
     try:
         url = make_url(hosts["before"] + hosts["behind"] if hosts else location)
-    except (ArgumentError, ValueError) as exc:
-        hidden = _CREDENTIALS.sub("//***@", location)
+    except (ArgumentError, ValueError):
         raise ConfigError(
-            f"{hidden} is not the address of a database; write "
+            f"{mask_location(location)} is not the address of a database; write "
             "postgresql://user:password@host:5432/database"
-        ) from exc
+        ) from None  # its message may quote a part of the password
+    if "@" in (url.host or ""):
+        raise ConfigError(
+            f"{mask_location(location)} has an @ in the password or the user name; write it as %40"
+        )
     if hosts:
         pairs = [host.partition(":") for host in hosts["hosts"].split(",")]
         names, ports = [pair[0] for pair in pairs], [pair[2] or DEFAULT_PORT for pair in pairs]
+        if wrong := [port for port in ports if not (port.isascii() and port.isdigit())]:
+            raise ConfigError(
+                f"{mask_location(location)}: the port {wrong[0]!r} is not a number; write "
+                "postgresql://user:password@host1:5432,host2:5433/database"
+            )
         url = url.update_query_dict({"host": ",".join(names), "port": ",".join(ports)})
     return url.set(drivername="postgresql")
 

@@ -11,6 +11,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoConnectionLeft
 
 from lagotto.errors import (
+    ConfigError,
     NotABaseError,
     StoreBusyError,
     StoreError,
@@ -33,6 +34,8 @@ def postgres_errors(place: str) -> Iterator[None]:
             f"{place}: too many searches at once, all connections are in use; try again later, or "
             "allow more of them in the address (max_connections=...)"
         ) from exc
+    except UnicodeEncodeError as exc:
+        raise ConfigError(f"{place}: {exc.object!r:.100} is not valid Unicode text") from exc
     except DBAPIError as exc:
         if not isinstance(exc.orig, psycopg.Error):
             raise

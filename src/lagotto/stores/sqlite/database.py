@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -152,6 +153,8 @@ def damage_errors(path: Path) -> Iterator[None]:
         yield
     except ConfigError:
         raise
+    except UnicodeEncodeError as exc:  # of a parameter: what is read would not decode
+        raise ConfigError(f"{path}: {exc.object!r:.100} is not valid Unicode text") from exc
     except (ValueError, EmbeddingError) as exc:
         raise damaged(path, exc) from exc
 
@@ -186,7 +189,7 @@ def ways_out(path: Path) -> str:
     """What to do with a damaged file."""
     return (
         "restore it from a backup, or save what can be saved with "
-        f"`sqlite3 {path.name} .recover`, or delete it and add the documents again"
+        f"`sqlite3 {shlex.quote(str(path))} .recover`, or delete it and add the documents again"
     )
 
 

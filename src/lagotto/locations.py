@@ -1,0 +1,85 @@
+"""Locations of bases, as paths that can be used and as text without passwords."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from urllib.parse import unquote
+
+from lagotto.errors import ConfigError
+
+MASK = "***"
+SHORTEST_SECRET = 3
+"""Characters; replacing shorter ones in a message would make it unreadable."""
+
+SHOWN = 200
+"""Characters of a location in a message."""
+
+_USERINFO = re.compile(
+    r"\A(?P<scheme>(?:[a-z][\w+.-]*+(?::/{1,3}|//))?+)(?P<user>[^:@/]*+):(?P<rest>.*)@",
+    re.IGNORECASE | re.DOTALL,
+)
+_SEPARATORS = re.compile(r"[\s'\"@/?:&\\]+")
+"""Where a message may cut a password, or write it in another way."""
+
+_PARAMETER = re.compile(
+    r"(?P<name>(?:passw|pwd|secret|token)[\w-]*+\s*+=\s*+)"
+    r"(?P<value>'[^']*'|\"[^\"]*\"|[^&\s;,'\"`]++)",
+    re.IGNORECASE,
+)
+
+
+def mask_location(location: str) -> str:
+    """A location without passwords: `postgresql://user:***@host/database`.
+
+    Made for what users type: it also holds for addresses that no driver would take.
+    """
+    masked = _USERINFO.sub(lambda found: f"{found['scheme']}{found['user']}:{MASK}@", location)
+    masked = _PARAMETER.sub(lambda found: found["name"] + MASK, masked)
+    return masked if len(masked) <= SHOWN else f"{masked[:SHOWN]}..."
+
+
+def mask_secrets(text: str, secrets: Iterable[str]) -> str:
+    """`text` with every occurrence of a secret replaced, the longest first."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, MASK)
+    return text
+
+
+def secrets_of(location: str) -> set[str]:
+    """What must not be shown of a location: its passwords, in all forms they may be echoed in."""
+    found = {match["value"].strip("'\"") for match in _PARAMETER.finditer(location)}
+    if userinfo := _USERINFO.match(location):
+        password = userinfo["rest"]
+        found |= {password, *_SEPARATORS.split(password)}
+    found |= {unquote(secret) for secret in found}
+    return {secret for secret in found if len(secret) >= SHORTEST_SECRET}
+
+
+def check_path(path: str) -> None:
+    """Raise ConfigError for a path that no file can have: not UTF-8, too long, or with a NUL.
+
+    Also for a mistyped address with a password, lest a file of that name be created.
+    """
+    shown = mask_location(path)
+    try:
+        path.encode()
+    except UnicodeEncodeError as exc:
+        raise ConfigError(
+            f"the path {shown!r} is not valid UTF-8; rename the file or the folder"
+        ) from exc
+    try:
+        os.stat(Path(path))  # noqa: PTH116 unlike Path.exists it reports a path that is too long
+    except (FileNotFoundError, NotADirectoryError):
+        if shown.count(MASK) > path.count(MASK):
+            raise ConfigError(
+                f"{shown!r} looks like an address with a password, and there is no such file; "
+                "write postgresql://user:password@host/database"
+            ) from None
+    except PermissionError:
+        return
+    except (OSError, ValueError) as exc:
+        reason = exc.strerror if isinstance(exc, OSError) else str(exc)
+        raise ConfigError(f"{shown!r} can't be a file ({reason}); choose another path") from exc
