@@ -46,14 +46,10 @@ def _is_private(name: str, value: object) -> bool:
     return name.startswith("_") or isinstance(value, ModuleType)
 
 
-PENDING = {"Reader", "Segment"}
-"""Names that the stores still use twice."""
-
-
 def test_one_name_is_one_class() -> None:
     modules = Path(lagotto.__file__).parent.rglob("*.py")
     names = Counter(name for path in modules for name in _public_classes(path))
-    assert {name for name, count in names.items() if count > 1} <= PENDING
+    assert {name for name, count in names.items() if count > 1} == set()
 
 
 def _public_classes(path: Path) -> list[str]:

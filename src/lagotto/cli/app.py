@@ -9,8 +9,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from lagotto import __version__
-from lagotto.cli.option_groups import flatten_groups
-from lagotto.cli.options import DEFAULT_KB
+from lagotto.cli.options import DEFAULT_KB, flatten_groups
 
 COMMANDS = {
     "add": "add",

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 
 from lagotto.cli.connect import open_existing
 from lagotto.cli.options import AsJson, BaseOptions, Filters, InCollection
-from lagotto.cli.output import one_line, print_json, stdout
+from lagotto.cli.output import UNLISTED, one_line, print_json, stdout
 
 if TYPE_CHECKING:
     from lagotto.documents import Document
 
 COLUMNS = ("id", "title", "kind", "language", "source", "updated")
-UNLISTED = {"text", "pages", "headings", "blocks"}
-"""The fields of a document that a list leaves out."""
 
 
 def list_documents(

@@ -12,6 +12,9 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
+UNLISTED = {"text", "pages", "headings", "blocks"}
+"""The long fields of a document, which lists and summaries leave out."""
+
 _BIDIRECTIONAL = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 _CONTROL = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{_BIDIRECTIONAL}]")
 """What a terminal would obey: control characters, and marks that reorder the text around them."""

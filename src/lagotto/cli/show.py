@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lagotto.cli.connect import open_existing
-from lagotto.cli.list import UNLISTED
 from lagotto.cli.options import AsJson, BaseOptions, InCollection
-from lagotto.cli.output import one_line, print_json, printable, stdout
+from lagotto.cli.output import UNLISTED, one_line, print_json, printable, stdout
 from lagotto.errors import ConfigError
 
 if TYPE_CHECKING:

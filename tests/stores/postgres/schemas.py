@@ -14,7 +14,7 @@ from sqlalchemy import make_url
 
 from lagotto.stores.postgres.locks import BUSY_TIMEOUT
 from lagotto.stores.postgres.store import PostgresStore
-from lagotto.stores.postgres.transaction import Reader
+from lagotto.stores.postgres.transaction import ReadTransaction
 from lagotto.stores.sql.view import SqlView
 from lagotto.testing.postgres import PostgresServer, contrib_folder
 
@@ -89,7 +89,7 @@ def own_database(server_url: str) -> Iterator[str]:
             connection.execute(SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(name)))
 
 
-def reader_of(view: SqlView) -> Reader:
+def reader_of(view: SqlView) -> ReadTransaction:
     """The reader of a view, to ask the server what no view is asked."""
-    assert isinstance(view._record, Reader)
+    assert isinstance(view._record, ReadTransaction)
     return view._record

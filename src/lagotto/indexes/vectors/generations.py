@@ -32,7 +32,7 @@ from lagotto.errors import (
 )
 from lagotto.indexes.base import LogPosition
 from lagotto.indexes.vectors.places import Places
-from lagotto.indexes.vectors.segment import Segment
+from lagotto.indexes.vectors.segment import VectorSegment
 from lagotto.indexes.vectors.sketch import WORD, Frame, Sketch
 from lagotto.indexes.vectors.snapshot import MatrixSnapshot
 
@@ -134,7 +134,7 @@ class SealedMeta(Record):
 class Generation:
     """A base as it was read, and the last change that it holds."""
 
-    base: Segment
+    base: VectorSegment
     position: LogPosition
 
 
@@ -207,7 +207,7 @@ def _write_part(
     write_file(part / KEYS, [keys.data])
     write_file(part / ROWS, (block.data for block in snapshot.blocks()))
     rows = map_array(part / ROWS, dtype="<f4", shape=(len(keys), dimension))
-    sketch = Segment.of(keys, rows, tuning=snapshot.tuning).sketch
+    sketch = VectorSegment.of(keys, rows, tuning=snapshot.tuning).sketch
     if sketch:
         write_file(part / FRAME, [sketch.frame.mean.data, sketch.frame.directions.data])
         write_file(part / CODES, [sketch.codes.data])
@@ -224,15 +224,15 @@ def _write_part(
     sync_folder(part)
 
 
-def _mapped(path: Path, meta: Meta) -> Segment:
+def _mapped(path: Path, meta: Meta) -> VectorSegment:
     keys = map_array(path / KEYS, dtype="<i8", shape=(meta.count,))
     rows = map_array(path / ROWS, dtype="<f4", shape=(meta.count, meta.dimension))
     if not meta.words:
-        return Segment(keys, rows, Places(keys))
+        return VectorSegment(keys, rows, Places(keys))
     lines = 1 + meta.words * WORD
     frame = map_array(path / FRAME, dtype="<f4", shape=(lines, meta.dimension))
     codes = map_array(path / CODES, dtype="<u8", shape=(meta.words, meta.count))
-    return Segment(keys, rows, Places(keys), sketch=Sketch(Frame(frame[0], frame[1:]), codes))
+    return VectorSegment(keys, rows, Places(keys), sketch=Sketch(Frame(frame[0], frame[1:]), codes))
 
 
 def _generations(folder: Path) -> list[Path]:

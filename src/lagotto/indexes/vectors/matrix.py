@@ -16,7 +16,7 @@ from lagotto.indexes.hits import Hits
 from lagotto.indexes.vectors.generations import read_generation, read_newest, write_generation
 from lagotto.indexes.vectors.places import Places
 from lagotto.indexes.vectors.ranking import Scores
-from lagotto.indexes.vectors.segment import Segment
+from lagotto.indexes.vectors.segment import VectorSegment
 from lagotto.indexes.vectors.sketch import Frame, Sketch
 from lagotto.indexes.vectors.snapshot import MatrixSnapshot, check_vectors
 from lagotto.indexes.vectors.tuning import Tuning
@@ -40,7 +40,9 @@ class Tail:
         words = frame.words if frame else 0
         self._codes = np.empty((words, FIRST_ROWS), dtype=np.uint64)
 
-    def append(self, keys: ChunkKeys, rows: Vectors, *, alive: NDArray[np.bool_] | None) -> Segment:
+    def append(
+        self, keys: ChunkKeys, rows: Vectors, *, alive: NDArray[np.bool_] | None
+    ) -> VectorSegment:
         """The segment with `keys` and `rows` behind the rows so far, of which `alive` count."""
         end = self._used + len(keys)
         if end > len(self._keys):
@@ -54,10 +56,10 @@ class Tail:
             alive = np.concatenate([alive, np.ones(len(keys), dtype=np.bool_)])
         return self._segment(alive)
 
-    def _segment(self, alive: NDArray[np.bool_] | None) -> Segment:
+    def _segment(self, alive: NDArray[np.bool_] | None) -> VectorSegment:
         keys = self._keys[: self._used]
         sketch = Sketch(self._frame, self._codes[:, : self._used]) if self._frame else None
-        return Segment(keys, self._rows[: self._used], Places(keys), alive, sketch)
+        return VectorSegment(keys, self._rows[: self._used], Places(keys), alive, sketch)
 
     def _grow(self, size: int) -> None:
         used = slice(self._used)
@@ -89,7 +91,7 @@ class VectorMatrix:
         self._writing = Lock()
         self._snapshot: MatrixSnapshot
         self._tail: Tail
-        self._start_from(Segment.empty(dimension))
+        self._start_from(VectorSegment.empty(dimension))
 
     @classmethod
     def load(
@@ -159,7 +161,7 @@ class VectorMatrix:
         snapshot = self._snapshot
         rows = np.concatenate([np.empty((0, self.dimension), np.float32), *snapshot.blocks()])
         index = VectorMatrix(self.model_id, dimension=self.dimension, tuning=self._tuning)
-        index._start_from(Segment.of(snapshot.keys, rows, tuning=self._tuning))
+        index._start_from(VectorSegment.of(snapshot.keys, rows, tuning=self._tuning))
         index.saved = self.saved
         return index
 
@@ -183,7 +185,7 @@ class VectorMatrix:
             self._start_from(written.base)
             self.saved = position
 
-    def _start_from(self, base: Segment) -> None:
+    def _start_from(self, base: VectorSegment) -> None:
         frame = base.sketch.frame if base.sketch else None
         self._tail = Tail(self.dimension, frame=frame)
-        self._snapshot = MatrixSnapshot(base, Segment.empty(self.dimension), self._tuning)
+        self._snapshot = MatrixSnapshot(base, VectorSegment.empty(self.dimension), self._tuning)

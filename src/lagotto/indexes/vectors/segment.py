@@ -23,7 +23,7 @@ FEW = 3
 
 
 @dataclass(frozen=True)
-class Segment:
+class VectorSegment:
     """Keys and their unit vectors; `alive` says which rows still count, None that all do.
 
     A segment is never changed, so any number of threads may search it. With a sketch, a search

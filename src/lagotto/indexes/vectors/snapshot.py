@@ -12,7 +12,7 @@ from lagotto.errors import ConfigError, EmbeddingError, ModelMismatchError
 from lagotto.indexes.filter_keys import ChunkKeys
 from lagotto.indexes.hits import Hits, merge_hits
 from lagotto.indexes.vectors.ranking import Scores
-from lagotto.indexes.vectors.segment import Segment
+from lagotto.indexes.vectors.segment import VectorSegment
 from lagotto.indexes.vectors.tuning import Tuning
 
 COPIED = 8192
@@ -28,8 +28,8 @@ class MatrixSnapshot:
     `k` come back, however few they are among the rest.
     """
 
-    base: Segment
-    tail: Segment
+    base: VectorSegment
+    tail: VectorSegment
     tuning: Tuning
 
     def __len__(self) -> int:

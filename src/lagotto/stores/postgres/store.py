@@ -30,7 +30,7 @@ from lagotto.stores.postgres.text_index.merge import drop_terms, due_step, merge
 from lagotto.stores.postgres.text_index.postings import entry_texts, make_segment
 from lagotto.stores.postgres.text_index.reindex import is_current, renew
 from lagotto.stores.postgres.timeouts import set_statement_timeout
-from lagotto.stores.postgres.transaction import Reader
+from lagotto.stores.postgres.transaction import ReadTransaction
 from lagotto.stores.postgres.vector_index.graph import build_graph
 from lagotto.stores.postgres.view_factory import ViewFactory
 from lagotto.stores.postgres.write import (
@@ -152,15 +152,15 @@ class PostgresStore:
     async def view(self, where: Filter) -> AsyncIterator[SqlView]:
         with postgres_errors(self.place):
             engine = _one_state(self._opened().searching)
-            async with engine.begin() as connection, Reader.on(connection) as reader:
+            async with engine.begin() as connection, ReadTransaction.on(connection) as reader:
                 yield await self._views.view(reader, where)
 
     @asynccontextmanager
-    async def _fresh(self) -> AsyncIterator[Reader]:
+    async def _fresh(self) -> AsyncIterator[ReadTransaction]:
         """A reader of the latest state."""
         with postgres_errors(self.place):
             engine = _one_state(self._opened().writing)
-            async with engine.begin() as connection, Reader.on(connection) as reader:
+            async with engine.begin() as connection, ReadTransaction.on(connection) as reader:
                 yield reader
 
     async def info(self) -> StoreInfo:

@@ -1,4 +1,4 @@
-"""Asking the server within one transaction, one question after the other."""
+"""A read transaction on the server, which runs one statement at a time."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from lagotto.errors import StoreError
 T = TypeVar("T")
 
 
-class Reader:
-    """A read transaction on a connection; one question at a time.
+class ReadTransaction:
+    """A RecordReader on a connection; runs one statement at a time.
 
-    A question whose task is cancelled is cancelled on the server too. One that comes when the
-    transaction is over is refused: the connection is somebody else's by then.
+    Cancelling the task cancels its statement on the server too. After the end of the transaction
+    every call fails, since the connection may be in use elsewhere.
     """
 
     def __init__(self, connection: AsyncConnection, driver: Driver[Any]) -> None:
@@ -32,8 +32,8 @@ class Reader:
 
     @classmethod
     @asynccontextmanager
-    async def on(cls, connection: AsyncConnection) -> AsyncIterator[Reader]:
-        """A reader on a connection whose transaction has the isolation it needs."""
+    async def on(cls, connection: AsyncConnection) -> AsyncIterator[ReadTransaction]:
+        """Read on a connection that is in a transaction with the isolation level it needs."""
         raw = await connection.get_raw_connection()
         driver: Any = raw.driver_connection
         reader = cls(connection, driver)
@@ -45,19 +45,19 @@ class Reader:
             raise
         finally:
             reader._over = True
-            async with reader._lock:  # another leg's question may be under way
+            async with reader._lock:  # another leg's statement may be running
                 pass
 
     async def rows(
         self, statement: LiteralString, parameters: Mapping[str, Any] | None = None
     ) -> Sequence[tuple[Any, ...]]:
-        """The rows that a statement gives, sent in binary."""
+        """Run a statement and return its rows, transferred in binary."""
         async with self._locked(), self._driver.cursor(binary=True) as cursor:
             await cursor.execute(statement, parameters)
             return await cursor.fetchall()
 
     async def ask(self, question: Callable[[Connection], T], *, brief: bool = False) -> T:
-        """The answer of a function over the connection; it needs no thread, however long."""
+        """Run a function over the connection; it needs no thread, however long it takes."""
         async with self._locked():
             return await self._connection.run_sync(question)
 

@@ -14,7 +14,7 @@ from lagotto.stores.postgres.adapters import keys_of
 from lagotto.stores.postgres.native.extension import SETTING, NativeExtension
 from lagotto.stores.postgres.text_index.search import PostingsText, Statistics
 from lagotto.stores.postgres.timeouts import SET_STATEMENT_TIMEOUT, limit
-from lagotto.stores.postgres.transaction import Reader
+from lagotto.stores.postgres.transaction import ReadTransaction
 from lagotto.stores.postgres.vector_index.search import PgVectors
 from lagotto.stores.sql.read import chunks_that_match, main_languages
 from lagotto.stores.sql.view import SqlView
@@ -62,7 +62,7 @@ class ViewFactory:
         self._extension = extension
         self._cache = StateCache()
 
-    async def view(self, reader: Reader, where: Filter) -> SqlView:
+    async def view(self, reader: ReadTransaction, where: Filter) -> SqlView:
         """The base as the reader's transaction sees it, through a filter."""
         known, native_setting = await _state(reader)
         state = known["token"]
@@ -102,7 +102,7 @@ class ViewFactory:
             ),
         )
 
-    async def _gone(self, reader: Reader, state: int) -> ChunkKeys:
+    async def _gone(self, reader: ReadTransaction, state: int) -> ChunkKeys:
         async def ask() -> ChunkKeys:
             ((keys,),) = await reader.rows(_GONE)
             return keys_of(keys)
@@ -110,7 +110,9 @@ class ViewFactory:
         gone: ChunkKeys = await self._cache.get("gone", state, ask)
         return gone
 
-    async def _allowed(self, reader: Reader, where: Filter, state: int) -> FilterKeys | None:
+    async def _allowed(
+        self, reader: ReadTransaction, where: Filter, state: int
+    ) -> FilterKeys | None:
         if where == And():
             return None
 
@@ -121,14 +123,14 @@ class ViewFactory:
         allowed: FilterKeys = await self._cache.get(where.cache_key, state, ask)
         return allowed
 
-    async def _languages(self, reader: Reader, state: int) -> Sequence[str | None]:
+    async def _languages(self, reader: ReadTransaction, state: int) -> Sequence[str | None]:
         async def ask() -> list[str | None]:
             return await reader.ask(main_languages)
 
         languages: list[str | None] = await self._cache.get("languages", state, ask)
         return languages
 
-    async def _all_languages(self, reader: Reader, state: int) -> Sequence[str | None]:
+    async def _all_languages(self, reader: ReadTransaction, state: int) -> Sequence[str | None]:
         async def ask() -> list[str | None]:
             return [language for (language,) in await reader.rows(_LANGUAGES)]
 
@@ -136,7 +138,7 @@ class ViewFactory:
         return languages
 
 
-async def _state(reader: Reader) -> tuple[dict[str, int], str | None]:
+async def _state(reader: ReadTransaction) -> tuple[dict[str, int], str | None]:
     """The numbers of the base, and the setting of its native parts.
 
     The server hears of a deadline in the same message.

@@ -16,7 +16,7 @@ from lagotto.filters import Filter
 from lagotto.stores.base import Entry
 from lagotto.stores.postgres.bulk_copy import copy_encoded, copy_rows, integer
 from lagotto.stores.postgres.locks import Name
-from lagotto.stores.postgres.text_index.postings import Segment
+from lagotto.stores.postgres.text_index.postings import PostingSegment
 from lagotto.stores.postgres.text_index.write import (
     Counts,
     add_segment,
@@ -71,7 +71,7 @@ def replace(
     connection: Connection,
     entries: Sequence[Entry],
     *,
-    segment: Segment,
+    segment: PostingSegment,
     reserved: Reserved,
     place: str,
 ) -> None:

@@ -12,7 +12,7 @@ from lagotto.stores.postgres.native.search import NativeSearch
 from lagotto.stores.postgres.native.single_query import SingleQuery
 from lagotto.stores.postgres.native.trigram_text import TrigramTextComparison
 from lagotto.stores.postgres.text_index.search import PostingsText
-from lagotto.stores.postgres.transaction import Reader
+from lagotto.stores.postgres.transaction import ReadTransaction
 from lagotto.stores.postgres.vector_index.search import PgVectors
 from lagotto.stores.sql.view import Extension
 
@@ -33,7 +33,7 @@ class NativeExtension:
 
     def attach(
         self,
-        reader: Reader,
+        reader: ReadTransaction,
         *,
         text: PostingsText,
         vectors: PgVectors,

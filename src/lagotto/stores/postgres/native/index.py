@@ -17,7 +17,7 @@ from sqlalchemy.schema import CreateTable, DropTable
 
 from lagotto.stores.postgres.native.configs import config_of
 from lagotto.stores.postgres.tables import ChunkWordsRow
-from lagotto.stores.postgres.transaction import Reader
+from lagotto.stores.postgres.transaction import ReadTransaction
 from lagotto.stores.sql.changelog import added_texts, ranges
 from lagotto.stores.sql.read import counter
 from lagotto.stores.sql.settings import put_setting, setting
@@ -108,7 +108,7 @@ class WordIndex:
         self,
         *,
         change: Callable[[Callable[[Connection], Configs]], Coroutine[None, None, Configs]],
-        fresh: Callable[[], AbstractAsyncContextManager[Reader]],
+        fresh: Callable[[], AbstractAsyncContextManager[ReadTransaction]],
     ) -> None:
         self._change = change
         self.fresh = fresh

@@ -25,7 +25,7 @@ from lagotto.prefs import FtsMode
 from lagotto.stores.postgres.adapters import KeysParameter, keys_of
 from lagotto.stores.postgres.native.configs import config_of
 from lagotto.stores.postgres.native.index import Configs, WordIndex
-from lagotto.stores.postgres.transaction import Reader
+from lagotto.stores.postgres.transaction import ReadTransaction
 
 _READ_BY: Mapping[FtsMode, LiteralString] = {
     "web": "websearch_to_tsquery(config::regconfig, %(text)s)",
@@ -72,7 +72,7 @@ class NativeSearch:
     `configs` are those of the index, None if the state that the search sees has none.
     """
 
-    reader: Reader
+    reader: ReadTransaction
     index: WordIndex
     configs: Configs | None
     last_key: int
@@ -145,7 +145,7 @@ class NativeSearch:
             return await self._matches_in(reader, query)
 
     async def _matches_in(
-        self, reader: Reader, query: NativeQuery
+        self, reader: ReadTransaction, query: NativeQuery
     ) -> tuple[ChunkKeys, NDArray[np.float32]]:
         matches, parameters = await self.asked(query)
         try:

@@ -25,7 +25,7 @@ from lagotto.stores.capabilities import HybridFound, HybridQuery, Scale
 from lagotto.stores.postgres.adapters import KeysParameter, VectorParameter
 from lagotto.stores.postgres.native.search import NativeSearch
 from lagotto.stores.postgres.text_index.search import Statistics
-from lagotto.stores.postgres.transaction import Reader
+from lagotto.stores.postgres.transaction import ReadTransaction
 from lagotto.stores.postgres.vector_index.search import MARGIN, PgVectors
 from lagotto.stores.sql.read import passages_of, select_passages
 from lagotto.stores.sql.tables import ChunkRow
@@ -146,7 +146,7 @@ Asked = tuple[LiteralString, dict[str, Any]]
 class SingleQuery:
     """One search as one statement; `allowed` are the chunks that its filter lets through."""
 
-    reader: Reader
+    reader: ReadTransaction
     vectors: PgVectors
     native: NativeSearch
     statistics: Statistics

@@ -16,7 +16,7 @@ from lagotto.documents import storable
 from lagotto.indexes.base import ChunkKeys, FilterKeys
 from lagotto.indexes.hits import Hits
 from lagotto.stores.postgres.adapters import KeysParameter
-from lagotto.stores.postgres.transaction import Reader
+from lagotto.stores.postgres.transaction import ReadTransaction
 
 MOST_CHARACTERS = 2_500_000
 """To compare so many takes about half a second of one core: 3,000 chunks of 800, for example."""
@@ -42,7 +42,7 @@ ORDER BY score DESC, key LIMIT %(limit)s
 class TrigramTextComparison:
     """The chunks of one search, of which `allowed` are those that the filter lets through."""
 
-    reader: Reader
+    reader: ReadTransaction
     chunks: int
     allowed: FilterKeys | None
 

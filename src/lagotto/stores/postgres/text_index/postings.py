@@ -41,7 +41,7 @@ class ChunkTerms:
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class PostingSegment:
     """The postings of some chunks, which are numbered from 0 as long as they have no keys.
 
     `texts` are what they were made of, with their languages.
@@ -61,7 +61,7 @@ class Segment:
             yield term, postings[start:stop].tobytes()
 
 
-def make_segment(texts: Sequence[tuple[str, str | None]]) -> Segment:
+def make_segment(texts: Sequence[tuple[str, str | None]]) -> PostingSegment:
     """The segment of chunks, given by their texts and languages."""
     numbers: dict[str, int] = {}
     found: list[tuple[int, int, int, int]] = []
@@ -79,7 +79,7 @@ def make_segment(texts: Sequence[tuple[str, str | None]]) -> Segment:
     for column, name in enumerate(("key", "count", "length"), 1):
         postings[name] = table[:, column]
     bounds = np.searchsorted(table[:, 0], np.arange(len(numbers) + 1))
-    return Segment(texts, chunks, list(numbers), bounds, postings)
+    return PostingSegment(texts, chunks, list(numbers), bounds, postings)
 
 
 def entry_texts(entries: Sequence[Entry]) -> list[tuple[str, str | None]]:

@@ -39,7 +39,7 @@ from lagotto.indexes.text_query import (
 )
 from lagotto.stores.postgres.adapters import KeysParameter, keys_of
 from lagotto.stores.postgres.text_index.postings import Postings, joined, living, phrase
-from lagotto.stores.postgres.transaction import Reader
+from lagotto.stores.postgres.transaction import ReadTransaction
 from lagotto.terms import Vocabulary
 from lagotto.terms.features import deletion_pairs
 from lagotto.terms.vocabulary import CANDIDATES, LEAST_SIMILARITY
@@ -86,7 +86,7 @@ class Statistics:
 class PostingsText:
     """A TextSnapshot over postings in tables; what was read once is kept for other questions."""
 
-    reader: Reader
+    reader: ReadTransaction
     known: Statistics
     indexed_up_to: LogPosition
     immediate: ClassVar[bool] = False
@@ -227,7 +227,7 @@ class PostingsText:
         return self.mask(keys_of(keys))
 
 
-async def _corrections(reader: Reader, text: TextSnapshot, word: str) -> tuple[Term, ...]:
+async def _corrections(reader: ReadTransaction, text: TextSnapshot, word: str) -> tuple[Term, ...]:
     """The corrections of a word that is not a term."""
     shapes = deletion_pairs([word])[0].view(np.int64).tolist()
     asked = {"word": storable(word), "shapes": shapes}
@@ -236,7 +236,7 @@ async def _corrections(reader: Reader, text: TextSnapshot, word: str) -> tuple[T
 
 
 async def _similar(
-    reader: Reader, text: TextSnapshot, word: str, *, threshold: float
+    reader: ReadTransaction, text: TextSnapshot, word: str, *, threshold: float
 ) -> tuple[Term, ...]:
     """The terms similar to a word by their trigrams."""
     asked = {"word": storable(word)}
@@ -245,7 +245,7 @@ async def _similar(
 
 
 async def _vocabulary(
-    reader: Reader,
+    reader: ReadTransaction,
     text: TextSnapshot,
     proposing: LiteralString,
     asked: Mapping[str, object],

@@ -13,7 +13,7 @@ from lagotto.stores.base import Entry
 from lagotto.stores.postgres.bulk_copy import copy_encoded, integer
 from lagotto.stores.postgres.native.index import keep_words
 from lagotto.stores.postgres.tables import SegmentRow
-from lagotto.stores.postgres.text_index.postings import Segment
+from lagotto.stores.postgres.text_index.postings import PostingSegment
 from lagotto.stores.sql.write import note_change, take_numbers
 from lagotto.terms.features import deletion_pairs
 
@@ -60,7 +60,9 @@ def findable_keys(entries: Sequence[Entry], keys: range) -> ChunkKeys:
     return np.array([key for key, level in pairs if level != "parent"], np.int64)
 
 
-def add_segment(connection: Connection, number: int, segment: Segment, keys: ChunkKeys) -> Counts:
+def add_segment(
+    connection: Connection, number: int, segment: PostingSegment, keys: ChunkKeys
+) -> Counts:
     """Index the chunks of a segment under their keys; how much that is."""
     if not len(keys):
         return Counts()

@@ -19,7 +19,7 @@ from lagotto.documents import Vector
 from lagotto.indexes.base import ChunkKeys, FilterKeys, LogPosition
 from lagotto.indexes.hits import NO_HITS, Hits, top_k
 from lagotto.stores.postgres.adapters import KeysParameter, VectorParameter
-from lagotto.stores.postgres.transaction import Reader
+from lagotto.stores.postgres.transaction import ReadTransaction
 
 SPARE = 1.5
 """How many times as many neighbours are fetched as would do if the filter were independent."""
@@ -50,7 +50,7 @@ class PgVectors:
     `dimension` is None as long as there are none; `indexed` tells whether there is a graph.
     """
 
-    reader: Reader
+    reader: ReadTransaction
     dimension: int | None
     chunks: int
     indexed: bool

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from inspect import signature
 
-from lagotto.cli.option_groups import flatten_groups
+from lagotto.cli.options import flatten_groups
 
 
 @dataclass(frozen=True)
