@@ -37,7 +37,6 @@ from lagotto.retrieval.query.expansion import Expander
 from lagotto.retrieval.retriever import HybridRetriever
 from lagotto.search_verbs import Assembled, FilterLike, SearchVerbs, follows_rebuilds, preferences
 from lagotto.stores.base import BaseConfig, Store, StoreInfo
-from lagotto.stores.pinned import PinnedStore
 from lagotto.stores.registry import create_store
 
 
@@ -317,12 +316,13 @@ class AsyncKnowledgeBase(SearchVerbs):
         parts = create_parts(self._choice, stored, location=self._store.location)
         check_choice(parts, stored, location=self._store.location)
         retriever = HybridRetriever(
-            store=PinnedStore(self._store, generation=stored.generation),
+            store=self._store,
             embedder=parts.embedder,
             reranker=self._reranker,
             expander=self._expander,
             chunk_vectors=parts.vectors,
             chunker=parts.chunker.id,
+            generation=stored.generation,
         )
         return Assembled(parts, retriever, stored.generation)
 

@@ -16,6 +16,7 @@ from lagotto.errors import (
     DegradedError,
     EmbeddingServiceError,
     ModelMismatchError,
+    RebuiltError,
     RetrievalError,
     SearchCancelled,
     StoreError,
@@ -27,7 +28,8 @@ from lagotto.prefs import RetrievalPrefs
 from lagotto.request_context import CancellationToken, RequestContext
 from lagotto.results import RetrievalResult
 from lagotto.retrieval.query.expansion import Expansion
-from lagotto.stores.memory import MemoryView
+from lagotto.retrieval.retriever import HybridRetriever
+from lagotto.stores.memory import MemoryStore, MemoryView
 from lagotto.testing.hash_embedder import HashEmbedder
 
 WORDS = ["oak", "hazel", "truffle", "dog", "water", "lake", "root", "smell", "marsh"]
@@ -336,3 +338,15 @@ async def test_cancelled_from_another_thread_while_chunks_are_embedded(tmp_path:
         timer.join()
         assert time.monotonic() - fired[0] < 2  # a tenth of a second on a quiet machine
         assert await base.retrieve("oak")
+
+
+async def test_a_retriever_of_another_generation_is_refused() -> None:
+    store, prefs = MemoryStore(), RetrievalPrefs(query_text="oak")
+    await HybridRetriever(store=store, embedder=EMBEDDER, generation=0).retrieve(prefs)
+    old = HybridRetriever(store=store, embedder=EMBEDDER, generation=1)
+    with pytest.raises(RebuiltError):
+        await old.retrieve(prefs)
+    with pytest.raises(RebuiltError):
+        await old.retrieve_many([prefs])
+    with pytest.raises(RebuiltError):
+        await old.search(RequestContext(), prefs)

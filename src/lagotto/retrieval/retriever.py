@@ -24,7 +24,8 @@ from lagotto.retrieval.pipeline import Components, Outcome, Search, SearchSize
 from lagotto.retrieval.query.expansion import Expander
 from lagotto.retrieval.ranking import Ranked
 from lagotto.retrieval.why_not import WhyNot, examine, known_reason
-from lagotto.stores.base import Store
+from lagotto.stores.base import Store, View
+from lagotto.stores.config import rebuilt
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,9 @@ class PackMaterial:
 class HybridRetriever:
     """Answers queries from a store and an embedder, optionally with a reranker and an expander.
 
-    A reranker or chunker that preferences name is created when it is first asked for.
+    A reranker or chunker that preferences name is created when it is first asked for. With a
+    `generation`, searches fail with a RebuiltError once the base has another one: a query that one
+    model embedded is never compared with vectors of another model.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class HybridRetriever:
         expander: Expander | None = None,
         chunk_vectors: ChunkEmbedder | None = None,
         chunker: str = DEFAULT_CHUNKER,
+        generation: int | None = None,
     ) -> None:
         if store is None:
             raise ConfigError("a retriever needs a store: HybridRetriever(store=..., embedder=...)")
@@ -59,6 +63,7 @@ class HybridRetriever:
                 "a retriever needs an embedder: HybridRetriever(store=..., embedder=...)"
             )
         self._store = store
+        self._generation = generation
         self._embedder = embedder
         self._expander = expander
         self._reranker = create_reranker(reranker, embedder=embedder) if reranker else None
@@ -98,7 +103,7 @@ class HybridRetriever:
         async with cancel_scope(ctx):
             vectors = await self._vectors(queries)
             for indices in _by_filter(queries):
-                async with self._store.view(_scope(queries[indices[0]], ctx)) as view:
+                async with self._view(_scope(queries[indices[0]], ctx)) as view:
                     for index in indices:
                         prefs = queries[index]
                         diagnostics = _diagnostics(prefs, ctx)
@@ -159,7 +164,7 @@ class HybridRetriever:
                 return WhyNot(document_id=document_id, reason="the query has no text")
             named = (Eq("collection", collection), Eq("document_id", document_id))
             only = And(_scope(prefs, ctx or RequestContext()), *named)
-            async with self._store.view(only) as narrow:
+            async with self._view(only) as narrow:
                 return await examine(
                     search, outcome, narrow, prefs=prefs, results=results, document_id=document_id
                 )
@@ -179,8 +184,15 @@ class HybridRetriever:
         diagnostics = _diagnostics(prefs, ctx)
         async with cancel_scope(ctx), AsyncExitStack() as stack:
             with diagnostics.stage("view"):
-                view = await stack.enter_async_context(self._store.view(_scope(prefs, ctx)))
+                view = await stack.enter_async_context(self._view(_scope(prefs, ctx)))
             yield Search(self._components(prefs), prefs, view, diagnostics=diagnostics)
+
+    @asynccontextmanager
+    async def _view(self, where: Filter) -> AsyncIterator[View]:
+        async with self._store.view(where) as view:
+            if self._generation not in (None, view.generation):
+                raise rebuilt(self._store.location)
+            yield view
 
     def _components(self, prefs: RetrievalPrefs) -> Components:
         return Components(
