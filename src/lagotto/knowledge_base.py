@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -27,6 +27,7 @@ from lagotto.embedders import Embedder
 from lagotto.embedders.chunk_embedder import Pooling
 from lagotto.errors import ConfigError, LagottoError, StoreError
 from lagotto.filters import And, Eq, Filter, In, parse_filter
+from lagotto.folder_sync import FolderSync
 from lagotto.ingest import AddReport, Ingest, OnProgress
 from lagotto.prefs import RetrievalPrefs
 from lagotto.readers import Columns, Loading, ReadOptions, load
@@ -153,27 +154,26 @@ class AsyncKnowledgeBase(SearchVerbs):
         language: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         columns: Columns | None = None,
+        checksum: bool = False,
         progress: OnProgress | None = None,
     ) -> AddReport:
         """Add folders, and remove the documents of files that were deleted from them.
 
-        A document is kept if its file, or a folder above it, can't be read. Nothing is removed if
-        one of `folders` is missing or empty: it may be a disk that is not mounted.
+        Files are not read again if their size and modification time are those of the last sync,
+        unless `checksum` is set. A document is kept as long as its file exists, even if the file is
+        excluded or can't be read. Nothing is removed if one of `folders` is missing or empty: it
+        may be a disk that is not mounted.
         """
         options = _options(collection, language, metadata, columns)
         ingest = await self._ingest(progress)
-        documents, loading = _results(folders, include, exclude, options)
-        report = await ingest.run(chain(documents, loading), interrupt=loading.interrupt)
-        roots, failed = _resolved(folders), _resolved(item.source for item in report.failures)
-        gone = [
-            document.id
-            for document in await self.documents(filters=Eq("collection", collection))
-            if _lies_in(document.source, roots)
-            and (collection, document.id) not in ingest.seen
-            and not _lies_in(document.source, failed)
-        ]
+        state = FolderSync(self._store.source_files, options=options, checksum=checksum)
+        await state.start()
+        loading = load(folders, include=include, exclude=exclude, options=options, tracker=state)
+        report = await ingest.run(loading, interrupt=loading.interrupt)
+        gone, skipped = await state.finish(folders, seen=ingest.seen, failures=report.failures)
         removed = await self.remove(*gone, collection=collection) if gone else []
-        return report.model_copy(update={"removed": len(removed)})
+        unchanged = report.unchanged + skipped
+        return report.model_copy(update={"removed": len(removed), "unchanged": unchanged})
 
     async def remove(
         self,
@@ -362,12 +362,3 @@ def _within(collection: str | None, filters: FilterLike) -> Filter:
         return wanted
     inside = Eq("collection", collection)
     return inside if wanted == And() else And(inside, wanted)
-
-
-def _resolved(paths: Iterable[str | Path]) -> set[Path]:
-    return {Path(path).expanduser().resolve() for path in paths}
-
-
-def _lies_in(source: str, roots: set[Path]) -> bool:
-    path = Path(source)
-    return bool(source) and not roots.isdisjoint((path, *path.parents))

@@ -23,11 +23,14 @@ def sync(
     base: BaseOptions,
     reading: ReadingOptions,
     making: MakingOptions,
+    checksum: Annotated[
+        bool, typer.Option("--checksum", help="Read every file, even if it looks unchanged.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Add folders and remove what is gone. Documents of deleted files are removed."""
 
     def run(kb: KnowledgeBase, meter: Meter) -> AddReport:
-        return kb.sync(*folders, progress=meter, **read_arguments(reading))
+        return kb.sync(*folders, checksum=checksum, progress=meter, **read_arguments(reading))
 
     ingest(run, folders, base, reading, making, as_json=as_json)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from lagotto.documents import Document, Record, storable
 from lagotto.errors import ReadError, UnsupportedFormatError
@@ -73,6 +74,18 @@ class ReadFailure(Record):
         return f"{self.source}: {self.reason} ({self.error})"
 
 
+class FileTracker(Protocol):
+    """Decides which files have to be read, and is told which ones were."""
+
+    def needs_reading(self, source: Source, path: Path) -> bool:
+        """Whether to read a file; `path` is where it was found, before links were resolved."""
+        ...
+
+    def note_read(self, source: Source) -> None:
+        """Note that all of a file was read, without any failure."""
+        ...
+
+
 def load(
     paths: str | Path | Iterable[str | Path],
     *,
@@ -80,6 +93,7 @@ def load(
     exclude: Sequence[str] = (),
     options: ReadOptions | None = None,
     limits: Limits | None = None,
+    tracker: FileTracker | None = None,
 ) -> Loading:
     """Read files and folders; yields documents one at a time, and a failure for each error.
 
@@ -95,6 +109,7 @@ def load(
         selection=Selection(include=tuple(include), exclude=tuple(exclude)),
         options=options or ReadOptions(),
         process=ReaderProcess(limits),
+        tracker=tracker,
     )
     loading.start([paths] if isinstance(paths, str | Path) else paths)
     return loading
@@ -104,11 +119,17 @@ class Loading(Iterator["Document | ReadFailure"]):
     """The results of `load`; `interrupt`, from any thread, stops reading the current file."""
 
     def __init__(
-        self, *, selection: Selection, options: ReadOptions, process: ReaderProcess
+        self,
+        *,
+        selection: Selection,
+        options: ReadOptions,
+        process: ReaderProcess,
+        tracker: FileTracker | None = None,
     ) -> None:
         self._selection = selection
         self._options = options
         self._process = process
+        self._tracker = tracker
         self._formats = Formats()
         self._done: set[str] = set()
         self._skipped = 0
@@ -146,6 +167,8 @@ class Loading(Iterator["Document | ReadFailure"]):
                 yield item
             else:
                 yield from self._file(item, named=False)
+            if self._process.interrupted:
+                return
         if not seen:
             reason = "no files to read in this folder; check include, exclude and hidden names"
             yield ReadError(folder.as_posix(), reason)
@@ -156,15 +179,25 @@ class Loading(Iterator["Document | ReadFailure"]):
     def _file(self, path: Path, *, named: bool) -> Iterator[Document | ReadError]:
         try:
             source = Source.of_path(path)
-            name = self._format(source, named=named) if source.name not in self._done else None
+            if source.name in self._done:
+                return
             self._done.add(source.name)
+            name = self._format(source, named=named) if self._needs_reading(source, path) else None
             if name is not None:
-                yield from self._read(name, source)
+                failed = False
+                for result in self._read(name, source):
+                    failed = failed or isinstance(result, ReadError)
+                    yield result
+                if self._tracker is not None and not failed:
+                    self._tracker.note_read(source)
         except ReadError as exc:
             yield exc
         except Exception as exc:  # noqa: BLE001 a reader of another package may raise anything
             reason = f"the reader failed ({type(exc).__name__}: {exc})"
             yield ReadError(path.as_posix(), reason[:MOST_REASON])
+
+    def _needs_reading(self, source: Source, path: Path) -> bool:
+        return self._tracker is None or self._tracker.needs_reading(source, path)
 
     def _read(self, name: str, source: Source) -> Iterator[Document | ReadError]:
         if name in ISOLATED and READERS.is_builtin(name):

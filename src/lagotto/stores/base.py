@@ -21,6 +21,7 @@ from lagotto.indexes.base import ChunkKeys, Finding, IndexState
 from lagotto.indexes.hits import Hits
 from lagotto.indexes.text_query import Match, Term, TextQuery
 from lagotto.stores.capabilities import NativeRanking, SingleQueryHybrid, TrigramTextSearch
+from lagotto.stores.source_files import SourceFiles
 
 MOST_LANGUAGES = 8
 """A query is stemmed in this many of a base's languages."""
@@ -341,6 +342,11 @@ class Store(Protocol):
     @property
     def chunk_cache(self) -> ChunkCache | None:
         """Where chunks made at query time are kept, None if this store keeps none."""
+        ...
+
+    @property
+    def source_files(self) -> SourceFiles:
+        """The state of the files that `sync` has read."""
         ...
 
     async def open(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from copy import copy
 from dataclasses import dataclass, replace
@@ -33,6 +33,7 @@ from lagotto.stores.base import (
     fingerprint,
 )
 from lagotto.stores.config import agreed_config
+from lagotto.stores.source_files import SourceDocument, SourceFile
 from lagotto.terms import analyze
 from lagotto.terms.vocabulary import Vocabulary
 
@@ -60,6 +61,7 @@ class MemoryStore:
         self._last_key = 0
         self._config = BaseConfig()
         self.chunk_cache = MemoryChunkCache(self._entries)
+        self.source_files = MemorySourceFiles(self._entries)
 
     async def open(self) -> None:
         """Nothing to do."""
@@ -400,3 +402,30 @@ def outline(document: Document) -> Document:
     """A document without its text and structure."""
     bare = {"text": "", "pages": (), "headings": (), "blocks": ()}
     return document.model_copy(update=bare)
+
+
+class MemorySourceFiles:
+    """The state of source files, in dictionaries."""
+
+    def __init__(self, entries: Mapping[tuple[str, str], Entry]) -> None:
+        self._entries = entries
+        self._files: dict[tuple[str, str], SourceFile] = {}
+
+    async def documents(self, collection: str) -> list[SourceDocument]:
+        return [
+            SourceDocument(
+                document.id, document.source, document.content_hash, fingerprint(document)
+            )
+            for document in (entry.document for entry in self._entries.values())
+            if document.collection == collection
+        ]
+
+    async def load(self, collection: str) -> dict[str, SourceFile]:
+        return {source: file for (name, source), file in self._files.items() if name == collection}
+
+    async def save(
+        self, collection: str, files: Mapping[str, SourceFile], *, gone: Collection[str] = ()
+    ) -> None:
+        for source in gone:
+            self._files.pop((collection, source), None)
+        self._files |= {(collection, source): file for source, file in files.items()}

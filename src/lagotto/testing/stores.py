@@ -20,6 +20,7 @@ from lagotto.indexes.hits import Hits
 from lagotto.indexes.text_query import Term, TextQuery
 from lagotto.stores.base import Entry, Passage, Store, View, fingerprint
 from lagotto.stores.memory import MemoryStore, outline
+from lagotto.stores.source_files import SourceFile
 from lagotto.terms import content_terms, query_terms
 from lagotto.testing.filters import FILTERS
 from lagotto.testing.filters import documents as filterable_documents
@@ -78,6 +79,25 @@ class StoreContract(TextQueryContract, ManyValuesContract):
         async with self.make() as store:
             await store.write(await entries())
             yield store
+
+    async def test_the_state_of_source_files(self, store: Store) -> None:
+        files = store.source_files
+        one = SourceFile("/notes/a.md", 2**40, 1_700_000_000_123_456_789, "how", "which")
+        two = SourceFile("/notes/ä b.md", 0, None, "how", "which")
+        assert await files.load("default") == {}
+        await files.save("default", {"/notes/a.md": one, "/notes/b.md": two})
+        await files.save("other", {"/notes/a.md": two})
+        assert await files.load("default") == {"/notes/a.md": one, "/notes/b.md": two}
+        changed = one._replace(size=7)
+        await files.save("default", {"/notes/a.md": changed}, gone=["/notes/b.md", "/unknown"])
+        assert await files.load("default") == {"/notes/a.md": changed}
+        assert await files.load("other") == {"/notes/a.md": two}
+        for collection in {document.collection for document in DOCUMENTS}:
+            assert sorted(await files.documents(collection)) == sorted(
+                (document.id, document.source, document.content_hash, fingerprint(document))
+                for document in DOCUMENTS
+                if document.collection == collection
+            )
 
     async def test_an_empty_store_finds_nothing(self) -> None:
         async with self.make() as store:

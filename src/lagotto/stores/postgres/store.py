@@ -50,6 +50,7 @@ from lagotto.stores.sql.read import (
     read_versions,
 )
 from lagotto.stores.sql.settings import read_config, read_info
+from lagotto.stores.sql.source_files import SqlSourceFiles
 from lagotto.stores.sql.tables import SCHEMA_VERSION
 from lagotto.stores.sql.view import SqlView
 
@@ -87,6 +88,7 @@ class PostgresStore:
         self._views = ViewFactory(self._native)
         self._settling: asyncio.Task[None] | None = None
         self.chunk_cache = SqlChunkCache(read=self._read, write=self._write_cache)
+        self.source_files = SqlSourceFiles(read=self._read_latest, write=self._write_alone)
 
     async def open(self) -> None:
         self._servers = Servers.at(self.address)
@@ -236,6 +238,10 @@ class PostgresStore:
     async def _write(self, change: Callable[[Connection], T], names: Collection[Name] | None) -> T:
         """A change of the documents named, or of anything for None; durable when it ends."""
         return await self._change(change, names, wait=self.busy_timeout)
+
+    async def _read_latest(self, question: Callable[[Connection], T]) -> T:
+        """An answer from the primary server."""
+        return await self._read(question, latest=True)
 
     async def _write_alone(self, change: Callable[[Connection], T]) -> T:
         """A change while nobody else writes."""

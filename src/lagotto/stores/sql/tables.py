@@ -27,7 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import UserDefinedType
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 
 class Number(UserDefinedType[int | float]):
@@ -210,6 +210,20 @@ class ChunkCacheRow(Tables):
     checksum: Mapped[str]
     created_at: Mapped[str]
     expires_at: Mapped[str | None]
+
+
+class SourceFileRow(Tables):
+    """A file that `sync` has read, as it was then; a row may be deleted at any time."""
+
+    __tablename__ = "source_file"
+
+    collection: Mapped[str] = mapped_column(primary_key=True)
+    source: Mapped[str] = mapped_column(primary_key=True)
+    path: Mapped[str]
+    size: Mapped[int]
+    mtime_ns: Mapped[int | None]
+    options: Mapped[str]
+    documents: Mapped[str]
 
 
 class RemovalRow(Tables):

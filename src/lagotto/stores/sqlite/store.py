@@ -55,6 +55,7 @@ from lagotto.stores.sql.settings import (
     read_info,
     setting,
 )
+from lagotto.stores.sql.source_files import SqlSourceFiles
 from lagotto.stores.sql.tables import SCHEMA_VERSION
 from lagotto.stores.sql.view import SqlView
 from lagotto.stores.sql.write import (
@@ -129,6 +130,7 @@ class SqliteStore:
         )
         self._writing = asyncio.Lock()
         self.chunk_cache = SqlChunkCache(read=self._read, write=self._write_cache)
+        self.source_files = SqlSourceFiles(read=self._read, write=self._write)
 
     @property
     def indexes(self) -> IndexFolder:

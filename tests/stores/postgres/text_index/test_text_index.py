@@ -100,7 +100,7 @@ async def test_an_older_base_is_upgraded(store: PostgresStore, location: str) ->
     await store.write(await entries(documents(5)))
     with psycopg.connect(location, autocommit=True) as connection:
         connection.execute("DROP INDEX chunk_by_set")
-        connection.execute("DROP TABLE chunk_text, history")
+        connection.execute("DROP TABLE chunk_text, history, source_file")
         connection.execute("ALTER TABLE chunk_set ADD COLUMN expires_at text")
         connection.execute("UPDATE setting SET value = '2' WHERE name = 'schema_version'")
     await store.close()

@@ -1,0 +1,173 @@
+"""Which files of a folder `sync` has to read, and which documents it has to remove.
+
+A file is not read again if its size and its modification time are those of the last sync, it was
+read in the same way, and its documents are still stored as they were. A document is removed if its
+file is gone, if the link that led to its file is gone, or if its file was read and no longer has
+it. One whose file is merely not read (excluded, unreadable, not text any more) is kept.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+
+from lagotto import __version__
+from lagotto.documents import digest, storable
+from lagotto.readers import ReadFailure, ReadOptions, Source
+from lagotto.stores.source_files import SourceDocument, SourceFile, SourceFiles
+
+SETTLED_NS = 2_000_000_000
+"""Nanoseconds that a file must be older than its reading, lest a later change have its time."""
+
+
+class FolderSync:
+    """One run of `sync`: a FileTracker for `load`, then a judge of what is gone."""
+
+    def __init__(self, files: SourceFiles, *, options: ReadOptions, checksum: bool = False) -> None:
+        self._files = files
+        self._collection = options.collection
+        self._options = digest(__version__, options.model_dump(mode="json"))
+        self._checksum = checksum
+        self._known: dict[str, SourceFile] = {}
+        self._stored: dict[str, str] = {}
+        self._met: dict[str, SourceFile] = {}
+        self._read: set[str] = set()
+        self._unchanged: set[str] = set()
+
+    async def start(self) -> None:
+        """Load the state that the last sync left."""
+        self._known = await self._files.load(self._collection)
+        self._stored = _digests(await self._files.documents(self._collection))
+
+    def needs_reading(self, source: Source, path: Path) -> bool:
+        """Whether a file has changed since it was read, or `checksum` is set."""
+        file = self._state(source, path)
+        self._met[source.name] = file
+        known = self._known.get(source.name)
+        unchanged = (
+            not self._checksum
+            and known is not None
+            and known.mtime_ns is not None
+            and (known.size, known.mtime_ns, known.options)
+            == (file.size, file.mtime_ns, self._options)
+            and known.documents == self._stored.get(source.name)
+        )
+        if unchanged:
+            self._unchanged.add(source.name)
+        return not unchanged
+
+    def note_read(self, source: Source) -> None:
+        """Note that a file was read to its end."""
+        self._read.add(source.name)
+
+    def _state(self, source: Source, path: Path) -> SourceFile:
+        status = (source.path or path).stat()
+        found = os.path.abspath(path)  # noqa: PTH100 links stay unresolved
+        settled = status.st_mtime_ns < time.time_ns() - SETTLED_NS
+        return SourceFile(
+            path=found if found == storable(found) else source.name,
+            size=status.st_size,
+            mtime_ns=status.st_mtime_ns if settled else None,
+            options=self._options,
+            documents="",
+        )
+
+    async def finish(
+        self,
+        folders: Sequence[str | Path],
+        *,
+        seen: Collection[tuple[str, str]],
+        failures: Iterable[ReadFailure],
+    ) -> tuple[list[str], int]:
+        """Store the state of the files.
+
+        Returns the ids of the documents to remove, and the number of those whose files were not
+        read, since they are unchanged.
+        """
+        documents = await self._files.documents(self._collection)
+        failed = resolved(failure.source for failure in failures)
+        roots, places = resolved(folders), _absolute(folders)
+        gone = [
+            document
+            for document in documents
+            if (self._collection, document.id) not in seen
+            and not lies_in(document.source, failed)
+            and self._is_gone(document.source, roots, places)
+        ]
+        ids = {document.id for document in gone}
+        kept = [document for document in documents if document.id not in ids]
+        await self._save(kept, gone, failed)
+        skipped = sum(document.source in self._unchanged for document in documents)
+        return [document.id for document in gone], skipped
+
+    def _is_gone(self, source: str, roots: set[Path], places: set[Path]) -> bool:
+        if source in self._unchanged:
+            return False
+        if source in self._read:
+            return True
+        if source in self._met:
+            return False
+        if lies_in(source, roots) and _is_missing(source):
+            return True
+        known = self._known.get(source)
+        return known is not None and lies_in(known.path, places) and _link_is_missing(known.path)
+
+    async def _save(
+        self, kept: list[SourceDocument], gone: list[SourceDocument], failed: set[Path]
+    ) -> None:
+        stored = _digests(kept)
+        files = {
+            source: self._met[source]._replace(documents=stored[source])
+            for source in self._read | self._unchanged
+            if source in stored and not lies_in(source, failed)
+        }
+        changed = {name: file for name, file in files.items() if file != self._known.get(name)}
+        sources = {document.source for document in gone} - stored.keys()
+        await self._files.save(self._collection, changed, gone=sources & self._known.keys())
+
+
+def resolved(paths: Iterable[str | Path]) -> set[Path]:
+    """Paths with links resolved, as sources have them."""
+    return {Path(path).expanduser().resolve() for path in paths}
+
+
+def _absolute(paths: Iterable[str | Path]) -> set[Path]:
+    return {Path(os.path.abspath(path)) for path in paths}  # noqa: PTH100 links stay unresolved
+
+
+def lies_in(source: str, roots: set[Path]) -> bool:
+    """Whether a source is one of `roots` or lies below one."""
+    if not source or not roots:
+        return False
+    path = Path(source)
+    return not roots.isdisjoint((path, *path.parents))
+
+
+def _digests(documents: Iterable[SourceDocument]) -> dict[str, str]:
+    """A digest of the documents of each source."""
+    by_source: dict[str, list[SourceDocument]] = {}
+    for document in documents:
+        by_source.setdefault(document.source, []).append(document)
+    return {source: digest(sorted(found)) for source, found in by_source.items() if source}
+
+
+def _is_missing(path: str | Path) -> bool:
+    """Whether there is no such file; False if that can't be known."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except (OSError, ValueError):
+        return False
+    return False
+
+
+def _link_is_missing(path: str) -> bool:
+    """Whether a path is gone; False if a link above it leads nowhere, perhaps to another disk."""
+    return _is_missing(path) and not any(_dangles(parent) for parent in Path(path).parents)
+
+
+def _dangles(path: Path) -> bool:
+    return path.is_symlink() and not path.exists()
