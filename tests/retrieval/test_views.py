@@ -160,6 +160,10 @@ class RecordingView(MemoryView):
 
     asked: list[bool]
 
+    @property
+    def single_query(self) -> RecordingView:  # type: ignore[override]
+        return self
+
     async def hybrid(self, asked: HybridQuery) -> HybridFound | None:
         self.asked.append(asked.anyway)
         return None

@@ -220,7 +220,7 @@ async def test_another_embedder(store: PostgresStore) -> None:
     good = await entry(DOCUMENTS[0])
     await store.write([good])
     alien = Entry(good.document, good.chunks, good.vectors[:, :16].copy(), good.model_id)
-    with pytest.raises(ModelMismatchError, match=r"with 32 numbers, not of .* with 16"):
+    with pytest.raises(ModelMismatchError, match=r"dimension 32, not of .* dimension 16"):
         await store.write([alien])
 
 

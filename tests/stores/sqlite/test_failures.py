@@ -39,7 +39,7 @@ class TestFullDisk:
     def test_nothing_is_lost(self, path: Path, text_index: str) -> None:
         made(path, text_index=text_index, count=5)
         with opened(path) as base:
-            store = base.base._store
+            store = base.base._record
             assert isinstance(store, SqliteStore)
             engine = store._opened()
             engine.dispose()
@@ -125,7 +125,7 @@ class TestReadOnly:
     def test_a_file_that_sqlite_may_not_write(self, path: Path) -> None:
         made(path, count=3)
         with opened(path) as base:
-            store = base.base._store
+            store = base.base._record
             assert isinstance(store, SqliteStore)
             engine = store._opened()
             engine.dispose()
