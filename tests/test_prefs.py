@@ -540,3 +540,12 @@ class TestRejected:
             VectorPrefs(min_score=7)
         with pytest.raises(ConfigError, match="overlap_tokens is 90"):
             ChunkingPrefs(max_chunk_tokens=100, overlap_tokens=90)
+
+
+@pytest.mark.parametrize("weight", [1e308, float("inf"), float("nan"), -1.0, 1e7])
+def test_a_weight_that_could_overflow_is_refused(weight: float) -> None:
+    for name in ("w_vec", "w_text", "w_fuzzy", "w_exact"):
+        with pytest.raises(ConfigError, match=f"scoring.{name}"):
+            RetrievalPrefs.from_dict({"scoring": {name: weight}})
+        with pytest.raises(ConfigError, match="by_type"):
+            RetrievalPrefs.from_dict({"scoring": {"by_type": {"question": {name: weight}}}})

@@ -57,7 +57,9 @@ FilterPref = Annotated[
     PlainSerializer(lambda where: where.to_json()),
 ]
 Share = Annotated[float, Field(ge=0, le=1)]
-Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+MOST_WEIGHT = 1e6
+"""Only ratios of weights count; sums and products of greater ones could overflow."""
+Weight = Annotated[float, Field(ge=0, le=MOST_WEIGHT, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 
 

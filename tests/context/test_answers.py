@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from time import process_time
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -109,3 +112,22 @@ def test_any_part_of_a_text_is_found_in_it(text: str, data: st.DataObject) -> No
     said = part.strip(" .,;:!?…\"'-\n\t")
     if any(char.isalnum() for char in said):
         assert found is not None
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *('"', "“", "„", "«", "「", "\n", " ", "' ", ". ", "“x”", '"a" ', '"a b". ', "x\n\n"),
+        *("[1]", "[1-2] ", "[1,", "a. [1] ", '"grow on" and so. '),
+    ],
+)
+def test_any_answer_is_checked_in_linear_time(piece: str) -> None:
+    def seconds(size: int) -> float:
+        answer = piece * (size // len(piece))
+        started = process_time()
+        check(answer)
+        return process_time() - started
+
+    seconds(1_000)
+    small = min(seconds(10_000) for _ in range(3))
+    assert seconds(80_000) < 30 * small + 0.2

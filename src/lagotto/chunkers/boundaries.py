@@ -24,6 +24,9 @@ _NEWLINE = ord("\n")
 BLANK_LINE = "\n\n"
 SENTENCE_BATCH = 20_000
 """Characters, at least, that are split into sentences in one call."""
+QUOTATION_BATCH = 5_000
+"""Characters, at most, that are split in one call if there are many quotation marks in them."""
+MOST_QUOTATION_MARKS = 1_000
 
 
 class Boundaries:
@@ -99,7 +102,8 @@ class Boundaries:
         for end in (*self._paragraph.tolist(), len(text)):
             if end - start >= SENTENCE_BATCH or end == len(text):
                 visible = len(text[start:end].rstrip())
-                yield start, text[start : min(end, start + visible + len(BLANK_LINE))]
+                batch = text[start : min(end, start + visible + len(BLANK_LINE))]
+                yield from _quotation_batches(start, batch)
                 start = end
 
     @cached_property
@@ -157,3 +161,21 @@ def outermost(blocks: Iterable[Block]) -> list[Block]:
 
 def _offsets(values: Iterable[int]) -> Offsets:
     return np.unique(np.fromiter(values, np.int64))
+
+
+def _quotation_batches(start: int, text: str) -> Iterator[tuple[int, str]]:
+    """Yield offset and text of pieces of a batch, more than one if it is full of quotation marks.
+
+    The time that sentencex takes grows with the square of their number.
+    """
+    end = len(text)
+    if sum(map(text.count, "“”„«»‹›「」‘’")) <= MOST_QUOTATION_MARKS:
+        yield start, text
+        return
+    at = 0
+    while at < end:
+        cut = at + QUOTATION_BATCH
+        if cut < end:
+            cut = max(text.rfind("\n", at, cut), text.rfind(" ", at, cut), -1) + 1 or cut
+        yield start + at, text[at:cut]
+        at = min(cut, end)

@@ -9,8 +9,9 @@ don't matter.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import pairwise
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise, takewhile
 
 from pydantic import Field
 
@@ -104,16 +105,39 @@ def check_answer(answer: str, *, pack: ContextPack) -> AnswerCheck:
     )
 
 
-def _sources(pack: ContextPack) -> dict[int, tuple[int, str]]:
-    """The passages by marker: where each starts in its document, and its text."""
+class FoldedText:
+    """A text in the form in which quotations are compared with it, made once."""
+
+    def __init__(self, text: str, *, start: int = 0) -> None:
+        self._folded, self._offsets = _folded(text)
+        self._start = start
+        self._found: dict[str, Span | None] = {}
+
+    def locate(self, quote: str) -> Span | None:
+        """The span of the text that `quote` quotes, None if there is none."""
+        wanted = _folded(quote)[0].strip(_EDGES)
+        if wanted not in self._found:
+            self._found[wanted] = self._find(wanted)
+        return self._found[wanted]
+
+    def _find(self, wanted: str) -> Span | None:
+        at = self._folded.find(wanted)
+        if not wanted or at < 0:
+            return None
+        last = self._offsets[at + len(wanted) - 1]
+        return Span(self._start + self._offsets[at], self._start + last + 1)
+
+
+def _sources(pack: ContextPack) -> dict[int, FoldedText]:
+    """The passages by marker; offsets are those in their documents."""
     return {
-        citation.marker: (
-            citation.start,
+        citation.marker: FoldedText(
             stitched(
                 (chunk.start, chunk.text)
                 for chunk in pack.selected_chunks
                 if chunk.marker == citation.marker
             ),
+            start=citation.start,
         )
         for citation in pack.citations
     }
@@ -142,28 +166,31 @@ def _sentences(answer: str, quoted: Iterable[Span]) -> list[Span]:
 
 def _behind_markers(answer: str, cut: int) -> int:
     """A cut in front of markers moves behind them, unless a line starts there."""
-    if "\n" in answer[len(answer[:cut].rstrip()) : cut]:
-        return cut
+    before = cut
+    while before and answer[before - 1].isspace():
+        before -= 1
+        if answer[before] == "\n":
+            return cut
     leading = _LEADING.match(answer, cut)
     return leading.end() if leading else cut
 
 
 def _claim(
-    answer: str, span: Span, quoted: Iterable[Span], sources: Mapping[int, tuple[int, str]]
+    answer: str, span: Span, quoted: Sequence[Span], sources: Mapping[int, FoldedText]
 ) -> Claim:
     text = answer[span.start : span.end]
     markers = tuple(dict.fromkeys(_markers(text, sources)))
+    first = bisect_left(quoted, span.start, key=lambda quote: quote.start)
+    inside = takewhile(
+        lambda quote: quote.end <= span.end, (quoted[i] for i in range(first, len(quoted)))
+    )
     allowed = {marker: sources[marker] for marker in markers or sources if marker in sources}
     return Claim(
         text=text,
         start=span.start,
         end=span.end,
         markers=markers,
-        quotes=tuple(
-            _quote(answer, quote, allowed)
-            for quote in quoted
-            if span.start <= quote.start and quote.end <= span.end
-        ),
+        quotes=tuple(_quote(answer, quote, allowed) for quote in inside),
     )
 
 
@@ -178,12 +205,10 @@ def _markers(text: str, known: Iterable[int]) -> Iterator[int]:
             yield last
 
 
-def _quote(answer: str, span: Span, allowed: Mapping[int, tuple[int, str]]) -> Quote:
+def _quote(answer: str, span: Span, allowed: Mapping[int, FoldedText]) -> Quote:
     text = answer[span.start : span.end]
-    for marker, (offset, source) in allowed.items():
-        found = locate(text, source)
-        if found:
-            cited = (offset + found.start, offset + found.end)
+    for marker, source in allowed.items():
+        if cited := source.locate(text):
             return Quote(text=text, start=span.start, end=span.end, found_in=marker, source=cited)
     return Quote(text=text, start=span.start, end=span.end)
 
@@ -203,12 +228,7 @@ def locate(quote: str, text: str) -> Span | None:
 
     Punctuation at the ends of the quotation is the answer's own.
     """
-    wanted = _folded(quote)[0].strip(_EDGES)
-    folded, offsets = _folded(text)
-    at = folded.find(wanted)
-    if not wanted or at < 0:
-        return None
-    return Span(offsets[at], offsets[at + len(wanted) - 1] + 1)
+    return FoldedText(text).locate(quote)
 
 
 def _folded(text: str) -> tuple[str, list[int]]:
