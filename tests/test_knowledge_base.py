@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from lagotto.chunkers import CHUNKERS, Chunker
+from lagotto.chunkers.spans import SpanChunker
 from lagotto.documents import Document
 from lagotto.embedders import EMBEDDERS
 from lagotto.errors import (
@@ -22,6 +24,7 @@ from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
 from lagotto.request_context import RequestContext
 from lagotto.testing.hash_embedder import HashEmbedder
+from lagotto.tokens import Tokenizer
 from tests.counting import CountingEmbedder
 
 
@@ -379,3 +382,21 @@ class TestPreferences:
             assert (await base.context("truffles", prefs="oasis")).citations
             with pytest.raises(UnknownNameError, match="oasis"):
                 await base.retrieve("truffles", prefs="mirage")
+
+
+async def test_a_base_is_searched_where_its_chunker_is_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def whole(parameters: str, tokenizer: Tokenizer) -> Chunker:
+        return SpanChunker("mine", parameters, tokenizer, defaults=(64, 0), ranks=("paragraph",))
+
+    with monkeypatch.context() as patch:
+        patch.setitem(CHUNKERS._registered, "mine", whole)
+        async with AsyncKnowledgeBase(
+            tmp_path / "kb.db", embedder=HashEmbedder(), chunker="mine"
+        ) as base:
+            await base.add(Document(id="a", text="A water dog finds truffles."))
+    async with AsyncKnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder()) as base:
+        assert [hit.document_id for hit in await base.retrieve("truffles")] == ["a"]
+        with pytest.raises(UnknownNameError, match="mine"):
+            await base.add(Document(id="b", text="Another text."))

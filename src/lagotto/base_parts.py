@@ -32,13 +32,22 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class BaseParts:
-    """What turns documents into chunks and vectors; `spec` is the name of the embedder, if any."""
+    """What turns documents into chunks and vectors; `spec` is the name of the embedder, if any.
+
+    The chunker is created by its id when it is asked for: a base can be searched where its chunker
+    is not installed.
+    """
 
     spec: str | None
     embedder: Embedder
-    chunker: Chunker
+    chunker_id: str
     vectors: ChunkEmbedder
     pooling: Pooling
+
+    @property
+    def chunker(self) -> Chunker:
+        """The chunker; UnknownNameError if it is not registered here."""
+        return CHUNKERS.create(self.chunker_id, tokenizer=self.embedder.tokenizer)
 
     @property
     def config(self) -> BaseConfig:
@@ -48,7 +57,7 @@ class BaseParts:
             model_id=self.vectors.model_id,
             dimension=self.embedder.info.dimension,
             pooling=self.pooling,
-            chunker_id=self.chunker.id,
+            chunker_id=self.chunker_id,
         )
 
 
@@ -57,11 +66,14 @@ def create_parts(choice: Choice, stored: BaseConfig, *, location: str) -> BasePa
     chosen = choice.embedder if choice.embedder is not None else _stored_embedder(stored, location)
     embedder = create_embedder(chosen)
     pooling = choice.pooling or stored.pooling or "chunk"
-    chunker_id = choice.chunker or stored.chunker_id or DEFAULT_CHUNKER
+    chunker_id = stored.chunker_id
+    if choice.chunker is not None or chunker_id is None:  # an id has all sizes spelled out
+        wanted = choice.chunker or DEFAULT_CHUNKER
+        chunker_id = CHUNKERS.create(wanted, tokenizer=embedder.tokenizer).id
     return BaseParts(
         spec=_absolute(chosen) if isinstance(chosen, str) else None,
         embedder=embedder,
-        chunker=CHUNKERS.create(chunker_id, tokenizer=embedder.tokenizer),
+        chunker_id=chunker_id,
         vectors=ChunkEmbedder(embedder, pooling=pooling),
         pooling=pooling,
     )
@@ -78,7 +90,7 @@ def create_parts_to_rebuild(
     if current is not None:
         choice = Choice(
             embedder=choice.embedder or current.spec or current.embedder,
-            chunker=choice.chunker or current.chunker.id,
+            chunker=choice.chunker or current.chunker_id,
             pooling=choice.pooling or current.pooling,
         )
     return create_parts(choice, stored, location=location)
@@ -97,12 +109,12 @@ def check_choice(parts: BaseParts, stored: BaseConfig, *, location: str) -> None
             f"{model_id}; leave the embedder out to use the one of the base, or change the base "
             f"with kb.rebuild({named})" + (f" or `lagotto rebuild {option}`" if option else "")
         )
-    if stored.chunker_id not in (None, parts.chunker.id):
+    if stored.chunker_id not in (None, parts.chunker_id):
         raise ConfigError(
-            f"{location} has chunks of {stored.chunker_id}, not of {parts.chunker.id}; leave the "
+            f"{location} has chunks of {stored.chunker_id}, not of {parts.chunker_id}; leave the "
             "chunker out to use the one of the base, or change the base with "
-            f"`lagotto rebuild --chunker {quote(parts.chunker.id)}` or "
-            f"kb.rebuild(chunker={parts.chunker.id!r})"
+            f"`lagotto rebuild --chunker {quote(parts.chunker_id)}` or "
+            f"kb.rebuild(chunker={parts.chunker_id!r})"
         )
 
 

@@ -321,7 +321,7 @@ class AsyncKnowledgeBase(SearchVerbs):
             reranker=self._reranker,
             expander=self._expander,
             chunk_vectors=parts.vectors,
-            chunker=parts.chunker.id,
+            chunker=parts.chunker_id,
             generation=stored.generation,
         )
         return Assembled(parts, retriever, stored.generation)
