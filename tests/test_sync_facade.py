@@ -33,7 +33,10 @@ def verbs(kind: type) -> dict[str, inspect.Signature]:
 
 
 def test_both_bases_have_the_same_verbs() -> None:
-    assert verbs(KnowledgeBase) == verbs(AsyncKnowledgeBase)
+    blocking, asynchronous = verbs(KnowledgeBase), verbs(AsyncKnowledgeBase)
+    iterating = [found.pop("iter_documents") for found in (blocking, asynchronous)]
+    assert iterating[0].parameters == iterating[1].parameters
+    assert blocking == asynchronous
     assert inspect.signature(KnowledgeBase) == inspect.signature(AsyncKnowledgeBase)
     for name in verbs(KnowledgeBase):
         assert getattr(KnowledgeBase, name).__doc__
@@ -47,7 +50,7 @@ def test_a_context_manager_closes(tmp_path: Path) -> None:
         assert base.retrieve("text")[0].document_id == "a"
     assert embedder.closed
     base.close()
-    with pytest.raises(StoreError, match="closed; make a new one"):
+    with pytest.raises(StoreError, match="closed; create a new KnowledgeBase"):
         base.retrieve("text")
 
 
@@ -136,3 +139,23 @@ def test_ctrl_c_keeps_what_was_counted(tmp_path: Path) -> None:
         report = base.add(*again)
         assert report.unchanged == min(int(stored), 3_000)
         assert len(embedder.texts) == report.added == max(0, 3_000 - int(stored))
+
+
+def test_documents_are_streamed(tmp_path: Path) -> None:
+    with KnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder()) as base:
+        documents = [
+            Document(id=f"d{number:04}", text=f"Text {number}.", metadata={"odd": number % 2 == 1})
+            for number in range(1_203)
+        ]
+        base.add(*documents)
+        assert list(base.iter_documents()) == base.documents()
+        assert len(base.documents()) == 1_203
+        odd = list(base.iter_documents(filters={"odd": True}))
+        assert [item.id for item in odd] == [f"d{number:04}" for number in range(1, 1_203, 2)]
+        assert list(base.iter_documents(collection="none")) == []
+        stream = base.iter_documents()
+        assert next(stream).id == "d0000"
+        base.remove("d0700", "d0000")
+        base.add(Document(id="d0800", text="Another text."))
+        rest = [item.id for item in stream]
+        assert rest == [f"d{number:04}" for number in range(1, 1_203) if number != 700]

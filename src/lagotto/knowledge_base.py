@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -203,6 +203,13 @@ class AsyncKnowledgeBase(SearchVerbs):
         """List matching documents by collection and id, without their texts."""
         wanted = _within(collection, filters)
         return [document async for document in self._store.documents(wanted)]
+
+    async def iter_documents(
+        self, *, filters: FilterLike = None, collection: str | None = None
+    ) -> AsyncIterator[Document]:
+        """Yield what `documents` returns, a few at a time, however many there are."""
+        async for document in self._store.documents(_within(collection, filters)):
+            yield document
 
     async def get(
         self, document_id: str, *, collection: str = DEFAULT_COLLECTION

@@ -10,7 +10,7 @@ import asyncio
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future, wait
 from functools import wraps
 from pathlib import Path
@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from lagotto.concurrency import LoopGuard
+from lagotto.documents import Document
 from lagotto.embedders import Embedder
 from lagotto.embedders.chunk_embedder import Pooling
 from lagotto.errors import StoreError
@@ -26,10 +27,14 @@ from lagotto.prefs import RetrievalPrefs
 from lagotto.rerankers import Reranker
 from lagotto.retrieval.base import Retriever
 from lagotto.retrieval.query.expansion import Expander
+from lagotto.search_verbs import FilterLike
 from lagotto.stores.base import Store
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+PAGE = 500
+"""Documents that `iter_documents` holds at once."""
 
 
 class LoopThread:
@@ -178,6 +183,14 @@ class KnowledgeBase:
     why_not = blocking(AsyncKnowledgeBase.why_not)
     info = blocking(AsyncKnowledgeBase.info)
 
+    def iter_documents(
+        self, *, filters: FilterLike = None, collection: str | None = None
+    ) -> Iterator[Document]:
+        """Yield what `documents` returns, a few at a time, however many there are."""
+        documents = self.base.iter_documents(filters=filters, collection=collection)
+        while page := self.run(_next_of(documents)):
+            yield from page
+
     @property
     def retriever(self) -> Retriever:
         """The base as an asynchronous Retriever: `kb.run(kb.retriever.search(...))`."""
@@ -222,6 +235,16 @@ class KnowledgeBase:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+async def _next_of(documents: AsyncIterator[Document]) -> list[Document]:
+    """The next documents, none at the end."""
+    page: list[Document] = []
+    async for document in documents:
+        page.append(document)
+        if len(page) == PAGE:
+            break
+    return page
 
 
 def _close_unclosed(base: AsyncKnowledgeBase, loop: LoopThread, guard: LoopGuard) -> None:

@@ -80,6 +80,14 @@ class StoreContract(TextQueryContract, ManyValuesContract):
             await store.write(await entries())
             yield store
 
+    async def test_many_documents_are_listed_in_order(self, store: Store) -> None:
+        names = [(f"c{number % 3}", f"d{number:03}") for number in range(520)]
+        many = [Document(collection=name[0], id=name[1], text="A text.") for name in names]
+        await store.write([await entry(document) for document in many])
+        where = In("collection", ["c0", "c1", "c2"])
+        listed = [(item.collection, item.id) async for item in store.documents(where)]
+        assert listed == sorted(names)
+
     async def test_the_state_of_source_files(self, store: Store) -> None:
         files = store.source_files
         one = SourceFile("/notes/a.md", 2**40, 1_700_000_000_123_456_789, "how", "which")

@@ -44,7 +44,7 @@ from lagotto.stores.postgres.write import (
 )
 from lagotto.stores.sql.chunk_cache import SqlChunkCache
 from lagotto.stores.sql.read import (
-    matching_documents,
+    matching_page,
     read_chunks,
     read_document,
     read_versions,
@@ -142,10 +142,13 @@ class PostgresStore:
         )
 
     async def documents(self, where: Filter) -> AsyncIterator[Document]:
-        for document in await self._read(
-            lambda connection: [item for _, item in matching_documents(connection, where)]
-        ):
-            yield document
+        after: tuple[str, str] | None = None
+        while True:
+            page, after = await self._read(partial(matching_page, where=where, after=after))
+            for document in page:
+                yield document
+            if after is None:
+                return
 
     async def chunks(self, collection: str, document_id: str) -> list[Chunk]:
         return await self._read(lambda connection: read_chunks(connection, collection, document_id))

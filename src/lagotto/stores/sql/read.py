@@ -34,6 +34,9 @@ from lagotto.stores.sql.rows import CHUNK_COLUMNS, OUTLINE_COLUMNS, chunk_of, do
 from lagotto.stores.sql.tables import ChunkRow, ChunkSetRow, Counter, DocumentRow, EmbeddingRow
 from lagotto.stores.sql.write import AT_ONCE
 
+PAGE = 500
+"""Documents that a listing reads at once."""
+
 
 class TextOfChunk(FunctionElement[str]):
     """The text of a chunk: cut out of its document's, unless a dialect has a better way."""
@@ -109,6 +112,27 @@ def matching_documents(connection: Connection, where: Filter) -> Iterator[tuple[
         document = document_of(row._mapping)
         if not whole or matches(where, document):
             yield row.key, document
+
+
+def matching_page(
+    connection: Connection, where: Filter, after: tuple[str, str] | None, *, size: int = PAGE
+) -> tuple[list[Document], tuple[str, str] | None]:
+    """The next documents that match, after a collection and id; and where the next page starts.
+
+    A document that matches throughout is on exactly one page, whatever is written between them.
+    """
+    whole = concerns_chunks(where)
+    columns = list(DocumentRow.__table__.columns) if whole else OUTLINE_COLUMNS
+    name = tuple_(DocumentRow.collection, DocumentRow.id)
+    statement = select(*columns).order_by(*name.clauses).limit(size)
+    if after is not None:
+        statement = statement.where(name > after)
+    if not whole:
+        statement = statement.where(condition(where))
+    rows = connection.execute(statement).all()
+    documents = [document_of(row._mapping) for row in rows]
+    last = (rows[-1].collection, rows[-1].id) if len(rows) == size else None
+    return [item for item in documents if not whole or matches(where, item)], last
 
 
 class DocumentName(NamedTuple):
