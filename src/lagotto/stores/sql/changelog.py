@@ -60,10 +60,13 @@ class Head(NamedTuple):
         return LogPosition(self.change, token_at(connection, self.change) or 0)
 
 
+# Built once: every search asks for it, and building a statement takes as long as running it.
+_HEAD = select(HistoryRow.change, HistoryRow.token).order_by(HistoryRow.state.desc()).limit(1)
+
+
 def read_head(connection: Connection) -> Head:
     """The state that a connection sees."""
-    statement = select(HistoryRow.change, HistoryRow.token).order_by(HistoryRow.state.desc())
-    return Head(*connection.execute(statement.limit(1)).one())
+    return Head(*connection.execute(_HEAD).one())
 
 
 def token_at(connection: Connection, number: int) -> int | None:
