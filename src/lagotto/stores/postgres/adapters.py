@@ -1,12 +1,13 @@
 """PostgreSQL's types: vectors and keys in psycopg's binary format, column types in SQLAlchemy.
 
-The shared SQL knows nothing of PostgreSQL; importing this module registers the column types and
-texts of chunks for its dialect.
+The shared SQL knows nothing of PostgreSQL. Importing this module registers how its dialect stores
+vectors, compares with lists of values and reads the texts of chunks.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -21,6 +22,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import DDLCompiler, SQLCompiler
 
 from lagotto.indexes.base import ChunkKeys
+from lagotto.stores.sql.filters import IsAmong, PageIsAmong, Place, ValueList
 from lagotto.stores.sql.read import TextOfChunk, cut_out
 from lagotto.stores.sql.tables import BIND, Number, StoredVector
 
@@ -111,7 +113,13 @@ def _exact(number: float | None) -> Decimal | None:
     return None if number is None else Decimal(number)
 
 
+def _array(values: Sequence[str | float]) -> list[str | Decimal]:
+    """The values of a filter as an array; numbers are exact, as above."""
+    return [value if isinstance(value, str) else Decimal(value) for value in values]
+
+
 BIND[Number, DIALECT] = _exact
+BIND[ValueList, DIALECT] = _array
 BIND[StoredVector, DIALECT] = VectorParameter.of_bytes
 
 
@@ -125,3 +133,27 @@ def _vector(_type: StoredVector, _compiler: DDLCompiler, **_how: Any) -> str:
 def _kept(element: TextOfChunk, compiler: SQLCompiler, **how: Any) -> str:
     """The text stored beside the chunk, which is faster than cutting it out of the document."""
     return f"coalesce(({_KEPT}), {cut_out(element, compiler, **how)})"
+
+
+@compiles(Place, DIALECT)
+def _strpos(element: Place, compiler: SQLCompiler, **how: Any) -> str:
+    return f"strpos({compiler.process(element.clauses, **how)})"
+
+
+@compiles(ValueList, DIALECT)
+def _array_type(kind: ValueList, _compiler: DDLCompiler, **_how: Any) -> str:
+    return "text[]" if kind.kind == "text" else "numeric[]"
+
+
+@compiles(IsAmong, DIALECT)
+def _in_array(element: IsAmong, compiler: SQLCompiler, **how: Any) -> str:
+    column, values = (compiler.process(part, **how) for part in element.clauses)
+    kind = list(element.clauses)[1].type.compile(compiler.dialect)
+    return f"{column} = ANY(CAST({values} AS {kind}))"
+
+
+@compiles(PageIsAmong, DIALECT)
+def _between_array(element: PageIsAmong, compiler: SQLCompiler, **how: Any) -> str:
+    first, last, values = (compiler.process(part, **how) for part in element.clauses)
+    pages = f"unnest(CAST({values} AS numeric[])) AS wanted (page)"
+    return f"EXISTS (SELECT 1 FROM {pages} WHERE page BETWEEN {first} AND {last})"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from sqlalchemy import Connection, Row, text
 
 from lagotto.indexes.base import Finding, IndexState
-from lagotto.stores.postgres.native.index import chunks_without_words
+from lagotto.stores.postgres.chunk_words import chunks_without_words
 from lagotto.stores.postgres.text_index.reindex import is_current
 from lagotto.stores.postgres.vector_index.graph import GRAPH_FROM
 from lagotto.stores.sql.checks import check_rows

@@ -11,7 +11,8 @@ from sqlalchemy import Connection, func, literal_column, select
 from lagotto.filters import And, Filter
 from lagotto.indexes.base import ChunkKeys, FilterKeys, LogPosition
 from lagotto.stores.postgres.adapters import keys_of
-from lagotto.stores.postgres.native.extension import SETTING, NativeExtension
+from lagotto.stores.postgres.chunk_words import SETTING
+from lagotto.stores.postgres.native.extension import NativeExtension
 from lagotto.stores.postgres.text_index.search import PostingsText, Statistics
 from lagotto.stores.postgres.timeouts import SET_STATEMENT_TIMEOUT, limit
 from lagotto.stores.postgres.transaction import ReadTransaction

@@ -1,11 +1,13 @@
-"""Filters as SQL conditions over documents and chunks, never NULL, so that NOT is exact."""
+"""Filters as SQL conditions over documents and chunks, never NULL, so that NOT is exact.
+
+The functions below compile to what SQLite has; another dialect registers its own form.
+"""
 
 from __future__ import annotations
 
 import json
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import (
@@ -49,7 +51,7 @@ from lagotto.filters import (
     fields,
 )
 from lagotto.filters.operands import ScalarKind, kind_of
-from lagotto.stores.sql.tables import AttributeRow, ChunkRow, DocumentRow
+from lagotto.stores.sql.tables import BIND, AttributeRow, ChunkRow, DocumentRow
 
 Bool = ColumnElement[bool]
 
@@ -63,24 +65,19 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
 
 
 class Place(FunctionElement[int]):
-    """Where the second text begins inside the first, from 1; 0 if it does not."""
+    """The 1-based offset of the second text in the first; 0 if it does not occur."""
 
     type = Integer()
     inherit_cache = True
 
 
-@compiles(Place, "sqlite")
+@compiles(Place)
 def _instr(element: Place, compiler: SQLCompiler, **options: Any) -> str:
     return f"instr({compiler.process(element.clauses, **options)})"
 
 
-@compiles(Place, "postgresql")
-def _strpos(element: Place, compiler: SQLCompiler, **options: Any) -> str:
-    return f"strpos({compiler.process(element.clauses, **options)})"
-
-
 class ValueList(UserDefinedType[Sequence[str | int | float]]):
-    """Any number of values as one parameter: a JSON array for SQLite, an array for PostgreSQL."""
+    """Any number of values as one parameter: a JSON array, unless a dialect has arrays."""
 
     cache_ok = True
 
@@ -88,17 +85,10 @@ class ValueList(UserDefinedType[Sequence[str | int | float]]):
         self.kind = kind
 
     def get_col_spec(self, **_: Any) -> str:
-        return "text[]" if self.kind == "text" else "numeric[]"
+        return "JSON"
 
     def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any]:
-        if dialect.name != "postgresql":
-            return json.dumps
-        return list if self.kind == "text" else _decimals
-
-
-def _decimals(values: Sequence[float]) -> list[Decimal]:
-    """PostgreSQL would round a numeric to compare it with a float."""
-    return [Decimal(value) for value in values]
+        return BIND.get((ValueList, dialect.name), json.dumps)
 
 
 class IsAmong(FunctionElement[bool]):
@@ -108,17 +98,10 @@ class IsAmong(FunctionElement[bool]):
     inherit_cache = True
 
 
-@compiles(IsAmong, "sqlite")
+@compiles(IsAmong)
 def _in_json(element: IsAmong, compiler: SQLCompiler, **options: Any) -> str:
     column, values = (compiler.process(part, **options) for part in element.clauses)
     return f"{column} IN (SELECT value FROM json_each({values}))"
-
-
-@compiles(IsAmong, "postgresql")
-def _in_array(element: IsAmong, compiler: SQLCompiler, **options: Any) -> str:
-    column, values = (compiler.process(part, **options) for part in element.clauses)
-    kind = list(element.clauses)[1].type.compile(compiler.dialect)
-    return f"{column} = ANY(CAST({values} AS {kind}))"
 
 
 class PageIsAmong(FunctionElement[bool]):
@@ -128,17 +111,10 @@ class PageIsAmong(FunctionElement[bool]):
     inherit_cache = True
 
 
-@compiles(PageIsAmong, "sqlite")
+@compiles(PageIsAmong)
 def _between_json(element: PageIsAmong, compiler: SQLCompiler, **options: Any) -> str:
     first, last, values = (compiler.process(part, **options) for part in element.clauses)
     return f"EXISTS (SELECT 1 FROM json_each({values}) WHERE value BETWEEN {first} AND {last})"
-
-
-@compiles(PageIsAmong, "postgresql")
-def _between_array(element: PageIsAmong, compiler: SQLCompiler, **options: Any) -> str:
-    first, last, values = (compiler.process(part, **options) for part in element.clauses)
-    pages = f"unnest(CAST({values} AS numeric[])) AS wanted (page)"
-    return f"EXISTS (SELECT 1 FROM {pages} WHERE page BETWEEN {first} AND {last})"
 
 
 def condition(root: Filter) -> Bool:

@@ -21,8 +21,8 @@ from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import FtsMode, RetrievalPrefs
 from lagotto.request_context import RequestContext
 from lagotto.stores.base import Store
+from lagotto.stores.postgres.chunk_words import CONFIGS, config_of
 from lagotto.stores.postgres.native import search as native_search
-from lagotto.stores.postgres.native.configs import CONFIGS, config_of
 from lagotto.stores.postgres.store import PostgresStore
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.stores import entry

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from lagotto.indexes.base import FilterKeys
 from lagotto.stores.base import Passage
 from lagotto.stores.capabilities import NativeParts
-from lagotto.stores.postgres.native.index import SETTING, WordIndex, parse_configs
+from lagotto.stores.postgres.chunk_words import parse_configs
+from lagotto.stores.postgres.native.index import WordIndex
 from lagotto.stores.postgres.native.search import NativeSearch
 from lagotto.stores.postgres.native.single_query import SingleQuery
 from lagotto.stores.postgres.native.trigram_text import TrigramTextComparison
@@ -18,17 +19,17 @@ from lagotto.stores.sql.view import Extension
 
 RANK_FUNCTIONS = ("ts_rank", "ts_rank_cd")
 
-__all__ = ["RANK_FUNCTIONS", "SETTING", "NativeExtension", "WordIndex"]
+__all__ = ["RANK_FUNCTIONS", "NativeExtension", "WordIndex"]
 
 
 class NativeExtension:
-    """Makes the parts for views; SETTING names the setting of the base that they need."""
+    """Creates the parts for views."""
 
     def __init__(self, words: WordIndex) -> None:
         self._words = words
 
     async def close(self) -> None:
-        """Stop building the index of words."""
+        """Cancel a build of the index."""
         await self._words.close()
 
     def attach(
@@ -40,7 +41,7 @@ class NativeExtension:
         setting: str | None,
         languages: Callable[[], Awaitable[Sequence[str | None]]],
     ) -> Extension:
-        """The parts for one view, through whatever filter it has."""
+        """The parts for one view; `setting` is the value of `chunk_words.SETTING`."""
         known = text.known
         first = NativeSearch(
             reader,

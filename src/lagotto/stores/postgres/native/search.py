@@ -23,8 +23,8 @@ from lagotto.indexes.hits import Hits, top_k
 from lagotto.indexes.text_query import NativeQuery
 from lagotto.prefs import FtsMode
 from lagotto.stores.postgres.adapters import KeysParameter, keys_of
-from lagotto.stores.postgres.native.configs import config_of
-from lagotto.stores.postgres.native.index import Configs, WordIndex
+from lagotto.stores.postgres.chunk_words import Configs, config_of
+from lagotto.stores.postgres.native.index import WordIndex
 from lagotto.stores.postgres.transaction import ReadTransaction
 
 _READ_BY: Mapping[FtsMode, LiteralString] = {

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, insert, text
 from lagotto.indexes.base import ChunkKeys
 from lagotto.stores.base import Entry
 from lagotto.stores.postgres.bulk_copy import copy_encoded, integer
-from lagotto.stores.postgres.native.index import keep_words
+from lagotto.stores.postgres.chunk_words import keep_words
 from lagotto.stores.postgres.tables import SegmentRow
 from lagotto.stores.postgres.text_index.postings import PostingSegment
 from lagotto.stores.sql.write import note_change, take_numbers
