@@ -19,7 +19,7 @@ from lagotto.indexes.folder import IndexFolder
 from lagotto.indexes.overlay import EmptyText, NewerChunks, OverlayText, OverlayVectors, is_short
 from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.tantivy.index import open_tantivy
-from lagotto.indexes.text_query import Match, Term, TextQuery, Word
+from lagotto.indexes.text_query import Match, Term, TextQuery, Word, single_words
 from lagotto.testing.change_log import MemoryChangeLog, MemoryText, MemoryVectors
 from lagotto.testing.indexes import (
     CONDITIONS,
@@ -74,8 +74,8 @@ def test_the_same_chunks_are_found(
             found = await united.search(query, k=99, allowed=allowed)
             assert set(found.keys.tolist()) == set(right.keys.tolist())
             assert len(await united.search(query, k=k, allowed=allowed)) == min(k, len(right))
-        terms = [term.text for word in words for term in word]
-        assert await united.frequencies(terms) == await oracle.frequencies(terms)
+        asked = [Word(tuple(term.text for term in word)) for word in words]
+        assert await united.frequencies(asked) == await oracle.frequencies(asked)
         assert (await united.statistics()).chunks == len(log.chunks)
         everything = keys_of(log, 1)
         scores = dict(zip(found.keys.tolist(), found.scores.tolist(), strict=True))
@@ -161,7 +161,8 @@ async def test_a_tantivy_index_that_lags() -> None:
             assert (await united.matching(match, everything)).tolist() == (
                 await oracle.matching(match, everything)
             ).tolist()
-        assert await united.frequencies(["lake", "otter", "dog"]) == [2, 1, 1]
+        asked = [*single_words(["lake", "otter", "dog"]), Word(("otter", "dog"))]
+        assert await united.frequencies(asked) == [2, 1, 1, 2]
         assert (await united.matching(Word(("otter",)), everything)).tolist() == [key]
         (meant,) = await united.corrections(["oter"])
         assert meant[0].text == "otter"

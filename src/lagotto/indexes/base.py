@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from lagotto.documents import Record, Vector, Vectors
 from lagotto.indexes.filter_keys import ChunkKeys, FilterKeys
 from lagotto.indexes.hits import Hits
-from lagotto.indexes.text_query import Match, Term, TextQuery
+from lagotto.indexes.text_query import Match, Term, TextQuery, Word
 
 __all__ = [
     "IMMEDIATE_CHUNKS",
@@ -177,8 +177,8 @@ class TextSnapshot(Protocol):
         """Those of the ascending keys `among` for which `match` holds."""
         ...
 
-    async def frequencies(self, terms: Sequence[str]) -> list[int]:
-        """How many chunks hold each of `terms`."""
+    async def frequencies(self, words: Sequence[Word]) -> list[int]:
+        """The document frequency of each word: how many chunks hold one of its terms."""
         ...
 
     async def statistics(self) -> TextStatistics:

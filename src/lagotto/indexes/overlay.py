@@ -34,7 +34,15 @@ from lagotto.indexes.base import (
 from lagotto.indexes.bm25 import idf, term_weight
 from lagotto.indexes.filter_keys import are_among
 from lagotto.indexes.hits import NO_HITS, Hits, merge_hits, top_k
-from lagotto.indexes.text_query import Match, Term, TextQuery, Word, as_terms, holds
+from lagotto.indexes.text_query import (
+    Match,
+    Term,
+    TextQuery,
+    Word,
+    as_terms,
+    holds,
+    single_words,
+)
 from lagotto.terms import analyze
 from lagotto.terms.vocabulary import Vocabulary
 
@@ -76,6 +84,10 @@ class NewerChunks:
         """How many terms a newer chunk has on average, at least 1."""
         return max(1.0, sum(map(len, self.terms.values())) / max(1, len(self.terms)))
 
+    def frequency(self, word: Word) -> int:
+        """How many of the newer chunks hold one of a word's terms."""
+        return sum(any(term in held for term in word.terms) for held in self.counts.values())
+
     @cached_property
     def vocabulary(self) -> Vocabulary:
         """The terms of the newer chunks."""
@@ -97,8 +109,8 @@ class EmptyText:
     async def matching(self, match: Match, among: ChunkKeys) -> ChunkKeys:
         return np.empty(0, np.int64)
 
-    async def frequencies(self, terms: Sequence[str]) -> list[int]:
-        return [0] * len(terms)
+    async def frequencies(self, words: Sequence[Word]) -> list[int]:
+        return [0] * len(words)
 
     async def statistics(self) -> TextStatistics:
         return TextStatistics(0, None)
@@ -143,11 +155,10 @@ class OverlayText:
         held = [key for key in among[newer].tolist() if holds(match, self._newer.terms[key])]
         return np.sort(np.concatenate([found, np.array(held, np.int64)]))
 
-    async def frequencies(self, terms: Sequence[str]) -> list[int]:
-        counts = self._newer.counts.values()
+    async def frequencies(self, words: Sequence[Word]) -> list[int]:
         return [
-            having - await self._removed_with(term) + sum(term in counted for counted in counts)
-            for term, having in zip(terms, await self._index.frequencies(terms), strict=True)
+            having - await self._removed_with(word) + self._newer.frequency(word)
+            for word, having in zip(words, await self._index.frequencies(words), strict=True)
         ]
 
     async def statistics(self) -> TextStatistics:
@@ -160,7 +171,7 @@ class OverlayText:
         return TextStatistics(max(count, len(newer.keys)), mean)
 
     async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
-        having = await self.frequencies(words)
+        having = await self.frequencies(single_words(words))
         unknown = [word for word, number in zip(words, having, strict=True) if not number]
         older = dict(zip(unknown, await self._index.corrections(unknown), strict=True))
         find = self._newer.vocabulary.corrections
@@ -182,17 +193,17 @@ class OverlayText:
         weights: dict[str, float] = {}
         for term in (*older, *newer):
             weights[term.text] = max(term.weight, weights.get(term.text, 0.0))
-        having = await self.frequencies(list(weights))
+        having = await self.frequencies(single_words(weights))
         living = [term for term, number in zip(weights, having, strict=True) if number]
         return as_terms(
             sorted(((term, weights[term]) for term in living), key=lambda pair: (-pair[1], pair[0]))
         )
 
-    async def _removed_with(self, term: str) -> int:
-        """How many of the removed chunks the index counts for a term."""
+    async def _removed_with(self, word: Word) -> int:
+        """How many of the removed chunks the index counts for a word."""
         if not len(self._newer.removed):
             return 0
-        return len(await self._index.matching(Word((term,)), self._newer.removed))
+        return len(await self._index.matching(word, self._newer.removed))
 
     async def _scored(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
         """BM25 of newer chunks, 0 where the query asks for others."""
@@ -200,7 +211,7 @@ class OverlayText:
         if not len(keys) or not texts:
             return np.zeros(len(keys), np.float32)
         known = await self.statistics()
-        having = await self.frequencies(texts)
+        having = await self.frequencies(single_words(texts))
         rarity = {
             text: idf(number, count=known.chunks)
             for text, number in zip(texts, having, strict=True)

@@ -104,6 +104,11 @@ class TextQuery:
         return replace(self, native=None)
 
 
+def single_words(terms: Iterable[str]) -> list[Word]:
+    """Each term as a word of its own."""
+    return [Word((term,)) for term in terms]
+
+
 def as_terms(weighted: Iterable[tuple[str, float]]) -> tuple[Term, ...]:
     """Terms from their texts and weights."""
     return tuple(Term(text, weight) for text, weight in weighted)

@@ -15,7 +15,7 @@ from lagotto.filters import And, matches
 from lagotto.indexes.base import ChunkKeys
 from lagotto.indexes.bm25 import idf, term_weight
 from lagotto.indexes.hits import Hits
-from lagotto.indexes.text_query import Match, TextQuery, holds
+from lagotto.indexes.text_query import Match, TextQuery, holds, single_words
 from lagotto.prefs import RetrievalPrefs
 from lagotto.results import Leg
 from lagotto.retrieval.exact import ExactQuery
@@ -189,7 +189,7 @@ class _Made:
         query = (legs.text if leg == "text" else legs.fuzzy) or TextQuery(())
         if isinstance(query, TrigramTextQuery):
             return await asyncio.to_thread(_similarities, self.texts, query)
-        return bm25(self.texts, query, idfs=await view.idf(query_texts(query)))
+        return bm25(self.texts, query, idfs=await view.idf(single_words(query_texts(query))))
 
     def matched(self, leg: Leg, legs: LegQueries, scores: Scores) -> NDArray[np.bool_]:
         """Which chunks a leg finds."""

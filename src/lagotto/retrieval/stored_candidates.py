@@ -12,7 +12,7 @@ from lagotto.documents import Chunk, Vector
 from lagotto.embedders import Embedder
 from lagotto.errors import RetrievalError
 from lagotto.indexes.base import ChunkKeys
-from lagotto.indexes.text_query import TextQuery
+from lagotto.indexes.text_query import TextQuery, single_words
 from lagotto.prefs import RetrievalPrefs
 from lagotto.results import Leg
 from lagotto.retrieval.diagnostics import Diagnostics
@@ -200,7 +200,7 @@ class StoredCandidates:
         texts = [item.passage.chunk.text for item in best]
         languages = [item.passage.document.language for item in best]
         terms = feedback_candidates(texts, languages)
-        idf = await found.view.idf(terms)
+        idf = await found.view.idf(single_words(terms))
         added = feedback_terms(
             texts,
             [item.score for item in best],

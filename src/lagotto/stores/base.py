@@ -19,7 +19,7 @@ from lagotto.documents import Chunk, Document, Record, Vector, Vectors, digest
 from lagotto.filters import Filter
 from lagotto.indexes.base import ChunkKeys, Finding, IndexState
 from lagotto.indexes.hits import Hits
-from lagotto.indexes.text_query import Match, Term, TextQuery
+from lagotto.indexes.text_query import Match, Term, TextQuery, Word
 from lagotto.stores.capabilities import NativeRanking, SingleQueryHybrid, TrigramTextSearch
 from lagotto.stores.source_files import SourceFiles
 
@@ -193,8 +193,11 @@ class View(Protocol):
         """The BM25 score of each of `keys`, 0 for those without any term."""
         ...
 
-    async def idf(self, terms: Sequence[str]) -> NDArray[np.float64]:
-        """How much each term tells: BM25's inverse document frequency over all chunks."""
+    async def idf(self, words: Sequence[Word]) -> NDArray[np.float64]:
+        """BM25's inverse document frequency of each word, over all chunks.
+
+        A chunk has a word if it holds one of its terms; a word that no chunk has gets the greatest.
+        """
         ...
 
     async def excluding(self, match: Match) -> View:

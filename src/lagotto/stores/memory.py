@@ -17,7 +17,7 @@ from lagotto.filters import Filter, matches
 from lagotto.indexes.base import ChunkKeys, Finding
 from lagotto.indexes.bm25 import idf, term_weight
 from lagotto.indexes.hits import Hits, top_k
-from lagotto.indexes.text_query import Match, Term, TextQuery, as_terms, holds
+from lagotto.indexes.text_query import Match, Term, TextQuery, Word, as_terms, holds
 from lagotto.stores.base import (
     MOST_LANGUAGES,
     BaseConfig,
@@ -272,8 +272,8 @@ class MemoryView:
         score = self._bm25(query)
         return np.array([score(self._all[int(key)]) for key in keys], np.float32)
 
-    async def idf(self, terms: Sequence[str]) -> NDArray[np.float64]:
-        return np.array([self._idf(term) for term in terms], np.float64)
+    async def idf(self, words: Sequence[Word]) -> NDArray[np.float64]:
+        return np.array([self._idf(word) for word in words], np.float64)
 
     async def excluding(self, match: Match) -> MemoryView:
         rest = copy(self)
@@ -343,7 +343,7 @@ class MemoryView:
     def _bm25(self, query: TextQuery) -> Callable[[_Item], float]:
         """BM25 over all items, whatever the filter: the same chunk always has the same score."""
         mean = sum(len(item.terms) for item in self._all.values()) / max(1, len(self._all))
-        idfs = {term: self._idf(term.text) for word in query.words for term in word}
+        idfs = {term: self._idf(Word((term.text,))) for word in query.words for term in word}
 
         def of_term(item: _Item, term: Term) -> float:
             frequency = item.counts[term.text]
@@ -361,8 +361,8 @@ class MemoryView:
 
         return of_item
 
-    def _idf(self, term: str) -> float:
-        having = sum(term in item.counts for item in self._all.values())
+    def _idf(self, word: Word) -> float:
+        having = sum(holds(word, item.terms) for item in self._all.values())
         return idf(having, count=len(self._all))
 
 

@@ -22,7 +22,7 @@ from lagotto.indexes.base import (
 )
 from lagotto.indexes.bm25 import idf, term_weight
 from lagotto.indexes.hits import Hits, top_k
-from lagotto.indexes.text_query import Match, Term, TextQuery, as_terms, holds
+from lagotto.indexes.text_query import Match, Term, TextQuery, Word, as_terms, holds
 from lagotto.terms import analyze
 from lagotto.terms.vocabulary import Vocabulary
 
@@ -122,8 +122,8 @@ class MemoryText:
         ]
         return np.array(held, np.int64)
 
-    async def frequencies(self, terms: Sequence[str]) -> list[int]:
-        return [self._having(term) for term in terms]
+    async def frequencies(self, words: Sequence[Word]) -> list[int]:
+        return [self._having(word) for word in words]
 
     async def statistics(self) -> TextStatistics:
         return TextStatistics(len(self.terms), self._mean if self.terms else None)
@@ -143,8 +143,8 @@ class MemoryText:
     def _vocabulary(self) -> Vocabulary:
         return Vocabulary(sorted(set().union(*self.terms.values())))
 
-    def _having(self, term: str) -> int:
-        return sum(term in terms for terms in self.terms.values())
+    def _having(self, word: Word) -> int:
+        return sum(holds(word, terms) for terms in self.terms.values())
 
     def _asked(self, query: TextQuery, key: int) -> bool:
         terms = self.terms.get(key)
@@ -164,7 +164,7 @@ class MemoryText:
             count = counts[term.text]
             if not count:
                 return 0.0
-            rarity = idf(self._having(term.text), count=len(self.terms))
+            rarity = idf(self._having(Word((term.text,))), count=len(self.terms))
             score = term_weight(float(count), float(len(terms)), mean=self._mean, idf=rarity)
             return term.weight * score
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lagotto.indexes.filter_keys import FilterKeys
 from lagotto.indexes.hits import Hits
 from lagotto.indexes.tantivy.writer import TantivyWriter
-from lagotto.indexes.text_query import Every, Prefix, Term, TextQuery, Without, Word
+from lagotto.indexes.text_query import Every, Prefix, Term, TextQuery, Without, Word, single_words
 
 Corpus = Mapping[int, Sequence[str]]
 
@@ -238,13 +238,15 @@ def test_removed_chunks_are_gone(tmp_path: Path) -> None:
     assert index.search(words("cat", "bird"), 5).keys.tolist() == [2]
     assert index.scores(words("cat"), keys(1, 2)).tolist() == [0, 0]
     assert sorted(index.vocabulary()) == sorted(["bird", *PETS[3], *PETS[4]])
-    assert [index.document_frequency(term) for term in ("cat", "bird", "dog", "z")] == [0, 1, 1, 0]
+    asked = [*single_words(("cat", "bird", "dog", "z")), Word(("bird", "dog"))]
+    assert [index.document_frequency(word) for word in asked] == [0, 1, 1, 0, 2]
     assert index.dead_share == pytest.approx(2 / 5)
 
 
 def test_document_frequency_without_removals(tmp_path: Path) -> None:
     index = made(tmp_path, PETS)
-    assert [index.document_frequency(term) for term in ("cat", "кошка", "z")] == [2, 1, 0]
+    asked = [*single_words(("cat", "кошка", "z")), Word(("cat", "z", "cat"))]
+    assert [index.document_frequency(word) for word in asked] == [2, 1, 0, 2]
     assert index.dead_share == 0
 
 

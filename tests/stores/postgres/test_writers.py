@@ -15,6 +15,7 @@ import pytest
 from lagotto.documents import Document
 from lagotto.errors import ModelMismatchError, StoreBusyError
 from lagotto.filters import And, Gte
+from lagotto.indexes.text_query import single_words
 from lagotto.stores.base import CachedChunks, CacheKey, Entry
 from lagotto.stores.memory import MemoryStore
 from lagotto.stores.postgres import locks
@@ -101,7 +102,7 @@ async def search_all_the_time(store: PostgresStore) -> None:
             everything = len(await view._everything())
             keys = (await reader_of(view).rows("SELECT count(*) FROM embedding"))[0][0]
             assert (everything, keys) == (counted, counted)
-            frequencies = await view._text.frequencies(["oak", "dog", "truffl"])
+            frequencies = await view._text.frequencies(single_words(["oak", "dog", "truffl"]))
             assert all(having <= counted for having in frequencies)
         await asyncio.sleep(0.02)
 

@@ -39,7 +39,7 @@ from lagotto.indexes.tantivy.disk import ALL_FILES, META, check_files, read_stat
 from lagotto.indexes.tantivy.errors import tantivy_errors
 from lagotto.indexes.tantivy.search import TantivySnapshot
 from lagotto.indexes.tantivy.writer import TantivyWriter
-from lagotto.indexes.text_query import Match, Term, TextQuery
+from lagotto.indexes.text_query import Match, Term, TextQuery, Word, single_words
 from lagotto.indexes.vocabulary_cache import TermLookup, VocabularyCache
 from lagotto.terms import analyze, analyzer_id
 
@@ -231,9 +231,9 @@ class TantivyText:
     async def matching(self, match: Match, among: ChunkKeys) -> ChunkKeys:
         return await self._ask(lambda index: index.matching(match, among=among))
 
-    async def frequencies(self, terms: Sequence[str]) -> list[int]:
+    async def frequencies(self, words: Sequence[Word]) -> list[int]:
         return await self._ask(
-            lambda index: [index.document_frequency(term) for term in terms], brief=True
+            lambda index: [index.document_frequency(word) for word in words], brief=True
         )
 
     async def statistics(self) -> TextStatistics:
@@ -241,7 +241,7 @@ class TantivyText:
         return TextStatistics(self._snapshot.count, None)
 
     async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
-        having = await self.frequencies(words)
+        having = await self.frequencies(single_words(words))
         unknown = {word for word, number in zip(words, having, strict=True) if not number}
         if not unknown:
             return [()] * len(words)

@@ -26,7 +26,7 @@ from lagotto.indexes.tantivy.query import (
     only_where,
     scoring_query,
 )
-from lagotto.indexes.text_query import Match, TextQuery
+from lagotto.indexes.text_query import Match, TextQuery, Word
 
 TIED = 20_000
 """Of more chunks than this with the same score at the cut, tantivy picks the ones it likes."""
@@ -101,12 +101,15 @@ class TantivySnapshot:
             counted = self.searcher.terms_with_prefix(TERMS, "", filter_query=living)
         return [term for term, _ in counted]
 
-    def document_frequency(self, term: str) -> int:
-        """How many chunks have the term."""
+    def document_frequency(self, word: Word) -> int:
+        """How many chunks hold one of the word's terms."""
         with tantivy_errors(self.folder):
-            if not self.dead:
-                return self.searcher.doc_freq(TERMS, storable(term))
-            wanted = Query.term_query(self.schema, TERMS, storable(term), "basic")
+            terms = dict.fromkeys(map(storable, word.terms))
+            held = {term: self.searcher.doc_freq(TERMS, term) for term in terms}
+            present = tuple(term for term, having in held.items() if having)
+            if len(present) < 2 and not self.dead:
+                return sum(held.values())
+            wanted = match_query(self.schema, Word(present))
             found = self.searcher.aggregate(wanted, {"n": {"value_count": {"field": KEY}}})
         return int(found["n"]["value"])
 

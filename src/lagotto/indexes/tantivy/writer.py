@@ -35,7 +35,7 @@ from lagotto.indexes.tantivy.disk import (
 from lagotto.indexes.tantivy.errors import tantivy_errors
 from lagotto.indexes.tantivy.query import DOCUMENT, KEY, TERMS, index_schema
 from lagotto.indexes.tantivy.search import TantivySnapshot
-from lagotto.indexes.text_query import TextQuery
+from lagotto.indexes.text_query import TextQuery, Word
 
 WRITER_HEAP = 100_000_000
 """Memory for new documents before they become a segment; only what is used is taken."""
@@ -112,9 +112,9 @@ class TantivyWriter:
         """As `TantivySnapshot.vocabulary`."""
         return self._snapshot.vocabulary()
 
-    def document_frequency(self, term: str) -> int:
+    def document_frequency(self, word: Word) -> int:
         """As `TantivySnapshot.document_frequency`."""
-        return self._snapshot.document_frequency(term)
+        return self._snapshot.document_frequency(word)
 
     def apply(
         self,

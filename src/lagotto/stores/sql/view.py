@@ -12,7 +12,7 @@ from lagotto.documents import Chunk, Document, Vector, Vectors
 from lagotto.indexes.base import ChunkKeys, FilterKeys, TextSnapshot, VectorSnapshot
 from lagotto.indexes.bm25 import idf
 from lagotto.indexes.hits import NO_HITS, Hits
-from lagotto.indexes.text_query import Match, Term, TextQuery
+from lagotto.indexes.text_query import Match, Term, TextQuery, Word
 from lagotto.stores.base import Passage, StoredChunks
 from lagotto.stores.capabilities import (
     NativeParts,
@@ -113,8 +113,8 @@ class SqlView:
             return await self.native.scores(query.native, keys)
         return await self._text.scores(query, keys)
 
-    async def idf(self, terms: Sequence[str]) -> NDArray[np.float64]:
-        having = await self._text.frequencies(terms)
+    async def idf(self, words: Sequence[Word]) -> NDArray[np.float64]:
+        having = await self._text.frequencies(words)
         return np.array([idf(number, count=self._chunks) for number in having], np.float64)
 
     async def excluding(self, match: Match) -> SqlView:

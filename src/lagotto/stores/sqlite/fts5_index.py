@@ -38,6 +38,7 @@ from lagotto.indexes.text_query import (
     TextQuery,
     Without,
     Word,
+    single_words,
 )
 from lagotto.indexes.vocabulary_cache import TermLookup, VocabularyCache
 from lagotto.stores.sql.changelog import RecordReader, SqlChangeLog
@@ -52,6 +53,7 @@ CREATE VIRTUAL TABLE IF NOT EXISTS chunk_vocabulary USING fts5vocab(chunk_terms,
 _FIND = text("SELECT rowid, -bm25(chunk_terms) FROM chunk_terms WHERE chunk_terms MATCH :term")
 _COUNT = text("SELECT count(*) FROM chunk_terms_docsize")
 _FREQUENCY = text("SELECT doc FROM chunk_vocabulary WHERE term = :term")
+_HAVING = text("SELECT count(*) FROM chunk_terms WHERE chunk_terms MATCH :wanted")
 _KEYS = text("SELECT id FROM chunk_terms_docsize ORDER BY id")
 _MATCHING = text("SELECT rowid FROM chunk_terms WHERE chunk_terms MATCH :wanted ORDER BY rowid")
 _WITH_TERMS = text("SELECT rowid FROM chunk_terms WHERE terms <> '' ORDER BY rowid")
@@ -175,12 +177,10 @@ class Fts5Text:
     async def matching(self, match: Match, among: ChunkKeys) -> ChunkKeys:
         return await self._record.ask(lambda connection: _matching(connection, match, among))
 
-    async def frequencies(self, terms: Sequence[str]) -> list[int]:
+    async def frequencies(self, words: Sequence[Word]) -> list[int]:
         return await self._record.ask(
-            lambda connection: [
-                connection.scalar(_FREQUENCY, {"term": storable(term)}) or 0 for term in terms
-            ],
-            brief=True,
+            lambda connection: [_frequency(connection, word) for word in words],
+            brief=all(len(word.terms) == 1 for word in words),
         )
 
     async def statistics(self) -> TextStatistics:
@@ -189,7 +189,7 @@ class Fts5Text:
         return TextStatistics(int(count or 0), None)
 
     async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
-        having = await self.frequencies(words)
+        having = await self.frequencies(single_words(words))
         unknown = {word for word, number in zip(words, having, strict=True) if not number}
         if not unknown:
             return [()] * len(words)
@@ -220,6 +220,14 @@ def expression(match: Word | Prefix | Phrase) -> str | None:
 def _any_of(phrases: Sequence[Sequence[str]]) -> str | None:
     possible = [phrase for phrase in phrases if phrase and all(map(_is_term, phrase))]
     return " OR ".join(f'"{" ".join(phrase)}"' for phrase in possible) or None
+
+
+def _frequency(connection: Connection, word: Word) -> int:
+    """How many chunks hold one of the word's terms; the vocabulary counts those of a single one."""
+    if len(word.terms) == 1:
+        return connection.scalar(_FREQUENCY, {"term": storable(word.terms[0])}) or 0
+    wanted = expression(word)
+    return (connection.scalar(_HAVING, {"wanted": wanted}) or 0) if wanted else 0
 
 
 def _index(changes: SqlChangeLog, *, since: int) -> None:

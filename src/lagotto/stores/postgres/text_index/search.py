@@ -36,6 +36,7 @@ from lagotto.indexes.text_query import (
     Word,
     as_terms,
     holds,
+    single_words,
 )
 from lagotto.stores.postgres.adapters import KeysParameter, keys_of
 from lagotto.stores.postgres.text_index.postings import Postings, joined, living, phrase
@@ -103,9 +104,14 @@ class PostingsText:
         scores, _ = await self._score(query)
         return scores[keys]
 
-    async def frequencies(self, terms: Sequence[str]) -> list[int]:
-        await self._read(terms)
-        return [len(self._postings[storable(term)]) for term in terms]
+    async def frequencies(self, words: Sequence[Word]) -> list[int]:
+        await self._read(term for word in words for term in word.terms)
+        return [self._frequency(word.terms) for word in words]
+
+    def _frequency(self, terms: Sequence[str]) -> int:
+        """How many chunks hold one of the terms."""
+        keys = [self._postings[storable(term)]["key"] for term in dict.fromkeys(terms)]
+        return len(keys[0]) if len(keys) == 1 else len(np.unique(np.concatenate([[], *keys])))
 
     async def matching(self, match: Match, among: ChunkKeys) -> ChunkKeys:
         return among[(await self.holding(match))[among]]
@@ -115,7 +121,7 @@ class PostingsText:
         return TextStatistics(known.chunks, known.terms / known.chunks if known.chunks else None)
 
     async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
-        having = await self.frequencies(words)
+        having = await self.frequencies(single_words(words))
         return [
             () if number else await _corrections(self.reader, self, word)
             for word, number in zip(words, having, strict=True)
@@ -255,5 +261,5 @@ async def _vocabulary(
     """The proposed terms that some chunk holds."""
     await reader.rows(_THRESHOLDS, {"threshold": str(threshold)})
     terms = [term for (term,) in await reader.rows(proposing, asked)]
-    frequencies = await text.frequencies(terms)
+    frequencies = await text.frequencies(single_words(terms))
     return Vocabulary([term for term, having in zip(terms, frequencies, strict=True) if having])
