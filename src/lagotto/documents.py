@@ -259,7 +259,11 @@ class Location(Record):
     @property
     def location(self) -> Location:
         """The location alone, without the other fields of the record."""
-        return Location(**{name: getattr(self, name) for name in Location.model_fields})
+        return Location(**self.location_fields())
+
+    def location_fields(self) -> dict[str, Any]:
+        """The location as fields, for another record of the same passage."""
+        return {name: getattr(self, name) for name in Location.model_fields}
 
 
 class Chunk(Location):

@@ -81,7 +81,7 @@ def _standing_alone(hit: RetrievalResult) -> Chunk:
         ordinal=0,
         text=hit.content,
         token_count=0,
-        **dict(hit.location),
+        **hit.location_fields(),
     )
 
 

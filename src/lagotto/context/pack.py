@@ -147,6 +147,6 @@ def _selected_chunk(piece: Piece, marker: int) -> SelectedChunk:
         rank=hit.rank,
         score=hit.score,
         text=chunk.text,
-        **dict(chunk.location),
+        **chunk.location_fields(),
         truncated=piece.truncated,
     )

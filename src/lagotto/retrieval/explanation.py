@@ -20,7 +20,7 @@ def as_result(rank: int, item: Ranked, candidates: Candidates, fused: Fused) -> 
         document_source=document.source,
         collection=document.collection,
         language=document.language,
-        **dict(chunk.location),
+        **chunk.location_fields(),
         metadata=document.metadata,
         parent_id=chunk.parent_id,
         parent_content=item.parent.text if item.parent else None,
