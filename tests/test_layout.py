@@ -52,6 +52,7 @@ BEHAVIOURS = {
     "failures": "a full disk, missing permissions",
     "history": "copies of a base that diverge, and its indexes",
     "index_folder": "the folder of indexes beside a database file",
+    "chunk_texts": "texts of chunks stored beside them, and their migration",
     "interrupt": "cancelled searches",
     "left_behind": "files that a killed process leaves behind",
     "outages": "a server that restarts, fails over or is gone",

@@ -162,6 +162,16 @@ class TestRows:
         what = only(kb, "problem", code=5)["what"]
         assert what == "the chunks are of a former content: default/d007"
 
+    def test_a_text_that_is_not_the_documents(self, kb: Path) -> None:
+        run_sql(kb, "UPDATE chunk_text SET text = replace(text, 'unique7x', 'unique8x')")
+        what = only(kb, "problem", code=5)["what"]
+        assert what == "the texts of chunks are not those of the document: default/d007"
+
+    def test_texts_that_are_lost(self, kb: Path) -> None:
+        run_sql(kb, "DELETE FROM chunk_text WHERE chunk_key <= 3")
+        what = only(kb, "note", code=0)["what"]
+        assert what == "3 chunks are cut out of their documents each time"
+
     def test_expired_chunks_in_the_cache(self, kb: Path) -> None:
         run_sql(
             kb,

@@ -85,7 +85,7 @@ def _without_expiry(line: str) -> str:
     return line.replace("\n\texpires_at TEXT,", "")
 
 
-@pytest.fixture(params=[2, 3, 4, 5])
+@pytest.fixture(params=[2, 3, 4, 5, 6])
 def version(request: pytest.FixtureRequest) -> int:
     """A version of which there are bases, with their indexes, that its own code wrote."""
     number: int = request.param

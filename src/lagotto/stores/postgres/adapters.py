@@ -1,7 +1,7 @@
 """PostgreSQL's types: vectors and keys in psycopg's binary format, column types in SQLAlchemy.
 
 The shared SQL knows nothing of PostgreSQL. Importing this module registers how its dialect stores
-vectors, compares with lists of values and reads the texts of chunks.
+vectors and compares with lists of values.
 """
 
 from __future__ import annotations
@@ -23,13 +23,11 @@ from sqlalchemy.sql.compiler import DDLCompiler, SQLCompiler
 
 from lagotto.indexes.base import ChunkKeys
 from lagotto.stores.sql.filters import IsAmong, PageIsAmong, Place, ValueList
-from lagotto.stores.sql.read import TextOfChunk, cut_out
 from lagotto.stores.sql.tables import BIND, Number, StoredVector
 
 INT8, INT8_ARRAY = 20, 1016
 _ITEM = np.dtype([("size", ">i4"), ("number", ">i8")])
 DIALECT = "postgresql"
-_KEPT = "SELECT chunk_text.text FROM chunk_text WHERE chunk_text.chunk_key = chunk.key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +125,6 @@ BIND[StoredVector, DIALECT] = VectorParameter.of_bytes
 def _vector(_type: StoredVector, _compiler: DDLCompiler, **_how: Any) -> str:
     """pgvector's type."""
     return "vector"
-
-
-@compiles(TextOfChunk, DIALECT)
-def _kept(element: TextOfChunk, compiler: SQLCompiler, **how: Any) -> str:
-    """The text stored beside the chunk, which is faster than cutting it out of the document."""
-    return f"coalesce(({_KEPT}), {cut_out(element, compiler, **how)})"
 
 
 @compiles(Place, DIALECT)

@@ -20,8 +20,6 @@ SELECT
     (SELECT count(*) FROM chunk WHERE level != 'parent') AS chunks,
     (SELECT count(*) FROM chunk LEFT JOIN chunk_terms ON chunk_key = key
      WHERE level != 'parent' AND chunk_key IS NULL) AS without_terms,
-    (SELECT count(*) FROM chunk LEFT JOIN chunk_text ON chunk_key = key
-     WHERE chunk_key IS NULL) AS without_text,
     (SELECT value FROM counter WHERE name = 'indexed_chunks') AS counted,
     (SELECT coalesce(sum(chunks), 0) FROM segment) - (SELECT count(*) FROM gone) AS in_segments,
     (SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('embedding_graph')) AS graph,
@@ -63,12 +61,6 @@ def _of_vectors(facts: Row[tuple[object, ...]]) -> Iterator[Finding]:
 
 
 def _of_text(facts: Row[tuple[object, ...]], *, current: bool) -> Iterator[Finding]:
-    if facts.without_text:
-        yield Finding(
-            level="note",
-            what=f"{facts.without_text} chunks are cut out of their documents each time",
-            advice="add these documents again, to have the texts beside them",
-        )
     if facts.without_terms or {facts.counted, facts.in_segments} != {facts.chunks}:
         yield Finding(
             level="problem",

@@ -61,21 +61,6 @@ class ChunkTermsRow(PostgresTables):
     terms: Mapped[str] = mapped_column(TSVECTOR())
 
 
-class ChunkTextRow(PostgresTables):
-    """A chunk's text, which other stores cut out of the document's.
-
-    To cut a piece out of a text, PostgreSQL unpacks all of it, which took 23 ms for a hit in a
-    book of 4 MB.
-    """
-
-    __tablename__ = "chunk_text"
-
-    chunk_key: Mapped[int] = mapped_column(
-        ForeignKey(ChunkRow.key, ondelete="CASCADE"), primary_key=True
-    )
-    text: Mapped[str]
-
-
 class TermRow(PostgresTables):
     """A term that some chunk holds or held.
 

@@ -6,7 +6,7 @@ own: whoever takes some keeps others from doing so until the transaction ends.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, text
@@ -14,7 +14,7 @@ from sqlalchemy import Connection, text
 from lagotto.documents import Document
 from lagotto.filters import Filter
 from lagotto.stores.base import Entry
-from lagotto.stores.postgres.bulk_copy import copy_encoded, copy_rows, integer
+from lagotto.stores.postgres.bulk_copy import copy_rows
 from lagotto.stores.postgres.locks import Name
 from lagotto.stores.postgres.text_index.postings import PostingSegment
 from lagotto.stores.postgres.text_index.write import (
@@ -80,7 +80,6 @@ def replace(
     former = document_keys(connection, [entry.document for entry in entries])
     gone = _remove(connection, list(former.values()))
     write_entries(connection, entries, numbers=reserved.numbers, put=copy_rows)
-    copy_encoded(connection, "chunk_text", ("chunk_key", "text"), _texts(entries, reserved.numbers))
     keys = findable_keys(entries, reserved.numbers.chunks)
     added = add_segment(connection, reserved.segment, segment, keys)
     conclude(connection, added + -gone)
@@ -108,13 +107,6 @@ def remove(connection: Connection, where: Filter, names: Collection[Name]) -> li
     if found:
         conclude(connection, -_remove(connection, [document.key for document in found]))
     return [document.id for document in found]
-
-
-def _texts(entries: Sequence[Entry], numbers: Numbers) -> Iterator[tuple[bytes, bytes]]:
-    """Keys and texts of chunks, as COPY takes them."""
-    spans = ((entry.document.text, chunk) for entry in entries for chunk in entry.chunks)
-    for key, (whole, chunk) in zip(numbers.chunks, spans, strict=True):
-        yield integer(key), whole[chunk.start : chunk.end].encode()
 
 
 def _remove(connection: Connection, keys: Sequence[int]) -> Counts:

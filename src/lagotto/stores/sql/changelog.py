@@ -11,8 +11,15 @@ from sqlalchemy import Connection, select
 from lagotto.documents import Vectors, in_context
 from lagotto.errors import StoreError
 from lagotto.indexes.base import ChunkKeys, ChunkText, LogPosition
-from lagotto.stores.sql.read import CHUNK_TEXT
-from lagotto.stores.sql.tables import ChunkRow, DocumentRow, EmbeddingRow, HistoryRow, RemovalRow
+from lagotto.stores.sql.read import CHUNK_TEXT, TEXT_ROW
+from lagotto.stores.sql.tables import (
+    ChunkRow,
+    ChunkTextRow,
+    DocumentRow,
+    EmbeddingRow,
+    HistoryRow,
+    RemovalRow,
+)
 
 T = TypeVar("T")
 
@@ -101,7 +108,9 @@ def added_texts(connection: Connection, start: int, stop: int) -> list[ChunkText
             CHUNK_TEXT,
             DocumentRow.language,
         )
+        .select_from(ChunkRow)
         .join(DocumentRow, DocumentRow.key == ChunkRow.document_key)
+        .outerjoin(ChunkTextRow, TEXT_ROW)
         .where(ChunkRow.key > start, ChunkRow.key <= stop, ChunkRow.level != "parent")
     )
     rows = connection.execute(statement)

@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from sqlalchemy import Connection, Row, and_, func, select
+from sqlalchemy import BindParameter, Connection, Row, and_, bindparam, func, select
 
 from lagotto.documents import iso
 from lagotto.indexes.base import Finding
+from lagotto.stores.sql.read import TEXT_ROW
 from lagotto.stores.sql.settings import setting
 from lagotto.stores.sql.tables import (
     ChunkCacheRow,
     ChunkRow,
     ChunkSetRow,
+    ChunkTextRow,
     DocumentRow,
     EmbeddingRow,
     RemovalRow,
@@ -27,6 +29,14 @@ SHOWN = 5
 
 MANY_REMOVALS = 10_000
 
+_DOCUMENT: BindParameter[int] = bindparam("document_key")
+_TEXT = select(DocumentRow.text).where(DocumentRow.key == _DOCUMENT)
+_CHUNK_TEXTS = (
+    select(ChunkRow.start, ChunkRow.end, ChunkTextRow.text)
+    .join(ChunkTextRow, TEXT_ROW)
+    .where(ChunkRow.document_key == _DOCUMENT)
+)
+
 
 def check_rows(connection: Connection) -> list[Finding]:
     """What a base holds, and where its parts don't fit together."""
@@ -35,6 +45,8 @@ def check_rows(connection: Connection) -> list[Finding]:
         *_chunks_without_vectors(connection),
         *_other_models(connection),
         *_former_contents(connection),
+        *_lost_texts(connection),
+        *_other_texts(connection),
         *_expired(connection),
         *_removals(connection),
     ]
@@ -97,6 +109,38 @@ def _former_contents(connection: Connection) -> list[Finding]:
     )
     rows = connection.execute(statement).all()
     return [_add_again(f"the chunks are of a former content: {_named(rows)}")] if rows else []
+
+
+def _lost_texts(connection: Connection) -> list[Finding]:
+    statement = (
+        select(func.count())
+        .select_from(ChunkRow)
+        .outerjoin(ChunkTextRow, TEXT_ROW)
+        .where(ChunkTextRow.chunk_key.is_(None))
+    )
+    count = connection.scalar(statement)
+    if not count:
+        return []
+    what = f"{count} chunks are cut out of their documents each time"
+    advice = "add these documents again, to have the texts beside them"
+    return [Finding(level="note", what=what, advice=advice)]
+
+
+def _other_texts(connection: Connection) -> list[Finding]:
+    """The texts of chunks are stored twice; a document at a time is read to compare them."""
+    statement = select(DocumentRow.collection, DocumentRow.id, DocumentRow.key)
+    rows = connection.execute(statement.order_by(DocumentRow.collection, DocumentRow.id)).all()
+    wrong = [row for row in rows if not _has_its_texts(connection, row.key)]
+    if not wrong:
+        return []
+    return [_add_again(f"the texts of chunks are not those of the document: {_named(wrong)}")]
+
+
+def _has_its_texts(connection: Connection, document_key: int) -> bool:
+    key = {"document_key": document_key}
+    text = connection.scalar(_TEXT, key) or ""
+    chunks = connection.execute(_CHUNK_TEXTS, key)
+    return all(text[start:end] == stored for start, end, stored in chunks)
 
 
 def _expired(connection: Connection) -> list[Finding]:

@@ -13,16 +13,12 @@ from sqlalchemy import (
     Integer,
     Row,
     Select,
-    Text,
     bindparam,
     cast,
     func,
     select,
     tuple_,
 )
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.compiler import SQLCompiler
-from sqlalchemy.sql.functions import FunctionElement
 
 from lagotto.documents import Chunk, Document, Vectors
 from lagotto.filters import Filter, matches
@@ -31,31 +27,34 @@ from lagotto.indexes.filter_keys import FilterKeys
 from lagotto.stores.base import MOST_LANGUAGES, Passage, StoredChunks, Version
 from lagotto.stores.sql.filters import concerns_chunks, condition
 from lagotto.stores.sql.rows import CHUNK_COLUMNS, OUTLINE_COLUMNS, chunk_of, document_of
-from lagotto.stores.sql.tables import ChunkRow, ChunkSetRow, Counter, DocumentRow, EmbeddingRow
+from lagotto.stores.sql.tables import (
+    ChunkRow,
+    ChunkSetRow,
+    ChunkTextRow,
+    Counter,
+    DocumentRow,
+    EmbeddingRow,
+)
 from lagotto.stores.sql.write import AT_ONCE
 
 PAGE = 500
 """Documents that a listing reads at once."""
 
 
-class TextOfChunk(FunctionElement[str]):
-    """The text of a chunk: cut out of its document's, unless a dialect has a better way."""
-
-    inherit_cache = True
-    type = Text()
-
-
-CHUNK_TEXT = TextOfChunk(
-    DocumentRow.text,
-    cast(ChunkRow.start + 1, Integer),
-    cast(ChunkRow.end - ChunkRow.start, Integer),
+CHUNK_TEXT = func.coalesce(
+    ChunkTextRow.text,
+    func.substr(
+        DocumentRow.text,
+        cast(ChunkRow.start + 1, Integer),
+        cast(ChunkRow.end - ChunkRow.start, Integer),
+    ),
 )
+"""The text of a chunk; cut out of its document's if its own row is lost.
 
+The statement joins ChunkTextRow with `TEXT_ROW`, outer.
+"""
 
-@compiles(TextOfChunk)
-def cut_out(element: TextOfChunk, compiler: SQLCompiler, **how: Any) -> str:
-    """SQL for a part of the document's text."""
-    return f"substr({compiler.process(element.clauses, **how)})"
+TEXT_ROW = ChunkTextRow.chunk_key == ChunkRow.key
 
 
 def counter(connection: Connection, name: str) -> int:
@@ -362,7 +361,9 @@ def select_passages() -> Select[Any]:
 def _chunks() -> Select[Any]:
     return (
         select(*CHUNK_COLUMNS, ChunkSetRow.chunker_id, CHUNK_TEXT.label("text"))
+        .select_from(ChunkRow)
         .join(DocumentRow, DocumentRow.key == ChunkRow.document_key)
+        .outerjoin(ChunkTextRow, TEXT_ROW)
         .join(ChunkSetRow, ChunkSetRow.key == ChunkRow.set_key)
     )
 

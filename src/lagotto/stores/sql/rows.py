@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from lagotto.documents import Chunk, Document, iso
@@ -82,7 +82,7 @@ def _value(path: tuple[str, ...], value: object, *, in_list: bool = False) -> di
 
 
 def chunk_row(key: int, document_key: int, set_key: int, chunk: Chunk) -> dict[str, Any]:
-    """The row of a chunk, without the text: that is the document's."""
+    """The row of a chunk; its text has a row of its own."""
     page_first, page_last = chunk.pages or (None, None)
     row_first, row_last = chunk.row_range or (None, None)
     item_first, item_last = chunk.item_range or (None, None)
@@ -106,6 +106,11 @@ def chunk_row(key: int, document_key: int, set_key: int, chunk: Chunk) -> dict[s
         "item_first": item_first,
         "item_last": item_last,
     }
+
+
+def chunk_text_rows(chunks: Iterable[Mapping[str, Any]], text: str) -> list[dict[str, Any]]:
+    """The rows with the texts of chunks, whose rows these are, of a document's text."""
+    return [{"chunk_key": row["key"], "text": text[row["start"] : row["end"]]} for row in chunks]
 
 
 def chunk_of(row: Mapping[str, Any], *, collection: str, document_id: str) -> Chunk:

@@ -1,11 +1,11 @@
 """The tables, described once for every SQL store.
 
 Documents are what the user gave. Everything below them is derived and goes with its document:
-attributes (metadata, one row per value, for filters), chunk sets, chunks, embeddings, and a cache
-of chunks made at query time, which no index knows of. Chunks and removals are numbered by one
-counter, `change`, so an index beside the database that has seen all changes up to a number knows
-what it has missed: chunks and removals with a greater one. Numbers of two copies of a base that
-went different ways mean different changes; the tokens in `history` tell them apart.
+attributes (metadata, one row per value, for filters), chunk sets, chunks with their texts,
+embeddings, and a cache of chunks made at query time, which no index knows of. Chunks and removals
+are numbered by one counter, `change`, so an index beside the database that has seen all changes up
+to a number knows what it has missed: chunks and removals with a greater one. Numbers of two copies
+of a base that went different ways mean different changes; the tokens in `history` tell them apart.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import UserDefinedType
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 
 class Number(UserDefinedType[int | float]):
@@ -150,7 +150,7 @@ class ChunkSetRow(Tables):
 
 
 class ChunkRow(Tables):
-    """A span of a document; its text is read from the document."""
+    """A span of a document."""
 
     __tablename__ = "chunk"
     __table_args__ = (
@@ -176,6 +176,21 @@ class ChunkRow(Tables):
     row_last: Mapped[int | None]
     item_first: Mapped[int | None]
     item_last: Mapped[int | None]
+
+
+class ChunkTextRow(Tables):
+    """A chunk's text, which is also a part of the document's.
+
+    To cut a part out of a text, a database reads all of it: the time for all chunks of a document
+    would grow with the square of its length.
+    """
+
+    __tablename__ = "chunk_text"
+
+    chunk_key: Mapped[int] = mapped_column(
+        ForeignKey("chunk.key", ondelete="CASCADE"), primary_key=True
+    )
+    text: Mapped[str]
 
 
 class EmbeddingRow(Tables):

@@ -17,11 +17,12 @@ from sqlalchemy import Connection, delete, insert, select, tuple_, update
 from lagotto.documents import Document, iso
 from lagotto.indexes.vectors.snapshot import check_vectors
 from lagotto.stores.base import Entry
-from lagotto.stores.sql.rows import attribute_rows, chunk_row, document_row
+from lagotto.stores.sql.rows import attribute_rows, chunk_row, chunk_text_rows, document_row
 from lagotto.stores.sql.tables import (
     AttributeRow,
     ChunkRow,
     ChunkSetRow,
+    ChunkTextRow,
     Counter,
     DocumentRow,
     EmbeddingRow,
@@ -184,7 +185,15 @@ def _rows(entries: Sequence[Entry], numbers: Numbers) -> dict[type[Tables], list
     """All rows of entries, in the order in which the tables need each other."""
     chunk_numbers = iter(numbers.chunks)
     rows: dict[type[Tables], list[dict[str, Any]]] = {
-        table: [] for table in (DocumentRow, AttributeRow, ChunkSetRow, ChunkRow, EmbeddingRow)
+        table: []
+        for table in (
+            DocumentRow,
+            AttributeRow,
+            ChunkSetRow,
+            ChunkRow,
+            ChunkTextRow,
+            EmbeddingRow,
+        )
     }
     for entry, key, set_key in zip(entries, numbers.documents, numbers.sets, strict=True):
         rows[DocumentRow].append(document_row(key, entry.document))
@@ -197,6 +206,7 @@ def _rows(entries: Sequence[Entry], numbers: Numbers) -> dict[type[Tables], list
             for number, chunk in zip(own, entry.chunks, strict=True)
         ]
         rows[ChunkRow] += chunks
+        rows[ChunkTextRow] += chunk_text_rows(chunks, entry.document.text)
         rows[EmbeddingRow] += _embedding_rows(chunks, entry)
     return rows
 

@@ -31,6 +31,7 @@ from lagotto.stores.sql.tables import (
     SCHEMA_VERSION,
     ChunkRow,
     ChunkSetRow,
+    ChunkTextRow,
     Counter,
     EmbeddingRow,
     HistoryRow,
@@ -54,7 +55,7 @@ FOLDER, NEXT, FILE = "rebuild", "next", "base.db"
 
 MEGABYTE = 1_000_000
 
-_DERIVED: Sequence[type[Tables]] = (ChunkSetRow, ChunkRow, EmbeddingRow)
+_DERIVED: Sequence[type[Tables]] = (ChunkSetRow, ChunkRow, ChunkTextRow, EmbeddingRow)
 
 _LACKING = """
 SELECT here.collection, here.id FROM {here}.document AS here

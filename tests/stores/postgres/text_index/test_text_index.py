@@ -126,7 +126,7 @@ async def test_a_check_finds_what_is_wrong(
         connection.execute("UPDATE segment SET chunks = chunks - 1")
         connection.execute("DELETE FROM chunk_text WHERE chunk_key % 2 = 0")
     monkeypatch.setattr(checks, "GRAPH_FROM", 10)
-    _, vectors, _, graph, texts, terms = await store.check()
+    _, vectors, texts, _, graph, terms = await store.check()
     assert "10 chunks have no vector: default/d" in vectors.what
     assert "10 chunks are cut out of their documents" in texts.what
     levels = [finding.level for finding in (vectors, graph, texts, terms)]
