@@ -16,6 +16,20 @@ NAMES = {"rmtree", "unlink", "rmdir", "remove", "rename", "replace", "move"}
 
 ALLOWED = {
     ("cli/demo.py", "shutil.rmtree(folder)"): "a temporary folder that it has made",
+    ("embedders/fetch.py", "part.unlink()"): "a download with the wrong hash",
+    ("embedders/fetch.py", "part.replace(target)"): "a complete download, in its work folder",
+    ("embedders/fetch.py", "shutil.rmtree(made, ignore_errors=True)"): "in its work folder",
+    ("embedders/fetch.py", "(work / path).unlink(missing_ok=True)"): (
+        "downloads that can't be used, in their work folder"
+    ),
+    ("models/fetched.py", "self.folder.rename(damaged)"): "a damaged model in the model cache",
+    ("models/fetched.py", "unfinished.rename(self.folder)"): "a complete model, into the cache",
+    ("models/fetched.py", "shutil.rmtree(damaged, ignore_errors=True)"): (
+        "a damaged model, renamed by the lines above"
+    ),
+    ("models/fetched.py", "shutil.rmtree(left, ignore_errors=True)"): "work folders of a model",
+    ("models/hub.py", "self.target.unlink(missing_ok=True)"): "a partial download",
+    ("models/hub.py", "self._etag_file.unlink(missing_ok=True)"): "the ETag of a partial download",
     ("models/onnx.py", "path.unlink(missing_ok=True)"): (
         "a damaged copy in the model cache, known by the hash in its name"
     ),

@@ -2,7 +2,7 @@
 
 A name may have parameters after a colon: `recursive:256/32`, `openai:text-embedding-3-small`.
 Built-in implementations are given as `"module:attribute"` and imported on first use, so listing
-them is cheap.
+them is cheap. The attribute is the implementation, or a mapping with several of them by name.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class Registry(Generic[T]):
             return self._registered[name]
         if name in self._builtin:
             module, attribute = self._builtin[name].split(":")
-            return cast("T", getattr(import_module(module), attribute))
+            found = getattr(import_module(module), attribute)
+            return cast("T", found[name] if isinstance(found, Mapping) else found)
         for entry in entry_points(group=self.group, name=name):
             return cast("T", entry.load())
         raise UnknownNameError(

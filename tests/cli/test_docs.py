@@ -110,10 +110,11 @@ def test_json_has_the_fields_shown(base: Path, tmp_path: Path) -> None:
         "doctor": [],
         "copy": [base, tmp_path / "copy.db"],
         "presets": [],
+        "models": [],
     }
     given_names = re.compile(r"metadata\.|collections\.")  # names that users choose
     for name, arguments in commands.items():
-        options: list[str | Path] = [] if name in {"copy", "presets"} else ["--kb", base]
+        options: list[str | Path] = [] if name in {"copy", "presets", "models"} else ["--kb", base]
         printed = run(*options, name, *arguments, "--json").json
         shown, real = keys_of(example_of(name)), keys_of(printed)
         differing = {key for key in shown ^ real if not given_names.search(key)}

@@ -10,9 +10,10 @@ import pytest
 from numpy.typing import NDArray
 
 from lagotto.embedders import create_embedder
-from lagotto.embedders.onnx import FolderFiles, OnnxEmbedder, OnnxGraph, from_folder
+from lagotto.embedders.onnx import OnnxEmbedder, OnnxGraph, from_folder
 from lagotto.embedders.onnx_config import OnnxConfig
 from lagotto.errors import ConfigError, EmbeddingError, WeightsError
+from lagotto.models.weights import FolderFiles
 from lagotto.testing.embedders import EmbedderContract
 
 from .tiny_model import DIMENSION, TABLE, WORDS, make_model
@@ -30,7 +31,11 @@ def unit(vector: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def embedder_for(folder: Path, **settings: object) -> OnnxEmbedder:
     config = OnnxConfig.model_validate({**CONFIG.model_dump(), **settings})
-    return OnnxEmbedder(FolderFiles(folder, config), config=config, threads=2)
+    return OnnxEmbedder(files_of(folder), config=config, threads=2)
+
+
+def files_of(folder: Path) -> FolderFiles:
+    return FolderFiles(folder, tokenizer="tokenizer.json", model="onnx/model.onnx")
 
 
 @pytest.fixture
@@ -166,7 +171,7 @@ async def test_an_optional_input_is_supplied(tmp_path: Path) -> None:
 
 def test_no_threads(folder: Path) -> None:
     with pytest.raises(ConfigError, match="threads is 0"):
-        OnnxEmbedder(FolderFiles(folder, CONFIG), config=CONFIG, threads=0)
+        OnnxEmbedder(files_of(folder), config=CONFIG, threads=0)
 
 
 class TestFolder:

@@ -14,15 +14,22 @@ DIMENSION = 6
 TABLE = np.random.default_rng(7).normal(size=(len(WORDS), DIMENSION)).astype(np.float32)
 
 
-def make_model(folder: Path, *, pooled: bool = False, extra_input: str | None = None) -> Path:
-    """Write onnx/model.onnx and tokenizer.json; a pooled graph gives one vector per text."""
+def make_model(
+    folder: Path, *, pooled: bool = False, projected: bool = False, extra_input: str | None = None
+) -> Path:
+    """Write onnx/model.onnx and tokenizer.json.
+
+    A pooled graph gives one vector per text; a projected one has a matrix that can be quantised.
+    """
     (folder / "onnx").mkdir(parents=True)
-    _tokenizer().save(str(folder / "tokenizer.json"))
-    onnx.save(_graph(pooled=pooled, extra_input=extra_input), str(folder / "onnx/model.onnx"))
+    tiny_tokenizer().save(str(folder / "tokenizer.json"))
+    graph = _graph(pooled=pooled, projected=projected, extra_input=extra_input)
+    onnx.save(graph, str(folder / "onnx/model.onnx"))
     return folder
 
 
-def _tokenizer() -> Tokenizer:
+def tiny_tokenizer() -> Tokenizer:
+    """A word is a token; others are unknown."""
     tokenizer = Tokenizer(
         models.WordLevel({word: index for index, word in enumerate(WORDS)}, unk_token="[UNK]")
     )
@@ -33,12 +40,14 @@ def _tokenizer() -> Tokenizer:
     return tokenizer
 
 
-def _graph(*, pooled: bool, extra_input: str | None) -> onnx.ModelProto:
+def _graph(*, pooled: bool, projected: bool, extra_input: str | None) -> onnx.ModelProto:
     nodes = [helper.make_node("Gather", ["table", "input_ids"], ["hidden"])]
     shape: list[int | str] = ["batch", "tokens", DIMENSION]
     if pooled:
         nodes.append(helper.make_node("ReduceMax", ["hidden", "axes"], ["output"], keepdims=0))
         shape = ["batch", DIMENSION]
+    elif projected:
+        nodes.append(helper.make_node("MatMul", ["hidden", "projection"], ["output"]))
     else:
         nodes.append(helper.make_node("Identity", ["hidden"], ["output"]))
     names = ["input_ids", *([extra_input] if extra_input else [])]
@@ -53,6 +62,7 @@ def _graph(*, pooled: bool, extra_input: str | None) -> onnx.ModelProto:
         [helper.make_tensor_value_info("output", TensorProto.FLOAT, shape)],
         initializer=[
             numpy_helper.from_array(TABLE, "table"),
+            *([numpy_helper.from_array(TABLE[-DIMENSION:], "projection")] if projected else []),
             numpy_helper.from_array(np.array([1], dtype=np.int64), "axes"),
         ],
     )

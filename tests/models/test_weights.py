@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lagotto.errors import WeightsError
-from lagotto.models.weights import Published, own_cache
+from lagotto.models.weights import Published, models_folder, own_cache
 
 FILES = {"tokenizer.json": b"{}", "onnx/model.onnx": b"graph", "onnx/model.onnx_data": b"weights"}
 
@@ -17,12 +17,14 @@ def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Published:
     for name in ("HF_HOME", "HUGGINGFACE_HUB_CACHE", "TINY_FOLDER", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "no-hub"))
+    monkeypatch.setenv("LAGOTTO_MODELS", str(tmp_path / "no-models"))
     return Published(
         name="tiny",
         carrier="tiny_carrier",
         carrier_folder="assets/tiny",
         requirement="tiny-carrier==1.0",
         hub_id="people/tiny",
+        fetched_as="small",
         variable="TINY_FOLDER",
         hashes={
             name: frozenset({hashlib.sha256(content).hexdigest()})
@@ -71,6 +73,15 @@ def test_a_set_folder_without_the_files_is_an_error(
 def test_then_the_carrier_which_is_not_imported(published: Published, carrier: Path) -> None:
     assert published.find() == carrier
     assert "tiny_carrier" not in sys.modules
+
+
+def test_then_the_fetched_models(
+    published: Published, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAGOTTO_MODELS", str(tmp_path / "models"))
+    fetched = put(tmp_path / "models" / "small")
+    put(tmp_path / "no-hub" / "models--people--tiny" / "snapshots" / "abc")
+    assert published.find() == fetched
 
 
 @pytest.mark.parametrize(
@@ -134,3 +145,11 @@ def test_own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert own_cache() == tmp_path / "lagotto"
     monkeypatch.setenv("LAGOTTO_CACHE", str(tmp_path / "own"))
     assert own_cache() == tmp_path / "own"
+
+
+def test_models_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("LAGOTTO_MODELS", raising=False)
+    monkeypatch.setenv("LAGOTTO_CACHE", str(tmp_path))
+    assert models_folder() == tmp_path / "models"
+    monkeypatch.setenv("LAGOTTO_MODELS", str(tmp_path / "elsewhere"))
+    assert models_folder() == tmp_path / "elsewhere"

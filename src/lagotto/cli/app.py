@@ -23,6 +23,7 @@ COMMANDS = {
     "rebuild": "rebuild",
     "info": "info",
     "presets": "presets",
+    "models": "models",
     "copy": "copy",
     "doctor": "doctor",
     "demo": "demo",
@@ -82,7 +83,7 @@ def options(
             "--embedder",
             metavar="NAME",
             envvar="LAGOTTO_EMBEDDER",
-            help="The embedding model: minilm, minilm-int8, onnx:FOLDER, openai:MODEL.",
+            help="The embedding model: minilm, gte-small, onnx:FOLDER, openai:MODEL and others.",
         ),
     ] = None,
     version: Annotated[

@@ -87,6 +87,16 @@ class CopyMeter(ProgressBar):
         )
 
 
+class FetchMeter(ProgressBar):
+    """The progress of a download."""
+
+    def __call__(self, file: str, arrived: int, total: int | None) -> None:
+        """Show how much of a file has arrived."""
+        size = f" of {total / 1e6:.1f}" if total else ""
+        counts = f"{arrived / 1e6:.1f}{size} MB"
+        self._bar.update(self._task, total=total, completed=arrived, counts=counts, file=file)
+
+
 class Meter(ProgressBar):
     """The progress of adding the files of `paths`."""
 

@@ -1,8 +1,8 @@
 """Embedders: turn texts into vectors.
 
-Public: the Embedder and TokenEmbedder protocols, `create_embedder` and the registry behind it, a
-cache on disk, and `checked` and `normalised` for embedders of your own. All other modules are
-private.
+Public: the Embedder and TokenEmbedder protocols, `create_embedder` and the registry behind it,
+`fetch_model` and `model_status` for known models, a cache on disk, and `checked` and `normalised`
+for embedders of your own. All other modules are private.
 """
 
 from lagotto.embedders.base import (
@@ -18,6 +18,8 @@ from lagotto.embedders.base import (
     normalised,
 )
 from lagotto.embedders.cached import CachedEmbedder
+from lagotto.embedders.fetch import fetch_model
+from lagotto.embedders.fetched import ModelStatus, model_status
 
 __all__ = [
     "EMBEDDERS",
@@ -25,10 +27,13 @@ __all__ = [
     "Embedder",
     "EmbedderFactory",
     "EmbedderInfo",
+    "ModelStatus",
     "Role",
     "TokenEmbedder",
     "TokenVectors",
     "checked",
     "create_embedder",
+    "fetch_model",
+    "model_status",
     "normalised",
 ]

@@ -18,10 +18,18 @@ from lagotto.tokens import Tokenizer
 Role = Literal["query", "document"]
 """What a text is used for; some models need a different prefix for each."""
 
+FETCHED = (
+    "minilm-l12", "minilm-l12-int8", "gte-small", "gte-small-int8", "bge-small-en-v1.5",
+    "bge-small-en-v1.5-int8", "multilingual-e5-small", "multilingual-e5-small-int8",
+    "potion-base-8M", "potion-retrieval-32M", "potion-multilingual-128M",
+)  # fmt: skip
+"""Models of the catalog that have to be fetched before they can be used."""
+
 EMBEDDERS: Registry[EmbedderFactory] = Registry(
     "embedder",
     group="lagotto.embedders",
     builtin={
+        **dict.fromkeys(FETCHED, "lagotto.embedders.fetched:FACTORIES"),
         "minilm": "lagotto.embedders.minilm:minilm",
         "minilm-int8": "lagotto.embedders.minilm:minilm_int8",
         "onnx": "lagotto.embedders.onnx:from_folder",
@@ -138,8 +146,8 @@ EmbedderFactory = Callable[[str], Embedder]
 def create_embedder(spec: str | Embedder) -> Embedder:
     """Create the embedder called `spec`; an embedder is returned unchanged.
 
-    Names: `minilm`, `minilm-int8`, `onnx:FOLDER`, `openai:MODEL`, and those that other packages
-    register. Model files are located here and loaded on first use.
+    Names: `minilm`, `minilm-int8`, `onnx:FOLDER`, `openai:MODEL`, the models that were fetched, and
+    those that other packages register. Model files are located here and loaded on first use.
     """
     if not isinstance(spec, str):
         return spec

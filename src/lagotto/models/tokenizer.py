@@ -49,6 +49,9 @@ class HfTokenizer:
         self._tokenizer = load_tokenizer(path, unusable=WeightsError)
         parts = json.loads(path.read_text(encoding="utf-8"))
         self._id = digest([parts.get(name) for name in SPLITTING])[:16]
+        unknown = parts["model"].get("unk_token")  # Unigram models have the id
+        known_id = parts["model"].get("unk_id")
+        self._unknown = self._tokenizer.token_to_id(unknown) if unknown else known_id
 
     @property
     def id(self) -> str:
@@ -75,6 +78,12 @@ class HfTokenizer:
         for encoding in encodings:
             encoding.truncate(limit)
         return [self._tokenizer.post_process(encoding) for encoding in encodings]
+
+    def token_ids(self, texts: Sequence[str], *, max_tokens: int) -> list[NDArray[np.int64]]:
+        """The ids of each text's first tokens, without special and unknown ones."""
+        encodings = self._beginnings([storable(text) for text in texts], max_tokens)
+        found = [np.array(encoding.ids[:max_tokens], dtype=np.int64) for encoding in encodings]
+        return [ids if self._unknown is None else ids[ids != self._unknown] for ids in found]
 
     def _beginnings(self, texts: Sequence[str], limit: int) -> list[Encoding]:
         """Encode texts so that the first `limit` tokens are those of the whole text.

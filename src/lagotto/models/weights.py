@@ -9,12 +9,44 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from lagotto.errors import ConfigError, WeightsError
 
 MODEL_FILES = ("onnx/model.onnx", "model.onnx")
 """Where a model's folder may have its ONNX file, in order of preference."""
+
+
+class ModelFiles(Protocol):
+    """The files of a model, requested on a worker thread when they are needed.
+
+    Both methods may be slow, to verify or create a file, and raise WeightsError.
+    """
+
+    def tokenizer_path(self) -> Path:
+        """The model's tokenizer.json."""
+        ...
+
+    def model_path(self) -> Path:
+        """The file with the weights, with its external data beside it if it has any."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FolderFiles:
+    """The files of a model in a folder, used without verification."""
+
+    folder: Path
+    tokenizer: str
+    model: str
+
+    def tokenizer_path(self) -> Path:
+        """The tokenizer in the folder."""
+        return self.folder / self.tokenizer
+
+    def model_path(self) -> Path:
+        """The model in the folder."""
+        return self.folder / self.model
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +55,8 @@ class Published:
 
     A file with several known builds has several hashes. `carrier` is a package that ships the files
     in `carrier_folder`, and `requirement` its pip requirement; `hub_id` is the model's name on the
-    Hugging Face hub; `variable` is an environment variable that can name a folder.
+    Hugging Face hub; `fetched_as` its name in the folder of fetched models; `variable` is an
+    environment variable that can name a folder.
     """
 
     name: str
@@ -31,6 +64,7 @@ class Published:
     carrier_folder: str
     requirement: str
     hub_id: str
+    fetched_as: str
     variable: str
     hashes: Mapping[str, frozenset[str]]
     required: tuple[str, ...]
@@ -80,6 +114,7 @@ class Published:
         spec = find_spec(self.carrier)  # does not import the package
         for location in (spec and spec.submodule_search_locations) or ():
             yield Path(location) / self.carrier_folder
+        yield models_folder() / self.fetched_as
         repository = "models--" + self.hub_id.replace("/", "--")
         yield from sorted((_hub_cache() / repository / "snapshots").glob("*"))
 
@@ -102,6 +137,11 @@ def user_cache() -> Path:
 def own_cache() -> Path:
     """Lagotto's own cache folder: LAGOTTO_CACHE, or `lagotto` in the user's cache folder."""
     return Path(os.environ.get("LAGOTTO_CACHE") or user_cache() / "lagotto")
+
+
+def models_folder() -> Path:
+    """The folder of fetched models: LAGOTTO_MODELS, or `models` in Lagotto's cache folder."""
+    return Path(os.environ.get("LAGOTTO_MODELS") or own_cache() / "models")
 
 
 def read_json_object(path: Path) -> dict[str, Any]:

@@ -1,0 +1,86 @@
+"""`models`: the embedding models known by name, and fetching them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from lagotto.cli.options import AsJson
+from lagotto.cli.output import print_json, say, stdout
+from lagotto.errors import ConfigError
+
+
+def models(
+    action: Annotated[
+        Literal["fetch"] | None, typer.Argument(metavar="fetch", help="Fetch a model.")
+    ] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Its name.")] = None,
+    source: Annotated[
+        str | None,
+        typer.Option("--from", metavar="FOLDER|URL", help="Fetch from a folder, or another hub."),
+    ] = None,
+    quantise: Annotated[
+        bool, typer.Option("--quantise", help="Make the 8-bit model, NAME-int8.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the known embedding models, or fetch one of them."""
+    if action is None:
+        if source is not None or quantise:
+            raise ConfigError("--from and --quantise belong to `lagotto models fetch NAME`")
+        _list(as_json=as_json)
+    elif name is None:
+        raise ConfigError("missing name of the model; write `lagotto models fetch NAME`")
+    else:
+        _fetch(name, source=source, quantise=quantise, as_json=as_json)
+
+
+def _list(*, as_json: bool) -> None:
+    from lagotto.embedders.catalog import MODELS
+    from lagotto.embedders.fetched import model_status
+
+    found = [(model, model_status(name)) for name, model in MODELS.items()]
+    if as_json:
+        print_json(
+            [
+                {
+                    **model.config.info.model_dump(mode="json"),
+                    **status.model_dump(mode="json"),
+                    "languages": model.languages,
+                    "megabytes": model.megabytes,
+                    "repository": model.repository,
+                }
+                for model, status in found
+            ]
+        )
+        return
+    from lagotto.cli.render import print_table
+
+    rows = [
+        (
+            model.name,
+            status.state,
+            str(model.config.dimension),
+            str(model.config.max_tokens),
+            str(model.megabytes),
+            model.languages,
+        )
+        for model, status in found
+    ]
+    print_table(
+        stdout(), ("name", "state", "dimension", "tokens", "MB", "languages"), rows, whole="name"
+    )
+
+
+def _fetch(name: str, *, source: str | None, quantise: bool, as_json: bool) -> None:
+    from lagotto.cli.progress import FetchMeter
+    from lagotto.embedders.fetch import fetch_model
+
+    with FetchMeter() as meter:
+        folder = fetch_model(name, source=source, quantise=quantise, progress=meter)
+    fetched = f"{name}-int8" if quantise and not name.endswith("-int8") else name
+    if as_json:
+        print_json({"name": fetched, "folder": str(folder)})
+    else:
+        say(f"{fetched} is in {folder}; use it with --embedder {fetched}")

@@ -1,0 +1,135 @@
+"""Static embeddings: a text's vector is the mean of its tokens' vectors, looked up in a table.
+
+The format is that of model2vec: `tokenizer.json`, and `model.safetensors` with the table as
+`embeddings`, optionally with `weights` by token and a `mapping` from tokens to rows. No network
+runs, so it is hundreds of times faster than a transformer, and clearly less accurate.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from lagotto.documents import Record, Vectors
+from lagotto.embedders.base import EmbedderInfo, Role, checked, normalised
+from lagotto.errors import WeightsError
+from lagotto.models.safetensors import read_tensors
+from lagotto.models.tokenizer import HfTokenizer
+from lagotto.models.weights import ModelFiles
+
+WINDOW = 256
+"""Texts embedded at a time; a cancelled call stops between them."""
+
+
+class StaticConfig(Record):
+    """The configuration of a static model; file names are relative to its folder."""
+
+    model_id: str = Field(min_length=1)
+    dimension: int = Field(ge=1)
+    max_tokens: int = Field(default=512, ge=1)
+    cosine_floor: float = Field(default=0.0, ge=-1.0, lt=1.0)
+    alphabets: tuple[str, ...] = ()
+    model_file: str = "model.safetensors"
+    tokenizer_file: str = "tokenizer.json"
+
+    @property
+    def info(self) -> EmbedderInfo:
+        """The part that belongs to the embedder contract."""
+        return EmbedderInfo(
+            model_id=self.model_id,
+            dimension=self.dimension,
+            max_tokens=self.max_tokens,
+            cosine_floor=self.cosine_floor,
+            alphabets=self.alphabets,
+        )
+
+
+class StaticEmbedder:
+    """Looks tokens up in a table; its files are loaded on first use."""
+
+    def __init__(self, files: ModelFiles, *, config: StaticConfig) -> None:
+        self.config = config
+        self._files = files
+        self._info = config.info
+        self._lock = threading.Lock()
+        self._tokenizer: HfTokenizer | None = None
+        self._table: StaticTable | None = None
+
+    @property
+    def info(self) -> EmbedderInfo:
+        """The model as its configuration describes it."""
+        return self._info
+
+    @property
+    def tokenizer(self) -> HfTokenizer:
+        """The model's tokenizer, loaded on first use."""
+        with self._lock:
+            if self._tokenizer is None:
+                self._tokenizer = HfTokenizer(self._files.tokenizer_path())
+            return self._tokenizer
+
+    async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
+        """Return one unit vector per text, in order; the role makes no difference."""
+        parts = [
+            await asyncio.to_thread(self._embed, texts[start : start + WINDOW])
+            for start in range(0, len(texts), WINDOW)
+        ]
+        empty = np.empty((0, self.config.dimension), dtype=np.float32)
+        return np.vstack([empty, *parts])
+
+    async def close(self) -> None:
+        """Free the table; the next call loads it again."""
+        self._table = None
+
+    def _embed(self, texts: Sequence[str]) -> Vectors:
+        table = self._loaded_table()
+        ids = self.tokenizer.token_ids(texts, max_tokens=self.config.max_tokens)
+        means = np.vstack([table.mean(tokens) for tokens in ids])
+        return checked(normalised(means), info=self.info, count=len(texts))
+
+    def _loaded_table(self) -> StaticTable:
+        with self._lock:
+            if self._table is None:
+                self._table = StaticTable(self._files.model_path())
+            return self._table
+
+
+class StaticTable:
+    """The vectors of all tokens.
+
+    A text without a known token gets the mean of the table: it is near to nothing in particular.
+    """
+
+    def __init__(self, path: Path) -> None:
+        tensors = read_tensors(path)
+        table = tensors.get("embeddings")
+        if table is None or table.ndim != 2 or not table.size:
+            raise WeightsError(
+                f"{path} has no table of embeddings, but {', '.join(sorted(tensors)) or 'nothing'};"
+                " give a model in the format of model2vec"
+            )
+        self._table: Vectors = table.astype(np.float32)
+        mapping, weights = tensors.get("mapping"), tensors.get("weights")
+        self._rows = None if mapping is None else mapping.astype(np.int64)
+        self._weights = None if weights is None else weights.astype(np.float32)
+        self._mean = self._table.mean(axis=0)
+
+    def mean(self, tokens: NDArray[np.int64]) -> Vectors:
+        """A vector in the direction of the tokens' weighted mean."""
+        known = len(self._table) if self._rows is None else len(self._rows)
+        if len(tokens) and tokens.max() >= known:
+            raise WeightsError(
+                f"token {tokens.max()} is not in the table of {known} tokens; "
+                "the tokenizer belongs to another model"
+            )
+        rows = self._table[tokens if self._rows is None else self._rows[tokens]]
+        if self._weights is not None:
+            rows = rows * self._weights[tokens, np.newaxis]
+        total: Vectors = rows.sum(axis=0)
+        return total if total.any() else self._mean
