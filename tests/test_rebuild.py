@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +40,7 @@ class TestTantivy(RebuildContract):
             await answers(base)
             store = base._store
             assert isinstance(store, SqliteStore)
-            assert not (store.indexes.path / "rebuild" / "next").exists()
+            assert not (store.indexes.path / "rebuild").exists()
             assert len(list(store.indexes.path.glob("text-*"))) == 1
             assert not [item for item in await store.check() if item.level != "ok"]
 
@@ -64,3 +66,16 @@ class TestFts5(RebuildContract):
         async with AsyncKnowledgeBase(tmp_path / "kb.db", **OLD, text_index="fts5"):
             pass
         return tmp_path / "kb.db"
+
+    async def test_a_rebuild_repairs_a_damaged_text_index(self, location: Path) -> None:
+        async with AsyncKnowledgeBase(location) as base:
+            await base.add(*DOCUMENTS)
+            before = await answers(base)
+        with closing(sqlite3.connect(location)) as connection, connection:
+            connection.execute("DELETE FROM chunk_terms WHERE rowid % 2 = 0")
+        async with AsyncKnowledgeBase(location) as base:
+            (problem,) = [item for item in await base._store.check() if item.level != "ok"]
+            assert problem.advice == "run `lagotto rebuild`"
+            await base.rebuild()
+            assert {item.level for item in await base._store.check()} == {"ok"}
+            assert await answers(base) == before

@@ -1,9 +1,9 @@
-"""A base copied to another store: documents, chunks and vectors as they are.
+"""Copying a base to another store: documents, chunks and vectors, unchanged.
 
-Nothing is cut or embedded again, so no embedder is needed. The source is read in one state, in
-batches, and each batch is durable when the next one begins: an interrupted copy goes on where it
-ended. At the end every document is read back and compared by hashes. What was kept at query time
-stays behind: it is made again.
+Nothing is chunked or embedded again, so no embedder is needed. The source is read in one state, in
+batches, and each batch is durable before the next one starts, so an interrupted copy can be
+resumed. At the end every document is read back from the target and compared by hashes. The chunk
+cache is not copied.
 """
 
 from __future__ import annotations
@@ -37,10 +37,11 @@ Name = tuple[str, str]
 
 
 class CopyReport(Record):
-    """How far a copy has got; at its end, what it did.
+    """The progress of a copy, and its result.
 
-    `documents` are those of the source: each is either copied, or unchanged since it was there
-    already. `chunks` are those copied. `verified` documents were read back, and are the same.
+    `documents` counts the documents of the source: each is `copied`, or `unchanged` if the target
+    had it already. `chunks` counts the copied chunks. `verified` documents were read back from the
+    target and are equal.
     """
 
     documents: int = 0
@@ -65,15 +66,15 @@ async def copy_base(
 ) -> CopyReport:
     """Copy all documents of an open store into another one.
 
-    The target is empty or has vectors of the same model (ModelMismatchError else). What it has
-    besides the source's documents stays. StoreError names the first document that is not the same
-    in the end. Documents that others add meanwhile are left for the next time.
+    The target must be empty or have vectors of the same model (ModelMismatchError). Its other
+    documents stay. A document that differs in the end is a StoreError that names it. Documents
+    added to the source during the copy are not copied.
     """
     return await _Copy(source, target, progress or (lambda _: None)).run()
 
 
 class Seal(NamedTuple):
-    """Hashes of a document and of what is derived from it."""
+    """Hashes of a document, its chunks and its vectors."""
 
     contents: str
     chunks: str
@@ -81,7 +82,7 @@ class Seal(NamedTuple):
 
     @classmethod
     def of(cls, entry: Entry) -> Seal:
-        """The seal of all that is copied."""
+        """The hashes of everything that is copied."""
         return cls(
             digest(entry.document.model_dump(mode="json")),
             digest([chunk.model_dump(mode="json") for chunk in entry.chunks]),
@@ -128,7 +129,7 @@ class _Copy:
         )
 
     async def _versions(self, entries: Sequence[Entry]) -> dict[Name, Version]:
-        """What the target has of these documents, which are in order of their collections."""
+        """The versions of these documents in the target; they are sorted by collection."""
         found: dict[Name, Version] = {}
         documents = (entry.document for entry in entries)
         for collection, group in groupby(documents, key=lambda item: item.collection):
@@ -157,7 +158,7 @@ async def _for_each_batch(
     made: BaseConfig,
     act: Callable[[Sequence[Entry]], Awaitable[None]],
 ) -> None:
-    """Act on the documents of `names` that are there, a few at a time, in that order."""
+    """Call `act` with the documents of `names` that exist, in batches, in that order."""
     for start in range(0, len(names), BATCH_DOCUMENTS):
         some = names[start : start + BATCH_DOCUMENTS]
         stored = await view.stored(some)
@@ -166,7 +167,7 @@ async def _for_each_batch(
 
 
 def _batches(names: Sequence[Name], stored: Mapping[Name, StoredChunks]) -> Iterator[list[Name]]:
-    """Documents that have BATCH_CHUNKS together, or a single one that has more."""
+    """Batches with at most BATCH_CHUNKS chunks, or of a single larger document."""
     batch: list[Name] = []
     size = 0
     for name in names:
@@ -186,7 +187,7 @@ async def read_entries(
     *,
     stored: Mapping[Name, StoredChunks] | None = None,
 ) -> list[Entry]:
-    """Documents with all that is derived from them; `made` tells with what."""
+    """Documents with their chunks and vectors; `made` is the config of their base."""
     if stored is None:
         stored = await view.stored(names)
     lists = [stored[name].keys for name in names if name in stored]
@@ -222,9 +223,9 @@ def _check_models(ours: StoreInfo, theirs: StoreInfo) -> None:
         return
     if (ours.model_id, ours.dimension) != (theirs.model_id, theirs.dimension):
         raise ModelMismatchError(
-            f"{ours.location} holds vectors of {ours.model_id} with {ours.dimension} numbers, and "
-            f"{theirs.location} those of {theirs.model_id} with {theirs.dimension}; copy it to a "
-            "new base"
+            f"{ours.location} has vectors of {ours.model_id} (dimension {ours.dimension}), but "
+            f"{theirs.location} has vectors of {theirs.model_id} (dimension {theirs.dimension}); "
+            "copy to a new base"
         )
 
 
@@ -240,6 +241,6 @@ def _version(entry: Entry) -> Version:
 
 def _difference(collection: str, document_id: str, problem: str) -> str:
     return (
-        f"the copy is not the same: the document {document_id!r} of the collection "
-        f"{collection!r} {problem} there; remove it there and copy again"
+        f"the copy differs: the document {document_id!r} of the collection "
+        f"{collection!r} {problem} in the target; remove it there and copy again"
     )

@@ -1,9 +1,9 @@
-"""Documents in: read, leave out what is unchanged, chunk, embed, write, all at the same time.
+"""Adding documents: read, skip what is unchanged, chunk, embed and write, as a pipeline.
 
-Three stages hand batches to one another through short queues: while one batch is embedded the next
-is read and chunked, and the one before is written. Memory is bounded by a few batches, however
-large the corpus. A batch is durable once it is written, so an interrupted run has lost nothing that
-it reported, and the next one goes on where it ended: what is stored is unchanged.
+Three stages pass batches through short queues: while one batch is embedded, the next is read and
+chunked, and the one before is written. Memory is bounded by a few batches, however large the
+corpus. A batch is durable once it is written, so an interrupted run loses nothing that it reported,
+and the next run skips what is stored.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ QUEUED_BATCHES = 2
 
 
 class Progress(Record):
-    """How far an ingest has got; everything counted is stored for good."""
+    """The progress of an ingest; everything it counts is stored durably."""
 
     added: int = 0
     updated: int = 0
@@ -40,7 +40,7 @@ class Progress(Record):
 
     @property
     def documents(self) -> int:
-        """Documents dealt with, whichever way."""
+        """All documents processed so far."""
         return self.added + self.updated + self.unchanged + self.failed
 
 
@@ -71,7 +71,7 @@ OnProgress = Callable[[Progress], None]
 
 @dataclass(slots=True)
 class _Batch:
-    """Documents that go through the stages together."""
+    """Documents that pass through the stages together."""
 
     new: list[tuple[Document, list[Chunk]]] = field(default_factory=list)
     changed_metadata: list[Document] = field(default_factory=list)
@@ -83,8 +83,8 @@ class _Batch:
 class Ingest:
     """One run over a stream of documents.
 
-    `embedder` is the name that the store keeps, `generation` the one of the base that chunker and
-    embedder belong to: if it was rebuilt meanwhile, writing is a RebuiltError.
+    `embedder` is the name that the store records. `generation` is the generation of the base that
+    chunker and embedder belong to: if the base was rebuilt meanwhile, writing is a RebuiltError.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Ingest:
         self._done = Progress()
         self._failures: list[ReadFailure] = []
         self.seen: set[tuple[str, str]] = set()
-        """Collection and id of every document met, stored or not."""
+        """Collection and id of every document read, stored or not."""
 
     async def run(
         self,
@@ -115,10 +115,10 @@ class Ingest:
         *,
         interrupt: Callable[[], None] = lambda: None,
     ) -> AddReport:
-        """Take in all documents of `results`.
+        """Add all documents of `results`.
 
-        A cancellation lets the write at hand end first, and calls `interrupt`, which makes a
-        reader in another thread end early.
+        On cancellation, a running write is completed, and `interrupt` is called, which stops a
+        reader in another thread.
         """
         prepared: asyncio.Queue[_Batch | None] = asyncio.Queue(QUEUED_BATCHES)
         embedded: asyncio.Queue[_Batch | None] = asyncio.Queue(QUEUED_BATCHES)
@@ -132,13 +132,13 @@ class Ingest:
             await asyncio.gather(*tasks)
         finally:
             for task in tasks:
-                if not task.cancelling():  # a second time would also stop the write at hand
+                if not task.cancelling():  # cancelling twice would also stop the running write
                     task.cancel()
             await asyncio.wait(tasks)
         return self.report()
 
     def report(self) -> AddReport:
-        """What has been done so far."""
+        """The result so far."""
         done = self._done
         return AddReport(
             added=done.added,
@@ -161,7 +161,7 @@ class Ingest:
         await out.put(None)
 
     async def _sort_out(self, group: Sequence[Document | ReadFailure]) -> _Batch:
-        """Which documents of the group are new or changed, cut into chunks."""
+        """Find the new and changed documents of a group, and chunk them."""
         failures = [item for item in group if isinstance(item, ReadFailure)]
         documents = {
             (item.collection, item.id): item for item in group if isinstance(item, Document)
@@ -193,7 +193,7 @@ class Ingest:
     def _change(
         self, document: Document, stored: Version | None
     ) -> Literal["nothing", "metadata", "content"]:
-        """What a document needs: nothing, its row written again, or everything."""
+        """What has changed in a document: nothing, its metadata, or its content."""
         made_by = (self._chunker.id, self._vectors.model_id)
         if stored is None or stored.made_by not in (None, made_by):
             return "content"
@@ -214,7 +214,7 @@ class Ingest:
     def _chunk(
         self, documents: Sequence[Document], failures: list[ReadFailure]
     ) -> list[tuple[Document, list[Chunk]]]:
-        """The chunks of each document; one that can't be chunked is a failure of its own."""
+        """The chunks of each document; one that can't be chunked is recorded as a failure."""
         chunked = []
         for document in documents:
             try:
@@ -226,7 +226,7 @@ class Ingest:
     async def _embed(
         self, batches: asyncio.Queue[_Batch | None], out: asyncio.Queue[_Batch | None]
     ) -> None:
-        """Vectors for all chunks of a batch at once, so that texts of like length meet."""
+        """Embed all chunks of a batch at once, so that similar lengths are run together."""
         while (batch := await batches.get()) is not None:
             made = await self._vectors.embed(batch.new)
             batch.entries += [
@@ -278,7 +278,7 @@ class Ingest:
 async def _in_thread(
     results: Iterable[Document | ReadFailure], interrupt: Callable[[], None]
 ) -> AsyncIterator[list[Document | ReadFailure]]:
-    """The results in groups of a batch's size, read in a thread."""
+    """The results in groups of batch size, read in a thread."""
     groups = _groups(iter(results))
     while group := await interruptible(lambda: next(groups, None), interrupt=interrupt):
         yield group

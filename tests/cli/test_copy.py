@@ -59,7 +59,7 @@ def test_a_target_of_another_model_is_refused(base: Path, tmp_path: Path) -> Non
         kb.add(Document(id="a", text="A text."))
     done = run("copy", base, "other.db")
     assert done.code == 4
-    assert "other.db those of hash with 64; copy it to a new base" in done.err
+    assert "other.db has vectors of hash (dimension 64); copy to a new base" in done.err
 
 
 @pytest.mark.usefixtures("interruptible")

@@ -170,7 +170,7 @@ class TestRows:
     def test_texts_that_are_lost(self, kb: Path) -> None:
         run_sql(kb, "DELETE FROM chunk_text WHERE chunk_key <= 3")
         what = only(kb, "note", code=0)["what"]
-        assert what == "3 chunks are cut out of their documents each time"
+        assert what == "3 chunks have no stored text, which slows reading them"
 
     def test_expired_chunks_in_the_cache(self, kb: Path) -> None:
         run_sql(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import time
@@ -68,9 +69,14 @@ def test_an_interrupted_rebuild_is_resumed(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
     assert process.returncode == 130, err
-    assert err.endswith("run the same command again to continue\n")
+    said = re.fullmatch(
+        r"stopped: the base is unchanged, and (\d+) rebuilt documents are kept; "
+        r"run the same command again to continue\n",
+        err,
+    )
+    assert said, err
     assert run("--kb", base, "info", "--json").json["embedder"] == "minilm"
     report = run("--kb", base, "rebuild", "--embedder", "minilm-int8", "--json").json
     assert report["done"] == 1500
-    assert report["resumed"] > 0
+    assert report["resumed"] == int(said[1]) > 0
     assert run("--kb", base, "info", "--json").json["embedder"] == "minilm-int8"

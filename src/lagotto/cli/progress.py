@@ -45,21 +45,29 @@ class ProgressBar:
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
+    @property
+    def kept(self) -> str:
+        """What an interrupted command leaves."""
+        return f"{self.stored} documents are stored"
+
 
 @contextmanager
 def resumable(progress: ProgressBar) -> Iterator[None]:
-    """Show `progress`; Ctrl-C ends the command, which says what is stored and how to continue."""
+    """Show `progress`; Ctrl-C ends the command, which says what is kept and how to continue."""
     try:
         with progress:
             yield
     except KeyboardInterrupt as exc:
-        stored = f"{progress.stored} documents are stored"
-        say(f"stopped: {stored}; run the same command again to continue")
+        say(f"stopped: {progress.kept}; run the same command again to continue")
         raise typer.Exit(INTERRUPTED) from exc
 
 
 class RebuildMeter(ProgressBar):
     """The progress of a rebuild."""
+
+    @property
+    def kept(self) -> str:
+        return f"the base is unchanged, and {self.stored} rebuilt documents are kept"
 
     def __call__(self, done: RebuildProgress) -> None:
         """Update the bar."""

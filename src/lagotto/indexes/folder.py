@@ -74,19 +74,23 @@ class IndexFolder:
         )
 
     @contextmanager
-    def lock(self, *, timeout: float) -> Iterator[None]:
-        """Hold the lock on all indexes in the folder; one process at a time has it.
+    def lock(self, *, timeout: float, name: str = LOCK) -> Iterator[None]:
+        """Hold the lock on all indexes in the folder, or another one; excludes other processes.
 
         It is a lock on an empty SQLite file, which works everywhere and ends with the process.
         StoreBusyError after `timeout` seconds.
         """
         self.claim()
         with lock_errors(self.path, timeout=timeout):
-            connection = sqlite3.connect(self.path / LOCK, timeout=timeout, isolation_level=None)
+            connection = sqlite3.connect(self.path / name, timeout=timeout, isolation_level=None)
         with closing(connection):
             with lock_errors(self.path, timeout=timeout):
                 connection.execute("BEGIN EXCLUSIVE")
             yield
+
+    def indexes(self) -> list[Path]:
+        """The folders of all indexes; the files of locks are hidden."""
+        return sorted(self.path.glob("[!.]*-*"))
 
     def drop(self, index: Path) -> None:
         """Delete an index; renamed first, since other processes may have its files open."""

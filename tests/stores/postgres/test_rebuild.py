@@ -10,7 +10,8 @@ import pytest
 from lagotto.embedders import EMBEDDERS
 from lagotto.errors import StoreError
 from lagotto.knowledge_base import AsyncKnowledgeBase
-from lagotto.testing.rebuild import DOCUMENTS, OLD, RebuildContract, hashed
+from lagotto.prefs import FtsPrefs, RetrievalPrefs
+from lagotto.testing.rebuild import DOCUMENTS, OLD, RebuildContract, answers, hashed
 from tests.stores.postgres.schemas import own_database
 
 
@@ -52,3 +53,21 @@ async def test_rights_are_kept(location: str) -> None:
             rights = "SELECT has_table_privilege('pg_monitor', %s, 'SELECT')"
             for table, expected in (("document", True), ("chunk", True), ("setting", False)):
                 assert connection.execute(rights, (table,)).fetchone() == (expected,)
+
+
+async def test_a_rebuild_repairs_what_a_check_advises_it_for(location: str) -> None:
+    EMBEDDERS.register("hashed", hashed)
+    native = RetrievalPrefs(fts=FtsPrefs(rank_func="ts_rank"))
+    async with AsyncKnowledgeBase(location, **OLD) as base:
+        await base.add(*DOCUMENTS)
+        before = await answers(base)
+        await base.retrieve("dogs", prefs=native)  # builds the index of words
+        with psycopg.connect(location, autocommit=True) as connection:
+            connection.execute("UPDATE segment SET chunks = chunks - 1")
+            connection.execute("DELETE FROM chunk_text WHERE chunk_key % 2 = 0")
+            connection.execute("DELETE FROM chunk_words WHERE chunk_key % 2 = 0")
+        advised = {item.advice for item in await base._store.check() if item.level != "ok"}
+        assert advised == {"run `lagotto rebuild`"}
+        await base.rebuild()
+        assert {item.level for item in await base._store.check()} == {"ok"}
+        assert await answers(base) == before

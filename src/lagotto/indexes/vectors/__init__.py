@@ -1,13 +1,12 @@
-"""Nearest vectors: exact while that is quick, a sketch with exact scores beyond.
+"""Nearest vectors: exact search in small bases, a sketch with exact scores in larger ones.
 
 ranking      exact scores and their order
-places       where a key's row is
+places       from keys to rows
 sketch       one bit per dimension
 segment      rows that never change, and the search in them
-tail         rows added since the base was written
 snapshot     base and tail at one moment
 generations  the base on disk
-matrix       VectorMatrix: the rows of an index in memory, and their changes
+matrix       VectorMatrix: the rows of an index, and the tail added since the base was written
 index        EmbeddedVectorIndex: a VectorMatrix that follows a change log
 """
 

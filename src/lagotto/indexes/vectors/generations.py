@@ -3,7 +3,7 @@
 A generation is written under a name that ends in `.part`, synced, and renamed to its number;
 only then are older ones removed. So after a crash at any point the newest numbered folder is a
 whole generation, the old one or the new. Processes that have an older one mapped keep it: the
-system frees its files when the last of them lets go.
+system frees its files when the last of them closes it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Mark(Record):
 
 
 def write_file(path: Path, parts: Iterable[bytes | memoryview]) -> None:
-    """Write a new file, and return when it is on the disk."""
+    """Write a new file and sync it."""
     with path.open("xb") as file:
         for part in parts:
             file.write(part)
@@ -81,8 +81,8 @@ def write_file(path: Path, parts: Iterable[bytes | memoryview]) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable, where the system has a way to."""
-    with suppress(PermissionError):  # Windows doesn't open folders
+    """Sync the entries of a folder, where the system supports it."""
+    with suppress(PermissionError):  # Windows can't open folders
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -91,8 +91,8 @@ def sync_folder(folder: Path) -> None:
 
 
 def map_array(path: Path, *, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
-    """A file's numbers, read from it when they are used."""
-    if 0 in shape:  # there is nothing to map in an empty file
+    """The numbers in a file, memory-mapped."""
+    if 0 in shape:  # an empty file can't be mapped
         return np.empty(shape, dtype=dtype)
     with path.open("rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -132,7 +132,7 @@ class SealedMeta(Record):
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """A base as it was read, and the last change that it holds."""
+    """A base as read from disk, and the position of its last change."""
 
     base: VectorSegment
     position: LogPosition
@@ -157,18 +157,18 @@ def write_generation(
             raise
         sync_folder(folder)
         for path in older:
-            with suppress(OSError):  # Windows keeps what is mapped; the next time, then
+            with suppress(OSError):  # Windows can't delete mapped files; the next write will
                 shutil.rmtree(path)
         return written
 
 
 def read_newest(folder: Path, *, model_id: str, dimension: int) -> Generation | None:
-    """The newest generation that is whole, None if there is none at all.
+    """The newest complete generation; None if there is none.
 
-    IndexDamagedError if there are some, but none can be used.
+    Raises IndexDamagedError if all of them are damaged.
     """
     problems: dict[Path, IndexDamagedError] = {}
-    # Looked up anew each time: a writer may have put a newer one in the place of one being read.
+    # Listed again each time: a writer may have replaced the one being read by a newer one.
     while untried := [path for path in _generations(folder) if path not in problems]:
         try:
             return read_generation(untried[0], model_id=model_id, dimension=dimension)
@@ -243,7 +243,7 @@ def _generations(folder: Path) -> list[Path]:
 
 @contextmanager
 def _translated(folder: Path) -> Iterator[None]:
-    """Turn what the system says into StoreErrors."""
+    """Translate OSErrors into StoreErrors."""
     try:
         yield
     except OSError as exc:

@@ -1,4 +1,4 @@
-"""The embedded vector index: follows the change log in memory, and saves itself beside the file."""
+"""The embedded vector index: follows the change log in memory, and is saved beside the file."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from lagotto.indexes.vectors.snapshot import MatrixSnapshot
 log = logging.getLogger(__name__)
 
 WORTH_SAVING = 1_000
-"""Rows that are quicker read from the database at the next start than saved now."""
+"""Fewer new rows are faster to read from the database at the next start than to save now."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedVectors:
-    """A VectorSnapshot over rows in memory, which are the record's vectors bit by bit."""
+    """A VectorSnapshot over rows in memory, bitwise equal to the vectors in the record."""
 
     rows: MatrixSnapshot
     indexed_up_to: LogPosition
@@ -60,7 +60,7 @@ class EmbeddedVectors:
         return await in_thread(self.rows.search, query, k, allowed=keys)
 
     async def scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
-        scores = self.rows.scores(query, keys)  # takes less time than changing threads
+        scores = self.rows.scores(query, keys)  # faster than a change of threads
         scores[np.isnan(scores)] = 0.0
         return scores
 
@@ -151,7 +151,7 @@ class EmbeddedVectorIndex:
         return rows
 
     def _verified(self, changes: ChangeLog) -> VectorMatrix:
-        """The rows as far as they are of this history; none if they are of another one."""
+        """The rows, if they belong to this history of the record; otherwise an empty matrix."""
         if self._rows is None:
             self._rows = self._load()
             self.position = self._rows.saved or START
@@ -169,9 +169,9 @@ class EmbeddedVectorIndex:
         return self._rows
 
     def _save(self, rows: VectorMatrix) -> None:
-        """Save, if possible; the rows in memory serve as well.
+        """Save if possible; a failure is logged, since the rows in memory are complete.
 
-        A process that finds another one saving leaves it to that one.
+        If another process is saving, nothing is saved here.
         """
         try:
             with self._indexes.lock(timeout=0):

@@ -28,8 +28,8 @@ FIRST_ROWS = 64
 class Tail:
     """Rows added since the base was written, in arrays that grow by doubling.
 
-    New rows go behind those that segments handed out earlier can see, or into new, larger arrays:
-    a segment stays as it was. Only one thread may append. `frame` is that of the base's sketch.
+    New rows go behind the rows of segments handed out earlier, or into new, larger arrays, so a
+    segment never changes. Only one thread may append. `frame` is the one of the base's sketch.
     """
 
     def __init__(self, dimension: int, *, frame: Frame | None) -> None:
@@ -43,7 +43,7 @@ class Tail:
     def append(
         self, keys: ChunkKeys, rows: Vectors, *, alive: NDArray[np.bool_] | None
     ) -> VectorSegment:
-        """The segment with `keys` and `rows` behind the rows so far, of which `alive` count."""
+        """Append `keys` and `rows`; the new segment, in which `alive` old rows count."""
         end = self._used + len(keys)
         if end > len(self._keys):
             self._grow(max(end, 2 * len(self._keys)))
@@ -75,12 +75,12 @@ class VectorMatrix:
     """Chunk keys and their unit vectors under one model; finds the nearest to a query.
 
     Contract: scores are exact cosines, hits are sorted by score, then by key, and a filter never
-    costs a result. Up to 20,000 rows the best k are found for certain, beyond with a recall that
-    the benchmark measures. Any number of threads may search while others add, remove or save,
-    which take turns: a search sees each of these whole or not at all.
+    loses a result. Up to 20,000 rows the search is exact; beyond, the benchmark measures its
+    recall. Any number of threads may search while others add, remove or save. These changes
+    exclude each other, and a search sees each of them completely or not at all.
 
-    The index is derived from the store's rows and may be thrown away. What is added stays in
-    memory until `save` writes it; `saved` is the last change that was written.
+    The index is derived from the rows of the store and can be discarded. Added rows stay in memory
+    until `save` writes them; `saved` is the position of the last change that was written.
     """
 
     def __init__(self, model_id: str, *, dimension: int, tuning: Tuning | None = None) -> None:
@@ -97,9 +97,9 @@ class VectorMatrix:
     def load(
         cls, folder: Path, *, model_id: str, dimension: int, tuning: Tuning | None = None
     ) -> Self | None:
-        """The index as it was last saved in `folder`, None if it never was.
+        """The index last saved in `folder`, None if there is none.
 
-        IndexDamagedError if what is there is damaged, or of another model, dimension or version.
+        Raises IndexDamagedError if it is damaged, or of another model, dimension or version.
         """
         generation = read_newest(folder, model_id=model_id, dimension=dimension)
         if generation is None:
@@ -119,12 +119,12 @@ class VectorMatrix:
 
     @property
     def wants_compaction(self) -> bool:
-        """Whether so much is new or removed that `save` or `compacted` would pay."""
+        """Whether enough rows are new or removed to make `save` or `compacted` worthwhile."""
         snapshot = self._snapshot
         return snapshot.loose() > max(self._tuning.loose_rows, len(snapshot.base.keys) // 4)
 
     def snapshot(self) -> MatrixSnapshot:
-        """The index as it is now, for several questions that must fit together."""
+        """The present state of the index, for several consistent reads."""
         return self._snapshot
 
     def search(self, query: Vector, k: int, *, allowed: ChunkKeys | None = None) -> Hits:
@@ -134,7 +134,7 @@ class VectorMatrix:
     def search_many(
         self, queries: Vectors, k: int, *, allowed: ChunkKeys | None = None
     ) -> list[Hits]:
-        """What `search` gives for each query; quicker than one by one where all rows are scored."""
+        """The result of `search` for each query; faster where all rows are scored."""
         return self._snapshot.search_many(queries, k, allowed=allowed)
 
     def scores(self, query: Vector, keys: ChunkKeys) -> Scores:
@@ -142,7 +142,7 @@ class VectorMatrix:
         return self._snapshot.scores(query, keys)
 
     def add(self, keys: ChunkKeys, vectors: Vectors) -> None:
-        """Add rows, in place of those that had the same keys; of a key given twice, the later."""
+        """Add rows, replacing those with the same keys; of a repeated key the last counts."""
         check_vectors(vectors, dimension=self.dimension)
         keys, last = np.unique(keys[::-1], return_index=True)
         rows = vectors[::-1][last]
@@ -152,12 +152,12 @@ class VectorMatrix:
             self._snapshot = replace(rest, tail=tail)
 
     def remove(self, keys: ChunkKeys) -> None:
-        """Remove rows; keys that are not in the index don't matter."""
+        """Remove rows; unknown keys are ignored."""
         with self._writing:
             self._snapshot = self._snapshot.without(keys)
 
     def compacted(self) -> VectorMatrix:
-        """A new index in memory with the same rows, all of them in its base."""
+        """A new index in memory with the same rows, all in its base."""
         snapshot = self._snapshot
         rows = np.concatenate([np.empty((0, self.dimension), np.float32), *snapshot.blocks()])
         index = VectorMatrix(self.model_id, dimension=self.dimension, tuning=self._tuning)
@@ -171,10 +171,10 @@ class VectorMatrix:
         return self.saved.number if self.saved else None
 
     def save(self, folder: Path, *, stamp: int, token: int = 0) -> None:
-        """Write all rows as a new base to `folder`, and read them from there from now on.
+        """Write all rows as a new base to `folder`, and map them from there.
 
-        The former base stays in force until the new one is complete. Failures are StoreErrors,
-        and leave the index as it was. Searches go on meanwhile, changes wait.
+        The former base stays valid until the new one is complete. Failures are StoreErrors, and
+        leave the index unchanged. Searches continue meanwhile, changes wait.
         """
         with self._writing:
             position = LogPosition(stamp, token)

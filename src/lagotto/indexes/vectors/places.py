@@ -1,4 +1,4 @@
-"""Where a key's row is."""
+"""From keys to rows."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from lagotto.indexes.filter_keys import ChunkKeys
 from lagotto.indexes.vectors.ranking import Positions
 
 SPARSE = 8
-"""Numbers per key beyond which a table of all numbers takes too much memory."""
+"""Table entries per key beyond which a table takes too much memory."""
 
 
 class Places:
     """Finds the rows of keys; of a key that occurs twice, the later row.
 
-    Keys are numbered in order of writing, so they lie close together: a table of all numbers
-    between the least and the greatest answers 20 times as fast as bisection. Where deletions have
-    thinned them out, bisection it is. Either is made when first needed.
+    Keys are numbered in the order of writing, so they are dense: a table with an entry for every
+    number from the least key to the greatest is 20 times as fast as bisection. Where deletions
+    have left too few keys, bisection is used. Either is built when first needed.
     """
 
     def __init__(self, keys: ChunkKeys) -> None:
         self._keys = keys
 
     def find(self, wanted: ChunkKeys) -> Positions:
-        """The position of each of `wanted`, -1 for those that are not there."""
+        """The position of each of `wanted`, -1 for unknown keys."""
         found = np.full(len(wanted), -1, dtype=np.intp)
         if len(self._keys) and len(wanted):
             low, high = self._bounds

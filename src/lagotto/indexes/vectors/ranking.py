@@ -1,8 +1,8 @@
-"""Exact scores and their order; whatever a search returns went through here.
+"""Exact scores and their order; every result of a search is scored here.
 
-A score is computed with `np.vecdot`, one row at a time, so that it depends on nothing but the row
-and the query: neither on the rows beside it nor on how it was found. Hence equal rows have equal
-scores, and ties can be broken by key.
+A score is computed with `np.vecdot`, one row at a time, so that it depends only on the row and the
+query, not on the rows beside it or on how it was found. So equal rows have equal scores, and ties
+can be broken by key.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PRODUCTS = 4_000_000
 
 def dots(rows: Vectors, query: Vector, positions: Positions | None = None) -> Scores:
     """The inner product of `query` with every row, or with those at `positions`."""
-    if positions is None or 3 * len(positions) > len(rows):  # reading in order is quicker
+    if positions is None or 3 * len(positions) > len(rows):  # sequential reads are faster
         scores: Scores = np.vecdot(rows, query)
         return scores if positions is None else scores.take(positions)
     scores = np.empty(len(positions), dtype=np.float32)
@@ -39,7 +39,7 @@ def dots(rows: Vectors, query: Vector, positions: Positions | None = None) -> Sc
 
 
 def best_of_each(keys: ChunkKeys, rows: Vectors, queries: Vectors, *, k: int) -> Iterator[Hits]:
-    """What `top_k` gives for each query; a matrix product finds the rows worth a closer look.
+    """The result of `top_k` for each query; a matrix product selects the rows to score exactly.
 
     The last bits of a matrix product depend on its shape. `slack` is more than twice the rounding
     error of a product of unit vectors, so no row is missed.

@@ -19,12 +19,12 @@ from lagotto.indexes.vectors.sketch import Sketch
 from lagotto.indexes.vectors.tuning import Tuning
 
 FEW = 3
-"""Scoring so many times the candidates takes no longer than choosing the candidates."""
+"""Scoring this many times the candidates takes no longer than selecting them by the sketch."""
 
 
 @dataclass(frozen=True)
 class VectorSegment:
-    """Keys and their unit vectors; `alive` says which rows still count, None that all do.
+    """Keys and their unit vectors; `alive` marks the rows that still count, None means all.
 
     A segment is never changed, so any number of threads may search it. With a sketch, a search
     scores only the rows that the sketch proposes, but scores them exactly.
@@ -38,7 +38,7 @@ class VectorSegment:
 
     @classmethod
     def of(cls, keys: ChunkKeys, rows: Vectors, *, tuning: Tuning) -> Self:
-        """A segment of these rows, with a sketch if there are many."""
+        """A segment of these rows, with a sketch if they are many."""
         sketch = Sketch.of(rows) if len(rows) > tuning.exact_rows else None
         return cls(keys, rows, Places(keys), sketch=sketch)
 
@@ -57,14 +57,14 @@ class VectorSegment:
         return self.keys if self._living is None else self.keys[self._living]
 
     def find(self, keys: ChunkKeys) -> Positions:
-        """The position of each key's row, -1 for those that are not here."""
+        """The position of each key's row, -1 for keys of other segments."""
         found = self.places.find(keys)
         if self.alive is not None:
             found[~self.alive[found] & (found >= 0)] = -1
         return found
 
     def without(self, keys: ChunkKeys) -> Self:
-        """The segment without the rows of `keys`; keys that it doesn't have don't matter."""
+        """The segment without the rows of `keys`; unknown keys are ignored."""
         found = self.find(keys)
         gone = found[found >= 0]
         if not len(gone):
@@ -91,7 +91,7 @@ class VectorSegment:
     def search_each(
         self, queries: Vectors, *, k: int, among: Positions | None, tuning: Tuning
     ) -> Iterable[Hits]:
-        """What `search` gives for each of `queries`."""
+        """The result of `search` for each of `queries`."""
         if self.sketch and self._many(among, tuning.candidates_for(k, rows=len(self.keys))):
             return (self.search(query, k=k, among=among, tuning=tuning) for query in queries)
         if among is None:
@@ -99,13 +99,13 @@ class VectorSegment:
         return best_of_each(self.keys[among], self.rows[among], queries, k=k)
 
     def fill(self, scores: Scores, query: Vector, keys: ChunkKeys) -> None:
-        """Put the scores of those `keys` that are here in their places."""
+        """Fill in the scores of those `keys` that are in this segment."""
         found = self.find(keys)
         here = np.flatnonzero(found >= 0)
         scores[here] = dots(self.rows, query, found[here])
 
     def copy_rows(self, target: Vectors, keys: ChunkKeys) -> None:
-        """Put the rows of those `keys` that are here in their places."""
+        """Fill in the rows of those `keys` that are in this segment."""
         found = self.find(keys)
         here = np.flatnonzero(found >= 0)
         target[here] = self.rows.take(found[here], axis=0)

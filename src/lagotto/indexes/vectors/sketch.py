@@ -1,11 +1,11 @@
-"""One bit per dimension: finds, among a million rows, the few thousand worth an exact look.
+"""A sketch of one bit per dimension: selects, among a million rows, the few thousand to score.
 
-A row's bits say on which side of the mean it lies, in each direction of a randomly rotated frame.
-The rotation spreads the information evenly over the bits, whatever the model's own dimensions
-are like. The number of bits in which two vectors differ then grows with the angle between them,
-and NumPy counts it in 5 ms for a million rows of 384 bits, because the bits are stored in columns
-of 64: the first 64 bits of all rows, then the next 64, and so on. Two thirds of them are enough to
-see which rows deserve a look at all.
+The bits of a row say on which side of the mean it lies, in each direction of a randomly rotated
+frame. The rotation spreads the information evenly over the bits, whatever the dimensions of the
+model. The number of bits in which two vectors differ grows with the angle between them. NumPy
+counts it in 5 ms for a million rows of 384 bits, because the bits are stored in columns of 64: the
+first 64 bits of all rows, then the next 64, and so on. Two thirds of the bits are enough for a
+first selection.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ Codes = NDArray[np.uint64]
 """64 bits of every row per line: the shape is (bits / 64, rows)."""
 
 Distances = NDArray[np.uint16]
-"""16 bits hold a weighed distance up to 9,362 dimensions."""
+"""16 bits hold a weighted distance of up to 9,362 dimensions."""
 
 WORD = 64
 LEAST = 256
-"""Bits of a row; fewer tell too little, so a vector of fewer numbers is turned more than once."""
+"""The least bits of a row; a vector of fewer dimensions is rotated more than once."""
 
 SEED = 20_240_229
 SAMPLE = 65_536
 ENCODED = 16_384
 SCANNED = 65_536
-"""Rows looked at, encoded and scanned at a time."""
+"""Rows sampled, encoded and scanned at a time."""
 
 POOL = 4
-"""Rows that are weighed for each one that is kept."""
+"""Rows whose weighted distance is computed, for each row that is kept."""
 
 SEEN = 2 / 3
 """The share of the bits by which these rows are chosen. `benchmarks/scale.py`, a million chunks: as
 good as all bits (recall@100 .982), in a third less time."""
 
 COUNTED = 16
-"""One of so many distances is enough to tell where the least ones end, if there are many."""
+"""One in this many distances is sampled to estimate where the least ones end."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryCode:
-    """A query's signs, and how much each of them matters: a number from 0 to 7 in three planes."""
+    """The signs of a query, and their weights: numbers from 0 to 7 in three bit planes."""
 
     signs: Codes
     planes: tuple[Codes, Codes, Codes]
@@ -57,7 +57,7 @@ class QueryCode:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Where bits come from: the mean of the rows, and one direction per bit."""
+    """What the bits are computed from: the mean of the rows, and one direction per bit."""
 
     mean: Vector
     directions: Vectors
@@ -107,9 +107,9 @@ class Sketch:
     def nearest(self, query: Vector, *, count: int, among: Positions | None = None) -> Positions:
         """The positions of about `count` rows that are nearest to `query`, never fewer.
 
-        `among` are the positions to choose from. All rows are compared by the number of bits that
-        differ, as far as these are looked at; the closest of them by all bits, each weighed by
-        what it means to the query.
+        `among` are the positions to choose from. All rows are compared by the number of differing
+        bits, in the share of the bits used for this; the closest of them by all bits, weighted by
+        the query.
         """
         code = self.frame.encode_query(query)
         pool = closest(self._distances(code, among), count=POOL * count)
@@ -129,9 +129,9 @@ class Sketch:
 
 
 def closest(distances: Distances, *, count: int) -> Positions:
-    """The positions of about `count` least distances, never fewer, and of all that equal the last.
+    """The positions of the `count` least distances, and of all that equal the last.
 
-    If there are many times as many, where to cut is guessed from a part of them first.
+    Among many distances, the cut is first estimated from a sample.
     """
     if len(distances) > 4 * COUNTED * count:
         limit = _limit(distances[::COUNTED], count=math.ceil(1.1 * count / COUNTED))
@@ -147,12 +147,12 @@ def _limit(distances: Distances, *, count: int) -> int:
 
 
 def _gathered(codes: Codes, positions: Positions) -> Codes:
-    """The codes of some rows; line by line, since a tail's lines don't adjoin in memory."""
+    """The codes of some rows; line by line, since the lines of a tail are not contiguous."""
     return np.stack([line.take(positions) for line in codes])
 
 
 def _distances(codes: Codes, signs: Codes) -> Distances:
-    """How many bits of each row differ from the query's."""
+    """The number of bits in which each row differs from the query."""
     result = np.empty(codes.shape[1], dtype=np.uint16)
     for start in range(0, len(result), SCANNED):
         some = slice(start, start + SCANNED)
@@ -162,7 +162,7 @@ def _distances(codes: Codes, signs: Codes) -> Distances:
 
 
 def _weighed_distances(codes: Codes, code: QueryCode) -> Distances:
-    """The weights of the bits in which each row differs from the query, added up."""
+    """The sum of the weights of the bits in which each row differs from the query."""
     differing = codes ^ code.signs
     total = np.zeros(codes.shape[1], dtype=np.uint16)
     for place, plane in enumerate(code.planes):
@@ -176,7 +176,7 @@ def _packed(bits: NDArray[np.bool_]) -> Codes:
 
 
 def _directions(dimension: int) -> Vectors:
-    """Random orthogonal directions, with as many further sets as it takes to fill the words."""
+    """Random orthogonal directions, in as many sets as fill the words."""
     bits = max(LEAST, -(-dimension // WORD) * WORD)
     random = np.random.default_rng(SEED)
     turns = [

@@ -23,9 +23,9 @@ COPIED = 8192
 class MatrixSnapshot:
     """A base and the tail of what came later; a key is alive in at most one of them.
 
-    It never changes, whatever happens to the index it was taken from: what is asked of one
-    snapshot fits together. Keys that are `allowed` are unique; if `k` of them are in the index,
-    `k` come back, however few they are among the rest.
+    A snapshot never changes, whatever happens to the index, so its answers are consistent. The
+    keys in `allowed` are unique; if `k` of them are in the index, `k` come back, however few they
+    are among all rows.
     """
 
     base: VectorSegment
@@ -37,7 +37,7 @@ class MatrixSnapshot:
 
     @property
     def dimension(self) -> int:
-        """How many numbers a vector has."""
+        """The dimension of the vectors."""
         return int(self.base.rows.shape[1])
 
     @property
@@ -58,7 +58,7 @@ class MatrixSnapshot:
     def search_many(
         self, queries: Vectors, k: int, *, allowed: ChunkKeys | None = None
     ) -> list[Hits]:
-        """What `search` gives for each query; quicker than one by one where all rows are scored."""
+        """The result of `search` for each query; faster where all rows are scored."""
         check_count(k)
         check_vectors(queries, dimension=self.dimension)
         base, tail = (
@@ -76,7 +76,7 @@ class MatrixSnapshot:
         return scores
 
     def blocks(self) -> Iterator[Vectors]:
-        """All rows in the order of `keys`, some at a time."""
+        """All rows in the order of `keys`, in blocks."""
         keys = self.keys
         for start in range(0, len(keys), COPIED):
             some = keys[start : start + COPIED]
@@ -86,11 +86,11 @@ class MatrixSnapshot:
             yield rows
 
     def without(self, keys: ChunkKeys) -> MatrixSnapshot:
-        """The snapshot less the rows of `keys`."""
+        """The snapshot without the rows of `keys`."""
         return replace(self, base=self.base.without(keys), tail=self.tail.without(keys))
 
     def loose(self) -> int:
-        """Rows outside the base, and dead rows inside it."""
+        """The number of rows outside the base, and of dead rows in it."""
         return len(self.tail.keys) + len(self.base.keys) - len(self.base)
 
 

@@ -1,4 +1,4 @@
-"""When to stop being exact."""
+"""From how many rows on a sketch is used, and how many rows it proposes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """What `benchmarks/vectors.py` found best; tests make the numbers small.
+    """Values measured by `benchmarks/vectors.py`; tests use smaller ones.
 
-    Up to `exact_rows` rows every one is scored. Beyond, a sketch proposes `candidates` of them,
-    another `per_hit` for every hit that is asked for, and one more for every `rows_per_candidate`
-    rows: the more rows, the more of them look alike. A base is worth writing again when more
-    than `loose_rows` and more than a quarter of it are new or dead.
+    Up to `exact_rows` rows all are scored. Beyond, a sketch proposes `candidates` rows, plus
+    `per_hit` for every requested hit, plus one for every `rows_per_candidate` rows, since more
+    rows have more near duplicates. A base is rewritten when more than `loose_rows`, and more than
+    a quarter of it, are new or dead.
     """
 
     exact_rows: int = 20_000

@@ -38,7 +38,7 @@ class VectorParameter:
 
     @classmethod
     def of_bytes(cls, stored: bytes) -> VectorParameter:
-        """From what a row holds: little-endian float32."""
+        """The vector that a row stores as little-endian float32."""
         return cls(np.frombuffer(stored, "<f4"))
 
 
@@ -50,12 +50,12 @@ class KeysParameter:
 
 
 def vector_bytes(numbers: NDArray[np.float32]) -> bytes:
-    """A vector as pgvector sends it."""
+    """A vector in pgvector's binary format."""
     return struct.pack(">hh", len(numbers), 0) + numbers.astype(">f4").tobytes()
 
 
 def array_bytes(numbers: ChunkKeys) -> bytes:
-    """Numbers as PostgreSQL sends a bigint[]."""
+    """Numbers in the binary format of a bigint[]."""
     if not len(numbers):
         return struct.pack(">iii", 0, 0, INT8)
     items = np.empty(len(numbers), _ITEM)
@@ -64,12 +64,12 @@ def array_bytes(numbers: ChunkKeys) -> bytes:
 
 
 def keys_of(joined: Buffer | None) -> ChunkKeys:
-    """Keys out of `string_agg(int8send(key), '')`."""
+    """The keys in the result of `string_agg(int8send(key), '')`."""
     return np.frombuffer(joined or b"", ">i8").astype(np.int64)
 
 
 def register(connection: BaseConnection[object], *, vector_oid: int) -> None:
-    """Teach a connection the parameters above, and to read vectors as bytes."""
+    """Register the parameters above with a connection, and a loader for vectors."""
     dumper = type("VectorDumperWithOid", (_VectorDumper,), {"oid": vector_oid})
     connection.adapters.register_dumper(VectorParameter, dumper)
     connection.adapters.register_dumper(KeysParameter, _KeysDumper)

@@ -1,4 +1,4 @@
-"""The address of a base on a server: hosts, what libpq understands, and what our pools do."""
+"""The address of a base on a server: hosts, libpq options, and pool settings."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ DEFAULT_PORT = "5432"
 KEPT_OPEN = 8
 MOST_CONNECTIONS = 40
 FEWEST_CONNECTIONS = 2
-"""Telling why a document is not found takes two at once."""
+"""`why_not` needs two connections at once."""
 
 POOL_TIMEOUT = 30.0
 CONNECT_TIMEOUT = "10"
-"""Seconds for each host, as libpq has it."""
+"""Seconds per host, in libpq's form."""
 
 _POOL = ("pool_size", "max_connections", "pool_timeout")
 _SECRET = ("password", "sslpassword")
@@ -34,7 +34,7 @@ _SEVERAL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class PoolSettings:
-    """Connections kept open, how many there may be, and seconds that one is waited for."""
+    """Connections kept open, the most there may be, and seconds to wait for one."""
 
     kept: int
     most: int
@@ -43,7 +43,7 @@ class PoolSettings:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a base is: for people, for the driver, and how to pool connections to it."""
+    """Where a base is: the form for messages, the driver's URL, and the pool settings."""
 
     place: str
     url: URL = field(repr=False)
@@ -56,7 +56,7 @@ class Address:
 
 
 def parse_location(location: str) -> Address:
-    """The address that a location stands for; hosts may be several, as libpq has them."""
+    """Parse a location; several hosts are separated by commas, as in libpq."""
     url = _parsed(location)
     shown = url.difference_update_query(_SECRET).render_as_string(hide_password=True)
     place = mask_location(shown)
@@ -68,7 +68,7 @@ def parse_location(location: str) -> Address:
         make_conninfo(**options)
     except psycopg.ProgrammingError as exc:
         raise ConfigError(
-            f"{place}: {str(exc).strip()}; behind the ? there may be options of libpq, "
+            f"{place}: {str(exc).strip()}; the part after ? takes options of libpq, "
             f"and {', '.join(_POOL)}"
         ) from exc
     options = {"connect_timeout": CONNECT_TIMEOUT, **options}
@@ -104,7 +104,9 @@ def _options(url: URL, place: str) -> dict[str, str]:
     options = {}
     for name, value in url.query.items():
         if not isinstance(value, str):
-            raise ConfigError(f"{place} gives {name} more than once; several hosts have commas")
+            raise ConfigError(
+                f"{place} gives {name} more than once; separate several hosts by commas"
+            )
         options[name] = value
     return options
 

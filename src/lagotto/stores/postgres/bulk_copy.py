@@ -1,4 +1,4 @@
-"""Rows into tables by COPY in binary, the quickest way that PostgreSQL has."""
+"""Rows into tables by binary COPY, the fastest way that PostgreSQL offers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _ENCODERS: Mapping[type[TypeEngine[Any]], Encoder] = {
 
 
 def copy_rows(connection: Connection, table: type[Tables], rows: Sequence[dict[str, Any]]) -> None:
-    """Put rows, each with a value for every column, into a table of any SQL store."""
+    """Copy rows, each with a value for every column, into a table that all SQL stores share."""
     columns = table.__table__.columns
     kinds = [type(column.type.dialect_impl(connection.dialect)) for column in columns]
     encoders = [_encoder(kind) for kind in kinds]
@@ -60,7 +60,7 @@ def copy_encoded(
     columns: Sequence[str],
     rows: Iterable[Sequence[bytes | None]],
 ) -> None:
-    """Put rows whose values are as PostgreSQL sends them into a table."""
+    """Copy rows whose values are already in PostgreSQL's binary format into a table."""
     names = SQL(", ").join(map(Identifier, columns))
     statement = SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(Identifier(table), names)
     driver: Any = connection.connection.driver_connection

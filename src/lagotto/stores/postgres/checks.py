@@ -1,4 +1,4 @@
-"""Looking for what may be wrong with a base, without changing anything."""
+"""Checks of a base on a server; nothing is changed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lagotto.indexes.base import Finding, IndexState
 from lagotto.stores.postgres.chunk_words import chunks_without_words
 from lagotto.stores.postgres.text_index.reindex import is_current
 from lagotto.stores.postgres.vector_index.graph import GRAPH_FROM
-from lagotto.stores.sql.checks import check_rows
+from lagotto.stores.sql.checks import REBUILD, check_rows
 from lagotto.stores.sql.read import counter
 
 _FACTS = text("""
@@ -26,21 +26,16 @@ SELECT
     (SELECT datctype FROM pg_database WHERE datname = current_database()) AS ctype
 """)
 
-REMAKE_TEXT = (
-    "run: UPDATE setting SET value = '' WHERE name = 'text_rules'; and open the base again, which "
-    "makes the full-text index anew"
-)
-
 
 def index_states(connection: Connection) -> Iterator[IndexState]:
-    """The indexes of the base: written with the chunks, so they never lag."""
+    """The state of the indexes: they are written with the chunks, so they never lag."""
     last = counter(connection, "change")
     yield IndexState(role="text", kind="postings", indexed_up_to=last, changes=last)
     yield IndexState(role="vectors", kind="pgvector", indexed_up_to=last, changes=last)
 
 
 def findings(connection: Connection) -> list[Finding]:
-    """What there is to say about the base."""
+    """All findings about the base."""
     facts = connection.execute(_FACTS).one()
     return [
         *check_rows(connection),
@@ -55,8 +50,8 @@ def _of_vectors(facts: Row[tuple[object, ...]]) -> Iterator[Finding]:
     if facts.chunks >= GRAPH_FROM and not facts.graph:
         yield Finding(
             level="note",
-            what="there is no index of vectors, so all of them are looked at",
-            advice="write something and close the base, which builds the index",
+            what="the vectors have no index, so every search reads all of them",
+            advice="add a document; the index is built when the base is closed",
         )
 
 
@@ -64,22 +59,22 @@ def _of_text(facts: Row[tuple[object, ...]], *, current: bool) -> Iterator[Findi
     if facts.without_terms or {facts.counted, facts.in_segments} != {facts.chunks}:
         yield Finding(
             level="problem",
-            what=f"the full-text index counts {facts.counted} chunks, with postings of "
-            f"{facts.in_segments}, and {facts.without_terms} are missing",
-            advice=REMAKE_TEXT,
+            what=f"the full-text index counts {facts.counted} chunks, has postings of "
+            f"{facts.in_segments}, and lacks {facts.without_terms}",
+            advice=REBUILD,
         )
     if not current:
         yield Finding(
             level="note",
-            what="the full-text index was made by other rules for terms",
-            advice="open the base with the right to write, which makes it again",
+            what="the full-text index was built with other rules for terms",
+            advice="open the base as a user who may write, which rebuilds the index",
         )
     if facts.ctype in ("C", "POSIX"):
         yield Finding(
             level="note",
-            what=f"the database has the character type {facts.ctype}, in which pg_trgm knows only "
-            "ASCII letters: misspelt words in other scripts are not mended",
-            advice="make a database with LC_CTYPE 'C.UTF-8' and copy the base there",
+            what=f"the database has LC_CTYPE {facts.ctype}, with which pg_trgm knows only ASCII "
+            "letters: misspelt words in other scripts are not corrected",
+            advice="create a database with LC_CTYPE 'C.UTF-8', and run `lagotto copy`",
         )
 
 
@@ -87,7 +82,6 @@ def _of_native_text(without_words: int) -> Iterator[Finding]:
     if without_words:
         yield Finding(
             level="problem",
-            what=f"{without_words} chunks are missing in the index for ts_rank and ts_rank_cd",
-            advice="run: DELETE FROM setting WHERE name = 'native_text'; the next search that asks "
-            "for them makes the index anew",
+            what=f"{without_words} chunks are missing from the index for ts_rank and ts_rank_cd",
+            advice=REBUILD,
         )

@@ -28,11 +28,11 @@ _SETTINGS = (
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """Pools of connections: to write, to search, and to ask a single question.
+    """Pools of connections: for writing, for searching, and for single questions.
 
-    A search may ask a question while it goes on. If both took from one pool, many searches at once
-    could leave none to ask with, and wait for one another. Of several hosts, searches and
-    questions go to a standby if there is one.
+    A running search may ask a question. With one pool for both, many searches at once could hold
+    all connections and wait for each other. With several hosts, searches and questions go to a
+    standby if there is one.
     """
 
     writing: AsyncEngine
@@ -59,13 +59,13 @@ class Servers:
 
 
 def create_single(address: Address) -> AsyncEngine:
-    """A connection to write each time, which is closed for good afterwards."""
+    """An engine without a pool: every connection may write, and is closed after use."""
     options = {"target_session_attrs": "read-write"}
     return create_async_engine(address.url, poolclass=NullPool, connect_args=options)
 
 
 def _pool(address: Address, *, session: str = "any") -> AsyncEngine:
-    """A pool of connections that know vectors."""
+    """A pool of connections on which the vector type is registered."""
     engine = create_async_engine(
         address.url,
         pool_size=address.pool.kept,
@@ -88,7 +88,7 @@ def _pool(address: Address, *, session: str = "any") -> AsyncEngine:
 
     @event.listens_for(engine.sync_engine, "checkout")
     def check(connection: Any, _record: ConnectionPoolEntry, _proxy: object) -> None:
-        # To ask whether the server is there would be a round trip more for every search.
+        # Pinging the server would cost every search a round trip.
         if _has_spoken(connection.driver_connection):
             raise InvalidatePoolError
 
@@ -96,7 +96,7 @@ def _pool(address: Address, *, session: str = "any") -> AsyncEngine:
 
 
 def _has_spoken(driver: AsyncConnection[Any]) -> bool:
-    """Whether the server has said something unasked: goodbye, mostly."""
+    """Whether the server has sent something unasked, which mostly means that it shut down."""
     if driver.closed:
         return True
     with DefaultSelector() as selector:

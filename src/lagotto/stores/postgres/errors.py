@@ -1,4 +1,4 @@
-"""What the server or the way to it says, as StoreErrors that tell what to do."""
+"""Errors of the server and the connection, as StoreErrors with a remedy."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from lagotto.errors import (
 )
 
 EXTENSIONS = {"vector": "0.8.0", "pg_trgm": "1.6"}
-"""What a database needs, and from which version on."""
+"""The extensions that a database needs, and their least versions."""
 
 
 @contextmanager
 def postgres_errors(place: str) -> Iterator[None]:
-    """Turn what psycopg and SQLAlchemy raise into StoreErrors."""
+    """Translate errors of psycopg and SQLAlchemy into StoreErrors."""
     try:
         yield
     except NoConnectionLeft as exc:
         raise StoreBusyError(
             f"{place}: too many searches at once, all connections are in use; try again later, or "
-            "allow more of them in the address (max_connections=...)"
+            "raise max_connections=... in the address"
         ) from exc
     except UnicodeEncodeError as exc:
         raise ConfigError(f"{place}: {exc.object!r:.100} is not valid Unicode text") from exc
@@ -47,7 +47,9 @@ def postgres_errors(place: str) -> Iterator[None]:
 def _explained(place: str, error: psycopg.Error) -> StoreError:
     said = " ".join(str(error).split())
     if isinstance(error, errors.InsufficientPrivilege):
-        return StoreReadOnlyError(f"{place}: {said}; ask the database's owner for the right")
+        return StoreReadOnlyError(
+            f"{place}: {said}; ask the owner of the database to grant the privilege"
+        )
     if isinstance(error, errors.ReadOnlySqlTransaction):
         return StoreReadOnlyError(f"{place} can only be read: {said}; write to the primary server")
     if isinstance(error, errors.LockNotAvailable):
@@ -58,24 +60,24 @@ def _explained(place: str, error: psycopg.Error) -> StoreError:
             "server's statement_timeout"
         )
     if isinstance(error, errors.SerializationFailure | errors.DeadlockDetected):
-        return StoreBusyError(f"{place}: others were in the way ({said}); try again")
+        return StoreBusyError(f"{place}: another transaction interfered ({said}); try again")
     if isinstance(error, errors.DiskFull):
         return StoreFullError(
             f"{place}: the server's disk is full ({said}); free some space and add the documents "
             "again (what was stored before is safe)"
         )
     if isinstance(error, errors.UndefinedTable | errors.UndefinedColumn):
-        return NotABaseError(f"{place} is no Lagotto base any more: {said}; open it again")
+        return NotABaseError(f"{place} is not a Lagotto base any more: {said}; open it again")
     if _is_unavailable(error):
         return StoreUnavailableError(
-            f"{place} can't be reached: {said}; check the address, and that the server runs, then "
-            "try again (what was stored before is safe)"
+            f"{place} can't be reached: {said}; check the address and that the server is running, "
+            "then try again (what was stored before is safe)"
         )
     return StoreError(f"{place}: {said}")
 
 
 def _is_unavailable(error: psycopg.Error) -> bool:
-    """Connections that fail have no SQLSTATE, those that break have one of class 08 or 57P."""
+    """A failed connection has no SQLSTATE; a broken one has class 08 or 57P."""
     state = error.sqlstate or ""
     if isinstance(error, psycopg.OperationalError) and not state:
         return True
@@ -83,11 +85,11 @@ def _is_unavailable(error: psycopg.Error) -> bool:
 
 
 def missing_extension(place: str, name: str, error: psycopg.Error) -> StoreError:
-    """The error for a database without an extension that we may not add, or that isn't there."""
+    """The error for an extension that this user may not add, or that the server lacks."""
     if isinstance(error, errors.InsufficientPrivilege):
         return StoreReadOnlyError(
-            f"{place}: the extension {name} is missing, and this user has no right to add it; let "
-            f"an administrator run in this database: CREATE EXTENSION {name};"
+            f"{place}: the extension {name} is missing, and this user may not add it; have an "
+            f"administrator run in this database: CREATE EXTENSION {name};"
         )
     package = "pgvector" if name == "vector" else "postgresql-contrib"
     return StoreError(
@@ -97,8 +99,8 @@ def missing_extension(place: str, name: str, error: psycopg.Error) -> StoreError
 
 
 def old_extension(place: str, name: str, version: str) -> StoreError:
-    """The error for a version that lacks what we need."""
+    """The error for an extension that is too old."""
     return StoreError(
-        f"{place}: the extension {name} is of version {version}, and {EXTENSIONS[name]} is needed; "
-        f"install a newer one on the server, then run: ALTER EXTENSION {name} UPDATE;"
+        f"{place}: the extension {name} has version {version}, but {EXTENSIONS[name]} is needed; "
+        f"install a newer version on the server, then run: ALTER EXTENSION {name} UPDATE;"
     )

@@ -1,7 +1,7 @@
-"""Whose turn it is to write: writers of different documents work side by side.
+"""Locks of writers: those of different documents work side by side.
 
-Every writer shares the lock of the base, and has one lock for each of its documents. All of them
-are let go at the end of the transaction.
+Every writer holds a shared lock on the base, and an exclusive lock for each of its documents. All
+of them are released at the end of the transaction.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ Name = tuple[str, str]
 BUSY_TIMEOUT = 30.0
 
 MOST_LOCKED = 128
-"""Who writes more documents has the base to himself: the server has room for 6,400 locks or so."""
+"""A writer of more documents locks the whole base: the server has room for about 6,400 locks."""
 
 WRITER = 0x4C41474F
 """`LAGO`: the class of the advisory lock that all writers share."""
 
 MERGER = 0x4C41474D
-"""`LAGM`: the class of the advisory lock that one merger at a time has."""
+"""`LAGM`: the class of the advisory lock that a merger holds."""
 
 REBUILDER = 0x4C414752
-"""`LAGR`: the class of the advisory lock that one rebuild at a time has."""
+"""`LAGR`: the class of the advisory lock that a rebuild holds."""
 
 PREPARER = 0x4C414750
 """`LAGP`: the advisory lock for what all bases of a database share."""
@@ -36,7 +36,7 @@ _SCHEMA = "coalesce(current_schema(), 'public')::regnamespace::oid"
 _SHARE = text(f"SELECT pg_advisory_xact_lock_shared({WRITER}, {_SCHEMA}::int)")
 _OWN = text(f"SELECT pg_advisory_xact_lock({WRITER}, {_SCHEMA}::int)")
 _MERGE = text(f"SELECT pg_try_advisory_xact_lock({MERGER}, {_SCHEMA}::int)")
-# In the order of the locks themselves, so that no two writers wait for each other.
+# Acquired in the order of their numbers, so that no two writers deadlock.
 _LOCK = text(f"""
 SELECT count(pg_advisory_xact_lock(lock)) FROM (
     SELECT DISTINCT hashtextextended(name, {_SCHEMA}::bigint) AS lock
@@ -48,7 +48,7 @@ SELECT count(pg_advisory_xact_lock(lock)) FROM (
 def acquire_locks(
     connection: Connection, names: Collection[Name] | None, *, timeout: float
 ) -> None:
-    """Wait until nobody else writes these documents, or, for None, anything at all."""
+    """Lock these documents for writing; None locks the whole base."""
     connection.execute(text(f"SET LOCAL lock_timeout = {int(timeout * 1000)}"))
     if names is None or len(names) > MOST_LOCKED:
         connection.execute(_OWN)
@@ -59,10 +59,10 @@ def acquire_locks(
 
 
 def acquire_database_lock(connection: Connection) -> None:
-    """Wait until nobody else changes what all bases of the database share: its extensions."""
+    """Lock what all bases of the database share: its extensions."""
     connection.execute(text(f"SELECT pg_advisory_xact_lock({PREPARER}, 0)"))
 
 
 def may_merge(connection: Connection) -> bool:
-    """Whether nobody else merges; then nobody else will until the end of the transaction."""
+    """Try to lock merging until the end of the transaction; False if another merge is running."""
     return bool(connection.scalar(_MERGE))

@@ -1,10 +1,10 @@
 """The next generation of a base on a server: a base of its own, in a schema beside it.
 
-It has copies of the documents, and builds its postings and its graph as any base does. The switch
+It holds copies of the documents, and builds its postings and its graph as any base does. The switch
 only renames: the tables of the base move to a third schema, those of the next generation to the
-schema of the base, in one transaction that waits until no search is running. Killed at any moment
-before the commit, the base is as it was, and the next rebuild goes on with what is there; after it,
-a schema is left that the next rebuild drops.
+schema of the base, in one transaction that waits until no search is running. If the process is
+killed before the commit, the base is unchanged and the next rebuild resumes; after the commit, the
+next rebuild drops the schema that is left over.
 
 Both schemas carry a comment with the id of their base: no other schema is ever dropped.
 """
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from lagotto.stores.postgres.store import PostgresStore
 
 LONGEST_NAME = 50
-"""Characters of a schema's name to which more can be added; PostgreSQL cuts names at 63."""
+"""Bytes of a schema name to which a suffix can be added; PostgreSQL cuts names at 63."""
 
 LOCK_TIMEOUT = 0.8
-"""Seconds to wait for running searches at a time: new ones wait meanwhile. Less than the second
-after which the server looks for deadlocks, which would end a search instead of the switch."""
+"""Seconds that an attempt waits for running searches, while new ones wait too. Less than the second
+after which the server looks for deadlocks, and would end a search instead of the switch."""
 
 PAUSE = 0.2
 MEGABYTE = 1_000_000
@@ -89,7 +89,7 @@ WHERE relnamespace = to_regnamespace(:schema) AND relkind = 'r' AND grantee != r
 
 @dataclass(frozen=True, slots=True)
 class Schemas:
-    """The schemas of a base, quoted: its own, that of the next generation, that of the former."""
+    """The quoted schemas of a base: its own, the next generation's, the former generation's."""
 
     base_id: str
     oid: int
@@ -122,7 +122,7 @@ async def postgres_staging(
     """The next generation of a base."""
     with postgres_errors(base.place):
         single = create_single(base.address).execution_options(isolation_level="AUTOCOMMIT")
-        async with single.connect() as connection:  # its lock ends with it
+        async with single.connect() as connection:  # holds the lock until it closes
             schemas = await connection.run_sync(Schemas.of)
             if not await connection.scalar(
                 text(f"SELECT pg_try_advisory_lock({REBUILDER}, {schemas.oid})")
@@ -186,7 +186,7 @@ class PostgresStaging:
         await self.store.close()
         engine = create_single(self._base.address).execution_options(isolation_level="AUTOCOMMIT")
         with postgres_errors(self._base.place):
-            async with engine.connect() as connection:  # its lock ends with it
+            async with engine.connect() as connection:  # holds the lock until it closes
                 milliseconds = int(self._base.busy_timeout * 1000)
                 await connection.execute(text(f"SET lock_timeout = {milliseconds}"))
                 await connection.execute(
@@ -199,7 +199,7 @@ class PostgresStaging:
         return True
 
     def _can_resume(self, connection: Connection) -> bool:
-        """Whether what is there was begun with the same choice, and by this version."""
+        """Whether the unfinished generation has the same settings and schema version."""
         schema = self._schemas.next
         if connection.scalar(_COMMENT, {"name": schema}) != self._schemas.marker:
             return False
@@ -242,7 +242,7 @@ class PostgresStaging:
         return Pending([(row[0], row[1]) for row in missing], [(row[0], row[1]) for row in surplus])
 
     async def _rename(self, connection: AsyncConnection) -> None:
-        """Switch as soon as no search is running; other writers are locked out already."""
+        """Switch as soon as no search is running; the caller holds the writers' lock."""
         give_up = time.monotonic() + self._base.busy_timeout
         await connection.execute(text(f"SET lock_timeout = {int(LOCK_TIMEOUT * 1000)}"))
         while True:

@@ -1,4 +1,4 @@
-"""A base in a database: recognising it, and making it."""
+"""The tables of a base in a database: recognising, creating and upgrading them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STATISTICS = ("indexed_chunks", "indexed_terms")
 
 
 def prepare_schema(connection: Connection, place: str) -> None:
-    """Make a new base, or bring an older one up to date; the caller is the only writer."""
+    """Create a base, or upgrade an older one; the caller is the only writer."""
     version = schema_version(connection, place)
     if version == SCHEMA_VERSION:
         return
@@ -40,19 +40,21 @@ def prepare_schema(connection: Connection, place: str) -> None:
 
 def schema_version(connection: Connection, place: str) -> int:
     """The version of the tables, 0 if there are none; raises if they are not ours."""
-    own = connection.scalar(text("SELECT current_schema()"))  # others on the path are not asked
+    own = connection.scalar(
+        text("SELECT current_schema()")
+    )  # not the other schemas of the search path
     tables = set(inspect(connection).get_table_names(own))
     if not tables & set(Tables.metadata.tables):
         return 0
     version = setting(connection, "schema_version") if "setting" in tables else None
     if version is None:
         raise NotABaseError(
-            f"{place} is no Lagotto base, but has tables of the same names; choose another "
+            f"{place} is not a Lagotto base, but has tables of the same names; choose another "
             "database, or another schema with ?options=-csearch_path=NAME,public"
         )
     if int(version) > SCHEMA_VERSION:
         raise NotABaseError(
-            f"{place} was made by a newer Lagotto (schema {version}, this one knows "
+            f"{place} was made by a newer Lagotto (schema {version}, this one supports "
             f"{SCHEMA_VERSION}); upgrade Lagotto to open it"
         )
     return int(version)
@@ -66,7 +68,7 @@ def text_rules() -> str:
 def _create(connection: Connection) -> None:
     for metadata in (Tables.metadata, PostgresTables.metadata):
         metadata.create_all(connection, checkfirst=False)
-    # Postings hardly get smaller, and are read often.
+    # Postings hardly compress, and are read often.
     connection.execute(text("ALTER TABLE posting ALTER COLUMN records SET STORAGE EXTERNAL"))
     rows = [{"name": name, "value": 0} for name in (*COUNTERS, *STATISTICS)]
     connection.execute(insert(Counter), rows)

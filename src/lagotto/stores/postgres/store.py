@@ -59,10 +59,10 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 CACHE_TIMEOUT = 0.05
-"""Seconds that a search waits for other writers before it does without keeping its chunks."""
+"""Seconds that a search waits for other writers before it gives up caching its chunks."""
 
 QUIET = 5.0
-"""Seconds without a write after which a base counts as filled."""
+"""Seconds without a write after which the graph of vectors is built."""
 
 _SIZE = text(
     "SELECT coalesce(sum(pg_total_relation_size(oid)), 0) FROM pg_class "
@@ -73,8 +73,8 @@ _SIZE = text(
 class PostgresStore:
     """A base in a database, in the first schema of its search path.
 
-    Any number of clients read and write at once, from any number of processes; those that write
-    the same document take turns.
+    Any number of clients, in any number of processes, read and write at once; writers of the same
+    document wait for each other.
     """
 
     capabilities = Capabilities(rank_functions=("bm25", *RANK_FUNCTIONS))
@@ -95,7 +95,7 @@ class PostgresStore:
         try:
             if not await self._read(self._is_ready):
                 await self._write(self._prepare, None)
-                await self._servers.dispose()  # older connections don't know vectors yet
+                await self._servers.dispose()  # older connections lack the vector type
         except BaseException:
             await self.close()
             raise
@@ -190,11 +190,11 @@ class PostgresStore:
         return postgres_staging(self, config)
 
     async def ask(self, question: Callable[[Connection], T]) -> T:
-        """What a function reads from the latest state of the base."""
+        """Run a function that reads the latest state of the base."""
         return await self._read(question, latest=True)
 
     async def change(self, change: Callable[[Connection], T]) -> T:
-        """What a function does to the base, while nobody else writes."""
+        """Run a function that changes the base, while nobody else writes."""
         return await self._write(change, None)
 
     async def check(self) -> list[Finding]:
@@ -211,7 +211,7 @@ class PostgresStore:
         renew(connection)
 
     def _settle_soon(self) -> None:
-        """Build what is missing for quick searches once nothing has been written for a while."""
+        """Build the graph of vectors once nothing has been written for a while."""
         if self._settling is not None:
             self._settling.cancel()
         self._settling = asyncio.create_task(self._settle_later())
@@ -225,12 +225,12 @@ class PostgresStore:
             with postgres_errors(self.place):
                 await build_graph(create_single(self.address))
         except StoreBusyError:
-            log.warning("the index of vectors is built later: a transaction has been open for long")
+            log.warning("the graph of vectors is built later: a transaction has been open for long")
         except StoreError as exc:
-            log.warning("the index of vectors is left as it is, or missing: %s", exc)
+            log.warning("the graph of vectors could not be built: %s", exc)
 
     async def _read(self, question: Callable[[Connection], T], *, latest: bool = False) -> T:
-        """An answer from one state of the base; the latest one, if a standby may be behind."""
+        """Read from one state of the base; `latest` asks the primary, since a standby may lag."""
         servers = self._opened()
         engine = servers.writing if latest else servers.asking
         with postgres_errors(self.place):
@@ -239,21 +239,21 @@ class PostgresStore:
                 return await connection.run_sync(question)
 
     async def _write(self, change: Callable[[Connection], T], names: Collection[Name] | None) -> T:
-        """A change of the documents named, or of anything for None; durable when it ends."""
+        """Change the named documents, or anything for None; durable when this returns."""
         return await self._change(change, names, wait=self.busy_timeout)
 
     async def _read_latest(self, question: Callable[[Connection], T]) -> T:
-        """An answer from the primary server."""
+        """Read from the primary server."""
         return await self._read(question, latest=True)
 
     async def _write_alone(self, change: Callable[[Connection], T]) -> T:
-        """A change while nobody else writes."""
+        """Change the base while nobody else writes."""
         return await self._write(change, None)
 
     async def _write_cache(
         self, change: Callable[[Connection], T], names: Collection[Name] | None
     ) -> T:
-        """A change that can as well be left out: others that write are not waited for."""
+        """Change the cache; gives up soon if other writers hold the locks."""
         return await self._change(change, names, wait=CACHE_TIMEOUT)
 
     async def _change(
@@ -268,7 +268,7 @@ class PostgresStore:
                 return await connection.run_sync(write)
 
     async def _merge(self) -> None:
-        """Do what is due to the full-text index, unless somebody else is at it."""
+        """Merge segments of the full-text index as far as due, unless another client does."""
         try:
             while await self._read(due_step, latest=True):
                 number = await self._write(reserve_segment, ())
@@ -287,13 +287,13 @@ class PostgresStore:
 
 
 def _many_states(engine: AsyncEngine) -> AsyncEngine:
-    """Transactions whose statements each see what others have written by then."""
+    """Transactions in which every statement sees the latest commits."""
     return engine.execution_options(isolation_level="READ COMMITTED")
 
 
 def _one_state(engine: AsyncEngine) -> AsyncEngine:
-    """Transactions that see one state of the base, and change nothing.
+    """Read-only transactions that see one state of the base.
 
-    They are committed all the same: the driver forgets its prepared statements with a rollback.
+    They end with a commit: after a rollback the driver discards its prepared statements.
     """
     return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)

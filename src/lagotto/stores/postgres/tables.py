@@ -1,8 +1,8 @@
-"""What only this store keeps. All of it is derived and can be made again from the documents.
+"""The tables that only this store has: derived, so they can be rebuilt from the documents.
 
-A segment is the full-text index of some chunks: for each of their terms a row with its postings.
-Every write adds one; merging makes few of many. Nothing is changed in place, so writers and readers
-never wait for each other, and chunks that are gone are listed until a merge drops their postings.
+A segment is the full-text index of some chunks: a row with postings for each of their terms. Every
+write adds one, and merging replaces many by few. Nothing is changed in place, so writers and
+readers never wait for each other; removed chunks are listed until a merge drops their postings.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from lagotto.stores.sql.tables import ChunkRow, Tables
 
 
 class PostgresTables(DeclarativeBase):
-    """The tables of this store beside those of every SQL store."""
+    """The tables of this store, in addition to those of every SQL store."""
 
     type_annotation_map = Tables.type_annotation_map
 
 
 class SegmentRow(PostgresTables):
-    """A part of the full-text index; its chunks are counted with those that are gone by now."""
+    """A part of the full-text index; `chunks` includes those removed since."""
 
     __tablename__ = "segment"
 
@@ -42,7 +42,7 @@ class PostingRow(PostgresTables):
 
 
 class GoneRow(PostgresTables):
-    """A chunk that is gone, and whose postings are still there."""
+    """A removed chunk whose postings still exist."""
 
     __tablename__ = "gone"
 
@@ -50,7 +50,7 @@ class GoneRow(PostgresTables):
 
 
 class ChunkTermsRow(PostgresTables):
-    """The terms of a chunk in their places, and how many there are."""
+    """The terms of a chunk with their positions, and their number."""
 
     __tablename__ = "chunk_terms"
 
@@ -62,9 +62,10 @@ class ChunkTermsRow(PostgresTables):
 
 
 class TermRow(PostgresTables):
-    """A term that some chunk holds or held.
+    """A term that some chunk contains or contained.
 
-    `shapes` are hashes of it and of it without one letter: terms that share one are an edit apart.
+    `shapes` are hashes of the term and of the term without one letter: terms that share a hash are
+    one edit apart.
     """
 
     __tablename__ = "term"
@@ -83,17 +84,17 @@ class TermRow(PostgresTables):
 
 
 TEXT_INDEX = (SegmentRow, PostingRow, GoneRow, ChunkTermsRow, TermRow)
-"""What is made again when the rules for terms change."""
+"""The tables that are rebuilt when the rules for terms change."""
 
 
 class NativeTables(DeclarativeBase):
-    """What is made only when a base is first asked for it."""
+    """The tables that are created when a search first needs them."""
 
     type_annotation_map = Tables.type_annotation_map
 
 
 class ChunkWordsRow(NativeTables):
-    """A chunk's words as a text search configuration of the server reads them; see native_index."""
+    """A chunk as a text search configuration of the server reads it; see `chunk_words.py`."""
 
     __tablename__ = "chunk_words"
     __table_args__ = (Index("chunk_words_by_word", "words", postgresql_using="gin"),)

@@ -40,7 +40,7 @@ class ReadTransaction:
         try:
             yield reader
         except psycopg.Error:
-            if driver.closed:  # a rollback would fail as well, and hide the reason
+            if driver.closed:  # a rollback would fail too, and hide the cause
                 await connection.invalidate()
             raise
         finally:
@@ -57,7 +57,7 @@ class ReadTransaction:
             return await cursor.fetchall()
 
     async def ask(self, question: Callable[[Connection], T], *, brief: bool = False) -> T:
-        """Run a function over the connection; it needs no thread, however long it takes."""
+        """Run a function over the connection; needs no thread, whatever `brief` says."""
         async with self._locked():
             return await self._connection.run_sync(question)
 

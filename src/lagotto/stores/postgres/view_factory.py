@@ -1,4 +1,4 @@
-"""The beginning of a search: which state the base is in, and what the filter lets through."""
+"""Opening a view: the state of the base, and the chunks that the filter allows."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class StateCache:
         self._answers: dict[Hashable, Any] = {}
 
     async def get(self, name: Hashable, token: int, ask: Callable[[], Awaitable[Any]]) -> Any:
-        """The answer to a question in a state, asked for once."""
+        """The cached answer to a question in a state."""
         key = (name, token)
         if key not in self._answers:
             answer = await ask()
@@ -64,7 +64,7 @@ class ViewFactory:
         self._cache = StateCache()
 
     async def view(self, reader: ReadTransaction, where: Filter) -> SqlView:
-        """The base as the reader's transaction sees it, through a filter."""
+        """The base as the reader's transaction sees it, under a filter."""
         known, native_setting = await _state(reader)
         state = known["token"]
         position = LogPosition(known["change"], state)
@@ -140,9 +140,9 @@ class ViewFactory:
 
 
 async def _state(reader: ReadTransaction) -> tuple[dict[str, int], str | None]:
-    """The numbers of the base, and the setting of its native parts.
+    """The counters of the base, and the setting of its native parts.
 
-    The server hears of a deadline in the same message.
+    The same statement sets the timeout for a search with a deadline.
     """
     seconds = limit()
     rows = await (
@@ -156,7 +156,7 @@ async def _state(reader: ReadTransaction) -> tuple[dict[str, int], str | None]:
 
 
 def _matching(connection: Connection, where: Filter) -> ChunkKeys:
-    """Keys of the matching chunks, sent as one value, which is quicker than rows."""
+    """Keys of the matching chunks, sent as one value, which is faster than rows."""
     found = chunks_that_match(where).subquery()
     joined = func.string_agg(func.int8send(found.c.key), literal_column("''::bytea"))
     return keys_of(connection.scalar(select(joined)))

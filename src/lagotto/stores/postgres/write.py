@@ -1,7 +1,7 @@
-"""What a transaction does that changes documents, with all that is derived from them.
+"""Writing, updating and removing documents and all that is derived from them, in one transaction.
 
-The caller has the locks of the documents. Numbers are taken beforehand, in a transaction of their
-own: whoever takes some keeps others from doing so until the transaction ends.
+The caller holds the locks of the documents. Numbers are taken beforehand, in a transaction of their
+own, since taking them blocks other writers until the transaction ends.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from lagotto.stores.sql.write import (
     write_entries,
 )
 
-# It reaches the disk before the commit of whoever uses the numbers.
+# The commit that uses the numbers also flushes this one.
 _SOON = text("SET LOCAL synchronous_commit = off")
 
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """Numbers for entries and their segment; `first` tells that the base has no model yet."""
+    """Numbers for entries and their segment; `first`: the base has no model yet."""
 
     numbers: Numbers
     segment: int
@@ -50,7 +50,7 @@ class Reserved:
 
 
 def reserve(connection: Connection, entries: Sequence[Entry]) -> Reserved:
-    """Take the numbers that entries need; always in this order, so that nobody waits in vain."""
+    """Take the numbers that entries need, always in this order, so that writers can't deadlock."""
     connection.execute(_SOON)
     first = setting(connection, "model_id") is None
     return Reserved(number_entries(connection, entries), take_segment_number(connection), first)
@@ -63,7 +63,7 @@ def reserve_segment(connection: Connection) -> int:
 
 
 def names_of(documents: Collection[Document]) -> set[Name]:
-    """What to lock for documents."""
+    """The names to lock for documents."""
     return {(document.collection, document.id) for document in documents}
 
 
@@ -75,7 +75,7 @@ def replace(
     reserved: Reserved,
     place: str,
 ) -> None:
-    """Store entries, each in place of its document's former self."""
+    """Store entries, replacing former versions of their documents."""
     check_config(connection, entries, place)
     former = document_keys(connection, [entry.document for entry in entries])
     gone = _remove(connection, list(former.values()))
@@ -86,7 +86,7 @@ def replace(
 
 
 def change_metadata(connection: Connection, documents: Sequence[Document]) -> None:
-    """Store other metadata."""
+    """Replace the metadata of documents."""
     update_documents(connection, documents)
     conclude(connection)
 
@@ -98,7 +98,7 @@ def names_to_remove(connection: Connection, where: Filter) -> set[Name]:
 
 
 def remove(connection: Connection, where: Filter, names: Collection[Name]) -> list[str]:
-    """Delete those of the named documents that still match; their ids."""
+    """Remove the named documents that still match; return their ids."""
     found = [
         document
         for document in matching_names(connection, where)

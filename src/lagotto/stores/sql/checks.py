@@ -29,6 +29,8 @@ SHOWN = 5
 
 MANY_REMOVALS = 10_000
 
+REBUILD = "run `lagotto rebuild`"
+
 _DOCUMENT: BindParameter[int] = bindparam("document_key")
 _TEXT = select(DocumentRow.text).where(DocumentRow.key == _DOCUMENT)
 _CHUNK_TEXTS = (
@@ -121,9 +123,8 @@ def _lost_texts(connection: Connection) -> list[Finding]:
     count = connection.scalar(statement)
     if not count:
         return []
-    what = f"{count} chunks are cut out of their documents each time"
-    advice = "add these documents again, to have the texts beside them"
-    return [Finding(level="note", what=what, advice=advice)]
+    what = f"{count} chunks have no stored text, which slows reading them"
+    return [Finding(level="note", what=what, advice=REBUILD)]
 
 
 def _other_texts(connection: Connection) -> list[Finding]:

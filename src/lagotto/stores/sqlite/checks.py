@@ -40,7 +40,7 @@ def check_contents(connection: Connection, path: Path) -> list[Finding]:
 
 def check_leftovers(indexes: IndexFolder, *, file: Path, used: set[Path | None]) -> list[Finding]:
     """Indexes of other rules or bases, and what a killed process was about to remove."""
-    unused = [path for path in indexes.path.glob("*-*") if path not in used]
+    unused = [path for path in indexes.indexes() if path not in used]
     unused += other_folders(indexes, file)
     if not unused:
         return []

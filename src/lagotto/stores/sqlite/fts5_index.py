@@ -42,6 +42,7 @@ from lagotto.indexes.text_query import (
 )
 from lagotto.indexes.vocabulary_cache import TermLookup, VocabularyCache
 from lagotto.stores.sql.changelog import RecordReader, SqlChangeLog
+from lagotto.stores.sql.checks import REBUILD
 from lagotto.terms import analyze
 
 _CREATE = """
@@ -145,8 +146,8 @@ class Fts5Index:
             return Finding(level="ok", what=what)
         return Finding(
             level="problem",
-            what=f"the text index lacks {missing} chunks, and has {surplus} that are gone",
-            advice="`lagotto copy` makes a base with a new one",
+            what=f"the text index lacks {missing} chunks, and has {surplus} that were removed",
+            advice=REBUILD,
         )
 
 

@@ -1,10 +1,9 @@
 """The next generation of a base in a file: a base of its own in the folder of the indexes.
 
 It has the documents of the base under the same keys, and numbers its chunks from the last change of
-the base on.
-The switch copies its chunks and vectors into the file of the base, in one transaction; its indexes
-are moved, not built again. Killed before the commit, the base is as it was, and the next rebuild
-goes on with what is there; killed after it, a folder is left that the next rebuild drops.
+the base on. The switch copies its chunks and vectors into the file of the base, in one transaction;
+its indexes are moved, not built again. If the process is killed before the commit, the base is
+unchanged and the next rebuild resumes; after the commit, the next rebuild drops what is left over.
 """
 
 from __future__ import annotations
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
     from lagotto.stores.sqlite.store import SqliteStore
 
 FOLDER, NEXT, FILE = "rebuild", "next", "base.db"
+LOCK = ".rebuild.lock"
 
 MEGABYTE = 1_000_000
 
@@ -67,11 +67,10 @@ WHERE there.key IS NULL ORDER BY here.collection, here.id
 
 @asynccontextmanager
 async def sqlite_staging(base: SqliteStore, config: BaseConfig) -> AsyncIterator[SqliteStaging]:
-    """The next generation of a base; dropped once it has taken the place of the present one."""
-    base.indexes.claim()
-    folder = IndexFolder(base.indexes.path / FOLDER, base.indexes.base_id)
-    staging = SqliteStaging(base, config, folder.path / NEXT / FILE)
-    with _only_one(folder, base):
+    """The next generation of a base; dropped once it has replaced the present one."""
+    folder = base.indexes.path / FOLDER
+    staging = SqliteStaging(base, config, folder / NEXT / FILE)
+    with _only_one(base):
         await in_thread(staging.prepare, folder)
         await staging.store.open()
         try:
@@ -101,27 +100,27 @@ class SqliteStaging:
         self._moved: set[str] = set()
         self.store = SqliteStore(path, numbering=self._number)
 
-    def prepare(self, folder: IndexFolder) -> None:
-        """Resume what another process has begun in the same way, or begin anew."""
+    def prepare(self, folder: Path) -> None:
+        """Resume a rebuild with the same settings, or start a new one."""
         with self._base._transaction() as connection:
             last = counter(connection, "change")
         if self._path.exists() and not self._can_resume():
-            folder.drop(self._path.parent)
+            self._base.indexes.drop(folder)
         if not self._path.exists():
             with file_errors(self._path):
                 self._path.parent.mkdir(parents=True, exist_ok=True)
             self._create(last_key=last)
 
-    def tidy_up(self, folder: IndexFolder) -> None:
+    def tidy_up(self, folder: Path) -> None:
         """Drop what is left of the former generation: its indexes, and the file of the next one.
 
         Searches that are still running have the files of an index open.
         """
         indexes = self._base.indexes
-        for index in indexes.path.glob("*-*"):
+        for index in indexes.indexes():
             if index.name not in self._moved:
                 indexes.drop(index)
-        folder.drop(folder.path / NEXT)
+        indexes.drop(folder)
 
     async def pending(self) -> Pending:
         return await in_thread(self._pending)
@@ -144,7 +143,7 @@ class SqliteStaging:
         return self.switched
 
     def _can_resume(self) -> bool:
-        """Whether what is there was begun with the same choice, and by this version."""
+        """Whether the unfinished generation has the same settings and schema version."""
         engine = create_engine(self._path)
         try:
             with sqlite_errors(self._path), engine.begin() as connection:
@@ -172,7 +171,7 @@ class SqliteStaging:
             engine.dispose()
 
     def _number(self, connection: Connection, entries: Sequence[Entry]) -> Numbers:
-        """Documents have the keys that they have in the base; one that is gone there, another."""
+        """Give documents the keys that they have in the base; removed ones get other keys."""
         with self._base._transaction() as base:
             keys = document_keys(base, [entry.document for entry in entries])
         numbers = number_entries(connection, entries)
@@ -199,7 +198,7 @@ class SqliteStaging:
         """
         theirs = IndexFolder.beside(self._path, base_id=self._base.indexes.base_id)
         with self._base.indexes.lock(timeout=self._base.busy_timeout):
-            for index in sorted(theirs.path.glob("*-*")):
+            for index in theirs.indexes():
                 target = self._base.indexes.path / index.name
                 if target.exists():
                     self._base.indexes.drop(target)
@@ -226,11 +225,11 @@ class SqliteStaging:
 
 
 @contextmanager
-def _only_one(folder: IndexFolder, base: SqliteStore) -> Iterator[None]:
-    """Hold the right to build the next generation."""
+def _only_one(base: SqliteStore) -> Iterator[None]:
+    """Hold the lock for building the next generation."""
     with ExitStack() as stack:
         try:
-            stack.enter_context(folder.lock(timeout=0))
+            stack.enter_context(base.indexes.lock(timeout=0, name=LOCK))
         except StoreBusyError as exc:
             raise StoreBusyError(
                 f"another process is rebuilding {base.location}; wait until it has finished"

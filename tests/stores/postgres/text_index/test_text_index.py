@@ -128,7 +128,7 @@ async def test_a_check_finds_what_is_wrong(
     monkeypatch.setattr(checks, "GRAPH_FROM", 10)
     _, vectors, texts, _, graph, terms = await store.check()
     assert "10 chunks have no vector: default/d" in vectors.what
-    assert "10 chunks are cut out of their documents" in texts.what
+    assert "10 chunks have no stored text" in texts.what
     levels = [finding.level for finding in (vectors, graph, texts, terms)]
     assert levels == ["problem", "note", "note", "problem"]
     with psycopg.connect(location, autocommit=True) as connection:

@@ -1,8 +1,8 @@
-"""The server's own full-text search: its functions read the query and rank the chunks.
+"""The server's own full-text search: its functions parse the query and rank the chunks.
 
-A query is read once by each configuration that documents of the base have, and a chunk is compared
-with what its own configuration made of it. All matches are ranked in any case, so all of them are
-read: then any filter is exact, and what this leg says of chunks that others find is known as well.
+A query is parsed once per configuration that documents of the base have, and a chunk is compared
+with the query of its own configuration. The server ranks all matches anyway, so all are read: any
+filter is then exact, and the scores of chunks that other legs find are known.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _READ_BY: Mapping[FtsMode, LiteralString] = {
     "plain": "plainto_tsquery(config::regconfig, %(text)s)",
     "phrase": "phraseto_tsquery(config::regconfig, %(text)s)",
     "strict": "to_tsquery(config::regconfig, %(text)s)",
-    # No function has the words joined by or; a lexeme may hold anything, so it is quoted.
+    # No function joins words by OR. A lexeme may contain anything, so it is quoted.
     "any": r"""(
         SELECT string_agg(
             '''' || replace(replace(lexeme, '\', '\\'), '''', '''''') || '''', ' | '
@@ -41,7 +41,7 @@ _READ_BY: Mapping[FtsMode, LiteralString] = {
     )""",
 }
 
-# Materialized, or else the query would be read anew for every chunk.
+# Materialized, or the query would be parsed again for every chunk.
 _MATCHES: LiteralString = """
 WITH asked AS MATERIALIZED (
     SELECT config, {query} AS query FROM unnest(%(configs)s::text[]) AS config
@@ -57,19 +57,19 @@ FROM ({matches}) AS matching
 """
 
 LONGEST = 10_000
-"""Characters of a query that are looked at: the server's stack is limited."""
+"""Characters of a query that are used: the server's stack is limited."""
 
 FEW = 5_000
-"""Up to so many chunks that a filter leaves are named to the server, which ranks only these."""
+"""A filter that leaves at most this many chunks is sent to the server, which ranks only these."""
 
 REFUSALS = (errors.SyntaxError, errors.ProgramLimitExceeded, errors.StatementTooComplex)
 
 
 @dataclass(slots=True)
 class NativeSearch:
-    """Native full text as one search sees it; `allowed` are the chunks that its filter leaves.
+    """Native full text for one search; `allowed` are the chunks that its filter leaves.
 
-    `configs` are those of the index, None if the state that the search sees has none.
+    `configs` are those of the index, None if the state that the search sees has no index.
     """
 
     reader: ReadTransaction
@@ -82,11 +82,11 @@ class NativeSearch:
     _scored: dict[NativeQuery, tuple[NDArray[np.float32], Mask]] = field(default_factory=dict)
 
     def within(self, allowed: FilterKeys | None) -> NativeSearch:
-        """The same through another filter."""
+        """The same search under another filter."""
         return replace(self, allowed=allowed, _scored={})
 
     async def prepare(self, query: NativeQuery) -> None:
-        """Have an index; a strict query is asked already, since the server may refuse it."""
+        """Build the index if needed; run a strict query now, since the server may reject it."""
         if not (self.configs or self._made):
             self._made.append(await self.index.make())
         if query.mode == "strict":
@@ -104,7 +104,7 @@ class NativeSearch:
         return scores[keys]
 
     def is_answered(self, query: NativeQuery) -> bool:
-        """Whether the answer to a query is there already."""
+        """Whether the answer to a query is cached."""
         return query in self._scored
 
     async def asked(self, query: NativeQuery) -> tuple[LiteralString, dict[str, Any]]:
@@ -138,7 +138,7 @@ class NativeSearch:
         return self._scored[query]
 
     async def _matches(self, query: NativeQuery) -> tuple[ChunkKeys, NDArray[np.float32]]:
-        """Those in the state that the search sees, or if that has no index, in the latest one."""
+        """The rows in the state that the search sees, or in the latest one if that has no index."""
         if self.configs:
             return await self._matches_in(self.reader, query)
         async with self.index.fresh() as reader:

@@ -1,7 +1,7 @@
 """Both legs of a search, their fusion and the best passages in one SQL statement.
 
-Used where that is possible and faster. Scores are rounded to single precision where the legs round
-them when they run one by one, so that both ways have the same ties.
+Used where possible and faster. Scores are rounded to single precision where separate legs round
+them, so that both ways give the same ties.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from lagotto.stores.sql.read import passages_of, select_passages
 from lagotto.stores.sql.tables import ChunkRow
 
 Way = Literal["exact", "graph", "among"]
-"""How the nearest vectors are found: among all, by the graph, among those that are allowed."""
+"""How the nearest vectors are found: all rows, the graph, or the allowed rows."""
 
 _COSINE: LiteralString = "(-(vector <#> %(query)s))::float4"
 
@@ -46,7 +46,7 @@ _NEAREST: Mapping[Way, LiteralString] = {
     SELECT chunk_key, vector FROM embedding WHERE chunk_key = ANY(%(allowed)s)""",
 }
 
-# A value out of line would be fetched anew for every byte of it; joined to nothing, it is in line.
+# An out-of-line value would be fetched again for every byte; concatenation makes it inline.
 BY_TERMS: LiteralString = f"""
 WITH records AS MATERIALIZED (
     SELECT term, records || ''::bytea AS records FROM posting WHERE term = ANY(%(terms)s)
@@ -154,7 +154,7 @@ class SingleQuery:
     prefetched: dict[int, Passage]
 
     async def hybrid(self, asked: HybridQuery) -> HybridFound | None:
-        """What both legs found, None to ask them one by one; the best passages are prefetched."""
+        """What both legs found, None to run them separately; the best passages are prefetched."""
         way = self._way(asked.depth)
         text = await self._text(asked.text, anyway=asked.anyway)
         if way is None or text is None:
@@ -183,7 +183,7 @@ class SingleQuery:
         return None if by_graph else "among"
 
     async def _text(self, query: TextQuery, *, anyway: bool) -> Asked | None:
-        """A statement for all matches, None if there is none, or if it would take longer."""
+        """A statement for all matches; None if there is none, or if it would take longer."""
         native = query.native
         if native is None:
             return self._by_terms(query) if anyway and query.where is None else None

@@ -1,6 +1,6 @@
 """Words compared with the texts of chunks, by pg_trgm's word similarity.
 
-Texts have no index of trigrams: every one that the filter allows is compared, which is for small
+Texts have no trigram index: every text that the filter allows is compared, so this is for small
 bases.
 """
 
@@ -19,10 +19,10 @@ from lagotto.stores.postgres.adapters import KeysParameter
 from lagotto.stores.postgres.transaction import ReadTransaction
 
 MOST_CHARACTERS = 2_500_000
-"""To compare so many takes about half a second of one core: 3,000 chunks of 800, for example."""
+"""Characters that one core compares in about half a second: 3,000 chunks of 800, for example."""
 
 MOST_CHUNKS = 20_000
-"""With more, nobody counts characters."""
+"""With more chunks, their characters are not counted."""
 
 _ANY: LiteralString = "level <> 'parent'"
 _THESE: LiteralString = "chunk.key = ANY(%(keys)s)"
@@ -30,7 +30,7 @@ _WORK: LiteralString = 'SELECT coalesce(sum("end" - start), 0)::bigint FROM chun
 _COMPARED: LiteralString = """
 SELECT chunk.key, word_similarity(%(words)s, chunk_text.text) AS score
 FROM chunk JOIN chunk_text ON chunk_text.chunk_key = chunk.key WHERE """
-# As `words <% text`, which would compute the score once more than it is needed.
+# Like `words <% text`, which would compute the score twice.
 _ALIKE: LiteralString = """
 WITH compared AS MATERIALIZED ({})
 SELECT key, score FROM compared WHERE score >= %(threshold)s

@@ -1,7 +1,7 @@
-"""Few segments out of many, so that a search reads few rows per term.
+"""Merging many segments into few, so that a search reads few rows per term.
 
-One transaction at a time merges, side by side with those that write: it replaces segments that are
-there for good, and new ones come beside them.
+One transaction at a time merges, beside the writers: it replaces committed segments, and writers
+only add new ones.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from lagotto.stores.postgres.text_index.postings import living
 from lagotto.stores.postgres.text_index.write import add_postings, conclude
 
 AT_ONCE = 8
-"""So many segments of about the same size become one."""
+"""This many segments of about the same size become one."""
 
 FEW_GONE = 1_000
 MOST_GONE = 0.2
-"""More chunks than this that are gone, and a greater share of all, are cleared away."""
+"""More removed chunks than this, if they are also this share of all, are cleared."""
 
 PAGE = 2_000
 
@@ -51,7 +51,7 @@ Step = Literal["join", "clear"]
 
 
 def due_step(connection: Connection) -> Step | None:
-    """What should be done next."""
+    """The next step that is due."""
     sizes = _sizes(connection)
     gone = connection.scalar(select(func.count()).select_from(GoneRow)) or 0
     if gone > max(FEW_GONE, MOST_GONE * sum(chunks for _, chunks in sizes)):
@@ -60,9 +60,9 @@ def due_step(connection: Connection) -> Step | None:
 
 
 def merge(connection: Connection, number: int) -> Step | None:
-    """Do the next step, unless somebody else is merging; what was done.
+    """Do the next step, unless another client is merging; return what was done.
 
-    `number` is that of the new segment. After clearing, call `drop_terms`.
+    `number` is the number of the new segment. After clearing, call `drop_terms`.
     """
     step = due_step(connection) if may_merge(connection) else None
     if step == "join":
@@ -73,7 +73,7 @@ def merge(connection: Connection, number: int) -> Step | None:
 
 
 def due_segments(sizes: Sequence[Size]) -> list[Size]:
-    """The segments that should become one: the smallest ones of which there are too many."""
+    """The segments to merge: the smallest size of which there are too many."""
     levels: dict[int, list[Size]] = {}
     for number, chunks in sizes:
         levels.setdefault(int(math.log(max(chunks, 1), AT_ONCE)), []).append((number, chunks))
@@ -82,9 +82,9 @@ def due_segments(sizes: Sequence[Size]) -> list[Size]:
 
 
 def drop_terms(connection: Connection) -> None:
-    """Drop terms that no chunk holds any more; the caller is the only writer.
+    """Drop terms that no chunk contains any more; the caller is the only writer.
 
-    A term that a writer has found here must not go before its postings are there.
+    Otherwise a writer could find its term here, and lose it before its postings are committed.
     """
     connection.execute(_DROP_TERMS)
 
@@ -102,10 +102,10 @@ def _join(connection: Connection, number: int) -> None:
 
 
 def _clear_away(connection: Connection, number: int) -> None:
-    """Write postings anew, a page of terms at a time, without the chunks that are gone.
+    """Rewrite postings without the removed chunks, a page of terms at a time.
 
-    Only what is seen now: the chunks first, so that all their postings lie in the segments. Chunks
-    that others let go of meanwhile, and segments that they add, stay.
+    The removed chunks are read first, so that all their postings are in the segments read after.
+    Chunks that others remove meanwhile, and segments that they add, stay.
     """
     gone = np.array(connection.scalars(select(GoneRow.chunk_key)).all(), np.int64)
     sizes = _sizes(connection)
@@ -123,7 +123,7 @@ def _clear_away(connection: Connection, number: int) -> None:
 def _take_page(
     connection: Connection, segments: Sequence[int], *, behind: str
 ) -> Sequence[tuple[str, bytes]]:
-    """The next terms with their postings in segments, which are deleted there."""
+    """Delete and return the next terms with their postings."""
     asked = {"segments": segments, "last": behind, "size": PAGE}
     return [(term, records) for term, records in connection.execute(_TAKE_PAGE, asked)]
 

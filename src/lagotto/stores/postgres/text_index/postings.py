@@ -1,8 +1,8 @@
-"""Full text as lists of postings: from terms to the rows of a segment, and back.
+"""Postings: from terms to the rows of a segment, and back.
 
-A posting is eight bytes: the key of a chunk, how often it holds the term, how many terms it has.
-The lists of a query's terms are read whole and scored by NumPy: five words of a hundred thousand
-chunks have some 80,000 postings, 640 kB.
+A posting is eight bytes: the key of a chunk, the frequency of the term in it, the length of the
+chunk in terms. The lists of a query's terms are read whole and scored by NumPy: for five words in
+100,000 chunks that is about 80,000 postings, 640 kB.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ LARGEST = 2**16 - 1
 
 MOST_PLACES = 256
 LAST_PLACE = 2**14 - 1
-"""What a tsvector has room for: places per term, and the last place."""
+"""The limits of a tsvector: positions per term, and the last position."""
 
 Postings = NDArray[np.void]
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkTerms:
-    """The terms of a chunk that can be found: how many, and the tsvector of their places."""
+    """The terms of a findable chunk: their number, and the tsvector of their positions."""
 
     length: int
     places: bytes
@@ -42,9 +42,9 @@ class ChunkTerms:
 
 @dataclass(frozen=True, slots=True)
 class PostingSegment:
-    """The postings of some chunks, which are numbered from 0 as long as they have no keys.
+    """The postings of some chunks, which are numbered from 0 until they have keys.
 
-    `texts` are what they were made of, with their languages.
+    `texts` are the indexed texts with their languages.
     """
 
     texts: Sequence[tuple[str, str | None]]
@@ -54,7 +54,7 @@ class PostingSegment:
     postings: Postings
 
     def rows(self, keys: ChunkKeys) -> Iterator[tuple[str, bytes]]:
-        """Each term with its postings, now that the chunks have keys."""
+        """Each term with its postings, for chunks with these keys."""
         postings = self.postings.copy()
         postings["key"] = keys[postings["key"]]
         for term, (start, stop) in zip(self.terms, pairwise(self.bounds.tolist()), strict=True):
@@ -83,7 +83,7 @@ def make_segment(texts: Sequence[tuple[str, str | None]]) -> PostingSegment:
 
 
 def entry_texts(entries: Sequence[Entry]) -> list[tuple[str, str | None]]:
-    """What is indexed of the chunks that can be found, in the order in which they get keys."""
+    """The indexed texts of the findable chunks, in the order of their keys."""
     return [
         (
             in_context(entry.document.title, chunk.text, headings=chunk.heading_path),
@@ -96,7 +96,7 @@ def entry_texts(entries: Sequence[Entry]) -> list[tuple[str, str | None]]:
 
 
 def tsvector(terms: Sequence[str]) -> bytes:
-    """The terms with their places, as PostgreSQL sends a tsvector."""
+    """The terms with their positions, in the binary format of a tsvector."""
     places: dict[str, list[int]] = {}
     for place, term in enumerate(terms[:LAST_PLACE], 1):
         places.setdefault(term, []).append(place)
@@ -109,18 +109,18 @@ def _lexeme(term: str, places: Sequence[int]) -> bytes:
 
 
 def phrase(terms: Sequence[str]) -> str:
-    """A tsquery for the terms one right after the other."""
+    """A tsquery for adjacent terms."""
     return " <-> ".join(map(quoted, terms))
 
 
 def quoted(term: str) -> str:
-    """A term as it stands in a tsquery."""
+    """A term, quoted for a tsquery."""
     doubled = term.replace("\\", "\\\\").replace("'", "''")
     return f"'{doubled}'"
 
 
 def living(records: bytes, gone: ChunkKeys) -> Postings:
-    """Postings out of a row, or several rows joined, without those of chunks that are gone."""
+    """The postings in one or several joined rows, without those of removed chunks."""
     postings = np.frombuffer(records, RECORD)
     if not len(gone):
         return postings
@@ -128,7 +128,7 @@ def living(records: bytes, gone: ChunkKeys) -> Postings:
 
 
 def joined(rows: Sequence[tuple[str, bytes]]) -> Mapping[str, bytes]:
-    """The rows of each term as one."""
+    """The rows of each term, joined."""
     found: dict[str, list[bytes]] = {}
     for term, records in rows:
         found.setdefault(term, []).append(records)

@@ -1,4 +1,4 @@
-"""The full-text index made again from the chunks, when the rules for terms have changed."""
+"""Rebuilding the full-text index from the chunks when the rules for terms have changed."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ log = logging.getLogger(__name__)
 
 
 def is_current(connection: Connection) -> bool:
-    """Whether the index was made by the rules of this Lagotto."""
+    """Whether the index was built with the rules of this version."""
     return setting(connection, "text_rules") == text_rules()
 
 
 def renew(connection: Connection) -> None:
-    """Make the index again, unless somebody else just did; the caller is the only writer."""
+    """Rebuild the index unless it is current; the caller is the only writer."""
     if is_current(connection):
         return
-    log.warning("the rules for terms have changed; the full-text index is made again")
+    log.warning("the rules for terms have changed; rebuilding the full-text index")
     for table in TEXT_INDEX:
         connection.execute(delete(table))
     connection.execute(update(Counter).where(Counter.name.in_(STATISTICS)).values(value=0))

@@ -1,12 +1,12 @@
 """BM25, conditions and spelling over postings, for one search.
 
-Keys are dense enough for arrays with an element for each: scores add up there, and conditions are
-masks that combine by `&`, `|` and `~`.
+Keys are dense enough for arrays with one element per key: scores are sums of such arrays, and
+conditions are masks combined by `&`, `|` and `~`.
 
-For corrections and similar terms pg_trgm proposes and the rules that all stores share decide. The
-rules go by the similarity of whole words. Word similarity (`<%`) compares with the best stretch of
-a term and is never less, so it proposes whatever `%` does, and more that the rules reject.
-Corrections have a low threshold, where the surplus would double the time, and use `%`.
+For corrections and similar terms, pg_trgm proposes and the rules that all stores share decide by
+the similarity of whole words. Word similarity (`<%`) compares with the best part of a term and is
+never lower, so it proposes all that `%` does, and more that the rules reject. Corrections use `%`:
+with their low threshold the surplus would double the time.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ WHERE chunk_key = ANY(%(keys)s) AND terms @@ cast(%(phrase)s AS tsquery)
 _ALL = "SELECT string_agg(int8send(chunk_key), '') FROM chunk_terms"
 
 PROPOSED = 2 * CANDIDATES
-"""The number of terms that pg_trgm proposes: more than the rules use, as some may be gone."""
+"""Terms that pg_trgm proposes: more than the rules use, as some may have no chunks left."""
 
 _NEAREST = f"ORDER BY similarity(text, %(word)s) DESC, text LIMIT {PROPOSED}"
 _SIMILAR = f"SELECT text FROM term WHERE %(word)s <%% text {_NEAREST}"
@@ -75,7 +75,7 @@ BEHIND_ALL = "\U0010ffff"
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What BM25 needs to know of all chunks, and what may be skipped."""
+    """The statistics of all chunks that BM25 needs, and the removed chunks."""
 
     last_key: int
     chunks: int
@@ -85,7 +85,7 @@ class Statistics:
 
 @dataclass(slots=True)
 class PostingsText:
-    """A TextSnapshot over postings in tables; what was read once is kept for other questions."""
+    """A TextSnapshot over postings in tables; postings are read once per view."""
 
     reader: ReadTransaction
     known: Statistics
@@ -131,18 +131,18 @@ class PostingsText:
         return [await _similar(self.reader, self, word, threshold=threshold) for word in words]
 
     async def all_keys(self) -> ChunkKeys:
-        """Keys of all chunks that can be found, ascending."""
+        """Keys of all findable chunks, ascending."""
         return np.flatnonzero(await self.everything())
 
     async def everything(self) -> Mask:
-        """All chunks that can be found."""
+        """All findable chunks."""
         if self._everything is None:
             ((keys,),) = await self.reader.rows(_ALL)
             self._everything = self.mask(keys_of(keys))
         return self._everything
 
     async def holding(self, match: Match) -> Mask:
-        """The chunks for which `match` holds; of keys that are no chunks, anything."""
+        """The chunks for which `match` holds; undefined for keys without a chunk."""
         nothing = self.mask()
         if isinstance(match, Word):
             await self._read(match.terms)
@@ -175,7 +175,7 @@ class PostingsText:
             found = self._any_of([term.text for term in terms])
             if query.where is not None:
                 found = await self.holding(query.where)
-                if holds(query.where, ()):  # also for keys that are no chunks
+                if holds(query.where, ()):  # also for keys without a chunk
                     found &= await self.everything()
                 total[~found] = 0.0
             self._scored[query] = total.astype(np.float32), found
@@ -209,7 +209,7 @@ class PostingsText:
         return mask
 
     async def _read(self, terms: Iterable[str]) -> None:
-        """Read the postings of those terms that were not asked for before."""
+        """Read the postings of terms that were not read before."""
         unread = {storable(term) for term in terms} - self._postings.keys()
         if unread:
             rows = joined(await self.reader.rows(_OF_TERMS, {"terms": sorted(unread)}))
@@ -223,7 +223,7 @@ class PostingsText:
         return self.mask(living(records, self.known.gone)["key"])
 
     async def _in_order(self, terms: Sequence[str]) -> Mask:
-        """Chunks that hold all terms, as far as they hold them in this order."""
+        """The chunks that contain these terms one after the other."""
         await self._read(terms)
         mask = reduce(and_, [self._any_of([term]) for term in terms]) if terms else self.mask()
         if len(terms) < 2 or not mask.any():
@@ -258,7 +258,7 @@ async def _vocabulary(
     *,
     threshold: float,
 ) -> Vocabulary:
-    """The proposed terms that some chunk holds."""
+    """The proposed terms that some chunk contains."""
     await reader.rows(_THRESHOLDS, {"threshold": str(threshold)})
     terms = [term for (term,) in await reader.rows(proposing, asked)]
     frequencies = await text.frequencies(single_words(terms))

@@ -1,4 +1,4 @@
-"""Keeping the full-text index in step, in the transaction that writes or removes the chunks."""
+"""Updating the full-text index in the transaction that writes or removes the chunks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ WHERE name IN ('indexed_chunks', 'indexed_terms')
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many chunks are indexed, and how many terms they have."""
+    """The number of indexed chunks, and of their terms."""
 
     chunks: int = 0
     terms: int = 0
@@ -54,7 +54,7 @@ class Counts:
 
 
 def findable_keys(entries: Sequence[Entry], keys: range) -> ChunkKeys:
-    """Of the keys of all chunks, those of chunks that can be found, in order."""
+    """The keys of the findable chunks, in order."""
     levels = (chunk.level for entry in entries for chunk in entry.chunks)
     pairs = zip(keys, levels, strict=True)
     return np.array([key for key, level in pairs if level != "parent"], np.int64)
@@ -63,7 +63,7 @@ def findable_keys(entries: Sequence[Entry], keys: range) -> ChunkKeys:
 def add_segment(
     connection: Connection, number: int, segment: PostingSegment, keys: ChunkKeys
 ) -> Counts:
-    """Index the chunks of a segment under their keys; how much that is."""
+    """Index the chunks of a segment under their keys; return what was added."""
     if not len(keys):
         return Counts()
     connection.execute(insert(SegmentRow).values(number=number, chunks=len(keys)))
@@ -86,12 +86,12 @@ def add_postings(connection: Connection, segment: int, rows: Iterable[tuple[str,
 
 
 def take_segment_number(connection: Connection) -> int:
-    """A number that no segment has had."""
+    """A number that no segment ever had."""
     return take_numbers(connection, "segment", 1)
 
 
 def forget(connection: Connection, document_keys: Sequence[int]) -> Counts:
-    """Let go of the chunks of documents that are about to be removed; how much that was."""
+    """List the chunks of documents about to be removed as gone; return their counts."""
     if not document_keys:
         return Counts()
     chunks, terms = connection.execute(_FORGET, {"documents": list(document_keys)}).one()
@@ -99,9 +99,9 @@ def forget(connection: Connection, document_keys: Sequence[int]) -> Counts:
 
 
 def conclude(connection: Connection, change: Counts = Counts()) -> None:  # noqa: B008
-    """Note that something was written, and how much more is indexed now.
+    """Record the change and update the statistics.
 
-    The last thing that a transaction does: writers wait for each other from here on.
+    Must be the last step of a transaction: from here on writers wait for each other.
     """
     note_change(connection)
     if change != Counts():
@@ -109,7 +109,7 @@ def conclude(connection: Connection, change: Counts = Counts()) -> None:  # noqa
 
 
 def _add_terms(connection: Connection, terms: Sequence[str]) -> None:
-    """Add the terms that are new; in order, so that no two writers wait for each other."""
+    """Add new terms, in order, so that no two writers deadlock."""
     new = sorted(connection.scalars(_NEW_TERMS, {"terms": list(terms)}))
     if not new:
         return

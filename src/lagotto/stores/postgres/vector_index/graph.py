@@ -1,7 +1,7 @@
-"""The graph of vectors: built once there are many, kept by PostgreSQL from then on.
+"""The HNSW graph: built once there are many vectors, maintained by PostgreSQL from then on.
 
 Building it at once takes far less time than adding vectors one by one, so a base that is being
-filled has none until the writing stops.
+filled has no graph until the writing stops.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 GRAPH_FROM = 10_000
-"""With fewer vectors, all of them are looked at."""
+"""With fewer vectors, every search reads all of them."""
 
 NEIGHBOURS, BREADTH = 16, 128
 """pgvector's m and ef_construction."""
 
 BYTES_PER_NUMBER = 3
 BYTES_PER_VECTOR = 1024
-"""What building takes in memory; with less than it needs it becomes several times slower."""
+"""Memory for building; with less than needed, it becomes several times slower."""
 
 MOST_MEMORY = 4 * 2**30
 
 PATIENCE = 20.0
-"""Seconds to wait for transactions that began before: the index must know what they see."""
+"""Seconds to wait for older transactions, whose snapshots the index must respect."""
 
 BUILDER = 0x4C414748
-"""`LAGH`: the class of the advisory lock that one builder at a time has."""
+"""`LAGH`: the class of the advisory lock that a builder holds."""
 
 _CHUNKS = text("SELECT value FROM counter WHERE name = 'indexed_chunks'")
 _DIMENSION = text("SELECT value::int FROM setting WHERE name = 'dimension'")
@@ -37,9 +37,9 @@ _LOCK = text(f"SELECT pg_try_advisory_lock({BUILDER}, current_schema()::regnames
 
 
 async def build_graph(engine: AsyncEngine) -> None:
-    """Build the graph if it is missing and wanted, and no one else is at it.
+    """Build the graph if it is due, and no other client is building it.
 
-    `engine` has no pool: with the connection ends its lock, however the work ends.
+    `engine` has no pool: closing the connection releases the lock, however the work ends.
     """
     async with engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
         chunks = await connection.scalar(_CHUNKS) or 0
@@ -47,7 +47,7 @@ async def build_graph(engine: AsyncEngine) -> None:
         if chunks < GRAPH_FROM or valid or not await connection.scalar(_LOCK):
             return
         await connection.execute(text(f"SET lock_timeout = {int(PATIENCE * 1000)}"))
-        if valid is False:  # what a builder that was stopped has left
+        if valid is False:  # left over by a builder that was killed
             await connection.execute(text("DROP INDEX CONCURRENTLY embedding_graph"))
         dimension = await connection.scalar(_DIMENSION) or 0
         for statement in _statements(chunks, dimension):

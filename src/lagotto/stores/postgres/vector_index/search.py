@@ -1,9 +1,9 @@
 """The nearest vectors: by pgvector's graph, or exactly where that is better.
 
-A graph loses what a filter leaves over in a corner of it. So a filter that leaves few chunks is
-answered by scoring all of these; one that leaves many by taking so many unfiltered neighbours
-that enough of them pass. If not enough do, which happens when filter and query are at odds, all
-that the filter leaves are scored after all.
+A graph search misses chunks that a filter leaves far from the query. So a filter that leaves few
+chunks is answered by scoring all of these, one that leaves many by fetching so many unfiltered
+neighbours that enough of them pass. If too few pass, as when filter and query are unrelated, all
+chunks that the filter leaves are scored after all.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from lagotto.stores.postgres.adapters import KeysParameter, VectorParameter
 from lagotto.stores.postgres.transaction import ReadTransaction
 
 SPARE = 1.5
-"""How many times as many neighbours are fetched as would do if the filter were independent."""
+"""How many times more neighbours are fetched than an independent filter would need."""
 
 COST = 5
-"""Walking to a neighbour in the graph takes so many times as long as scoring a given chunk."""
+"""A step in the graph takes this many times as long as scoring a given chunk."""
 
 MARGIN = 20
-"""Neighbours beyond those asked for, since the graph's half precision may swap some."""
+"""Extra neighbours, since the half precision of the graph may swap some."""
 
 _EXACT = """
 SELECT chunk_key, -(vector <#> %(query)s) FROM embedding
@@ -47,7 +47,7 @@ SELECT chunk_key, -(vector <#> %(query)s) FROM (
 class PgVectors:
     """A VectorSnapshot over pgvector's columns, which are the record's own vectors.
 
-    `dimension` is None as long as there are none; `indexed` tells whether there is a graph.
+    `dimension` is None in an empty base; `indexed` says whether there is a graph.
     """
 
     reader: ReadTransaction
@@ -70,11 +70,11 @@ class PgVectors:
         return top_k(*await self._among(query, keys), k)
 
     def by_graph(self, k: int, allowed: int) -> bool:
-        """Whether, of so many chunks that a filter leaves, the graph finds `k` more quickly."""
+        """Whether the graph finds `k` of the chunks that a filter leaves faster than a scan."""
         return self.indexed and COST * self._reach(k, allowed) < allowed
 
     def _reach(self, k: int, allowed: int) -> int:
-        """How many unfiltered neighbours to take so that `k` of them pass."""
+        """How many unfiltered neighbours to fetch so that `k` of them pass."""
         return int(SPARE * k * self.chunks / max(allowed, 1))
 
     async def scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
