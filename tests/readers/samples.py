@@ -77,6 +77,100 @@ def feed() -> None:
     pass
 '''
 
+RST = """====
+Cats
+====
+
+:Author: Ann
+:Date: 2024-05-06
+
+Cats sleep a lot.
+
+Facts
+-----
+
+====  =====
+cat   hours
+====  =====
+Tom   16
+Kit   14
+====  =====
+
+- eat
+- sleep,
+  deeply
+
+Food and *sleep*
+----------------
+
+.. code-block:: python
+   :linenos:
+
+   nap()
+
+   nap()
+
+Like this::
+
+   purr()
+
+At night
+~~~~~~~~
+
++---+---+
+| a | b |
++===+===+
+| c | d |
++---+---+
+"""
+
+NOTEBOOK: dict[str, object] = {
+    "cells": [
+        {"cell_type": "markdown", "source": ["# Cats\n", "\n", "Cats sleep a lot."]},
+        {
+            "cell_type": "code",
+            "source": "import cats\n\ncats.nap()",
+            "outputs": [{"output_type": "stream", "text": ["purr"]}],
+        },
+        {"cell_type": "markdown", "source": "## Facts\n\n- eat\n- sleep\n"},
+        {"cell_type": "code", "source": []},
+        {"cell_type": "raw", "source": "raw"},
+    ],
+    "metadata": {"language_info": {"name": "python"}},
+    "nbformat": 4,
+}
+
+SRT = """1
+00:00:01,000 --> 00:00:02,000
+Here, <i>kitty</i>!
+
+2
+00:00:02,500 --> 00:00:04,000
+{\\an8}Dinner &amp; sleep.
+
+3
+01:02:00,000 --> 01:02:03,000
+Good night.
+1984
+"""
+
+VTT = """WEBVTT - a film
+
+NOTE nobody
+says this
+
+STYLE
+::cue { color: red }
+
+intro
+00:01.000 --> 00:02.000 align:start
+<v Ann>Here, kitty!</v>
+
+00:02.000 --> 00:04.000
+<v.loud Bob>Dinner.</v>
+<c.yellow>Now.</c>
+"""
+
 JSONL = """{"_id": "a", "title": "Tom", "text": "Tom sleeps.", "year": 2024}
 {"_id": "b", "text": "Kit eats."}
 """

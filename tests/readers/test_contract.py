@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from lagotto.readers import READERS, Reader
 from lagotto.readers.formats import SUFFIXES
 from lagotto.testing.readers import ReaderContract
-from tests.readers import samples
+from tests.readers import mail_samples, office_samples, samples
 
 SAMPLES = {
     "text": "Cats sleep a lot.\nReally.\n".encode("utf-16"),
@@ -18,6 +20,15 @@ SAMPLES = {
     "jsonl": samples.JSONL.encode(),
     "csv": samples.CSV.encode(),
     "code": samples.PYTHON.encode(),
+    "rst": samples.RST.encode(),
+    "notebook": json.dumps(samples.NOTEBOOK).encode(),
+    "subtitles": samples.SRT.encode(),
+    "pptx": office_samples.make_pptx(),
+    "xlsx": office_samples.make_xlsx(),
+    "odt": office_samples.make_odt(),
+    "epub": office_samples.make_epub(),
+    "mail": mail_samples.make_mail(),
+    "mailbox": mail_samples.make_mailbox(),
 }
 
 

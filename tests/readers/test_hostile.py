@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import zipfile
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from lagotto.errors import (
 )
 from lagotto.readers import READERS, ReadFailure, ReadOptions, Source, load, read_path
 from lagotto.readers.formats import OLE_MAGIC
-from tests.readers import samples
+from tests.readers import office_samples, samples
 from tests.readers.pdf_maker import make_pdf
 
 pytestmark = pytest.mark.slow
@@ -49,6 +50,23 @@ FAILING: dict[str, tuple[bytes, type[ReadError]]] = {
     "cut.docx": (samples.make_docx()[:5000], CorruptSourceError),
     "zip.docx": (samples.make_zip({"a.txt": "x"}), CorruptSourceError),
     "locked.docx": (HIDDEN_PACKAGE, EncryptedSourceError),
+    "empty.pptx": (b"", EmptySourceError),
+    "empty.xlsx": (b"", EmptySourceError),
+    "empty.eml": (b"\n", EmptySourceError),
+    "empty.ipynb": (b"", EmptySourceError),
+    "cut.pptx": (office_samples.make_pptx()[:9000], CorruptSourceError),
+    "cut.xlsx": (office_samples.make_xlsx()[:3000], CorruptSourceError),
+    "cut.odt": (office_samples.make_odt()[:500], CorruptSourceError),
+    "cut.epub": (office_samples.make_epub()[:500], CorruptSourceError),
+    "cut.ipynb": (json.dumps(samples.NOTEBOOK).encode()[:90], CorruptSourceError),
+    "words.mbox": (b"these are just words", CorruptSourceError),
+    "words.vtt": (b"these are just words", CorruptSourceError),
+    "locked.xlsx": (HIDDEN_PACKAGE, EncryptedSourceError),
+    "laughs.odt": (office_samples.make_odt(LAUGHS + "<a>&e9;</a>"), CorruptSourceError),
+    "secret.odt": (
+        office_samples.make_odt(f"{SECRET}<a><body><text><p>&secret;</p></text></body></a>"),
+        EmptySourceError,
+    ),
     "old.docx": (OLE_MAGIC + bytes(600), UnsupportedFormatError),
     "picture.txt": (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(range(256)), UnsupportedFormatError),
     "laughs.docx": (
@@ -71,6 +89,10 @@ READABLE: dict[str, tuple[bytes, str]] = {
     ),
     "unclosed.html": (b"<html><p>one<p>two<b>three", "one\n\ntwothree"),
     "laughs.html": (f"{LAUGHS}<p>ha &e9; ha</p>".encode(), "ha &e9; ha"),
+    "laughs.epub": (
+        office_samples.make_epub((f"{LAUGHS}<p>ha &amp;e9; ha</p>",)),
+        "ha &e9; ha",
+    ),
     "lies.txt": (samples.PDF, "Cats\nCats sleep a lot.\n\nFacts\nTom sleeps 16 hours."),
 }
 
@@ -94,7 +116,7 @@ def test_right_error(tmp_path: Path, name: str) -> None:
 def test_right_text(tmp_path: Path, name: str) -> None:
     data, expected = READABLE[name]
     [document] = read_path(put(tmp_path, name, data))
-    if name == "laughs.html":
+    if name.startswith("laughs"):
         assert document.text.endswith(expected)
         assert len(document.text) < 1000
     else:
@@ -115,10 +137,20 @@ def test_a_batch_goes_on_and_reports(tmp_path: Path) -> None:
     assert all(failure.source in str(failure) for failure in failures)
 
 
-def test_zip_bomb(tmp_path: Path) -> None:
-    path = tmp_path / "bomb.docx"
+@pytest.mark.parametrize(
+    ("suffix", "part"),
+    [
+        ("docx", "word/document.xml"),
+        ("pptx", "ppt/presentation.xml"),
+        ("xlsx", "xl/workbook.xml"),
+        ("odt", "content.xml"),
+        ("epub", "META-INF/container.xml"),
+    ],
+)
+def test_zip_bomb(tmp_path: Path, suffix: str, part: str) -> None:
+    path = tmp_path / f"bomb.{suffix}"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("word/document.xml", bytes(60_000_000))
+        archive.writestr(part, bytes(60_000_000))
     assert path.stat().st_size < 100_000
     with pytest.raises(SourceTooLargeError, match="60,000,000 bytes"):
         list(read_path(path))

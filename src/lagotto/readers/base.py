@@ -40,8 +40,8 @@ class ReadOptions(Record):
     """Settings for reading; they take precedence over what the sources contain.
 
     `metadata` is merged over a document's own. `max_bytes` limits a source that is read as a whole,
-    the unpacked size of a DOCX file, and each row of a JSONL or CSV file, which as a whole may have
-    any size.
+    the unpacked size of an office file, each row of a JSONL or CSV file, and each message of a
+    mailbox; as a whole, these may have any size.
     """
 
     collection: str = Field(default=DEFAULT_COLLECTION, min_length=1)
@@ -146,7 +146,7 @@ class Reader(Protocol):
 
     @property
     def kind(self) -> str:
-        """The `kind` of its documents."""
+        """The `kind` of its documents; files inside them, such as attachments, have their own."""
         ...
 
     @property

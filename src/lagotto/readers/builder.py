@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lagotto.documents import Block, BlockKind, Heading, Span
+from lagotto.documents import Block, BlockKind, Heading, Page, Span
 
 GAP = "\n\n"
 CELL = " | "
 BULLET = "- "
+DEEPEST = 9
+"""Deeper list items are indented like those of this depth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,14 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+def add_item(items: list[str], text: str, *, depth: int) -> None:
+    """Add a list item at a depth from 0; a nested one is a further line of the item above it."""
+    if depth and items:
+        items[-1] += "\n" + "  " * (min(depth, DEEPEST) - 1) + BULLET + one_line(text)
+    else:
+        items.append(text)
+
+
 class TextBuilder:
     """Collects blocks in reading order, separated by blank lines.
 
@@ -56,6 +66,8 @@ class TextBuilder:
         self._length = 0
         self._marks: list[HeadingMark] = []
         self._blocks: list[Block] = []
+        self._breaks: list[tuple[int, str | None]] = []
+        """The length of the text before each page, and the label of the page."""
 
     @property
     def text(self) -> str:
@@ -71,6 +83,33 @@ class TextBuilder:
     def blocks(self) -> tuple[Block, ...]:
         """The tables, lists and code so far."""
         return tuple(self._blocks)
+
+    @property
+    def length(self) -> int:
+        """The number of characters so far."""
+        return self._length
+
+    @property
+    def pages(self) -> tuple[Page, ...]:
+        """The pages so far, one for each call of `page`; one without text is empty."""
+        ends = [*(before for before, _ in self._breaks[1:]), self._length]
+        return tuple(
+            Page(
+                start=min(end, before + (len(GAP) if before else 0)), end=end, number=n, label=label
+            )
+            for n, ((before, label), end) in enumerate(
+                zip(self._breaks, ends, strict=True), start=1
+            )
+        )
+
+    def page(self, label: str | None = None) -> int:
+        """Start a new page; returns the offset where its text will start."""
+        self._breaks.append((self._length, label))
+        return self._length + (len(GAP) if self._pieces else 0)
+
+    def section(self, title: str, *, level: int, start: int) -> None:
+        """Add a heading that is not in the text, at an offset behind all other headings."""
+        self._marks.append(HeadingMark(start=start, level=level, title=title))
 
     def paragraph(self, text: str) -> None:
         """Add running text; its line ends are kept."""

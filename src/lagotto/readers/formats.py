@@ -16,14 +16,23 @@ READERS: Registry[Callable[[], Reader]] = Registry(
     "reader",
     group="lagotto.readers",
     builtin={
-        "text": "lagotto.readers.text:TextReader",
-        "markdown": "lagotto.readers.markdown:MarkdownReader",
+        "text": "lagotto.readers.text.plain:TextReader",
+        "markdown": "lagotto.readers.text.markdown:MarkdownReader",
+        "rst": "lagotto.readers.text.rst:RstReader",
+        "notebook": "lagotto.readers.text.notebook:NotebookReader",
+        "subtitles": "lagotto.readers.text.subtitles:SubtitleReader",
         "html": "lagotto.readers.html.reader:HtmlReader",
         "pdf": "lagotto.readers.pdf:PdfReader",
-        "docx": "lagotto.readers.docx:DocxReader",
+        "docx": "lagotto.readers.office.docx:DocxReader",
+        "pptx": "lagotto.readers.office.pptx:PptxReader",
+        "xlsx": "lagotto.readers.office.xlsx:XlsxReader",
+        "odt": "lagotto.readers.office.odt:OdtReader",
+        "epub": "lagotto.readers.office.epub:EpubReader",
+        "mail": "lagotto.readers.mail.reader:MailReader",
+        "mailbox": "lagotto.readers.mail.reader:MailboxReader",
         "jsonl": "lagotto.readers.rows:JsonlReader",
         "csv": "lagotto.readers.rows:CsvReader",
-        "code": "lagotto.readers.text:CodeReader",
+        "code": "lagotto.readers.text.plain:CodeReader",
     },
 )
 """Reader classes by name; `READERS.get("pdf")()` is a reader."""
@@ -43,11 +52,20 @@ LANGUAGES = {
 """Programming languages by file suffix."""
 
 SUFFIXES = {
-    "text": frozenset({".txt", ".text", ".log", ".rst", ".adoc", ".org", ".tex"}),
+    "text": frozenset({".txt", ".text", ".log", ".adoc", ".org", ".tex"}),
     "markdown": frozenset({".md", ".markdown", ".mdown", ".mkd", ".mdx"}),
+    "rst": frozenset({".rst", ".rest"}),
+    "notebook": frozenset({".ipynb"}),
+    "subtitles": frozenset({".srt", ".vtt"}),
     "html": frozenset({".html", ".htm", ".xhtml"}),
     "pdf": frozenset({".pdf"}),
     "docx": frozenset({".docx", ".docm"}),
+    "pptx": frozenset({".pptx", ".pptm", ".ppsx", ".potx"}),
+    "xlsx": frozenset({".xlsx", ".xlsm"}),
+    "odt": frozenset({".odt", ".ott"}),
+    "epub": frozenset({".epub"}),
+    "mail": frozenset({".eml"}),
+    "mailbox": frozenset({".mbox", ".mbx"}),
     "jsonl": frozenset({".jsonl", ".ndjson"}),
     "csv": frozenset({".csv", ".tsv", ".tab"}),
     "code": frozenset(LANGUAGES),
@@ -56,6 +74,15 @@ SUFFIXES = {
 PDF_MAGIC = b"%PDF-"
 ZIP_MAGIC = b"PK\x03\x04"
 OLE_MAGIC = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+PARTS = {
+    "word/document.xml": "docx",
+    "ppt/presentation.xml": "pptx",
+    "xl/workbook.xml": "xlsx",
+    "META-INF/container.xml": "epub",
+}
+"""A part that only archives of this format have."""
+
+BINARY = frozenset({"pdf", "docx", "pptx", "xlsx", "odt", "epub"})
 HTML_START = re.compile(
     rb"\s*+(?:(?><!--.*?-->)\s*+)*+<(?:!doctype\s++html|html|head|body)\b", re.I | re.S
 )
@@ -82,7 +109,7 @@ class Formats:
         head = source.head()
         if by_content := _by_content(source, head, by_suffix):
             return by_content
-        if by_suffix in ("pdf", "docx"):
+        if by_suffix in BINARY:
             return by_suffix
         if looks_binary(head):
             known = ", ".join(sorted(READERS.names()))
@@ -96,16 +123,18 @@ def _by_content(source: Source, head: bytes, by_suffix: str | None) -> str | Non
     """The format shown by the first bytes, where they override the suffix."""
     if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(PDF_MAGIC):
         return "pdf"
-    if head.startswith(ZIP_MAGIC) and _holds_word(source):
-        return "docx"
-    if by_suffix in (None, "pdf", "docx") and HTML_START.match(head.removeprefix(b"\xef\xbb\xbf")):
+    if head.startswith(ZIP_MAGIC) and (packed := _packed_format(source)):
+        return packed
+    undecided = by_suffix is None or by_suffix in BINARY
+    if undecided and HTML_START.match(head.removeprefix(b"\xef\xbb\xbf")):
         return "html"
     return None
 
 
-def _holds_word(source: Source) -> bool:
+def _packed_format(source: Source) -> str | None:
+    """The format of a zip archive, by the names of its parts."""
     try:
         with source.open() as stream, zipfile.ZipFile(stream) as archive:
-            return "word/document.xml" in archive.NameToInfo
+            return next((name for part, name in PARTS.items() if part in archive.NameToInfo), None)
     except (zipfile.BadZipFile, zlib.error, ValueError, NotImplementedError, EOFError):
-        return False
+        return None

@@ -102,8 +102,8 @@ def load(
     file in `paths` that can't be read is a failure, and so is a folder without any file to read. No
     file is read twice.
 
-    PDF, DOCX and HTML are read in a child process within `limits`: a file that makes it hang, crash
-    or exceed its memory is a failure, and the other files are read.
+    PDF, HTML, office files, books and mail are read in a child process within `limits`: a file that
+    makes it hang, crash or exceed its memory is a failure, and the other files are read.
     """
     loading = Loading(
         selection=Selection(include=tuple(include), exclude=tuple(exclude)),

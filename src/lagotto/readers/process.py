@@ -28,8 +28,8 @@ from lagotto.documents import Document
 from lagotto.errors import CorruptSourceError, ReadError, SourceTooLargeError
 from lagotto.readers.base import ReadOptions, Source
 
-ISOLATED = frozenset({"pdf", "docx", "html"})
-"""Built-in readers with native parsers."""
+ISOLATED = frozenset({"pdf", "docx", "pptx", "xlsx", "odt", "epub", "html", "mail", "mailbox"})
+"""Built-in readers with native parsers, or with attachments that need them."""
 
 MEGABYTE = 1_000_000
 _LENGTH = struct.Struct(">Q")

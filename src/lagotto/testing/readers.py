@@ -78,8 +78,8 @@ class ReaderContract:
     def test_sample_gives_documents(self, reader: Reader, sample: bytes) -> None:
         documents = self._read(reader, sample)
         assert documents
+        assert documents[0].kind == reader.kind
         for document in documents:
-            assert document.kind == reader.kind
             assert document.source == f"folder/sample{min(reader.suffixes)}"
             assert document.text.strip()
             assert "\r" not in document.text

@@ -46,8 +46,7 @@ class HtmlReader:
 
     def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
         data = source.read(limit=options.max_bytes)
-        declared = CHARSET.search(data, 0, 4096)
-        text = decode(data, declared=declared[1].decode("ascii") if declared else None)
+        text = decode(data, declared=declared_encoding(data))
         root = parse(storable(text)) if text.strip() else None
         if root is None:
             raise EmptySourceError(source.label, "no text in it; leave it out")
@@ -65,6 +64,12 @@ class HtmlReader:
             created_at=_moment(named, CREATED),
             updated_at=_moment(named, UPDATED),
         ).document(source, options=options)
+
+
+def declared_encoding(data: bytes) -> str | None:
+    """The encoding that a page declares in its first bytes."""
+    declared = CHARSET.search(data, 0, 4096)
+    return declared[1].decode("ascii") if declared else None
 
 
 def page_text(root: etree._Element) -> TextBuilder:

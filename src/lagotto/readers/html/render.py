@@ -25,9 +25,9 @@ WHOLE = frozenset({*HEADINGS, *LISTS, *CODE, "table"})
 SPACE = re.compile(r"\s+")
 
 
-def render(root: etree._Element, *, skip: Skip) -> TextBuilder:
-    """Render the text and structure of `root`, without the elements that `skip` selects."""
-    builder = TextBuilder()
+def render(root: etree._Element, *, skip: Skip, builder: TextBuilder | None = None) -> TextBuilder:
+    """Add the text and structure of `root`, without what `skip` selects, to a `builder`."""
+    builder = TextBuilder() if builder is None else builder
     line: list[str] = []
     layout = _layout(root)
 

@@ -53,13 +53,12 @@ class MarkdownReader:
 
     def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
         front, text = split_front_matter(storable(decode(source.read(limit=options.max_bytes))))
-        tokens = _parser().parse(text)
-        lines = Lines(text)
+        marks, blocks = structure(text)
         yield Draft(
             kind=self.kind,
             text=text,
-            headings=sections(_marks(tokens, lines), end=len(text)),
-            blocks=tuple(_blocks(tokens, lines)),
+            headings=sections(marks, end=len(text)),
+            blocks=tuple(blocks),
             title=front.title,
             summary=front.summary,
             language=front.language,
@@ -67,6 +66,13 @@ class MarkdownReader:
             created_at=front.created_at,
             updated_at=front.updated_at,
         ).document(source, options=options)
+
+
+def structure(text: str) -> tuple[list[HeadingMark], list[Block]]:
+    """The headings of a Markdown text, and its outermost tables, lists and code blocks."""
+    tokens = _parser().parse(text)
+    lines = Lines(text)
+    return list(_marks(tokens, lines)), list(_blocks(tokens, lines))
 
 
 class Lines:

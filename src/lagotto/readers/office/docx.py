@@ -1,0 +1,179 @@
+"""Word documents: paragraphs, headings, lists and tables in document order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lxml import etree
+
+from lagotto.documents import Document
+from lagotto.errors import ReadError
+from lagotto.readers.base import ReadOptions, Source
+from lagotto.readers.builder import TextBuilder, add_item, one_line
+from lagotto.readers.draft import Draft
+from lagotto.readers.formats import SUFFIXES
+from lagotto.readers.office.package import Package, open_package
+from lagotto.readers.office.properties import core_properties
+from lagotto.readers.office.xml import child, children, local_name, small_number, value
+
+WRAPPERS = frozenset({"sdt", "sdtContent", "ins", "moveTo", "customXml", "smartTag"})
+WITHOUT_TEXT = frozenset({"pPr", "rPr", "del", "moveFrom", "Fallback"})
+BREAKS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
+DOCUMENT = re.compile(r"word/document\d*\.xml")
+STYLES = re.compile(r"word/styles\d*\.xml")
+HEADING = re.compile(r"heading (\d)", re.IGNORECASE)
+LIST = re.compile(r"list \w+ (\d)", re.IGNORECASE)
+LEVELS = range(9)
+
+
+class DocxReader:
+    """Reads the body with all tracked changes accepted.
+
+    Headings are paragraphs with a heading style or outline level, lists are runs of numbered or
+    bulleted paragraphs. Headers, footers, footnotes and comments are left out. Only the needed
+    parts of the file are unpacked, within `max_bytes`.
+    """
+
+    kind = "docx"
+    suffixes = SUFFIXES["docx"]
+
+    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
+        with open_package(source, limit=options.max_bytes, noun="Word file") as package:
+            draft = _draft(package)
+        yield draft.document(source, options=options)
+
+
+def _draft(package: Package) -> Draft:
+    document = package.xml(package.require(DOCUMENT))
+    styles = Styles(package.xml(package.find(STYLES)))
+    builder = TextBuilder()
+    title = _render(child(document, "body"), styles, builder)
+    return Draft(
+        kind=DocxReader.kind,
+        text=builder.text,
+        headings=builder.headings,
+        blocks=builder.blocks,
+        **core_properties(package, title=title),
+    )
+
+
+def _render(body: etree._Element | None, styles: Styles, builder: TextBuilder) -> str | None:
+    """Fill `builder` and return the first paragraph in the Title style."""
+    title: str | None = None
+    items: list[str] = []
+    for element in _flattened(body):
+        text = _text(element) if local_name(element) == "p" else ""
+        shape = styles.shape(element)
+        if text.strip() and shape.level is None and shape.depth is not None:
+            add_item(items, text, depth=shape.depth)
+            continue
+        if text.strip() or local_name(element) == "tbl":
+            builder.items(items)
+            items.clear()
+        if local_name(element) == "tbl":
+            builder.table(_rows(element))
+        elif shape.level is not None:
+            builder.heading(text, level=shape.level)
+        else:
+            title = title or (one_line(text) if shape.is_title else None)
+            builder.paragraph(text)
+    builder.items(items)
+    return title
+
+
+def _flattened(element: etree._Element | None) -> Iterator[etree._Element]:
+    """Yield paragraphs and tables, including those in content controls and insertions."""
+    for item in children(element, "p", "tbl", *WRAPPERS):
+        if local_name(item) in WRAPPERS:
+            yield from _flattened(item)
+        else:
+            yield item
+
+
+def _text(element: etree._Element) -> str:
+    return "".join(_pieces(element))
+
+
+def _pieces(element: etree._Element) -> Iterator[str]:
+    for item in element:
+        name = local_name(item)
+        if name == "t":
+            yield item.text or ""
+        elif name in BREAKS:
+            yield BREAKS[name]
+        elif name not in WITHOUT_TEXT:
+            yield from _pieces(item)
+            if name == "p":
+                yield "\n"
+
+
+def _rows(table: etree._Element) -> Iterator[list[str]]:
+    for row in _inside(table, "tr"):
+        yield [_text(cell) for cell in _inside(row, "tc")]
+
+
+def _inside(element: etree._Element, name: str) -> Iterator[etree._Element]:
+    for item in children(element, name, *WRAPPERS):
+        if local_name(item) == name:
+            yield item
+        else:
+            yield from _inside(item, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The role of a paragraph: a heading of a level, a list item at a depth, or the title."""
+
+    level: int | None = None
+    depth: int | None = None
+    is_title: bool = False
+
+
+class Styles:
+    """The paragraph styles of a document, with inheritance."""
+
+    def __init__(self, root: etree._Element | None) -> None:
+        self._styles = {value(style, "styleId"): style for style in children(root, "style")}
+
+    def shape(self, paragraph: etree._Element) -> Shape:
+        """The role of a paragraph, from its own settings, its style, and the parents of that."""
+        own = child(paragraph, "pPr")
+        styles = list(self._chain(value(child(own, "pStyle"))))
+        settings = [own, *(child(style, "pPr") for style in styles)]
+        names = [value(child(style, "name")) or "" for style in styles]
+        return Shape(
+            level=_level(settings, names),
+            depth=_depth(settings, names),
+            is_title="Title" in names[:1],
+        )
+
+    def _chain(self, style_id: str | None) -> Iterator[etree._Element]:
+        seen: set[str | None] = set()
+        while style_id in self._styles and style_id not in seen:
+            seen.add(style_id)
+            style = self._styles[style_id]
+            yield style
+            style_id = value(child(style, "basedOn"))
+
+
+def _level(settings: list[etree._Element | None], names: list[str]) -> int | None:
+    for item in settings:
+        outline = small_number(value(child(item, "outlineLvl")))
+        if outline is not None:
+            return outline + 1 if outline in LEVELS else None
+    matches = (HEADING.fullmatch(name) for name in names)
+    return next((int(match[1]) for match in matches if match and int(match[1])), None)
+
+
+def _depth(settings: list[etree._Element | None], names: list[str]) -> int | None:
+    for item in settings:
+        numbering = child(item, "numPr")
+        if numbering is not None:
+            if value(child(numbering, "numId")) == "0":
+                return None
+            by_name = LIST.fullmatch(names[0]) if names else None
+            by_level = small_number(value(child(numbering, "ilvl"))) or 0
+            return by_level or (int(by_name[1]) - 1 if by_name else 0)
+    return None

@@ -1,0 +1,109 @@
+"""EPUB books: the chapters in reading order, with their headings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from posixpath import dirname, join, normpath
+from typing import Any
+from urllib.parse import unquote
+
+from lxml import etree
+
+from lagotto.documents import Document, storable
+from lagotto.errors import EncryptedSourceError, ReadError
+from lagotto.readers.base import ReadOptions, Source
+from lagotto.readers.builder import TextBuilder, one_line
+from lagotto.readers.decode import decode
+from lagotto.readers.draft import Draft, parse_iso_date
+from lagotto.readers.formats import SUFFIXES
+from lagotto.readers.html.main_content import has_no_text
+from lagotto.readers.html.reader import declared_encoding, parse
+from lagotto.readers.html.render import render
+from lagotto.readers.language import language_code
+from lagotto.readers.office.package import Package, open_package
+from lagotto.readers.office.xml import child, children, local_name, value
+
+CONTAINER, ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
+CHAPTERS = frozenset({"application/xhtml+xml", "text/html"})
+FONT_OBFUSCATION = frozenset(
+    {"http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"}
+)
+"""Not a protection of the text."""
+
+
+class EpubReader:
+    """Reads the chapters of a book as one document; its tables of contents are left out."""
+
+    kind = "epub"
+    suffixes = SUFFIXES["epub"]
+
+    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
+        with open_package(source, limit=options.max_bytes, noun="EPUB book") as package:
+            if _is_encrypted(package):
+                raise EncryptedSourceError(source.label, "copy-protected EPUB book")
+            draft = _draft(package)
+        yield draft.document(source, options=options)
+
+
+def _is_encrypted(package: Package) -> bool:
+    root = package.xml(ENCRYPTION)
+    methods = () if root is None else root.iter("{*}EncryptionMethod")
+    return any(value(method, "Algorithm") not in FONT_OBFUSCATION for method in methods)
+
+
+def _draft(package: Package) -> Draft:
+    rootfile = child(package.xml(package.require(CONTAINER)), "rootfiles", "rootfile")
+    main = package.require(normpath(value(rootfile, "full-path") or ""))
+    root = package.xml(main)
+    builder = TextBuilder()
+    for chapter in _chapters(root, main):
+        _add_chapter(builder, package.read(chapter))
+    return Draft(
+        kind=EpubReader.kind,
+        text=builder.text,
+        headings=builder.headings,
+        blocks=builder.blocks,
+        **_properties(child(root, "metadata")),
+    )
+
+
+def _chapters(root: etree._Element | None, main: str) -> Iterator[str]:
+    """The parts of the spine in order, each once."""
+    manifest = {value(item, "id"): item for item in children(child(root, "manifest"), "item")}
+    seen = set()
+    for reference in children(child(root, "spine"), "itemref"):
+        item = manifest.get(value(reference, "idref"))
+        contents = "nav" in (value(item, "properties") or "").split()
+        if item is None or contents or value(item, "media-type") not in CHAPTERS:
+            continue
+        path = normpath(join(dirname(main), unquote(value(item, "href") or "")))
+        if path not in seen:
+            seen.add(path)
+            yield path
+
+
+def _add_chapter(builder: TextBuilder, data: bytes) -> None:
+    text = decode(data, declared=declared_encoding(data))
+    page = parse(storable(text)) if text.strip() else None
+    if page is not None:
+        render(next(page.iter("body"), page), skip=has_no_text, builder=builder)
+
+
+def _properties(metadata: etree._Element | None) -> dict[str, Any]:
+    found: dict[str, list[str]] = {}
+    for item in () if metadata is None else metadata:
+        if text := one_line(item.text or ""):
+            found.setdefault(local_name(item), []).append(text)
+    first = {name: texts[0] for name, texts in found.items()}
+    known = {
+        "author": ", ".join(found.get("creator", ())),
+        "publisher": first.get("publisher"),
+        "keywords": ", ".join(found.get("subject", ())),
+    }
+    return {
+        "title": first.get("title"),
+        "summary": first.get("description"),
+        "language": language_code(first.get("language")),
+        "metadata": {name: text for name, text in known.items() if text},
+        "created_at": parse_iso_date(first.get("date")),
+    }

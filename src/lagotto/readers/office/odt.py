@@ -1,0 +1,148 @@
+"""OpenDocument texts: paragraphs, headings, lists and tables in document order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from lxml import etree
+
+from lagotto.documents import Document
+from lagotto.errors import EncryptedSourceError, ReadError
+from lagotto.readers.base import ReadOptions, Source
+from lagotto.readers.builder import TextBuilder, add_item, one_line
+from lagotto.readers.draft import Draft, parse_iso_date
+from lagotto.readers.formats import SUFFIXES
+from lagotto.readers.language import language_code
+from lagotto.readers.office.package import Package, open_package
+from lagotto.readers.office.xml import child, children, local_name, small_number, value
+
+CONTENT, META, MANIFEST = "content.xml", "meta.xml", "META-INF/manifest.xml"
+WRAPPERS = frozenset({"section", "text-box", "frame"})
+WITHOUT_TEXT = frozenset({"note", "annotation", "tracked-changes", "ruby-text", "bookmark"})
+BREAKS = {"tab": "\t", "line-break": "\n", "s": " "}
+MOST_COLUMNS = 256
+"""A cell is repeated at most so often: a table may claim a million empty columns."""
+
+
+class OdtReader:
+    """Reads the body as it stands after tracked changes; footnotes and comments are left out."""
+
+    kind = "odt"
+    suffixes = SUFFIXES["odt"]
+
+    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
+        with open_package(source, limit=options.max_bytes, noun="OpenDocument text") as package:
+            if b"encryption-data" in package.read(MANIFEST):
+                raise EncryptedSourceError(
+                    source.label, "password-protected OpenDocument text; save it without a password"
+                )
+            draft = _draft(package)
+        yield draft.document(source, options=options)
+
+
+def _draft(package: Package) -> Draft:
+    content = package.xml(package.require(CONTENT))
+    builder = TextBuilder()
+    _render(child(content, "body", "text"), builder)
+    return Draft(
+        kind=OdtReader.kind,
+        text=builder.text,
+        headings=builder.headings,
+        blocks=builder.blocks,
+        **_properties(package),
+    )
+
+
+def _properties(package: Package) -> dict[str, Any]:
+    found: dict[str, list[str]] = {}
+    root = child(package.xml(META), "meta")
+    for item in () if root is None else root:
+        if text := one_line(item.text or ""):
+            found.setdefault(local_name(item), []).append(text)
+    first = {name: texts[0] for name, texts in found.items()}
+    author = first.get("initial-creator") or first.get("creator")
+    known = {"author": author, "keywords": ", ".join(found.get("keyword", ()))}
+    return {
+        "title": first.get("title"),
+        "summary": first.get("description"),
+        "language": language_code(first.get("language")),
+        "metadata": {name: text for name, text in known.items() if text},
+        "created_at": parse_iso_date(first.get("creation-date")),
+        "updated_at": parse_iso_date(first.get("date")),
+    }
+
+
+def _render(body: etree._Element | None, builder: TextBuilder) -> None:
+    for element in () if body is None else body:
+        name = local_name(element)
+        if name == "h":
+            level = small_number(value(element, "outline-level")) or 1
+            builder.heading(_text(element), level=max(1, level))
+        elif name == "p":
+            builder.paragraph(_text(element))
+            _render_frames(element, builder)
+        elif name == "list":
+            items: list[str] = []
+            _add_items(items, element, depth=0)
+            builder.items(items)
+        elif name == "table":
+            builder.table(_rows(element))
+        elif name in WRAPPERS:
+            _render(element, builder)
+
+
+def _render_frames(paragraph: etree._Element, builder: TextBuilder) -> None:
+    """Text boxes that are anchored in a paragraph follow it."""
+    for item in paragraph:
+        if local_name(item) == "text-box":
+            _render(item, builder)
+        else:
+            _render_frames(item, builder)
+
+
+def _add_items(items: list[str], element: etree._Element, *, depth: int) -> None:
+    for item in children(element, "list-item", "list-header"):
+        text = " ".join(_text(part) for part in children(item, "p", "h")).strip()
+        if text:
+            add_item(items, text, depth=depth)
+        for inner in children(item, "list"):
+            _add_items(items, inner, depth=depth + 1)
+
+
+def _text(element: etree._Element) -> str:
+    return "".join(_pieces(element))
+
+
+def _pieces(element: etree._Element) -> Iterator[str]:
+    """White space in the file is layout: runs of it are one space."""
+    yield _collapsed(element.text)
+    for item in element:
+        name = local_name(item)
+        if name in BREAKS:
+            yield BREAKS[name]
+        elif name and name not in WITHOUT_TEXT and name != "frame":
+            yield from _pieces(item)
+        yield _collapsed(item.tail)
+
+
+def _collapsed(text: str | None) -> str:
+    if not text or not text.strip():
+        return " " if text else ""
+    start = " " if text[0].isspace() else ""
+    return start + " ".join(text.split()) + (" " if text[-1].isspace() else "")
+
+
+def _rows(table: etree._Element) -> Iterator[list[str]]:
+    for group in children(table, "table-row", "table-header-rows", "table-rows", "table-row-group"):
+        if local_name(group) == "table-row":
+            yield list(_cells(group))
+        else:
+            yield from _rows(group)
+
+
+def _cells(row: etree._Element) -> Iterator[str]:
+    for cell in children(row, "table-cell", "covered-table-cell"):
+        text = "\n".join(_text(part) for part in cell.iter("{*}p", "{*}h"))
+        repeated = small_number(value(cell, "number-columns-repeated")) or 1
+        yield from [text] * min(repeated, MOST_COLUMNS if text else 1)

@@ -1,0 +1,154 @@
+"""Zip archives of XML parts, opened within limits: what all office formats have in common."""
+
+from __future__ import annotations
+
+import lzma
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from posixpath import dirname, join, normpath
+from re import Pattern
+from typing import NamedTuple, NoReturn
+
+from lxml import etree
+
+from lagotto.errors import (
+    CorruptSourceError,
+    EmptySourceError,
+    EncryptedSourceError,
+    SourceTooLargeError,
+    UnsupportedFormatError,
+)
+from lagotto.readers.base import Source
+from lagotto.readers.formats import OLE_MAGIC
+from lagotto.readers.office.xml import children, parse_xml, value
+
+MAX_RATIO = 200
+SMALL = 10_000_000
+"""Bytes; the compression ratio of smaller parts is not limited."""
+
+DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    NotImplementedError,
+    OverflowError,
+    ValueError,
+)
+
+
+@contextmanager
+def open_package(source: Source, *, limit: int, noun: str) -> Iterator[Package]:
+    """Open an archive; damage found while it is open is a CorruptSourceError.
+
+    `noun` names the format in messages, such as `Word file`.
+    """
+    _refuse_ole(source, limit=limit, noun=noun)
+    try:
+        with source.open() as stream, zipfile.ZipFile(stream) as archive:
+            yield Package(archive, source, limit=limit, noun=noun)
+    except etree.XMLSyntaxError as exc:
+        raise CorruptSourceError(source.label, f"damaged XML in this {noun} ({exc})") from exc
+    except DAMAGE as exc:
+        raise CorruptSourceError(source.label, f"damaged or truncated {noun} ({exc})") from exc
+
+
+def _refuse_ole(source: Source, *, limit: int, noun: str) -> None:
+    head = source.head(len(OLE_MAGIC))
+    if not head:
+        raise EmptySourceError(source.label, "empty file; leave it out")
+    if head != OLE_MAGIC:
+        return
+    if "EncryptedPackage".encode("utf-16-le") in source.read(limit=limit):
+        raise EncryptedSourceError(
+            source.label, f"password-protected {noun}; save it without a password"
+        )
+    raise UnsupportedFormatError(
+        source.label, "old binary Office format; save it as .docx, .pptx or .xlsx"
+    )
+
+
+class Relation(NamedTuple):
+    """A part that another refers to, and the kind of the reference, such as `slide`."""
+
+    part: str
+    kind: str
+
+
+class Package:
+    """The parts of an archive, unpacked on demand; all of them together within the limit."""
+
+    def __init__(self, archive: zipfile.ZipFile, source: Source, *, limit: int, noun: str) -> None:
+        self._archive = archive
+        self._source = source
+        self._limit = limit
+        self._noun = noun
+        self._unpacked = 0
+
+    def find(self, name: Pattern[str]) -> str | None:
+        """The first part whose name matches."""
+        return next((part for part in self._archive.namelist() if name.fullmatch(part)), None)
+
+    def require(self, name: str | Pattern[str]) -> str:
+        """The name of a part without which this is not a file of its format."""
+        found = self.find(name) if isinstance(name, Pattern) else name
+        if found is None or found not in self._archive.NameToInfo:
+            raise CorruptSourceError(self._source.label, f"zip file with no {self._noun} in it")
+        return found
+
+    def read(self, name: str | None) -> bytes:
+        """The bytes of a part; empty if there is no such part."""
+        part = self._archive.NameToInfo.get(name or "")
+        if part is None:
+            return b""
+        self._check(part)
+        with self._archive.open(part) as stream:
+            data = stream.read(part.file_size + 1)
+        if len(data) > part.file_size:
+            raise zipfile.BadZipFile(f"{part.filename} is larger than the zip directory says")
+        return data
+
+    def xml(self, name: str | None) -> etree._Element | None:
+        """A part as XML; None if there is no such part."""
+        data = self.read(name)
+        return parse_xml(data) if data else None
+
+    def _check(self, part: zipfile.ZipInfo) -> None:
+        """Check a part by the zip directory, before it is unpacked."""
+        if part.flag_bits & 1:
+            raise EncryptedSourceError(
+                self._source.label, "password-protected zip file; save it without a password"
+            )
+        self._unpacked += part.file_size
+        bomb = part.file_size > SMALL and part.file_size > MAX_RATIO * part.compress_size
+        if bomb or self._unpacked > self._limit:
+            self.refuse_size(self._unpacked)
+
+    def refuse_size(self, size: int) -> NoReturn:
+        """Raise the error for a file that unpacks to more than its limit."""
+        raise SourceTooLargeError(
+            self._source.label,
+            f"unpacks to {size:,} bytes; the limits are {self._limit:,} bytes (max_bytes) and "
+            f"{MAX_RATIO} times the packed size",
+        )
+
+    @property
+    def limit(self) -> int:
+        """The bytes that all parts, and the text made of them, may take."""
+        return self._limit
+
+    def relations(self, part: str) -> dict[str, Relation]:
+        """The parts that an Office Open XML part refers to, by id."""
+        folder, _, name = part.rpartition("/")
+        root = self.xml(join(folder, "_rels", f"{name}.rels"))
+        found = {}
+        for item in children(root, "Relationship"):
+            target, kind = value(item, "Target"), value(item, "Type")
+            if target and value(item, "TargetMode") != "External":
+                path = normpath(join("/", dirname(part), target)).lstrip("/")
+                found[value(item, "Id") or ""] = Relation(path, (kind or "").rpartition("/")[2])
+        return found

@@ -1,0 +1,144 @@
+"""PowerPoint presentations: each slide is a page, its title a heading."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lxml import etree
+
+from lagotto.documents import Document
+from lagotto.errors import ReadError
+from lagotto.readers.base import ReadOptions, Source
+from lagotto.readers.builder import TextBuilder, add_item, one_line
+from lagotto.readers.draft import Draft
+from lagotto.readers.formats import SUFFIXES
+from lagotto.readers.office.package import Package, open_package
+from lagotto.readers.office.properties import core_properties
+from lagotto.readers.office.xml import child, children, local_name, small_number, value
+
+PRESENTATION = re.compile(r"ppt/presentation\d*\.xml")
+TITLES = frozenset({"title", "ctrTitle"})
+FURNITURE = frozenset({"sldNum", "ftr", "hdr", "dt", "sldImg"})
+"""Placeholders that every slide repeats."""
+OUTLINE = frozenset({"body", "obj", None})
+"""Placeholders of bullet points."""
+
+
+class PptxReader:
+    """Reads slides in their order: title, bullet points, text boxes, tables, speaker notes.
+
+    A slide is a page and a section. Slide numbers, footers and dates are left
+    out; pictures and charts have no text.
+    """
+
+    kind = "pptx"
+    suffixes = SUFFIXES["pptx"]
+
+    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
+        with open_package(source, limit=options.max_bytes, noun="PowerPoint file") as package:
+            draft = _draft(package)
+        yield draft.document(source, options=options)
+
+
+def _draft(package: Package) -> Draft:
+    builder = TextBuilder()
+    for number, slide in enumerate(_slides(package), start=1):
+        start = builder.page()
+        titled = _add_slide(builder, package.xml(slide))
+        for relation in package.relations(slide).values():
+            if relation.kind == "notesSlide":
+                _add_notes(builder, package.xml(relation.part))
+        if not titled and builder.length > start:
+            builder.section(f"Slide {number}", level=1, start=start)
+    return Draft(
+        kind=PptxReader.kind,
+        text=builder.text,
+        pages=builder.pages,
+        headings=builder.headings,
+        blocks=builder.blocks,
+        **core_properties(package),
+    )
+
+
+def _slides(package: Package) -> Iterator[str]:
+    """The parts of the slides in the order of the presentation."""
+    main = package.require(PRESENTATION)
+    relations = package.relations(main)
+    seen = set()
+    for slide in children(child(package.xml(main), "sldIdLst"), "sldId"):
+        ids = (str(text) for key, text in slide.items() if str(key).endswith("}id"))
+        relation = relations.get(next(ids, ""))
+        if relation is not None and relation.part not in seen:
+            seen.add(relation.part)
+            yield relation.part
+
+
+def _add_slide(builder: TextBuilder, slide: etree._Element | None) -> bool:
+    """Add the text of a slide; whether it has a title."""
+    shapes = list(_shapes(child(slide, "cSld", "spTree")))
+    title = next((shape for shape in shapes if _placeholder(shape) in TITLES), None)
+    words = " ".join(text for _, text in _paragraphs(title)) if title is not None else ""
+    builder.heading(words, level=1)
+    for shape in shapes:
+        if local_name(shape) == "graphicFrame":
+            for table in shape.iter("{*}tbl"):
+                builder.table(_rows(table))
+        elif shape is not title and _placeholder(shape) not in FURNITURE:
+            _add_text(builder, shape)
+    return bool(words)
+
+
+def _shapes(tree: etree._Element | None) -> Iterator[etree._Element]:
+    """Shapes and frames, also those inside groups."""
+    for item in children(tree, "sp", "graphicFrame", "grpSp"):
+        if local_name(item) == "grpSp":
+            yield from _shapes(item)
+        else:
+            yield item
+
+
+def _placeholder(shape: etree._Element) -> str | None:
+    """The kind of placeholder: `text` for a free text box, None for one without a type."""
+    properties = next(iter(children(shape, "nvSpPr")), None)
+    found = child(properties, "nvPr", "ph")
+    return "text" if found is None else value(found, "type")
+
+
+def _add_text(builder: TextBuilder, shape: etree._Element) -> None:
+    paragraphs = list(_paragraphs(shape))
+    if _placeholder(shape) not in OUTLINE or len(paragraphs) == 1:
+        builder.paragraph("\n".join(text for _, text in paragraphs))
+        return
+    items: list[str] = []
+    for depth, text in paragraphs:
+        add_item(items, one_line(text), depth=depth)
+    builder.items(items)
+
+
+def _add_notes(builder: TextBuilder, notes: etree._Element | None) -> None:
+    for shape in _shapes(child(notes, "cSld", "spTree")):
+        if _placeholder(shape) == "body":
+            text = "\n".join(text for _, text in _paragraphs(shape))
+            builder.paragraph(f"Notes: {text}" if text else "")
+
+
+def _paragraphs(shape: etree._Element) -> Iterator[tuple[int, str]]:
+    """The depth and the text of each paragraph that has text."""
+    for paragraph in children(child(shape, "txBody"), "p"):
+        text = _text(paragraph).strip()
+        if text:
+            yield small_number(value(child(paragraph, "pPr"), "lvl")) or 0, text
+
+
+def _text(paragraph: etree._Element) -> str:
+    pieces = []
+    for item in paragraph.iter("{*}t", "{*}br", "{*}tab"):
+        name = local_name(item)
+        pieces.append((item.text or "") if name == "t" else "\n" if name == "br" else "\t")
+    return "".join(pieces)
+
+
+def _rows(table: etree._Element) -> Iterator[list[str]]:
+    for row in children(table, "tr"):
+        yield ["\n".join(_text(item) for item in cell.iter("{*}p")) for cell in children(row, "tc")]
