@@ -322,6 +322,7 @@ class TestOpening:
             file.execute("DELETE FROM setting WHERE name IN ('embedder', 'pooling', 'chunker_id')")
             file.execute("ALTER TABLE chunk_set ADD COLUMN expires_at TEXT")
             file.execute("DROP TABLE source_file")
+            file.execute("DROP TABLE chunk_text")
             file.execute("PRAGMA user_version = 4")
         async with AsyncKnowledgeBase(path) as base:
             assert (await base.add(Document(id="a", text="A text. " * 30))).unchanged == 1

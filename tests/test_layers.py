@@ -15,8 +15,8 @@ import lagotto
 ROOT = Path(lagotto.__file__).parent
 
 LAYERS = [
-    {"errors"},
-    {"documents", "registry", "concurrency", "tokens", "locations"},
+    {"errors", "suggestions"},
+    {"display", "documents", "registry", "concurrency", "tokens", "locations"},
     {"request_context", "token_ruler", "terms", "filters", "results"},
     {"presets"},
     {"prefs", "models"},

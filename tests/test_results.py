@@ -5,13 +5,16 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from lagotto.display import EXCERPT
 from lagotto.documents import Location
 from lagotto.results import (
     CandidateItem,
     EvidenceChunk,
     LegScore,
+    Results,
     RetrievalBundle,
     RetrievalResult,
+    RetrievalStats,
     ScoreBreakdown,
     format_citation,
 )
@@ -71,3 +74,36 @@ def test_results_survive_json() -> None:
         evidence=[EvidenceChunk(item_id="d", text="text", score=0.8)],
     )
     assert RetrievalBundle.model_validate_json(bundle.model_dump_json()) == bundle
+
+
+class TestDisplay:
+    hits = Results(
+        [RetrievalResult(**{**HIT, "content": "One\n two <b>three</b>. " * 20, "pages": (3, 3)})],
+        stats=RetrievalStats(degraded=("text: no index",)),
+    )
+
+    def test_a_list_prints_a_citation_and_an_excerpt_for_each_hit(self) -> None:
+        first, second, third = str(self.hits).splitlines()
+        assert first == " 1. 0.80  Doc: Title | Page: 3"
+        assert second.startswith("    One two <b>three</b>. One two")
+        assert len(second) == 4 + EXCERPT
+        assert second.endswith("…")
+        assert third == "note: text: no index"
+
+    def test_no_hits_are_said(self) -> None:
+        assert str(Results()) == "no hits"
+        assert str(RetrievalBundle(candidates=[], evidence=[])) == "no documents"
+
+    def test_notebooks_get_a_table_in_which_texts_are_escaped(self) -> None:
+        html = self.hits._repr_html_()
+        assert "<td>0.80</td><td>Doc: Title | Page: 3</td><td>One two &lt;b&gt;three" in html
+        assert "<b>" not in html
+        assert "<p>note: text: no index</p>" in html
+
+    def test_a_bundle_prints_its_documents(self) -> None:
+        item = CandidateItem(
+            item_id="d", kind="text", source="a.txt", score=0.5, snippet="A <i>snippet</i>"
+        )
+        bundle = RetrievalBundle(candidates=[item], evidence=[])
+        assert str(bundle) == " 1. 0.50  a.txt\n    A <i>snippet</i>"
+        assert "<td>a.txt</td><td>A &lt;i&gt;snippet" in bundle._repr_html_()

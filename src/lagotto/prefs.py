@@ -28,6 +28,7 @@ from lagotto.errors import ConfigError
 from lagotto.filters import And, Filter, parse_filter
 from lagotto.presets import load_preset
 from lagotto.results import Leg
+from lagotto.suggestions import did_you_mean
 
 Mode = Literal["hybrid", "semantic", "keyword"]
 QueryType = Literal["question", "keywords", "exact", "description"]
@@ -417,6 +418,7 @@ def _names(settings: Mapping[str, Any]) -> Iterator[str]:
 
 def _told(problem: ValidationError, *, group: tuple[int | str, ...] = ()) -> list[str]:
     """A message for each setting that is wrong."""
+    (known,) = (kind for kind in Preferences.__subclasses__() if kind.__name__ == problem.title)
     lines = []
     for error in problem.errors():
         path = (*group, *error["loc"])
@@ -425,7 +427,8 @@ def _told(problem: ValidationError, *, group: tuple[int | str, ...] = ()) -> lis
         if isinstance(cause, ConfigError) and isinstance(cause.__cause__, ValidationError):
             lines += _told(cause.__cause__, group=path)
         elif error["type"] == "extra_forbidden":
-            lines.append(f"{where}: there is no such setting")
+            guess = did_you_mean(str(path[-1]), known.model_fields)
+            lines.append(f"{where}: there is no such setting{guess}")
         elif isinstance(cause, ValueError):
             lines.append(f"{where}: {cause}")
         else:

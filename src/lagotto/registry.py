@@ -13,6 +13,7 @@ from importlib.metadata import entry_points
 from typing import Generic, TypeVar, cast
 
 from lagotto.errors import UnknownNameError
+from lagotto.suggestions import did_you_mean
 
 T = TypeVar("T")
 
@@ -54,6 +55,8 @@ class Registry(Generic[T]):
             return cast("T", found[name] if isinstance(found, Mapping) else found)
         for entry in entry_points(group=self.group, name=name):
             return cast("T", entry.load())
+        known = self.names()
         raise UnknownNameError(
-            f'unknown {self.family} "{name}"; available: {", ".join(self.names())}'
+            f'unknown {self.family} "{name}"; available: {", ".join(known)}'
+            f"{did_you_mean(name, known)}"
         )

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from lagotto.display import Row, as_html, as_text, excerpt
 from lagotto.documents import DEFAULT_COLLECTION, Location, Record, Span
 
 Score = float
@@ -97,7 +98,9 @@ class RetrievalResult(Location):
     def explain(self) -> str:
         """Return how the score is made up, in numbers that add up."""
         lines = [f"{self.rank}. {self.score:.4f}  {self.citation}"]
-        lines += [_explained(leg, said) for leg, said in self.breakdown.legs().items()]
+        lines += [
+            _explained(leg, said) for leg, said in self.breakdown.legs().items() if said.weight
+        ]
         made = self.breakdown
         if made.fused_score is not None:
             lines.append(f"   fused {made.fused_score:.4f} (formula {made.fused:.4f})")
@@ -151,6 +154,15 @@ class Results(list[RetrievalResult]):
     def degraded(self) -> tuple[str, ...]:
         """What could not be used in the search."""
         return self.stats.degraded
+
+    def __str__(self) -> str:
+        return as_text(self._rows(), notes=self.degraded, empty="no hits")
+
+    def _repr_html_(self) -> str:
+        return as_html(("score", "cited", "passage"), self._rows(), notes=self.degraded)
+
+    def _rows(self) -> list[Row]:
+        return [(f"{hit.score:.2f}", hit.citation, excerpt(hit.content)) for hit in self]
 
 
 class CandidateItem(Record):
@@ -212,14 +224,16 @@ class EvidenceChunk(Record):
 class RetrievalStats(Record):
     """Statistics of a search: milliseconds per stage, counts, parameters, and degradations.
 
-    Without `debug` only `degraded` is set. The stages of `timing_ms`, `other` among them, add
-    up to its `total`.
+    `corrections` has the misspelt words of the query, with the index terms that were searched for
+    instead. Without `debug` only `degraded` and `corrections` are set. The stages of `timing_ms`,
+    `other` among them, add up to its `total`.
     """
 
     timing_ms: dict[str, float] = Field(default_factory=dict)
     counts: dict[str, int] = Field(default_factory=dict)
     params: dict[str, Any] = Field(default_factory=dict)
     degraded: tuple[str, ...] = ()
+    corrections: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     trace_id: str | None = None
 
 
@@ -229,3 +243,19 @@ class RetrievalBundle(Record):
     candidates: list[CandidateItem]
     evidence: list[EvidenceChunk]
     stats: RetrievalStats = RetrievalStats()
+
+    def __str__(self) -> str:
+        return as_text(self._rows(), notes=self.stats.degraded, empty="no documents")
+
+    def _repr_html_(self) -> str:
+        return as_html(("score", "document", "snippet"), self._rows(), notes=self.stats.degraded)
+
+    def _rows(self) -> list[Row]:
+        return [
+            (
+                f"{item.score:.2f}",
+                item.title or item.source or item.item_id,
+                excerpt(item.snippet or ""),
+            )
+            for item in self.candidates
+        ]

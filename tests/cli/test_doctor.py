@@ -252,7 +252,7 @@ class TestIndexes:
             "INSERT INTO chunk_terms(rowid, terms) VALUES (9999, 'x')",
         )
         problem = only(tmp_path / "kb.db", "problem", code=5)
-        assert problem["what"] == "the text index lacks 3 chunks, and has 1 that are gone"
+        assert problem["what"] == "the text index lacks 3 chunks, and has 1 that were removed"
         assert run("copy", "kb.db", "copy.db").code == 0
         assert not findings(Path("copy.db"), "problem", code=0)
 

@@ -46,7 +46,7 @@ def test_an_unknown_id_removes_nothing(base: Path) -> None:
     before = ids(base)
     done = run("--kb", base, "remove", before[0], "unknown", "--yes")
     assert done.code == 2
-    assert done.err.startswith("lagotto: no such document: unknown;")
+    assert done.err.startswith("lagotto: no document has the id, path or title 'unknown'")
     assert ids(base) == before
 
 

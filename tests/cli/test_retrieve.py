@@ -176,6 +176,14 @@ def test_wrong_settings_are_explained(base: Path, setting: str) -> None:
     assert len(done.err.splitlines()) == 1
 
 
+def test_explain_names_corrected_words(base: Path) -> None:
+    done = run("--kb", base, "retrieve", "Romagnollo", "--explain", "--top-k", "1")
+    assert "corrected: romagnollo -> romagnolo" in done.err.splitlines()
+    assert not any(line.strip().startswith("text ") for line in done.out.splitlines())
+    found = run("--kb", base, "retrieve", "Romagnollo", "--json").json
+    assert found["corrections"] == {"romagnollo": ["romagnolo"]}
+
+
 def test_explain_shows_numbers_that_add_up(base: Path) -> None:
     done = run("--kb", base, "retrieve", "white truffle", "--explain", "--top-k", "1")
     parts = [float(line.rpartition("= ")[2]) for line in done.out.splitlines() if " = " in line]

@@ -44,7 +44,8 @@ def test_an_unknown_id_is_explained(base: Path) -> None:
     done = run("--kb", base, "show", "x")
     assert (done.code, done.err) == (
         2,
-        "lagotto: no document has the id 'x'; `lagotto list` shows the ids\n",
+        "lagotto: no document has the id, path or title 'x'; `lagotto list` shows the documents; "
+        "nothing was changed\n",
     )
 
 
@@ -54,6 +55,7 @@ def test_an_id_in_two_collections_needs_one(base: Path, notes: Path) -> None:
     name = run("--kb", base, "list", "--collection", "one", "--json").json[0]["id"]
     refused = run("--kb", base, "show", name)
     assert refused.code == 2
-    assert "in several collections: one, two" in refused.err
+    assert "is not unique" in refused.err
+    assert refused.err.endswith("; pass --collection\n")
     chosen = run("--kb", base, "show", name, "--collection", "two", "--json").json
     assert chosen["collection"] == "two"

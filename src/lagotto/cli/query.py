@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lagotto.errors import ConfigError
+from lagotto.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from lagotto.cli.options import SearchOptions
@@ -54,7 +55,8 @@ def _settings(given: list[str]) -> dict[str, Any]:
         settings = _merge(settings, _nested(setting))
     unknown = sorted(settings.keys() - RetrievalPrefs.model_fields.keys())
     if unknown:
-        raise ConfigError(f"{', '.join(unknown)}: there is no such setting")
+        guess = did_you_mean(unknown[0], RetrievalPrefs.model_fields)
+        raise ConfigError(f"{', '.join(unknown)}: there is no such setting{guess}")
     return settings
 
 

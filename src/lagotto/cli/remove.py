@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lagotto.cli.connect import open_existing
+from lagotto.cli.lookup import described, find_documents
 from lagotto.cli.options import AsJson, BaseOptions, Filters, InCollection
 from lagotto.cli.output import print_json, say
 from lagotto.errors import ConfigError
@@ -19,27 +20,30 @@ if TYPE_CHECKING:
 
 def remove(
     base: BaseOptions,
-    document_ids: Annotated[
-        list[str] | None, typer.Argument(metavar="ID", help="The ids of the documents.")
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="DOCUMENT", help="Ids or their beginnings, paths, titles."),
     ] = None,
     collection: InCollection = None,
     filters: Filters = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask for confirmation.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove documents by id, by filter, or a whole collection. All conditions must hold."""
-    ids = document_ids or []
-    if not ids and collection is None and filters is None:
+    """Remove documents by name, by filter, or a whole collection. All conditions must hold."""
+    if not names and collection is None and filters is None:
         raise ConfigError(
-            "nothing to remove was given; pass ids, --collection or --filters "
+            "nothing to remove was given; pass ids, paths, --collection or --filters "
             "(--filters '{}' removes everything)"
         )
     with open_existing(base) as kb:
-        found = _matching(kb, ids, collection, filters)
+        found = _matching(kb, names or [], collection, filters)
         if found and not yes:
-            _confirm(len(found), kb.base.location)
-        everything = None if ids else "{}"  # of a collection that was asked for by name
-        gone = kb.remove(*ids, collection=collection, filters=filters or everything)
+            _confirm(found, kb.base.location)
+        gone = [
+            name
+            for where, ids in _by_collection(found).items()
+            for name in kb.remove(*ids, collection=where, filters=filters)
+        ]
     if as_json:
         print_json({"removed": gone})
     else:
@@ -47,28 +51,49 @@ def remove(
 
 
 def _matching(
-    kb: KnowledgeBase, ids: list[str], collection: str | None, filters: str | None
+    kb: KnowledgeBase, names: list[str], collection: str | None, filters: str | None
 ) -> list[Document]:
-    """The documents to remove; ConfigError if one of `ids` is not among them."""
+    """The documents to remove; ConfigError if one of `names` stands for none of them."""
+    if not names:
+        return kb.documents(filters=filters, collection=collection)
+    found = {
+        (document.collection, document.id): document
+        for name in names
+        for document in _named(kb, name, collection, filters)
+    }
+    return list(found.values())
+
+
+def _named(
+    kb: KnowledgeBase, name: str, collection: str | None, filters: str | None
+) -> list[Document]:
     from lagotto.filters import And, In, parse_filter
 
-    wanted = And(In("document_id", ids), parse_filter(filters)) if ids else parse_filter(filters)
-    found = kb.documents(filters=wanted, collection=collection)
-    unknown = sorted(set(ids) - {document.id for document in found})
-    if unknown:
-        raise ConfigError(
-            f"no such document: {', '.join(unknown)}; `lagotto list` shows the ids; "
-            "nothing was removed"
-        )
-    return found
+    found = find_documents(kb, name, collection=collection)
+    if filters is None:
+        return found
+    named = In("document_id", [document.id for document in found])
+    kept = kb.documents(filters=And(named, parse_filter(filters)), collection=collection)
+    if not kept:
+        raise ConfigError(f"the filter leaves out {name!r}; nothing was removed")
+    return kept
 
 
-def _confirm(count: int, location: str) -> None:
+def _by_collection(documents: list[Document]) -> dict[str, list[str]]:
+    ids: dict[str, list[str]] = {}
+    for document in documents:
+        ids.setdefault(document.collection, []).append(document.id)
+    return ids
+
+
+def _confirm(found: list[Document], location: str) -> None:
+    count = len(found)
     if not sys.stdin.isatty():
         raise ConfigError(
             f"this removes {count} documents from {location}; pass --yes to confirm, since stdin "
             "is not a terminal"
         )
+    say(described(found))
     if not typer.confirm(f"Remove {count} documents from {location}?", err=True):
         say("nothing was removed")
         raise typer.Exit(1)

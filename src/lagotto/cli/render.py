@@ -125,7 +125,8 @@ def print_fields(console: Console, fields: Mapping[str, str]) -> None:
 
 
 def _scores(hit: RetrievalResult) -> str:
-    parts = [_leg(leg, said.score, said.rank) for leg, said in hit.breakdown.legs().items()]
+    legs = hit.breakdown.legs().items()
+    parts = [_leg(leg, said.score, said.rank) for leg, said in legs if said.weight]
     return "  ".join((*parts, f"document {one_line(hit.document_id)}"))
 
 

@@ -44,6 +44,8 @@ def retrieve(
         print_json(_as_json(query, mode_of(given), found, reason))
         return
     warn(found.degraded)
+    if explain:
+        _print_corrections(found)
     _print(found, query, explain=explain)
     if reason is not None:
         say(str(reason))
@@ -55,11 +57,17 @@ def _as_json(query: str, mode: str, found: Results, reason: WhyNot | None) -> di
         "query": query,
         "mode": mode,
         "degraded": list(found.degraded),
+        "corrections": {word: list(terms) for word, terms in found.stats.corrections.items()},
         "results": results,
     }
     if reason is not None:
         answer["why_not"] = reason.model_dump(mode="json")
     return answer
+
+
+def _print_corrections(found: Results) -> None:
+    for word, terms in found.stats.corrections.items():
+        say(f"corrected: {word} -> {', '.join(terms)}")
 
 
 def _print(found: Results, query: str, *, explain: bool) -> None:

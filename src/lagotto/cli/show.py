@@ -9,23 +9,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lagotto.cli.connect import open_existing
+from lagotto.cli.lookup import find_document
 from lagotto.cli.options import AsJson, BaseOptions, InCollection
 from lagotto.cli.output import UNLISTED, one_line, print_json, printable, stdout
-from lagotto.errors import ConfigError
 
 if TYPE_CHECKING:
     from lagotto.context import CitedPassage
     from lagotto.documents import Chunk, Document
-    from lagotto.sync_facade import KnowledgeBase
 
 CITATION = re.compile(r"\A[^\s/#]++/[^\s/#]++#\d++-\d++(~[0-9a-f]{8})?")
 
 
 def show(
-    document_id: Annotated[
+    name: Annotated[
         str,
         typer.Argument(
-            metavar="DOCUMENT_ID", help="The id of a document, or the key of a citation."
+            metavar="DOCUMENT", help="An id or its beginning, a path, a title, or a citation key."
         ),
     ],
     base: BaseOptions,
@@ -37,10 +36,10 @@ def show(
 ) -> None:
     """Show a document or a cited passage. The fields of a document, and its text or chunks."""
     with open_existing(base) as kb:
-        if CITATION.fullmatch(document_id):
-            _print_passage(kb.resolve(document_id), as_json=as_json)
+        if CITATION.fullmatch(name):
+            _print_passage(kb.resolve(name), as_json=as_json)
             return
-        document = _find(kb, document_id, collection)
+        document = find_document(kb, name, collection=collection)
         pieces = kb.chunks(document.id, collection=document.collection) if chunks else []
     if as_json:
         print_json(_as_json(document, pieces if chunks else None))
@@ -55,21 +54,6 @@ def _print_passage(passage: CitedPassage, *, as_json: bool) -> None:
     console = stdout()
     console.print(one_line(passage.label), style="bold")
     console.print(printable(passage.text))
-
-
-def _find(kb: KnowledgeBase, document_id: str, collection: str | None) -> Document:
-    from lagotto.filters import Eq
-
-    found = kb.documents(filters=Eq("document_id", document_id), collection=collection)
-    if len(found) > 1:
-        names = ", ".join(document.collection for document in found)
-        raise ConfigError(
-            f"the id {document_id!r} is in several collections: {names}; pass --collection"
-        )
-    document = kb.get(document_id, collection=found[0].collection) if found else None
-    if document is None:
-        raise ConfigError(f"no document has the id {document_id!r}; `lagotto list` shows the ids")
-    return document
 
 
 def _as_json(document: Document, chunks: list[Chunk] | None) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from html import escape
 
 from lagotto.concurrency import in_thread
 from lagotto.context.budget import fit
@@ -14,6 +15,7 @@ from lagotto.context.neighbours import Known, by_document, expand
 from lagotto.context.passages import PackPassage, PackRole, Piece, merged
 from lagotto.context.tokens import TokenCounter
 from lagotto.context.trace import ContextTrace, traced
+from lagotto.display import as_html
 from lagotto.documents import Chunk, Location, Record
 from lagotto.prefs import ContextPrefs
 from lagotto.results import RetrievalResult, RetrievalStats, Score
@@ -53,6 +55,19 @@ class ContextPack(Record):
     citations: tuple[Citation, ...] = ()
     selected_chunks: tuple[SelectedChunk, ...] = ()
     trace: ContextTrace = ContextTrace()
+
+    def __str__(self) -> str:
+        sources = [f"[{citation.marker}] {citation.key}" for citation in self.citations]
+        size = f"{self.tokens} tokens, {len(self.citations)} citations"
+        return "\n".join(filter(None, (self.context_pack, *sources, size)))
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (f"[{citation.marker}]", citation.label, str(citation.key))
+            for citation in self.citations
+        ]
+        table = as_html(("marker", "cited", "key"), rows, notes=self.trace.notes)
+        return f"<pre>{escape(self.context_pack)}</pre><p>{self.tokens} tokens</p>{table}"
 
     def with_stats(self, stats: RetrievalStats) -> ContextPack:
         """The pack with the stats of its search in its trace."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import TypeVar, cast
 
 from lagotto.errors import FilterError
@@ -38,6 +37,7 @@ from lagotto.filters.algebra import (
     too_deep,
 )
 from lagotto.filters.operands import Operand, shown
+from lagotto.suggestions import did_you_mean
 
 _EXAMPLE = 'write it like {"type": "documentation", "year": {"$gte": 2020}}'
 
@@ -140,6 +140,5 @@ def _unknown(key: str, *, known: tuple[str, ...], elsewhere: tuple[str, ...]) ->
         form = f'{{"{key}": ...}}'
         usage = f'{{"field": {form}}}' if key in _ON_FIELDS else f"{form} around whole filters"
         return FilterError(f"{key} can't be used here; write {usage}")
-    near = get_close_matches(key, known, n=1)
-    guess = f"; did you mean {near[0]}?" if near else ""
+    guess = did_you_mean(key, known)
     return FilterError(f"unknown operator {key}; available here: {', '.join(known)}{guess}")

@@ -54,6 +54,8 @@ class Diagnostics:
         self._trace_id = trace_id
         self._notes: dict[str, None] = {}
         self._stopwatch = Stopwatch()
+        self.corrections: dict[str, tuple[str, ...]] = {}
+        """The misspelt words of the query, and the index terms that each was replaced by."""
         self.stage = self._stopwatch.stage
 
     @property
@@ -73,11 +75,12 @@ class Diagnostics:
     def stats(self, prefs: RetrievalPrefs, counts: Mapping[str, int]) -> RetrievalStats:
         """The notes, and with `prefs.debug` times, counts, parameters and the trace id."""
         if not prefs.debug:
-            return RetrievalStats(degraded=self.notes)
+            return RetrievalStats(degraded=self.notes, corrections=self.corrections)
         return RetrievalStats(
             timing_ms=self._stopwatch.milliseconds(),
             counts=dict(counts),
             params=prefs.model_dump(mode="json"),
             degraded=self.notes,
+            corrections=self.corrections,
             trace_id=self._trace_id,
         )

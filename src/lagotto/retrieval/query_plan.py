@@ -189,7 +189,9 @@ class QueryPlanner:
             roots = [word.variants[0] for word in words]
             found = await self._view.similar(roots, threshold=fuzzy.threshold)
             return TextQuery(tuple(terms for terms in found if terms)), 0.0
-        return await correct(self._view, words, self._embedder.tokenizer)
+        query, misspelt, corrected = await correct(self._view, words, self._embedder.tokenizer)
+        self._diagnostics.corrections |= corrected
+        return query, misspelt
 
     async def _meaning(
         self, legs: LegQueries, vector: Vector | None, expansion: Expansion | None
@@ -248,8 +250,9 @@ def content_words(query: str, languages: Sequence[str | None]) -> list[QueryTerm
 
 async def correct(
     view: View, words: Sequence[QueryTerm], tokenizer: Tokenizer
-) -> tuple[TextQuery | None, float]:
-    """The query with corrections of misspelt words, and the share of it that was misspelt.
+) -> tuple[TextQuery | None, float, dict[str, tuple[str, ...]]]:
+    """The query with corrections of misspelt words, the share of it that was misspelt, and the
+    terms that each of these words was replaced by.
 
     None if there is nothing to correct. A word that the embedder's tokenizer has whole is a word,
     even if no document holds it, and is left alone.
@@ -259,10 +262,11 @@ async def correct(
     found = await view.corrections([word.variants[0] for word in doubtful])
     corrected = {word: terms for word, terms in zip(doubtful, found, strict=True) if terms}
     if not corrected:
-        return None, 0.0
+        return None, 0.0, {}
     query = TextQuery(tuple(corrected.get(word) or _terms(word) for word in words))
     certainty = sum(max(term.weight for term in terms) for terms in corrected.values())
-    return query, certainty / len(words)
+    replaced = {word.word: tuple(term.text for term in terms) for word, terms in corrected.items()}
+    return query, certainty / len(words), replaced
 
 
 def _terms(word: QueryTerm) -> tuple[Term, ...]:

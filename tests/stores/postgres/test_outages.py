@@ -29,7 +29,7 @@ FILES = 6 * BATCH_DOCUMENTS
 LATE_ENOUGH = 4 * BATCH_DOCUMENTS
 """Two batches wait between embedding and writing, so by now some of them are written."""
 
-GONE = r"can't be reached: .*; check the address, and that the server runs, then try again"
+GONE = r"can't be reached: .*; check the address and that the server is running, then try again"
 
 
 class Embedder(CountingEmbedder):

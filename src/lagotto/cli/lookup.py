@@ -1,0 +1,83 @@
+"""Documents by what people have at hand: an id, a path, a title, or the beginning of an id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lagotto.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lagotto.documents import Document
+    from lagotto.filters import Filter
+    from lagotto.sync_facade import KnowledgeBase
+
+SHORTEST_PREFIX = 4
+"""Characters; fewer would name too many documents."""
+LISTED = 5
+
+
+def find_documents(kb: KnowledgeBase, name: str, *, collection: str | None) -> list[Document]:
+    """The documents that `name` stands for; several for a folder or a file of many rows.
+
+    Tried in this order: an id, a file, a title, then folders and the beginnings of ids. ConfigError
+    if there is none.
+    """
+    from lagotto.filters import Eq
+
+    source = _source(name)
+    conditions: list[Filter] = [Eq("document_id", name), Eq("source", source), Eq("title", name)]
+    for condition in conditions:
+        if found := kb.documents(filters=condition, collection=collection):
+            return found
+    if found := list(_near(kb, name, Path(source), collection)):
+        return found
+    raise ConfigError(
+        f"no document has the id, path or title {name!r}; `lagotto list` shows the documents; "
+        "nothing was changed"
+    )
+
+
+def find_document(kb: KnowledgeBase, name: str, *, collection: str | None) -> Document:
+    """The one document that `name` stands for, with its text."""
+    found = find_documents(kb, name, collection=collection)
+    if len(found) > 1:
+        raise ConfigError(f"{name!r} is not unique: {described(found)}; {_remedy(found)}")
+    document = kb.get(found[0].id, collection=found[0].collection)
+    if document is None:
+        raise ConfigError(f"the document {found[0].id} was removed a moment ago")
+    return document
+
+
+def described(documents: Sequence[Document]) -> str:
+    """The first few documents, for messages."""
+    names = [
+        f"{document.id} ({document.title or document.source}, collection {document.collection})"
+        for document in islice(documents, LISTED)
+    ]
+    more = len(documents) - len(names)
+    return ", ".join(names) + (f" and {more} more" if more else "")
+
+
+def _remedy(found: Sequence[Document]) -> str:
+    several = len({document.id for document in found}) < len(found)
+    return "pass --collection" if several else "give the id of one of them"
+
+
+def _source(name: str) -> str:
+    """`name` as a path has it that was added from here."""
+    try:
+        return Path(name).expanduser().resolve().as_posix()
+    except (OSError, RuntimeError, ValueError):  # no path at all
+        return name
+
+
+def _near(kb: KnowledgeBase, name: str, path: Path, collection: str | None) -> Iterator[Document]:
+    """The documents below a folder, or else those whose ids begin with `name`."""
+    is_prefix = len(name) >= SHORTEST_PREFIX
+    for document in kb.iter_documents(collection=collection):
+        below = path in Path(document.source).parents if document.source else False
+        if below or (is_prefix and document.id.startswith(name)):
+            yield document
