@@ -386,7 +386,11 @@ class TestEnvironment:
         [
             ("TOPK", "3", "topk: there is no such setting; did you mean top_k?"),
             ("TOP_K", "many", r"top_k: .*integer.* \(it is 'many'\)"),
-            ("SCORING__BLENDER", "rrf", "scoring.blender: there is no such setting; did you mean blend?"),
+            (
+                "SCORING__BLENDER",
+                "rrf",
+                "scoring.blender: there is no such setting; did you mean blend?",
+            ),
             ("SCORING", "rrf", r"scoring: .*dictionary.*\(it is 'rrf'\)"),
             ("PRESET", "nope", 'unknown preset "nope"'),
             ("FILTERS", "year", "filters: the filter 'year' is not JSON"),

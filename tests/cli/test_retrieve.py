@@ -28,7 +28,11 @@ HIT = RetrievalResult(
     language="en",
     start=0,
     end=5,
-    breakdown=ScoreBreakdown(semantic=LegScore(score=0.6), text=LegScore(score=9, rank=2)),
+    breakdown=ScoreBreakdown(
+        semantic=LegScore(score=0.6, weight=0.5),
+        text=LegScore(score=9, rank=2, weight=0.5),
+        fuzzy=LegScore(score=7, rank=1, weight=0),
+    ),
 )
 
 
@@ -59,7 +63,7 @@ def test_json_in_a_process_of_its_own(base: Path) -> None:
     assert (done.code, done.err) == (0, "")
     answer = json.loads(done.out)
     (hit,) = answer.pop("results")
-    assert answer == {"query": "2067", "mode": "keyword", "degraded": []}
+    assert answer == {"query": "2067", "mode": "keyword", "degraded": [], "corrections": {}}
     assert set(hit) == {*RetrievalResult.model_fields, "citation"}
     assert hit["citation"] == "Doc: codes"
     assert hit["metadata"] == {"year": 2024}
