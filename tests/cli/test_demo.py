@@ -1,13 +1,24 @@
 from __future__ import annotations
 
+import re
 import tempfile
 from pathlib import Path
 
 import pytest
 
 from lagotto.cli.demo import demo_location
-from lagotto.demo import MODES, DemoOutcome, Question, corpus, document_rank, examples, questions
+from lagotto.demo import (
+    MODES,
+    PACK_TOKENS,
+    DemoOutcome,
+    Question,
+    corpus,
+    document_rank,
+    examples,
+    questions,
+)
 from lagotto.results import RetrievalResult
+from lagotto.retrieval.snippets import Snippet
 from tests.cli.running import Run, run
 
 pytestmark = pytest.mark.slow
@@ -34,6 +45,23 @@ def test_it_shows_a_rank_per_mode_and_some_answers(shown: Run, place: Path) -> N
         assert all(rank == "-" or 1 <= int(rank) <= 10 for rank in ranks)
     assert shown.out.count("    Doc: ") >= 2
     assert f"Try next:  lagotto --kb {place} retrieve " in shown.out
+
+
+def test_the_passages_it_shows_hold_the_answers(shown: Run) -> None:
+    blocks = shown.out.partition("Right document first")[2].split("\n\n")[1:4]
+    evidence = {question.question: question.evidence for question in questions()}
+    shown_questions = [block.splitlines()[0] for block in blocks]
+    assert len(set(shown_questions)) == 3
+    for question, block in zip(shown_questions, blocks, strict=True):
+        assert evidence[question] in " ".join(block.split())
+
+
+def test_it_shows_a_cited_pack_within_its_budget(shown: Run) -> None:
+    pack = shown.out.partition("A cited context for a prompt")[2]
+    assert "[1] Doc: " in pack
+    assert "[1] demo/" in pack
+    (tokens,) = re.findall(r"^(\d+) tokens, \d+ citations$", pack, re.MULTILINE)
+    assert 0 < int(tokens) <= PACK_TOKENS
 
 
 def test_each_way_of_searching_alone_misses_what_hybrid_search_finds(shown: Run) -> None:
@@ -74,14 +102,17 @@ def test_a_document_counts_once_whatever_its_passages() -> None:
 
 
 def outcome(name: str, *ranks: int | None) -> DemoOutcome:
-    question = Question(question=name, answer="", document="", why="")
-    return DemoOutcome(question=question, ranks=dict(zip(MODES, ranks, strict=True)), hit=None)
+    question = Question(question=name, answer="", document="", why="", evidence="word")
+    by_mode = dict(zip(MODES, ranks, strict=True))
+    shown = Snippet(text="no such thing" if name == "unanswered" else "a word")
+    return DemoOutcome(question=question, ranks=by_mode, hit=None, snippet=shown)
 
 
 def test_examples_are_answered_by_hybrid_search() -> None:
     outcomes = [
         outcome("nobody", None, None, None),
         outcome("all", 1, 1, 1),
+        outcome("unanswered", None, None, 1),
         outcome("meaning", 1, None, 1),
         outcome("words", None, 1, 1),
         outcome("last", 1, 1, 1),

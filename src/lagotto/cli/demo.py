@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lagotto.cli.options import EmbedderName
-from lagotto.cli.output import one_line, say, stdout
+from lagotto.cli.output import one_line, printable, say, stdout
 from lagotto.locations import mask_location
 
 if TYPE_CHECKING:
+    from lagotto.context import ContextPack
     from lagotto.demo import DemoOutcome
     from lagotto.sync_facade import KnowledgeBase
 
@@ -29,7 +30,7 @@ def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Keep the temporary base.")] = False,
 ) -> None:
     """Search bundled documents by vectors, by full text and by both. Works offline."""
-    from lagotto.demo import ask, examples, questions
+    from lagotto.demo import ask, examples, pack_for, questions
     from lagotto.sync_facade import KnowledgeBase
 
     with (
@@ -38,10 +39,12 @@ def demo(
     ):
         _fill(base)
         outcomes = [ask(base, question) for question in questions()]
+        chosen = examples(outcomes)
+        pack = pack_for((chosen or outcomes)[0].question, base)
     _print_ranks(outcomes)
-    chosen = examples(outcomes)
     for outcome in chosen:
         _print_answer(outcome)
+    _print_pack(pack)
     _print_next(location if kb or keep else None, chosen or outcomes)
 
 
@@ -85,6 +88,9 @@ def _print_ranks(outcomes: list[DemoOutcome]) -> None:
         for outcome in outcomes
     ]
     print_table(console, ("question", *MODES), rows)
+    first = [sum(outcome.ranks[mode] == 1 for outcome in outcomes) for mode in MODES]
+    counts = ", ".join(f"{mode} {count}" for mode, count in zip(MODES, first, strict=True))
+    console.print(f"\nRight document first, of {len(outcomes)} questions: {counts}")
 
 
 def _print_answer(outcome: DemoOutcome) -> None:
@@ -92,13 +98,22 @@ def _print_answer(outcome: DemoOutcome) -> None:
 
     from lagotto.cli.render import highlighted, print_indented
 
-    if outcome.hit is None:
+    hit = outcome.hit
+    if hit is None:
         return
     console, question = stdout(), outcome.question.question
     console.print()
     console.print(Text(one_line(question), style="bold"))
-    print_indented(console, Text(one_line(outcome.hit.citation), style="cyan"))
-    print_indented(console, highlighted(outcome.hit.content, question, language="en"))
+    print_indented(console, Text(one_line(hit.citation), style="cyan"))
+    print_indented(console, highlighted(hit.content, question, language=hit.language))
+
+
+def _print_pack(pack: ContextPack) -> None:
+    from lagotto.demo import PACK_TOKENS
+
+    asked = f'"{pack.query}", at most {PACK_TOKENS} tokens'
+    typer.echo(f"\nA cited context for a prompt ({asked}):\n")
+    typer.echo(printable(str(pack)))
 
 
 def _print_next(kept: str | None, outcomes: list[DemoOutcome]) -> None:
@@ -107,4 +122,8 @@ def _print_next(kept: str | None, outcomes: list[DemoOutcome]) -> None:
         kept = "demo.db"
         typer.echo(f"\nKeep these documents:  lagotto demo --kb {kept}")
     shown = quote(mask_location(kept))
-    typer.echo(f'\nTry next:  lagotto --kb {shown} retrieve "{question}"')
+    typer.echo(
+        f'\nTry next:  lagotto --kb {shown} retrieve "{question}" --explain\n'
+        f'           lagotto --kb {shown} context "{question}" --max-tokens 500\n'
+        "           lagotto add YOUR_FOLDER, then lagotto retrieve YOUR_QUESTION"
+    )

@@ -13,32 +13,51 @@ from importlib.resources import as_file, files
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
+from lagotto.context import ContextPack
 from lagotto.documents import Record
 from lagotto.ingest import AddReport, OnProgress
 from lagotto.results import RetrievalResult
+from lagotto.retrieval.snippets import Snippet, snippet
 from lagotto.sync_facade import KnowledgeBase
 
 COLLECTION = "demo"
 TOP_K = 10
+PACK_TOKENS = 400
+"""The token budget of the demo's context pack."""
+
 DemoMode = Literal["semantic", "keyword", "hybrid"]
 MODES: tuple[DemoMode, ...] = ("semantic", "keyword", "hybrid")
 
 
 class Question(Record):
-    """A question, its answer, the file with the answer, and why it is hard to find."""
+    """A question, its answer, the file with the answer, and why it is hard to find.
+
+    `evidence` is a piece of text that a passage with the answer contains.
+    """
 
     question: str
     answer: str
     document: str
     why: str
+    evidence: str
 
 
 class DemoOutcome(Record):
-    """The rank of the right document in each mode (None: not found), and the best hit."""
+    """The rank of the right document in each mode (None: not found), the best hit, and its snippet.
+
+    The snippet is the part of the best hit that matches the question best.
+    """
 
     question: Question
     ranks: Mapping[DemoMode, int | None]
     hit: RetrievalResult | None
+    snippet: Snippet | None = None
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether hybrid search has the right document first, and its snippet holds the answer."""
+        found = self.snippet is not None and self.question.evidence in self.snippet.text
+        return self.ranks["hybrid"] == 1 and found
 
 
 def questions() -> list[Question]:
@@ -65,7 +84,14 @@ def ask(kb: KnowledgeBase, question: Question) -> DemoOutcome:
         for mode in MODES
     }
     ranks = {mode: document_rank(hits, question.document) for mode, hits in found.items()}
-    return DemoOutcome(question=question, ranks=ranks, hit=next(iter(found["hybrid"]), None))
+    hit = next(iter(found["hybrid"]), None)
+    shown = snippet(hit.content, question.question, language=hit.language) if hit else None
+    return DemoOutcome(question=question, ranks=ranks, hit=hit, snippet=shown)
+
+
+def pack_for(question: Question, kb: KnowledgeBase) -> ContextPack:
+    """A cited context for a question, within a small budget."""
+    return kb.context(question.question, collection=COLLECTION, max_tokens=PACK_TOKENS, top_k=3)
 
 
 def document_rank(hits: Sequence[RetrievalResult], name: str) -> int | None:
@@ -75,8 +101,8 @@ def document_rank(hits: Sequence[RetrievalResult], name: str) -> int | None:
 
 
 def examples(outcomes: Sequence[DemoOutcome]) -> list[DemoOutcome]:
-    """A question that full text misses, one that vectors miss, and the last one."""
-    right = [outcome for outcome in outcomes if outcome.ranks["hybrid"] == 1]
+    """A question that full text misses, one that vectors miss, and the last one, all answered."""
+    right = [outcome for outcome in outcomes if outcome.is_answered]
     chosen = [
         next((outcome for outcome in right if outcome.ranks[mode] != 1), None)
         for mode in ("keyword", "semantic")
