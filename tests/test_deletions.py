@@ -22,6 +22,8 @@ ALLOWED = {
     ("embedders/fetch.py", "(work / path).unlink(missing_ok=True)"): (
         "downloads that can't be used, in their work folder"
     ),
+    ("interchange.py", "made.replace(target)"): "the file that the user asked to write",
+    ("interchange.py", "made.unlink(missing_ok=True)"): "its temporary file",
     ("models/fetched.py", "self.folder.rename(damaged)"): "a damaged model in the model cache",
     ("models/fetched.py", "unfinished.rename(self.folder)"): "a complete model, into the cache",
     ("models/fetched.py", "shutil.rmtree(damaged, ignore_errors=True)"): (

@@ -23,7 +23,7 @@ LAYERS = [
     {"indexes"},
     {"readers", "chunkers", "embedders", "stores"},
     {"rerankers"},
-    {"ingest", "folder_sync", "retrieval", "base_copy", "base_parts"},
+    {"ingest", "interchange", "folder_sync", "retrieval", "base_copy", "base_parts"},
     {"context", "rebuild"},
     {"search_verbs"},
     {"knowledge_base"},

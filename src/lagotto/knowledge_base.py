@@ -29,6 +29,7 @@ from lagotto.errors import ConfigError, LagottoError, StoreError
 from lagotto.filters import And, Eq, Filter, In, parse_filter
 from lagotto.folder_sync import FolderSync
 from lagotto.ingest import AddReport, Ingest, OnProgress
+from lagotto.interchange import ExportFormat, export_to, import_from
 from lagotto.prefs import RetrievalPrefs
 from lagotto.readers import Columns, Loading, ReadOptions, load
 from lagotto.rebuild import OnProgress as OnRebuildProgress
@@ -210,6 +211,37 @@ class AsyncKnowledgeBase(SearchVerbs):
         """Yield what `documents` returns, a few at a time, however many there are."""
         async for document in self._store.documents(_within(collection, filters)):
             yield document
+
+    async def export_documents(
+        self,
+        path: str | Path,
+        *,
+        format: ExportFormat = "jsonl",  # noqa: A002
+        filters: FilterLike = None,
+        collection: str | None = None,
+    ) -> int:
+        """Write matching documents to a file, or for `beir` to a folder; return their number."""
+        return await export_to(Path(path), self._whole(filters, collection), format=format)
+
+    async def _whole(self, filters: FilterLike, collection: str | None) -> AsyncIterator[Document]:
+        async for listed in self.iter_documents(filters=filters, collection=collection):
+            if document := await self._store.get(listed.collection, listed.id):
+                yield document
+
+    @follows_rebuilds
+    async def import_documents(
+        self,
+        path: str | Path,
+        *,
+        collection: str | None = None,
+        progress: OnProgress | None = None,
+    ) -> AddReport:
+        """Add what `export_documents` wrote: a file, or a folder in the layout of BEIR.
+
+        Documents keep their ids and, unless `collection` is given, their collections.
+        """
+        ingest = await self._ingest(progress)
+        return await ingest.run(import_from(Path(path), collection=collection))
 
     async def get(
         self, document_id: str, *, collection: str = DEFAULT_COLLECTION

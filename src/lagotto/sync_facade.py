@@ -175,6 +175,8 @@ class KnowledgeBase:
     documents = blocking(AsyncKnowledgeBase.documents)
     get = blocking(AsyncKnowledgeBase.get)
     chunks = blocking(AsyncKnowledgeBase.chunks)
+    export_documents = blocking(AsyncKnowledgeBase.export_documents)
+    import_documents = blocking(AsyncKnowledgeBase.import_documents)
     retrieve = blocking(AsyncKnowledgeBase.retrieve)
     retrieve_many = blocking(AsyncKnowledgeBase.retrieve_many)
     search = blocking(AsyncKnowledgeBase.search)

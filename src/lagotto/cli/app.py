@@ -25,10 +25,12 @@ COMMANDS = {
     "presets": "presets",
     "models": "models",
     "copy": "copy",
+    "export": "interchange:export",
+    "import": "interchange:import_documents",
     "doctor": "doctor",
     "demo": "demo",
 }
-"""Each command has a module of its name in this package; the value is its function there."""
+"""The function of each command, in the module of its name in this package or in the one given."""
 
 
 class Commands(TyperGroup):
@@ -42,7 +44,8 @@ class Commands(TyperGroup):
         """Import the command called `cmd_name`, None if there is none."""
         if cmd_name not in COMMANDS:
             return None
-        function = getattr(import_module(f"lagotto.cli.{cmd_name}"), COMMANDS[cmd_name])
+        module, _, name = COMMANDS[cmd_name].rpartition(":")
+        function = getattr(import_module(f"lagotto.cli.{module or cmd_name}"), name)
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
         alone.command(cmd_name)(flatten_groups(function))
         command = typer.main.get_command(alone)

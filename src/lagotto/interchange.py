@@ -1,0 +1,142 @@
+"""Documents of a base as files, and back: JSON Lines with everything, or the layout of BEIR.
+
+`jsonl` has a whole document per line, with its collection, metadata and structure, so that an
+import gives the same documents under the same ids. `beir` is a folder with `corpus.jsonl` (`_id`,
+`title`, `text`, `metadata`), which evaluation tools read; it has one collection and no structure.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Literal
+
+from pydantic import ValidationError
+
+from lagotto.documents import DEFAULT_COLLECTION, Document
+from lagotto.errors import ConfigError, ReadError
+from lagotto.readers import ReadFailure
+
+ExportFormat = Literal["jsonl", "beir"]
+CORPUS = "corpus.jsonl"
+"""The file with the documents, in a folder in the layout of BEIR."""
+
+
+async def export_to(
+    path: Path,
+    documents: AsyncIterator[Document],
+    *,
+    format: ExportFormat,  # noqa: A002
+) -> int:
+    """Write documents to a file, or for `beir` to a folder, and return how many there were.
+
+    The file appears when it is complete, and replaces one that was there.
+    """
+    line = beir_line if format == "beir" else jsonl_line
+    count = 0
+    with _replacing(_corpus_in(path) if format == "beir" else path) as file:
+        collections: set[str] = set()
+        async for document in documents:
+            collections.add(document.collection)
+            if format == "beir" and len(collections) > 1:
+                names = " and ".join(sorted(collections))
+                raise ConfigError(f"BEIR has one collection, not {names}; pass collection=")
+            file.write(line(document) + "\n")
+            count += 1
+    return count
+
+
+def jsonl_line(document: Document) -> str:
+    """A document with all its fields; its content hash is computed again at the import."""
+    return document.model_dump_json(exclude={"content_hash"}, exclude_none=True)
+
+
+def beir_line(document: Document) -> str:
+    """A document as a line of BEIR's corpus."""
+    fields = {
+        "_id": document.id,
+        "title": document.title or "",
+        "text": document.text,
+        "metadata": document.metadata,
+    }
+    return json.dumps(fields, ensure_ascii=False)
+
+
+def import_from(path: Path, *, collection: str | None = None) -> Iterator[Document | ReadFailure]:
+    """The documents of an exported file, or of a folder in the layout of BEIR, line by line.
+
+    A line that is no document is a ReadFailure that names it. `collection` replaces that of the
+    documents; without it those of BEIR go to the default one.
+    """
+    parse = _from_jsonl
+    if path.is_dir():
+        path, parse = path / CORPUS, _from_beir
+    try:
+        with path.open(encoding="utf-8", errors="surrogateescape") as lines:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    yield _parsed(f"{path}:{number}", line, parse, collection)
+    except OSError as exc:
+        raise ReadError(str(path), f"can't be read: {exc.strerror}") from exc
+
+
+def _parsed(
+    name: str,
+    line: str,
+    parse: Callable[[Mapping[str, Any]], Document],
+    collection: str | None,
+) -> Document | ReadFailure:
+    try:
+        fields = json.loads(line)
+        if not isinstance(fields, dict):
+            raise ValueError("not a JSON object")
+        return parse(fields | ({"collection": collection} if collection else {}))
+    except (ValueError, KeyError, TypeError, RecursionError) as exc:
+        reason = exc.errors()[0]["msg"] if isinstance(exc, ValidationError) else str(exc)
+        return ReadFailure(
+            source=name, reason=f"not an exported document ({reason})", error=type(exc).__name__
+        )
+
+
+def _from_jsonl(fields: Mapping[str, Any]) -> Document:
+    return Document.model_validate(fields)
+
+
+def _from_beir(fields: Mapping[str, Any]) -> Document:
+    return Document(
+        id=str(fields["_id"]),
+        title=fields.get("title") or None,
+        text=fields["text"],
+        metadata=fields.get("metadata") or {},
+        collection=fields.get("collection", DEFAULT_COLLECTION),
+    )
+
+
+def _corpus_in(folder: Path) -> Path:
+    """The file with the documents in a folder, which is made if there is none."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise ConfigError(f"{folder} can't be made a folder: {exc.strerror}") from exc
+    return folder / CORPUS
+
+
+@contextmanager
+def _replacing(target: Path) -> Iterator[IO[str]]:
+    """A text file that takes the place of `target` when the block ends without an error."""
+    folder = target.absolute().parent
+    try:
+        handle, name = tempfile.mkstemp(dir=folder, prefix=f".{target.name}-")
+    except OSError as exc:
+        raise ConfigError(f"{folder} can't be written: {exc.strerror}") from exc
+    made = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            yield file
+        made.replace(target)
+    finally:
+        made.unlink(missing_ok=True)
