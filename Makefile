@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-fast test-llm check bench fuzz clean
+.PHONY: demo test test-fast test-llm check bench fuzz mutants clean
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
@@ -54,5 +54,8 @@ bench: .venv/ready  ## speed; figures in docs/benchmarks.md come from here
 fuzz: .venv/ready  ## 200,000 random and mutated inputs, with limits on time and memory
 	$(BIN)/python benchmarks/fuzz.py
 
+mutants: .venv/ready  ## change formulas, defaults and presets one at a time: do the tests notice?
+	$(BIN)/python benchmarks/mutants.py
+
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .mutants .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -8,6 +8,7 @@ import inspect
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import lagotto
@@ -64,13 +65,28 @@ def asked(query: str, **settings: object) -> RetrievalPrefs:
     return AIBLOX.replace(query_text=query, chunking=small).replace(**settings)
 
 
+@pytest.mark.parametrize("settings", [{}, {"debug": True}, {"fts": {"rank_func": "bm25"}}])
 async def test_retriever_emits_nothing(
-    base: AsyncKnowledgeBase, capsys: pytest.CaptureFixture[str]
+    base: AsyncKnowledgeBase,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    recwarn: pytest.WarningsRecorder,
+    settings: dict[str, object],
 ) -> None:
-    """aiblox 1 and 20: it returns a bundle; who shows it to whom is for others to say."""
-    await base.retriever.search(RequestContext(), asked("truffles"))
-    captured = capsys.readouterr()
-    assert (captured.out, captured.err) == ("", "")
+    """aiblox 1 and 20: a bundle, and nothing printed, logged, warned of or left running.
+
+    What would be a message elsewhere, a rank function that this store lacks, is in the bundle.
+    """
+    caplog.set_level(0)
+    before = asyncio.all_tasks()
+    bundle = await base.retriever.search(RequestContext(), asked("truffles", **settings))
+    assert asyncio.all_tasks() == before
+    assert capfd.readouterr() == ("", "")
+    assert caplog.records == []
+    assert recwarn.list == []
+    assert set(bundle.model_dump()) == {"candidates", "evidence", "stats"}
+    lacking = settings.get("fts") is None
+    assert any("ts_rank_cd" in note for note in bundle.stats.degraded) == lacking
 
 
 async def test_protocol(base: AsyncKnowledgeBase) -> None:
@@ -336,18 +352,70 @@ class TestLateChunking:
         assert scores == sorted(scores, reverse=True)
         assert len({item.item_id for item in bundle.evidence}) > 1
 
-    async def test_vectors_dominate(self, base: AsyncKnowledgeBase) -> None:
-        for item in (await base.retriever.search(RequestContext(), asked("truffles"))).evidence:
-            assert item.score_vec is not None
-            assert item.score_text is not None
+    async def test_vectors_dominate(self, tmp_path: Path) -> None:
+        """Of two chunks, one first by its vector, one by its words, that of the vector is first."""
+        near = Document(id="near", text="truffle, and then a good many words about other things")
+        word = Document(id="word", text="truffle truffle")
 
-    @pytest.mark.parametrize("strategy", ["late", "precomputed", "mixed"])
-    async def test_strategies(self, base: AsyncKnowledgeBase, strategy: str) -> None:
-        bundle = await base.retriever.search(
-            RequestContext(), asked("truffles", chunking={"strategy": strategy})
-        )
-        whole = [item for item in bundle.evidence if item.text == LONG]
-        assert bool(whole) == (strategy == "precomputed")
+        class Fixed(HashEmbedder):
+            async def embed(self, texts, *, role: Role):  # type: ignore[no-untyped-def]
+                rows = np.zeros((len(texts), 64), np.float32)
+                for row, text in zip(rows, texts, strict=True):
+                    row[:2] = (0.6, 0.8) if text == word.text else (1.0, 0.0)
+                return rows
+
+        async with AsyncKnowledgeBase(
+            tmp_path / "kb.db", embedder=Fixed(), chunker="document", prefs="aiblox"
+        ) as base:
+            await base.add(near, word)
+            bundles = {
+                w_text: await base.retriever.search(
+                    RequestContext(),
+                    asked("truffle", scoring={"w_text": w_text, "w_vec": 1 - w_text}),
+                )
+                for w_text in (0.35, 0.65)
+            }
+        by_vector, by_words = bundles[0.35].evidence
+        assert (by_vector.item_id, by_words.item_id) == ("near", "word")
+        assert (by_vector.score_vec, by_words.score_vec) == pytest.approx((1.0, 0.6))
+        assert by_vector.score_text is not None
+        assert by_words.score_text is not None
+        assert by_vector.score_text < by_words.score_text
+        assert [item.item_id for item in bundles[0.65].evidence] == ["word", "near"]
+
+    @pytest.mark.parametrize(
+        ("strategy", "chunker", "made", "longest"),
+        [
+            ("precomputed", "recursive:32/0", 0, 32),
+            ("precomputed", "recursive:16/0", 0, 32),
+            ("mixed", "recursive:32/0", 0, 32),
+            ("mixed", "recursive:16/0", 42, 16),
+            ("late", "recursive:32/0", 30, 32),
+            ("late", "recursive:16/0", 42, 16),
+        ],
+    )
+    async def test_strategies(
+        self, tmp_path: Path, strategy: str, chunker: str, made: int, longest: int
+    ) -> None:
+        """Stored chunks, chunks made now, or the stored ones if the same chunker has made them."""
+        embedder = CountingEmbedder()
+        async with AsyncKnowledgeBase(
+            tmp_path / "kb.db", embedder=embedder, chunker="recursive:32/0", prefs="aiblox"
+        ) as base:
+            await base.add(BOOK)
+            stored = await base.chunks("book")
+            embedder.documents = 0
+            chunking = {"strategy": strategy, "chunker_id": chunker}
+            bundle = await base.retriever.search(
+                RequestContext(), asked("truffles", chunking=chunking)
+            )
+        assert len(bundle.evidence) == 3
+        assert embedder.documents == made
+        by_id = {chunk.id: chunk.text for chunk in stored}
+        shown = {item.chunk_id: item.text for item in bundle.evidence}
+        assert (shown.items() <= by_id.items()) == (longest == 32)
+        sizes = [item.token_count or 0 for item in bundle.evidence]
+        assert longest / 2 < max(sizes) <= longest
 
 
 class TestCache:
@@ -369,14 +437,37 @@ class TestCache:
         assert embedder.documents == before
         assert second == first
 
+    @pytest.mark.parametrize(
+        ("use", "write", "embedded_again"),
+        [(True, True, False), (True, False, True), (False, True, True), (False, False, True)],
+    )
     async def test_not_used_unless_asked_for(
-        self, base: AsyncKnowledgeBase, embedder: CountingEmbedder
+        self,
+        base: AsyncKnowledgeBase,
+        embedder: CountingEmbedder,
+        use: bool,
+        write: bool,
+        embedded_again: bool,
     ) -> None:
-        off = {"use_chunk_cache": False, "write_chunk_cache": False}
-        await base.retriever.search(RequestContext(), asked("truffles", cache=off))
-        before = embedder.documents
-        await base.retriever.search(RequestContext(), asked("truffles", cache=off))
-        assert embedder.documents > before
+        """A second search embeds nothing only if the first may write and it may read."""
+        cache = {"use_chunk_cache": use, "write_chunk_cache": write}
+        counts = []
+        for settings in (cache, cache, {}):
+            embedder.documents = 0
+            await base.retriever.search(RequestContext(), asked("truffles", cache=settings))
+            counts.append(embedder.documents)
+        first, second, with_cache = counts
+        assert first > 30
+        assert second == (first if embedded_again else 0)
+        assert with_cache == (0 if write else first)
+
+    async def test_time_to_live(self, base: AsyncKnowledgeBase, embedder: CountingEmbedder) -> None:
+        """What was written for a shorter time than has passed is made again."""
+        for ttl, expected in ((1e-6, True), (1e-6, True), (1000.0, True), (1000.0, False)):
+            embedder.documents = 0
+            prefs = asked("truffles", cache={"ttl_seconds": ttl})
+            await base.retriever.search(RequestContext(), prefs)
+            assert (embedder.documents > 0) == expected
 
     async def test_other_content_is_another_key(
         self, base: AsyncKnowledgeBase, embedder: CountingEmbedder
@@ -393,17 +484,29 @@ class TestSnippets:
     """aiblox 10: at most 360 characters, of the best chunk if possible."""
 
     async def test_from_the_chunk(self, base: AsyncKnowledgeBase) -> None:
-        assert AIBLOX.snippet.max_chars == 360
         assert AIBLOX.snippet.prefer_chunk_snippet
         bundle = await base.retriever.search(RequestContext(), asked("roots"))
+        evidence = {item.item_id: item.text for item in reversed(bundle.evidence)}
         for item in bundle.candidates:
             assert item.snippet is not None
-            assert len(item.snippet) <= 360
+            assert item.snippet.strip("… ") in evidence.get(item.item_id, item.snippet)
             assert item.snippet_from == "chunk"
         book = next(item for item in bundle.candidates if item.item_id == "book")
         assert book.snippet is not None
         marked = {book.snippet[start:end] for start, end in book.snippet_highlights}
         assert marked == {"roots"}
+
+    @pytest.mark.parametrize(("most", "least"), [(None, 300), (120, 60), (240, 180)])
+    async def test_as_long_as_it_may_be(
+        self, base: AsyncKnowledgeBase, most: int | None, least: int
+    ) -> None:
+        """360 characters by default, or as many as are asked for; the chunk has more."""
+        snippet = {} if most is None else {"max_chars": most}
+        prefs = asked("roots", snippet=snippet, chunking={"chunker_id": "recursive:512/0"})
+        bundle = await base.retriever.search(RequestContext(), prefs)
+        book = next(item for item in bundle.candidates if item.item_id == "book")
+        assert book.snippet is not None
+        assert least < len(book.snippet) <= (most or 360)
 
     async def test_from_the_document(self, base: AsyncKnowledgeBase) -> None:
         prefs = asked("roots", snippet={"prefer_chunk_snippet": False, "max_chars": 50})
@@ -448,6 +551,22 @@ async def test_candidate_items(base: AsyncKnowledgeBase) -> None:
         assert item.score == pytest.approx(0.65 / (60 + item.rank_vec) * 61)
 
 
+async def test_ranks_are_those_of_documents(tmp_path: Path) -> None:
+    """aiblox 12: the chunks of one document take one rank, however many of them are near."""
+    async with AsyncKnowledgeBase(
+        tmp_path / "kb.db", embedder=HashEmbedder(), chunker="sentence:8/0", prefs="aiblox"
+    ) as base:
+        many = Document(id="many", text="A truffle here. " * 5)
+        one = Document(id="one", text="A truffle is not here.")
+        none = Document(id="none", text="Of lakes and of rivers.")
+        await base.add(many, one, none)
+        chunks = await base.retrieve("a truffle here", chunking={"strategy": "precomputed"})
+        bundle = await base.retriever.search(RequestContext(), asked("a truffle here"))
+    assert [hit.document_id for hit in chunks] == ["many"] * 5 + ["one", "none"]
+    ranks = {item.item_id: (item.rank_vec, item.rank_text) for item in bundle.candidates}
+    assert ranks == {"many": (1, 1), "one": (2, 2), "none": (3, None)}
+
+
 async def test_evidence_chunks(base: AsyncKnowledgeBase) -> None:
     """aiblox 13: text with offsets, tokens, scores, headings and anchors."""
     bundle = await base.retriever.search(RequestContext(), asked("truffles"))
@@ -488,8 +607,18 @@ def test_boundaries() -> None:
     assert not inspect.iscoroutinefunction(fuse)
 
 
-async def test_nothing_is_left_to_do(base: AsyncKnowledgeBase) -> None:
-    """aiblox 22: what the design leaves open is there: a search finds something."""
-    bundle = await base.retriever.search(RequestContext(), asked("truffles"))
-    assert bundle.candidates
-    assert bundle.evidence
+async def test_nothing_is_left_to_do(base: AsyncKnowledgeBase, embedder: CountingEmbedder) -> None:
+    """aiblox 22: hybrid query, query syntax, embedded chunks and cache, which the design leaves."""
+    bundle = await base.retriever.search(RequestContext(), asked("island -stargate"))
+    by_words = {item.item_id for item in bundle.candidates if item.rank_text is not None}
+    by_vectors = {item.item_id for item in bundle.candidates if item.rank_vec is not None}
+    assert by_words == {"other"}
+    assert by_vectors == {"book", "guide", "api", "blog", "other"}
+    (query,) = await embedder.embed(["island"], role="query")
+    for item in bundle.evidence:
+        title = next(one.title for one in bundle.candidates if one.item_id == item.item_id)
+        (row,) = await embedder.embed([f"{title}\n\n{item.text}"], role="document")
+        assert item.score_vec == pytest.approx(float(row @ query), abs=1e-5)
+    embedder.documents = 0
+    assert await base.retriever.search(RequestContext(), asked("island -stargate")) == bundle
+    assert embedder.documents == 0

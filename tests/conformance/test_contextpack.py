@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lagotto.context import ContextPack, expand_neighbors
-from lagotto.documents import Document, Page
+from lagotto.documents import Chunk, Document, Page
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
 from lagotto.rerankers.base import RerankResult
@@ -35,6 +35,33 @@ def paged(name: str, topic: str, pages: int = 6) -> Document:
 
 
 DOCUMENTS = [paged("doc_1", "truffles"), paged("doc_2", "lakes"), paged("doc_3", "the main topic")]
+
+
+BEASTS = (
+    "ant", "ape", "bat", "bee", "boa", "cat", "cod", "cow", "doe", "eel",
+    "elk", "emu", "fox", "gnu", "hen", "jay", "owl", "pig", "ram", "yak",
+)  # fmt: skip
+
+
+def book(name: str) -> Document:
+    """Four pages, each a parent of five sentences, each a child that speaks of one beast."""
+    text, spans = "", []
+    for page in range(4):
+        start = len(text)
+        for beast in BEASTS[5 * page : 5 * page + 5]:
+            text += f"A {name} {beast} lives under stones near water and eats what it finds. "
+        text += "\n\n"
+        spans.append(Page(number=page + 1, start=start, end=len(text)))
+    return Document(id=name, text=text, pages=tuple(spans))
+
+
+def in_roles(pack: ContextPack) -> tuple[int, int, int, int]:
+    """How many primaries, parents, siblings and chunks of other pages a pack has."""
+    primary, parent, sibling, cross_page = (
+        sum(item.role == role for item in pack.selected_chunks)
+        for role in ("primary", "parent", "sibling", "cross_page")
+    )
+    return primary, parent, sibling, cross_page
 
 
 @pytest.fixture
@@ -74,21 +101,27 @@ async def test_reranked_order(base: AsyncKnowledgeBase) -> None:
     assert {hit.document_id for hit in found[:3]} == {"doc_3"}
 
 
-@pytest.mark.parametrize("mark", [100, 70, 40, 0])
-async def test_rubric(mark: int) -> None:
-    """contextpack 3: 100, 70, 40 and 0 become 1, 0.7, 0.4 and 0, and the model is told of them."""
-    with ScriptedServer({CHAT: chat_route(lambda query, text: mark / 100)}) as server:
-        reranker = LlmReranker(LlmConfig(model="m", base_url=server.url))
-        async with AsyncKnowledgeBase(
-            ":memory:", embedder=HashEmbedder(), reranker=reranker
-        ) as base:
-            await base.add(Document(id="a", text="A truffle."))
-            (hit,) = await base.retrieve("truffle")
-        system = server.requests[0].json["messages"][0]["content"]
-    assert hit.breakdown.rerank == mark
-    assert hit.score == mark / 100
-    for said in ("100", "70", "40", "0"):
-        assert said in system
+RUBRIC = {
+    100: "100: answers the query directly, with explicit evidence",
+    70: "70: highly relevant, but only a partial answer",
+    40: "40: related context that does not answer",
+    0: "0: unrelated",
+}
+
+
+async def test_rubric(server: ScriptedServer) -> None:
+    """contextpack 3: the model is told what 100, 70, 40 and 0 mean; they become 1, 0.7, 0.4, 0."""
+    documents = [Document(id=str(mark), text=f"Passage of {mark}") for mark in RUBRIC]
+    route = chat_route(lambda query, text: int(text.split()[-1]) / 100)
+    server.script(CHAT, *(route for _ in documents))
+    async with AsyncKnowledgeBase(":memory:", embedder=HashEmbedder(), prefs="contextpack") as base:
+        await base.add(*documents)
+        found = await base.retrieve("passage")
+    assert [(hit.breakdown.rerank, hit.score) for hit in found] == [
+        (100, 1.0), (70, 0.7), (40, 0.4), (0, 0.0),
+    ]  # fmt: skip
+    told = server.requests[0].json["messages"][0]["content"].splitlines()
+    assert [line for line in told if line[0].isdigit()] == list(RUBRIC.values())
 
 
 class TestReranking:
@@ -131,17 +164,43 @@ class TestReranking:
         assert shown.count("word") <= 1200 // 5 + 1
 
 
-async def test_rerank_result_fields(base: AsyncKnowledgeBase) -> None:
-    """contextpack 5: chunk_id, relevance_score, answerability, key_evidence; evidence is quoted."""
-    assert set(RerankResult.model_fields) == {
-        "chunk_id", "relevance_score", "answerability", "key_evidence",
-    }  # fmt: skip
-    found = await base.retrieve(QUESTION)
-    best = found[0]
-    assert best.answerable is True
-    assert best.evidence is not None
-    start, end = best.evidence
-    assert best.content[start:end].strip()
+async def test_rerank_result_fields(server: ScriptedServer) -> None:
+    """contextpack 5: chunk_id, relevance_score, answerability, key_evidence; best first."""
+    marks = {"Truffles are the main topic.": 0.9, "Lakes come second.": 0.4, "Weather.": 0.0}
+    server.script(CHAT, chat_route(lambda query, text: marks[text]))
+    async with AsyncKnowledgeBase(":memory:", embedder=HashEmbedder(), prefs="contextpack") as base:
+        await base.add(*(Document(id=str(n), text=text) for n, text in enumerate(marks)))
+        chunks = [(await base.chunks(str(n)))[0].id for n in range(3)]
+        pack = await base.context(QUESTION)
+    # The model of these tests quotes the last line of what has a mark, here the whole text.
+    assert list(pack.trace.rerank_results) == [
+        RerankResult(
+            chunk_id=chunks[0],
+            relevance_score=90,
+            answerability=True,
+            key_evidence="Truffles are the main topic.",
+        ),
+        RerankResult(
+            chunk_id=chunks[1],
+            relevance_score=40,
+            answerability=False,
+            key_evidence="Lakes come second.",
+        ),
+        RerankResult(chunk_id=chunks[2], relevance_score=0, answerability=False, key_evidence=None),
+    ]
+
+
+async def test_sizes(server: ScriptedServer) -> None:
+    """contextpack 1 and 6: of 60 chunks the 50 nearest are judged, and the best 15 are kept."""
+    async with AsyncKnowledgeBase(":memory:", embedder=HashEmbedder(), prefs="contextpack") as base:
+        await base.add(*(Document(id=f"d{n}", text=f"Topic number {n}.") for n in range(60)))
+        nearest = await base.retrieve(QUESTION, top_k=60, candidates=60, rerank={"enabled": False})
+        pack = await base.context(QUESTION)
+    asked = "".join(request.json["messages"][1]["content"] for request in server.requests)
+    assert asked.count("</passage-") == 50
+    judged = {item.chunk_id for item in pack.trace.candidates}
+    assert judged == {hit.chunk_id for hit in nearest[:50]}
+    assert [chunk.role for chunk in pack.selected_chunks] == ["primary"] * 15
 
 
 def test_rerank_config() -> None:
@@ -181,21 +240,46 @@ class TestAssembly:
         (counted,) = ApproximateTokenizer().count([pack.context_pack])
         assert counted == pack.tokens == pack.trace.final_token_count <= budget
 
-    async def test_drop_order(self, base: AsyncKnowledgeBase) -> None:
-        whole = await base.context(QUESTION)
-        small = await base.context(QUESTION, max_tokens=whole.tokens // 3)
-        order = ["cross_page", "sibling", "parent", "primary"]
-        gone = {item.role for item in small.trace.dropped}
-        kept = {chunk.role for chunk in small.selected_chunks}
-        assert gone
-        worst_kept = min(order.index(role) for role in kept)
-        best_gone = max(order.index(role) for role in gone)
-        assert best_gone <= worst_kept
+    @pytest.mark.parametrize("parents", [True, False])
+    async def test_drop_order(self, base: AsyncKnowledgeBase, parents: bool) -> None:
+        """Chunks of other pages go first, then siblings, then parents, then primaries.
 
-    async def test_minimum_is_kept(self, base: AsyncKnowledgeBase) -> None:
-        pack = await base.context(QUESTION, max_tokens=150)
-        primaries = [chunk for chunk in pack.selected_chunks if chunk.role == "primary"]
-        assert len(primaries) >= 3
+        There are two hits, each with its parent, 2 siblings, which are parts of the parent, and 4
+        chunks of other pages. Each budget is one token less than the pack before it has.
+        """
+        await base.remove(*(document.id for document in DOCUMENTS))
+        await base.add(book("red"), book("blue"))
+        context = {"include_parents": parents, "min_primary_hits_to_keep": 1}
+        kept, budget = [], 12_000
+        while not kept or kept[-1] != (1, 0, 0, 0):
+            pack = await base.context(
+                "red cow or blue cow", max_tokens=budget, rerank={"keep": 2}, context=context
+            )
+            kept.append(in_roles(pack))
+            budget = pack.tokens - 1
+        siblings = [] if parents else [(2, 0, 3, 0), (2, 0, 2, 0), (2, 0, 1, 0)]
+        assert kept == [
+            *((2, 2 * parents, 4, across) for across in range(8, -1, -1)),
+            *siblings,
+            *([(2, 1, 0, 0)] if parents else []),
+            (2, 0, 0, 0),
+            (1, 0, 0, 0),
+        ]
+
+    @pytest.mark.parametrize(("minimum", "kept"), [(1, 2), (2, 2), (3, 3), (None, 3)])
+    async def test_minimum_is_kept(
+        self, base: AsyncKnowledgeBase, minimum: int | None, kept: int
+    ) -> None:
+        """Three hits are one token too many: two stay, or three, with less of the third."""
+        alone = {"include_parents": False, "neighbor_same_page": 0, "neighbor_cross_page": 0}
+        three = await base.context(QUESTION, rerank={"keep": 3}, context=alone)
+        assert in_roles(three) == (3, 0, 0, 0)
+        settings = {"min_primary_hits_to_keep": minimum} if minimum else {}
+        pack = await base.context(QUESTION, max_tokens=three.tokens - 1, context=settings)
+        assert in_roles(pack) == (kept, 0, 0, 0)
+        assert [item.truncated for item in pack.selected_chunks] == [False, False, True][:kept]
+        assert [item.rank for item in pack.selected_chunks] == [1, 2, 3][:kept]
+        assert pack.tokens < three.tokens
 
 
 def test_retrieval_config() -> None:
@@ -215,19 +299,42 @@ def test_retrieval_config() -> None:
     assert prefs.rerank.keep == 15
 
 
-async def test_expand_neighbors(base: AsyncKnowledgeBase) -> None:
+def child(page: int, number: int) -> Chunk:
+    """One of four chunks of a page, which is their parent."""
+    ordinal = 4 * page + number
+    return Chunk(
+        id=f"{page}.{number}",
+        collection="default",
+        document_id="doc_1",
+        chunker_id="any",
+        level="child",
+        parent_id=str(page),
+        ordinal=ordinal,
+        text="0123456789",
+        token_count=5,
+        start=10 * ordinal,
+        end=10 * ordinal + 10,
+        pages=(page, page),
+    )
+
+
+@pytest.mark.parametrize(
+    ("middle", "near", "across", "expected"),
+    [
+        ((5, 1), 1, 2, "4.2 4.3 5.0 5.1 5.2 6.0 6.1"),
+        ((5, 1), 2, 1, "4.3 5.0 5.1 5.2 5.3 6.0"),
+        ((5, 3), 1, 0, "5.2 5.3"),
+        ((5, 0), 0, 2, "4.2 4.3 5.0 6.0 6.1"),
+        ((1, 0), 1, 2, "1.0 1.1 2.0 2.1"),
+        ((5, 1), 0, 0, "5.1"),
+    ],
+)
+def test_expand_neighbors(middle: tuple[int, int], near: int, across: int, expected: str) -> None:
     """contextpack 11: the chunk itself, siblings of its parent, chunks of adjacent pages."""
-    chunks = await base.chunks("doc_1")
-    children = [chunk for chunk in chunks if chunk.level == "child"]
-    middle = children[len(children) // 2]
-    around = expand_neighbors(middle, chunks, PACK.context)
-    assert middle in around
-    others = [chunk for chunk in around if chunk != middle]
-    assert middle.pages is not None
-    for chunk in others:
-        assert chunk.pages is not None
-        same_parent = chunk.parent_id == middle.parent_id
-        assert same_parent or abs(chunk.pages[0] - middle.pages[0]) == 1
+    chunks = [child(page, number) for page in range(1, 9) for number in range(4)]
+    prefs = PACK.replace(context={"neighbor_same_page": near, "neighbor_cross_page": across})
+    around = expand_neighbors(child(*middle), chunks[::-1], prefs.context)
+    assert [chunk.id for chunk in around] == expected.split()
 
 
 async def test_pack_fields(base: AsyncKnowledgeBase) -> None:

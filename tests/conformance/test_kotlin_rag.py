@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from lagotto.documents import Chunk, Document
-from lagotto.errors import ConfigError
+from lagotto.errors import ConfigError, UnknownNameError
 from lagotto.filters import And, Eq, Gt
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
@@ -18,6 +18,7 @@ from lagotto.retrieval.fusion import fuse
 from lagotto.retrieval.retriever import HybridRetriever
 from lagotto.stores.memory import MemoryStore, MemoryView
 from lagotto.testing.hash_embedder import HashEmbedder
+from lagotto.testing.rerank_server import rerank_route
 from lagotto.testing.server import Reply, ScriptedServer
 from lagotto.testing.stores import EMBEDDER as ENTRIES
 from lagotto.testing.stores import entry
@@ -246,9 +247,17 @@ async def test_builder() -> None:
         HybridRetriever(store=store)
 
 
-def test_rerankers_by_name() -> None:
-    """kotlin-rag 17: local without a name for more, an API by its model."""
-    assert create_reranker("overlap").id.startswith("overlap")
+async def test_rerankers_by_name(base: AsyncKnowledgeBase, monkeypatch: pytest.MonkeyPatch) -> None:
+    """kotlin-rag 17: none unless named, a local one without requests, an API with one."""
+    with ScriptedServer({"/rerank": rerank_route(lambda query, text: 0.25)}) as server:
+        monkeypatch.setenv("LAGOTTO_RERANK_URL", server.url)
+        marks = {}
+        for name in (None, "overlap", "api:rank-1"):
+            (hit, *_) = await base.retrieve("configure logging", rerank={"reranker": name})
+            marks[name] = hit.breakdown.rerank, len(server.requests)
+    assert marks == {None: (None, 0), "overlap": (1.0, 0), "api:rank-1": (0.25, 1)}
+    with pytest.raises(UnknownNameError, match='"nonsense"'):
+        await base.retrieve("configure logging", rerank={"reranker": "nonsense"})
 
 
 async def test_calls_run_side_by_side(base: AsyncKnowledgeBase) -> None:

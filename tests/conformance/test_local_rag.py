@@ -20,6 +20,7 @@ from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.terms import keywords, word_similarity
 from lagotto.testing.hash_embedder import HashEmbedder
 from tests.conformance.lists import DOCUMENTS, candidates, named
+from tests.rerankers.tiny_cross_encoder import make_cross_encoder
 
 EMBEDDER = HashEmbedder(dimension=64)
 LOCAL = RetrievalPrefs.preset("local-rag")
@@ -188,12 +189,20 @@ def test_query_expansion() -> None:
     assert "Stargate Atlantis was cancelled" in statement
 
 
-async def test_cross_encoder_has_its_slot(base: AsyncKnowledgeBase) -> None:
-    """local-rag 13: a reranker that reads query and passage together; see rerankers' own tests."""
-    from lagotto.errors import LagottoError
+async def test_cross_encoder_has_its_slot(base: AsyncKnowledgeBase, tmp_path: Path) -> None:
+    """local-rag 13: a model reads query and passage together, and its log-odds decide.
 
-    with pytest.raises(LagottoError, match="cross"):
-        await base.retrieve(QUESTION, rerank={"reranker": "cross-encoder:/no/such/folder"})
+    The tiny model adds 1 for each "red" of the passage, -2 for "dog" and 0.25 for any other word.
+    """
+    texts = {"red red red": 3.0, "red cat": 1.25, "red dog": -1.0}
+    await base.remove(*(document.id for document in DOCUMENTS))
+    await base.add(*(Document(id=text, text=text) for text in texts))
+    model = f"cross-encoder:{make_cross_encoder(tmp_path / 'tiny')}"
+    found = await base.retrieve("dog or red", min_score=0, rerank={"reranker": model})
+    assert {hit.document_id: hit.breakdown.rerank for hit in found} == texts
+    odds = np.array(list(texts.values()))
+    assert [hit.score for hit in found] == pytest.approx(1 / (1 + np.exp(-odds)))
+    assert [hit.document_id for hit in found] == list(texts)
 
 
 async def test_weights_per_query_type(base: AsyncKnowledgeBase) -> None:

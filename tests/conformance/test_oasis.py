@@ -12,13 +12,15 @@ from lagotto.errors import DegradedError, RerankError, SearchCancelled, StoreErr
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
 from lagotto.request_context import CancellationToken, RequestContext
-from lagotto.rerankers.base import UNIT, Candidate, Judgement, ScoreScale, Verdict
+from lagotto.rerankers.base import UNIT, Candidate, Judgement, Verdict
 from lagotto.results import RetrievalResult
 from lagotto.retrieval.fusion import fuse
 from lagotto.retrieval.retriever import HybridRetriever
 from lagotto.stores.base import Capabilities
 from lagotto.stores.memory import MemoryStore, MemoryView
 from lagotto.testing.hash_embedder import HashEmbedder
+from lagotto.testing.rerank_server import chat_route
+from lagotto.testing.server import ScriptedServer
 from lagotto.testing.stores import EMBEDDER as ENTRIES
 from lagotto.testing.stores import entry
 from tests.conformance.lists import DOCUMENTS, LONG, candidates, named
@@ -287,10 +289,20 @@ async def test_failing_reranker_passes_results_through() -> None:
     assert degraded == ("reranker: failed, the fused order stands (the service is down)",)
 
 
-def test_scores_from_0_to_10_become_0_to_1() -> None:
-    """oasis 14: a language model's marks are normalised."""
-    marks = ScoreScale(low=0, high=10)
-    assert [marks.unit(mark) for mark in (0, 7, 10)] == [0.0, 0.7, 1.0]
+async def test_scores_from_0_to_10_become_0_to_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    """oasis 14: the model is asked for marks from 0 to 10; 10, 7 and 0 become 1, 0.7 and 0."""
+    marks = {"ten": 1.0, "seven": 0.7, "none": 0.0}
+    route = chat_route(lambda query, text: marks[text.split()[-1]])
+    with ScriptedServer({"/chat/completions": route}) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER, prefs="oasis") as base:
+            await base.add(*(Document(id=name, text=f"Truffles: {name}") for name in marks))
+            found = await base.retrieve("truffles", rerank={"reranker": "llm-score:any"})
+    assert [(hit.document_id, hit.breakdown.rerank, hit.score) for hit in found] == [
+        ("ten", 10, 1.0), ("seven", 7, 0.7), ("none", 0, 0.0),
+    ]  # fmt: skip
+    (request,) = server.requests
+    assert "score is a number from 0 to 10" in request.json["messages"][0]["content"]
 
 
 async def test_score_filter_and_trim_come_last(base: AsyncKnowledgeBase) -> None:
