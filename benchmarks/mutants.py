@@ -25,9 +25,20 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
-from mutant_runs import Coverage, Verdict, baseline, copy, preload, run
+from mutant_runs import (
+    Coverage,
+    Job,
+    Verdict,
+    copy,
+    failures,
+    preload,
+    run_imported,
+    run_replaced,
+    traced,
+)
 from mutations import Mutation, mutations
 
 ROOT = Path(__file__).parent.parent
@@ -53,19 +64,12 @@ TESTS = (
     "tests/stores/test_contract.py", "tests/test_prefs.py", "tests/test_presets.py",
     "tests/test_results.py", "tests/test_knowledge_base.py",
 )  # fmt: skip
-FIRST = {
-    PRESETS: ("tests/conformance",),
-    f"{PACKAGE}/prefs.py": ("tests/test_prefs.py", "tests/conformance"),
-    f"{PACKAGE}/retrieval/": ("tests/retrieval",),
-    f"{PACKAGE}/context/": ("tests/context",),
-    f"{PACKAGE}/filters/": ("tests/filters",),
-    f"{PACKAGE}/rerankers/": ("tests/rerankers",),
-    f"{PACKAGE}/terms/": ("tests/terms",),
-}
-"""The tests of values that exist before any function is called, by the start of a path."""
+TESTS_OF_PRESETS = ("tests/test_prefs.py", "tests/conformance")
 LEAST_KILLED = 0.95
 MOST_SECONDS = 25.0
 """The time of the tests that a mutant meets, as measured on the unchanged code."""
+FILES_AT_ONCE = 12
+"""Test files that are traced by one process; what they call is kept after each."""
 STORED = ROOT / ".mutants" / "verdicts.jsonl"
 COVERED = ROOT / ".mutants" / "coverage.json"
 REASONS = Path(__file__).with_name("surviving_mutants.toml")
@@ -170,56 +174,61 @@ def try_all(mutants: Sequence[Mutation], texts: dict[str, str], results: Results
         tree = copy(ROOT, Path(folder).resolve())
         coverage = covered(tree)
         print(f"{len(coverage.seconds)} tests pass, {time.monotonic() - started:.0f} s", flush=True)
-        for mutant in mutants:
-            verdict = try_one(mutant, texts[mutant.path], tree, coverage)
+        jobs = {
+            mutant: Job(mutant.path, mutant.apply(text), stages(mutant, coverage))
+            for mutant in mutants
+            for text in [texts[mutant.path]]
+        }
+        replaced = [mutant for mutant in mutants if mutant.function]
+        imported = [mutant for mutant in mutants if not mutant.function]
+        verdicts = chain(
+            run_replaced(tree, [jobs[mutant] for mutant in replaced], TESTS),
+            (run_imported(tree, jobs[mutant]) for mutant in imported),
+        )
+        for mutant, verdict in zip(replaced + imported, verdicts, strict=True):
             results.add(mutant, texts[mutant.path], verdict)
             if not verdict.killed:
                 print(described(mutant, texts[mutant.path]), flush=True)
+        confirm(tree, [results.known(mutant, texts[mutant.path]) for mutant in mutants])
     print(f"{len(mutants)} mutants in {time.monotonic() - started:.0f} s", flush=True)
 
 
+def confirm(tree: Path, verdicts: Sequence[Verdict | None]) -> None:
+    """Make sure that the tests that killed pass on the unchanged code; SystemExit if one fails."""
+    killers = sorted({found.by for found in verdicts if found is not None and "::" in found.by})
+    failed = failures(tree, killers)
+    if failed:
+        STORED.unlink()
+        raise SystemExit(f"these tests fail on the unchanged code: {', '.join(failed)}")
+
+
 def covered(tree: Path) -> Coverage:
-    """Which tests call what; only test files that are new since the last time are run."""
-    package = _digest("".join(path.read_text() for path in sorted((tree / PACKAGE).rglob("*.py"))))
+    """Which tests call what; only test files that have changed since the last time are run."""
     found = [tree / name for name in TESTS]
     files = {
-        str(path.relative_to(tree)): _digest(package + path.read_text(encoding="utf-8"))
+        str(path.relative_to(tree)): _digest(path.read_text(encoding="utf-8"))
         for each in found
         for path in (sorted(each.rglob("test_*.py")) if each.is_dir() else [each])
     }
     stored = json.loads(COVERED.read_text(encoding="utf-8")) if COVERED.exists() else {}
     known = {name: one for name, one in stored.items() if files.get(name) == one["digest"]}
     fresh = [name for name in files if name not in known]
-    if fresh:
-        by_file = baseline(tree, fresh)
-        known |= {name: {"digest": files[name], "tests": by_file.get(name, {})} for name in fresh}
+    for start in range(0, len(fresh), FILES_AT_ONCE):
+        for name, tests in traced(tree, fresh[start : start + FILES_AT_ONCE]).items():
+            known[name] = {"digest": files[name], "tests": tests}
         COVERED.write_text(json.dumps(known), encoding="utf-8")
     return Coverage.of_files(one["tests"] for one in known.values())
 
 
-def try_one(mutant: Mutation, text: str, tree: Path, coverage: Coverage) -> Verdict:
-    """The verdict of the tests on one mutant; the copy is as before afterwards."""
-    file = tree / mutant.path
-    file.write_text(mutant.apply(text), encoding="utf-8")
-    for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*"):
-        compiled.unlink()
-    try:
-        return run(tree, stages(mutant, tree, coverage))
-    finally:
-        file.write_text(text, encoding="utf-8")
-
-
-def stages(mutant: Mutation, tree: Path, coverage: Coverage) -> list[list[str]]:
-    """The tests that a mutant meets: those of its module, then the others."""
-    own = mutant.path.replace(PACKAGE, "tests").replace(Path(mutant.path).name, "")
-    own += f"test_{Path(mutant.path).stem}.py"
-    first = [own] if (tree / own).exists() else []
-    if mutant.function:
-        tests = coverage.of(mutant.path, mutant.function)
-        mine = [test for test in tests if test.partition("::")[0] in first]
-        return [each for each in (mine, _within(tests, mine, coverage)) if each]
-    broad = next((tests for start, tests in FIRST.items() if mutant.path.startswith(start)), TESTS)
-    return [each for each in (first, list(broad)) if each]
+def stages(mutant: Mutation, coverage: Coverage) -> list[list[str]]:
+    """The tests that a mutant meets: those of its module, then others that call what changed."""
+    if mutant.path.startswith(PRESETS):
+        return [[tests] for tests in TESTS_OF_PRESETS]
+    folder, _, name = mutant.path.replace(PACKAGE, "tests").rpartition("/")
+    own = f"{folder}/test_{name}"
+    tests = coverage.of(mutant.path, mutant.function)
+    mine = [test for test in tests if test.startswith(own)]
+    return [each for each in (mine, _within(tests, mine, coverage)) if each]
 
 
 def _within(tests: Sequence[str], but: Sequence[str], coverage: Coverage) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -41,3 +42,38 @@ def test_every_benchmark_starts() -> None:
     assert done.returncode == 0, done.stderr
     problems = json.loads(done.stdout)
     assert {name: why for name, why in problems.items() if why not in OPTIONAL} == {}
+
+
+def test_mutations_are_one_change_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `make mutants` tries: operators, constants, conditions, results, left out statements."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    mutations = importlib.import_module("mutations").mutations
+    source = (
+        '"""A docstring stays."""\n'
+        "def f(x: int | None = 3) -> float:\n"
+        "    if x is None or x < 2:\n"
+        '        raise ValueError("a message stays")\n'
+        "    x += max(x, 1.5)\n"
+        '    return x if x == "é" else -x\n'
+    )
+    changed = [mutant.lines(source)[1] for mutant in mutations("f.py", source)]
+    assert changed == [
+        "def f(x: int | None = 4) -> float:",
+        "if (not (x is None or x < 2)):",
+        "if x is not None or x < 2:",
+        "if x is None and x < 2:",
+        "if x is None or x <= 2:",
+        "if x is None or x < 3:",
+        "pass",
+        "pass",
+        "x += min(x, 1.5)",
+        "x += max(x, 2.25)",
+        "return None",
+        'return x if (not (x == "é")) else -x',
+        'return x if x != "é" else -x',
+        "return x if x == 'XXé' else -x",
+        'return x if x == "é" else (x)',
+    ]
+    toml = '[scoring]\nblend = "rrf"\nfill = false\nrrf_k = 60\nw_vec = 0.7\n'
+    changed = [mutant.lines(toml)[1] for mutant in mutations("preset.toml", toml)]
+    assert changed == ['blend = "linear"', "fill = true", "rrf_k = 61", "w_vec = 0.35"]

@@ -250,7 +250,8 @@ class TestAssembly:
         await base.remove(*(document.id for document in DOCUMENTS))
         await base.add(book("red"), book("blue"))
         context = {"include_parents": parents, "min_primary_hits_to_keep": 1}
-        kept, budget = [], 12_000
+        kept: list[tuple[int, int, int, int]] = []
+        budget = 12_000
         while not kept or kept[-1] != (1, 0, 0, 0):
             pack = await base.context(
                 "red cow or blue cow", max_tokens=budget, rerank={"keep": 2}, context=context

@@ -6,6 +6,7 @@ from lagotto.documents import Span
 from lagotto.errors import ConfigError, UnknownNameError
 from lagotto.rerankers import RERANKERS, create_reranker
 from lagotto.rerankers.base import (
+    LOGIT,
     Candidate,
     Judgement,
     RerankResult,
@@ -38,6 +39,20 @@ def test_unknown() -> None:
 def test_those_without_parameters_take_none(name: str) -> None:
     with pytest.raises(ConfigError, match=f'{name} takes no parameters, got "x"'):
         create_reranker(f"{name}:x")
+
+
+@pytest.mark.parametrize(
+    ("scale", "units"),
+    [
+        (ScoreScale(), {-0.5: 0.0, 0.0: 0.0, 0.25: 0.25, 1.0: 1.0, 1.5: 1.0}),
+        (ScoreScale(high=10), {0.0: 0.0, 7.0: 0.7, 10.0: 1.0, 11.0: 1.0}),
+        (ScoreScale(low=2, high=6), {1.0: 0.0, 2.0: 0.0, 3.0: 0.25, 5.0: 0.75, 6.0: 1.0}),
+        (ScoreScale(low=-1), {-1.0: 0.0, 0.0: 0.5, 0.5: 0.75}),
+        (LOGIT, {0.0: 0.5, 1.0: 0.7310585786, -1.0: 0.2689414214, 40.0: 1.0, -1e9: 0.0}),
+    ],
+)
+def test_scales_become_0_to_1(scale: ScoreScale, units: dict[float, float]) -> None:
+    assert {score: scale.unit(score) for score in units} == pytest.approx(units)
 
 
 CANDIDATES = [Candidate(id=name, text=f"text of {name}", score=0.5) for name in "abc"]

@@ -161,6 +161,26 @@ async def test_the_graph_finds_what_a_scan_finds(with_graph: PostgresStore, wher
             np.testing.assert_allclose(found.scores, right.scores, atol=1e-5)
 
 
+@pytest.mark.parametrize(("vectors", "built"), [(9_999, False), (10_000, True)])
+async def test_the_graph_is_built_from_10_000_vectors_on(
+    store: PostgresStore, location: str, vectors: int, built: bool
+) -> None:
+    """With 16 neighbours and 128 candidates; the counter stands for that many vectors here."""
+    await store.write(await entries(documents(20)))
+    with psycopg.connect(location, autocommit=True) as connection:
+        counted = {"vectors": vectors}
+        connection.execute(
+            "UPDATE counter SET value = %(vectors)s WHERE name = 'indexed_chunks'", counted
+        )
+        await store.close()
+        found = connection.execute(
+            "SELECT indexdef FROM pg_indexes "
+            "WHERE schemaname = current_schema() AND indexname = 'embedding_graph'"
+        ).fetchall()
+    assert len(found) == built
+    assert all("hnsw" in made and "(m='16', ef_construction='128')" in made for (made,) in found)
+
+
 async def test_what_a_stopped_builder_left_is_made_again(
     store: PostgresStore, location: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
