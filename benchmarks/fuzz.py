@@ -1,6 +1,7 @@
 """Feed random and mutated inputs to everything that takes input from outside.
 
     python benchmarks/fuzz.py --inputs 200000 --seed 7
+    python benchmarks/fuzz.py --inputs 20000 --target reader
 
 Inputs run in child processes with limits on memory and on CPU time per input. A finding is an
 exception outside the LagottoError tree, a broken invariant, a crash, or an input over a limit; it
@@ -10,6 +11,7 @@ is printed with the command that repeats it.
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import resource
 import signal
@@ -47,19 +49,25 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--inputs", type=int, default=200_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--target", choices=sorted(TARGETS))
+    parser.add_argument("--target", default="", help="a target, or `reader` for all readers")
     parser.add_argument("--child", nargs=2, type=int, metavar=("FIRST", "COUNT"))
     options = parser.parse_args()
     if options.child:
         first, count = options.child
         run_batch(TARGETS[options.target][0], options.seed, first, count)
         return 0
-    outcomes = {}
-    for name, (_, share) in TARGETS.items():
-        if options.target in (None, name):
-            count = options.inputs if options.target else round(options.inputs * share)
-            outcomes[name] = run_target(name, seed=options.seed, count=count)
-    return report(outcomes)
+    wanted = {
+        name: share
+        for name, (_, share) in TARGETS.items()
+        if f"{name}.".startswith(f"{options.target}." if options.target else "")
+    }
+    if not wanted:
+        parser.error(f"no target {options.target!r}; there are {', '.join(TARGETS)}")
+    every = sum(wanted.values())
+    counts = {name: math.ceil(options.inputs * share / every) for name, share in wanted.items()}
+    return report(
+        {name: run_target(name, seed=options.seed, count=count) for name, count in counts.items()}
+    )
 
 
 def run_target(name: str, *, seed: int, count: int) -> Outcome:
@@ -130,9 +138,9 @@ def _too_slow(_: int, frame: FrameType | None) -> None:
 
 def report(outcomes: dict[str, Outcome]) -> int:
     """Print a table and the findings; 1 if there are any."""
-    print(f"{'target':10} {'inputs':>8} {'refused':>8} {'slowest':>9} {'peak':>8} {'findings':>9}")
+    print(f"{'target':16} {'inputs':>8} {'refused':>8} {'slowest':>9} {'peak':>8} {'findings':>9}")
     for name, found in outcomes.items():
-        row = f"{name:10} {found.inputs:8} {found.refused:8} {found.slowest:7.2f} s"
+        row = f"{name:16} {found.inputs:8} {found.refused:8} {found.slowest:7.2f} s"
         print(f"{row} {found.peak // 1024:5} MB {len(found.findings):9}")
     for found in outcomes.values():
         for finding in found.findings[:20]:

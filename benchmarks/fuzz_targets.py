@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import zipfile
+import re
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
-from importlib.resources import files
-from io import BytesIO
+from functools import cache, partial
 from typing import Any, get_args
 
+from fuzz_samples import NOTEBOOK, PARTS, packed, samples
 from lagotto import Document, KnowledgeBase
 from lagotto.context import check_answer, resolve
 from lagotto.context.cite import CitationKey
@@ -32,6 +31,8 @@ from lagotto.testing.readers import check_structure
 
 Target = Callable[[random.Random], None]
 
+XML_PIECE = re.compile(rb"<[^>]*>|[^<]+")
+NUMBER = re.compile(rb"(?<=\")\d+(?=\")")
 WORDS = [
     "truffle",
     "dog",
@@ -48,9 +49,6 @@ WORDS = [
 SIGNS = list(
     "\"'()[]{}<>|&!*:-+~^\\/,.;#@$%=_ \t\n\r\x00\x02\x0b\u200b\u202e\ufeff\ud800é七7aA“”«»…"
 )
-DOCX = """<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main">
-<w:body><w:p><w:r><w:t>Truffles grow on roots.</w:t></w:r></w:p><w:tbl><w:tr><w:tc><w:p><w:r>
-<w:t>oak</w:t></w:r></w:p></w:tc></w:tr></w:tbl></w:body></w:document>"""
 
 
 def some_text(chance: random.Random, most: int = 60) -> str:
@@ -94,26 +92,6 @@ OPERATORS = [
 ]  # fmt: skip
 
 
-@cache
-def samples() -> dict[str, list[bytes]]:
-    """Valid files of each format."""
-    found: dict[str, list[bytes]] = {name: [] for name in SUFFIXES}
-    by_suffix = {suffix: name for name, known in SUFFIXES.items() for suffix in known}
-    for file in (files("lagotto.demo") / "corpus").iterdir():
-        name = by_suffix.get("." + file.name.rpartition(".")[2])
-        if name:
-            found[name].append(file.read_bytes())
-    packed = BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("word/document.xml", DOCX)
-    found["docx"].append(packed.getvalue())
-    found["text"].append(b"A water dog.\n\nIt finds truffles.\n")
-    found["code"].append(b"class A:\n    def f(self):\n        return 1\n")
-    found["jsonl"].append(b'{"id": 1, "text": "one", "year": 2020}\n{"text": "two"}\n')
-    found["csv"].append(b'id,text,year\n1,"one, two",2020\n2,three,\n')
-    return found
-
-
 def mutated(data: bytes, chance: random.Random) -> bytes:
     """`data` with bytes changed, cut out, repeated, or put elsewhere."""
     made = bytearray(data[: chance.choice([200, 2_000, 20_000])])
@@ -138,15 +116,57 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
     return bytes(made)
 
 
-def read_mutated(chance: random.Random) -> None:
-    """Readers give documents with right spans, or a ReadError."""
-    name = chance.choice([name for name, known in samples().items() if known])
-    data = mutated(chance.choice(samples()[name]), chance)
+def read_mutated(chance: random.Random, *, name: str) -> None:
+    """A reader gives documents with right spans, or a ReadError."""
+    if name in PARTS and chance.random() < 0.7:
+        data = packed(mutated_parts(PARTS[name], chance))
+    elif name == "notebook" and chance.random() < 0.7:
+        data = json.dumps(_other_json(NOTEBOOK, chance)).encode()
+    else:
+        data = mutated(chance.choice(samples()[name]), chance)
     source = Source(name=f"x{min(SUFFIXES[name])}", data=data)
     for result in READERS.get(name)().read(source, options=ReadOptions(max_bytes=5_000_000)):
         if isinstance(result, Document):
             check_structure(result)
             result.model_dump_json()
+
+
+def mutated_parts(parts: dict[str, str], chance: random.Random) -> dict[str, bytes]:
+    """The parts of an archive, most of them as they were: a mutated archive is hardly ever read."""
+    made = {part: text.encode() for part, text in parts.items()}
+    for part in chance.sample(sorted(made), chance.choice([1, 1, 2])):
+        if chance.random() < 0.1:
+            del made[part]
+        elif chance.random() < 0.7:
+            made[part] = _other_xml(made[part], chance)
+        else:
+            made[part] = mutated(made[part], chance)
+    return made
+
+
+def _other_json(value: Any, chance: random.Random) -> Any:
+    """A value of the same shape, some of its parts replaced by anything."""
+    if chance.random() < 0.08:
+        return some_value(chance)
+    if isinstance(value, dict):
+        return {key: _other_json(item, chance) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_other_json(item, chance) for item in value]
+    return some_text(chance) if chance.random() < 0.3 else value
+
+
+def _other_xml(data: bytes, chance: random.Random) -> bytes:
+    """XML that is still well formed: elements repeated, nested, renamed; numbers changed."""
+    pieces = XML_PIECE.findall(data)
+    for _ in range(chance.randint(1, 6)):
+        index = chance.randrange(len(pieces))
+        piece = pieces[index]
+        if piece.endswith(b"/>") or not piece.startswith(b"<"):
+            pieces[index] = piece * chance.choice([0, 2, 300])
+        else:
+            number = str(chance.choice([-1, 0, 7, 99_999_999, 10**30])).encode()
+            pieces[index] = NUMBER.sub(number, piece)
+    return b"".join(pieces)
 
 
 def parse_and_search(chance: random.Random) -> None:
@@ -270,7 +290,10 @@ async def _document_of(_: str, document_id: str) -> Document | None:
 
 
 TARGETS: dict[str, tuple[Target, float]] = {
-    "readers": (read_mutated, 0.2),
+    **{
+        f"reader.{name}": (partial(read_mutated, name=name), 0.2 / len(SUFFIXES))
+        for name in sorted(SUFFIXES)
+    },
     "queries": (parse_and_search, 0.2),
     "filters": (filter_anything, 0.25),
     "prefs": (prefer_anything, 0.1),

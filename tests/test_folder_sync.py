@@ -188,3 +188,21 @@ def test_an_unchanged_folder_is_not_opened(
     monkeypatch.setattr("lagotto.readers.base.Source.read", fail)
     assert base.sync(notes).unchanged == 3
     assert len(list(load(notes))) == 3  # which are failures, since reading fails
+
+
+def test_documents_of_files_that_are_ignored_now_are_kept_and_noted(
+    base: KnowledgeBase, notes: Path
+) -> None:
+    base.sync(notes)
+    before = sorted(document.id for document in base.documents())
+    (notes / ".lagottoignore").write_text("b.md\n")
+    report = base.sync(notes)
+    assert report.removed == 0
+    assert report.skipped.counts == {"hidden": 1, "ignored": 1}
+    [note] = report.notes
+    assert "1 file is skipped now" in note
+    assert (notes / "b.md").as_posix() in note
+    assert sorted(document.id for document in base.documents()) == before
+    (notes / "b.md").unlink()
+    report = base.sync(notes)
+    assert (report.removed, report.notes) == (1, ())

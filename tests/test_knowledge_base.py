@@ -14,6 +14,7 @@ from lagotto.embedders import EMBEDDERS
 from lagotto.errors import (
     ConfigError,
     ModelMismatchError,
+    ReadError,
     StoreError,
     UnknownNameError,
     WeightsError,
@@ -64,12 +65,27 @@ class TestAdd:
     async def test_unreadable_files_are_listed(self, notes: Path) -> None:
         (notes / "broken.pdf").write_bytes(b"%PDF-1.7 nothing")
         async with memory() as base:
-            report = await base.add(notes, notes.parent / "missing.md")
+            report = await base.add(notes)
             assert report.added == 3
-            assert [failure.source.rsplit("/")[-1] for failure in report.failures] == [
-                "broken.pdf",
-                "missing.md",
-            ]
+            assert [failure.source.rsplit("/")[-1] for failure in report.failures] == ["broken.pdf"]
+
+    @pytest.mark.parametrize("given", ["typo/path", "Cats sleep a lot.", "long " * 999, "a\0b"])
+    async def test_what_is_no_path_is_an_error(self, notes: Path, given: str) -> None:
+        async with memory() as base:
+            with pytest.raises(ReadError, match="to add a text, pass Document") as told:
+                await base.add(notes, given)
+            assert len(str(told.value)) < 300
+            assert (await base.info()).documents == 0
+
+    async def test_a_folder_without_files_is_an_error(self, notes: Path) -> None:
+        empty = notes.parent / "empty"
+        empty.mkdir()
+        (empty / ".hidden").write_text("x")
+        async with memory() as base:
+            with pytest.raises(ReadError, match=r"no files to read .*1 file skipped: 1 hidden"):
+                await base.add(notes, empty)
+            assert (await base.info()).documents == 0
+            assert (await base.add(empty, everything=True)).added == 1
 
     async def test_progress_is_told(self, notes: Path) -> None:
         steps: list[Progress] = []
@@ -107,7 +123,11 @@ class TestSync:
             await base.sync(notes)
             (notes / "oak.md").write_bytes(b"")
             report = await base.sync(notes)
-            assert (report.unchanged, report.removed, len(report.failures)) == (2, 0, 1)
+            assert (report.unchanged, report.removed, len(report.failures)) == (2, 0, 0)
+            assert report.skipped.counts == {"empty": 1}
+            [note] = report.notes
+            assert "1 file is skipped now" in note
+            assert "oak.md" in note
             assert titles(await base.documents()) == ["hazel", "lake", "oak"]
 
     @pytest.mark.parametrize("left", ["nothing", "an empty folder"])

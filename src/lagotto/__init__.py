@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         LagottoError,
         ModelMismatchError,
         NotABaseError,
+        NoTextLayerError,
         QueryError,
         ReadError,
         RebuiltError,
@@ -104,6 +105,8 @@ if TYPE_CHECKING:
     from lagotto.readers import (
         Columns,
         ReadFailure,
+        Skipped,
+        SkippedFile,
     )
     from lagotto.rebuild import (
         RebuildProgress,
@@ -171,7 +174,9 @@ _MODULES = {
         "IndexDamagedError",
         "LagottoError",
         "ModelMismatchError",
+        "NoTextLayerError",
         "NotABaseError",
+        "NoTextLayerError",
         "QueryError",
         "ReadError",
         "RebuiltError",
@@ -230,6 +235,8 @@ _MODULES = {
     "readers": (
         "Columns",
         "ReadFailure",
+        "Skipped",
+        "SkippedFile",
     ),
     "rebuild": ("RebuildProgress",),
     "request_context": (
@@ -306,6 +313,7 @@ __all__ = [
     "Lte",
     "ModelMismatchError",
     "Ne",
+    "NoTextLayerError",
     "Not",
     "NotABaseError",
     "NotIn",
@@ -333,6 +341,8 @@ __all__ = [
     "ScoringPrefs",
     "SearchCancelled",
     "SelectedChunk",
+    "Skipped",
+    "SkippedFile",
     "SnippetPrefs",
     "SourceTooLargeError",
     "Span",

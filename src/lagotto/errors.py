@@ -7,6 +7,7 @@
     ├── ReadError                   a source can't be read
     │   ├── UnsupportedFormatError  no reader for this format
     │   ├── EmptySourceError        the source has no text
+    │   │   └── NoTextLayerError    pages are pictures, which need OCR
     │   ├── EncryptedSourceError    the source is password-protected
     │   ├── CorruptSourceError      the source is damaged, or not of the format its name says
     │   └── SourceTooLargeError     the source exceeds the size limit
@@ -78,6 +79,10 @@ class UnsupportedFormatError(ReadError):
 
 class EmptySourceError(ReadError):
     """The source has no text."""
+
+
+class NoTextLayerError(EmptySourceError):
+    """Pages are pictures without text: they need OCR."""
 
 
 class EncryptedSourceError(ReadError):

@@ -3,7 +3,8 @@
 A file is not read again if its size and its modification time are those of the last sync, it was
 read in the same way, and its documents are still stored as they were. A document is removed if its
 file is gone, if the link that led to its file is gone, or if its file was read and no longer has
-it. One whose file is merely not read (excluded, unreadable, not text any more) is kept.
+it. One whose file is merely not read (excluded, ignored, unreadable, not text any more) is kept,
+and the report says so: leaving a file out from now on is no wish to lose what it gave.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import time
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from lagotto import __version__
 from lagotto.documents import digest, storable
@@ -20,6 +22,14 @@ from lagotto.stores.source_files import SourceDocument, SourceFile, SourceFiles
 
 SETTLED_NS = 2_000_000_000
 """Nanoseconds that a file must be older than its reading, lest a later change have its time."""
+
+
+class SyncOutcome(NamedTuple):
+    """The ids of documents to remove, the number of those not read again, and notes."""
+
+    gone: list[str]
+    unchanged: int
+    notes: tuple[str, ...]
 
 
 class FolderSync:
@@ -80,12 +90,8 @@ class FolderSync:
         *,
         seen: Collection[tuple[str, str]],
         failures: Iterable[ReadFailure],
-    ) -> tuple[list[str], int]:
-        """Store the state of the files.
-
-        Returns the ids of the documents to remove, and the number of those whose files were not
-        read, since they are unchanged.
-        """
+    ) -> SyncOutcome:
+        """Store the state of the files; what is to be removed, and what is kept."""
         documents = await self._files.documents(self._collection)
         failed = resolved(failure.source for failure in failures)
         roots, places = resolved(folders), _absolute(folders)
@@ -99,8 +105,18 @@ class FolderSync:
         ids = {document.id for document in gone}
         kept = [document for document in documents if document.id not in ids]
         await self._save(kept, gone, failed)
-        skipped = sum(document.source in self._unchanged for document in documents)
-        return [document.id for document in gone], skipped
+        skipped = {
+            document.source
+            for document in kept
+            if lies_in(document.source, roots)
+            and document.source not in self._read | self._unchanged
+            and not lies_in(document.source, failed)
+        }
+        return SyncOutcome(
+            gone=[document.id for document in gone],
+            unchanged=sum(document.source in self._unchanged for document in documents),
+            notes=_kept_notes(skipped),
+        )
 
     def _is_gone(self, source: str, roots: set[Path], places: set[Path]) -> bool:
         if source in self._unchanged:
@@ -126,6 +142,16 @@ class FolderSync:
         changed = {name: file for name, file in files.items() if file != self._known.get(name)}
         sources = {document.source for document in gone} - stored.keys()
         await self._files.save(self._collection, changed, gone=sources & self._known.keys())
+
+
+def _kept_notes(skipped: set[str]) -> tuple[str, ...]:
+    if not skipped:
+        return ()
+    files = "1 file is" if len(skipped) == 1 else f"{len(skipped):,} files are"
+    return (
+        f"{files} skipped now, but the documents read from there earlier are kept, such as those "
+        f"of {min(skipped)}; `lagotto remove` removes them",
+    )
 
 
 def resolved(paths: Iterable[str | Path]) -> set[Path]:

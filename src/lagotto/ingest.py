@@ -19,7 +19,7 @@ from lagotto.chunkers import Chunker
 from lagotto.concurrency import interruptible
 from lagotto.documents import Chunk, Document, Record, Vectors
 from lagotto.embedders.chunk_embedder import ChunkEmbedder
-from lagotto.readers import ReadFailure
+from lagotto.readers import ReadFailure, Skipped
 from lagotto.stores.base import Entry, Store, Version, fingerprint
 
 BATCH_DOCUMENTS = 64
@@ -54,12 +54,17 @@ class AddReport(Record):
     chunks: int = 0
     seconds: float = 0.0
     failures: tuple[ReadFailure, ...] = ()
+    skipped: Skipped = Skipped()
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         counts = f"{self.added} added, {self.updated} updated, {self.unchanged} unchanged"
         if self.removed:
             counts += f", {self.removed} removed"
         text = f"{counts} ({self.chunks} chunks, {self.seconds:.1f} s)"
+        if self.skipped.total:
+            text += f"\n{self.skipped}"
+        text += "".join(f"\nnote: {note}" for note in self.notes)
         if self.failures:
             text += f"\n{len(self.failures)} failed:"
             text += "".join(f"\n  {failure}" for failure in self.failures)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -31,7 +32,7 @@ from lagotto.folder_sync import FolderSync
 from lagotto.ingest import AddReport, Ingest, OnProgress
 from lagotto.interchange import ExportFormat, export_to, import_from
 from lagotto.prefs import RetrievalPrefs
-from lagotto.readers import Columns, Loading, ReadOptions, load
+from lagotto.readers import Columns, ReadOptions, check_paths, load
 from lagotto.rebuild import OnProgress as OnRebuildProgress
 from lagotto.rebuild import RebuildProgress, rebuild_base
 from lagotto.rerankers import Reranker
@@ -131,6 +132,7 @@ class AsyncKnowledgeBase(SearchVerbs):
         collection: str = DEFAULT_COLLECTION,
         include: Sequence[str] = (),
         exclude: Sequence[str] = (),
+        everything: bool = False,
         language: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         columns: Columns | None = None,
@@ -138,12 +140,20 @@ class AsyncKnowledgeBase(SearchVerbs):
     ) -> AddReport:
         """Add files, folders and Documents. Unchanged ones are skipped, changed ones replaced.
 
-        Files that can't be read are listed in the report. A Document keeps its own collection.
+        A path that does not exist, and a folder without files to read, are a ReadError before
+        anything is added. Files that can't be read, and those that were skipped, are listed in the
+        report; `everything` reads hidden, ignored, secret, vendored and minified files too. A
+        Document keeps its own collection.
         """
         options = _options(collection, language, metadata, columns)
+        paths = [source for source in sources if not isinstance(source, Document)]
+        documents = [source for source in sources if isinstance(source, Document)]
+        chosen: Any = {"include": include, "exclude": exclude, "everything": everything}
+        await asyncio.to_thread(check_paths, paths, **chosen)
         ingest = await self._ingest(progress)
-        documents, loading = _results(sources, include, exclude, options)
-        return await ingest.run(chain(documents, loading), interrupt=loading.interrupt)
+        loading = load(paths, options=options, **chosen)
+        report = await ingest.run(chain(documents, loading), interrupt=loading.interrupt)
+        return report.model_copy(update={"skipped": loading.skipped, "notes": loading.notes})
 
     @follows_rebuilds
     async def sync(
@@ -152,6 +162,7 @@ class AsyncKnowledgeBase(SearchVerbs):
         collection: str = DEFAULT_COLLECTION,
         include: Sequence[str] = (),
         exclude: Sequence[str] = (),
+        everything: bool = False,
         language: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         columns: Columns | None = None,
@@ -162,19 +173,33 @@ class AsyncKnowledgeBase(SearchVerbs):
 
         Files are not read again if their size and modification time are those of the last sync,
         unless `checksum` is set. A document is kept as long as its file exists, even if the file is
-        excluded or can't be read. Nothing is removed if one of `folders` is missing or empty: it
-        may be a disk that is not mounted.
+        excluded or ignored now, or can't be read; a note in the report counts these. Nothing is
+        removed if one of `folders` is missing or empty: it may be a disk that is not mounted.
         """
         options = _options(collection, language, metadata, columns)
         ingest = await self._ingest(progress)
         state = FolderSync(self._store.source_files, options=options, checksum=checksum)
         await state.start()
-        loading = load(folders, include=include, exclude=exclude, options=options, tracker=state)
+        loading = load(
+            folders,
+            include=include,
+            exclude=exclude,
+            everything=everything,
+            options=options,
+            tracker=state,
+        )
         report = await ingest.run(loading, interrupt=loading.interrupt)
-        gone, skipped = await state.finish(folders, seen=ingest.seen, failures=report.failures)
+        outcome = await state.finish(folders, seen=ingest.seen, failures=report.failures)
+        gone = outcome.gone
         removed = await self.remove(*gone, collection=collection) if gone else []
-        unchanged = report.unchanged + skipped
-        return report.model_copy(update={"removed": len(removed), "unchanged": unchanged})
+        return report.model_copy(
+            update={
+                "removed": len(removed),
+                "unchanged": report.unchanged + outcome.unchanged,
+                "skipped": loading.skipped,
+                "notes": (*loading.notes, *outcome.notes),
+            }
+        )
 
     async def remove(
         self,
@@ -382,17 +407,6 @@ def _options(
         metadata=dict(metadata or {}),
         columns=columns or Columns(),
     )
-
-
-def _results(
-    sources: Sequence[str | Path | Document],
-    include: Sequence[str],
-    exclude: Sequence[str],
-    options: ReadOptions,
-) -> tuple[list[Document], Loading]:
-    paths = [source for source in sources if not isinstance(source, Document)]
-    documents = [source for source in sources if isinstance(source, Document)]
-    return documents, load(paths, include=include, exclude=exclude, options=options)
 
 
 def _within(collection: str | None, filters: FilterLike) -> Filter:

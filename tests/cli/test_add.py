@@ -36,20 +36,50 @@ def test_the_json_report(base: Path, tmp_path: Path) -> None:
     report = run("--kb", base, "add", tmp_path / "more.md", "--json").json
     assert report.pop("seconds") > 0
     assert report == {
-        "added": 1, "updated": 0, "unchanged": 0, "removed": 0, "chunks": 1, "failures": []
+        "added": 1, "updated": 0, "unchanged": 0, "removed": 0, "chunks": 1, "failures": [],
+        "skipped": {"counts": {}, "folders": 0, "files": []}, "notes": [],
     }  # fmt: skip
 
 
 def test_failures_are_listed_and_the_rest_is_added(base: Path, tmp_path: Path) -> None:
     (tmp_path / "good.md").write_text("# Good")
     (tmp_path / "bad.pdf").write_bytes(b"%PDF-1.4 nothing else")
-    done = run("--kb", base, "add", tmp_path / "good.md", tmp_path / "bad.pdf", "absent.md")
+    done = run("--kb", base, "add", tmp_path / "good.md", tmp_path / "bad.pdf")
     assert done.code == 3
     assert done.out.startswith("1 added")
-    failed = done.err.splitlines()
-    assert len(failed) == 2
-    assert failed[0].startswith(f"failed: {tmp_path / 'bad.pdf'}: ")
-    assert failed[1] == "failed: absent.md: no such file or folder (ReadError)"
+    [failed] = done.err.splitlines()
+    assert failed.startswith(f"failed: {tmp_path / 'bad.pdf'}: ")
+
+
+def test_paths_that_give_nothing_are_errors(tmp_path: Path) -> None:
+    (tmp_path / "good.md").write_text("# Good")
+    (tmp_path / "none").mkdir()
+    base = tmp_path / "new.db"
+    for path, said in (("absent.md", "no such file or folder"), ("none", "no files to read")):
+        done = run("--kb", base, "add", tmp_path / "good.md", tmp_path / path)
+        assert (done.code, done.out) == (3, "")
+        assert said in done.err
+        assert not base.exists()
+
+
+def test_what_is_skipped_is_counted_and_named(base: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "mixed"
+    folder.mkdir()
+    (folder / "good.md").write_text("# Good")
+    (folder / "empty.md").write_text("")
+    (folder / "id_rsa").write_text("key")
+    (folder / "cat.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
+    done = run("--kb", base, "add", folder)
+    assert done.code == 0
+    assert done.out.splitlines()[1] == "3 files skipped: 1 .png, 1 empty, 1 secret"
+    assert done.err == ""
+    named = run("--kb", base, "add", folder, "--verbose").err.splitlines()
+    assert sorted(line.rpartition("/")[2] for line in named) == [
+        "cat.png: unsupported",
+        "empty.md: empty",
+        "id_rsa: secret",
+    ]
+    assert run("--kb", base, "add", folder, "--everything").out.startswith("1 added")
 
 
 def test_options_reach_the_documents(notes: Path) -> None:

@@ -103,7 +103,7 @@ def keys_of(value: Any) -> set[str]:
 def test_json_has_the_fields_shown(base: Path, tmp_path: Path) -> None:
     query = "when does the white truffle ripen"
     commands: dict[str, list[str | Path]] = {
-        "add": [tmp_path / "missing.txt"],
+        "add": [tmp_path / "broken.pdf", tmp_path / "empty.txt"],
         "retrieve": [query],
         "list": [],
         "info": [],
@@ -112,7 +112,9 @@ def test_json_has_the_fields_shown(base: Path, tmp_path: Path) -> None:
         "presets": [],
         "models": [],
     }
-    given_names = re.compile(r"metadata\.|collections\.")  # names that users choose
+    (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.4 nothing else")
+    (tmp_path / "empty.txt").write_bytes(b"")
+    given_names = re.compile(r"metadata\.|collections\.|counts\.")  # names that users choose
     for name, arguments in commands.items():
         options: list[str | Path] = [] if name in {"copy", "presets", "models"} else ["--kb", base]
         printed = run(*options, name, *arguments, "--json").json

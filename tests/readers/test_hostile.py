@@ -15,6 +15,7 @@ from lagotto.errors import (
     CorruptSourceError,
     EmptySourceError,
     EncryptedSourceError,
+    NoTextLayerError,
     ReadError,
     SourceTooLargeError,
     UnsupportedFormatError,
@@ -43,7 +44,7 @@ FAILING: dict[str, tuple[bytes, type[ReadError]]] = {
     "blank.md": (b" \r\n\t\n", EmptySourceError),
     "blank.html": (b"<html><body>  </body></html>", EmptySourceError),
     "pages0.pdf": (make_pdf([]), EmptySourceError),
-    "scanned.pdf": (make_pdf([[]]), EmptySourceError),
+    "scanned.pdf": (make_pdf([[]]), NoTextLayerError),
     "locked.pdf": (samples.encrypted(samples.PDF, user="u", owner="o"), EncryptedSourceError),
     "cut.pdf": (samples.PDF[: len(samples.PDF) // 2], CorruptSourceError),
     "words.pdf": (b"these are just words", CorruptSourceError),
@@ -126,14 +127,20 @@ def test_right_text(tmp_path: Path, name: str) -> None:
 def test_a_batch_goes_on_and_reports(tmp_path: Path) -> None:
     for name, (data, _) in {**FAILING, **READABLE}.items():
         put(tmp_path, name, data)
-    results = list(load(tmp_path))
+    loading = load(tmp_path)
+    results = list(loading)
     failures = [result for result in results if isinstance(result, ReadFailure)]
     read = {Path(result.source).name for result in results if result not in failures}
     assert read == set(READABLE)
     failed = {Path(failure.source).name: failure.error for failure in failures}
-    expected = {name: error.__name__ for name, (_, error) in FAILING.items()}
-    del expected["picture.txt"]  # binary files are passed over in folders
+    expected = {
+        name: error.__name__
+        for name, (_, error) in FAILING.items()
+        if not issubclass(error, EmptySourceError) and name != "picture.txt"
+    }
     assert failed == expected
+    skipped = {Path(file.source).name for file in loading.skipped.files}
+    assert skipped == FAILING.keys() - expected.keys()
     assert all(failure.source in str(failure) for failure in failures)
 
 

@@ -27,18 +27,23 @@ def ingest(
     reading: ReadingOptions,
     making: MakingOptions,
     *,
+    verbose: bool = False,
     as_json: bool,
 ) -> None:
     """Open the base, run an ingest over `paths` with a progress bar, and print its report."""
     from lagotto.cli.progress import Meter, resumable
+    from lagotto.readers.folder.walk import Selection
 
-    meter = Meter(paths, include=reading.include, exclude=reading.exclude)
+    chosen = Selection(tuple(reading.include), tuple(reading.exclude), reading.everything)
+    meter = Meter(paths, selection=chosen)
     with resumable(meter), open_base(base, making) as kb:
         report = run(kb, meter)
     if as_json:
         print_json(report.model_dump(mode="json"))
     else:
         typer.echo(report.model_copy(update={"failures": ()}))
+    for file in report.skipped.files if verbose else ():
+        say(f"skipped: {file.source}: {file.reason}")
     for failure in report.failures:
         say(f"failed: {failure}")
     if report.failures:
@@ -53,6 +58,7 @@ def read_arguments(reading: ReadingOptions) -> dict[str, Any]:
         "collection": reading.collection,
         "include": reading.include,
         "exclude": reading.exclude,
+        "everything": reading.everything,
         "language": reading.language,
         "metadata": parse_metadata(reading.metadata),
         "columns": Columns(

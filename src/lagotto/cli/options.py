@@ -36,6 +36,7 @@ EmbedderName = Annotated[
         help="The embedding model of a new base; an existing base has its own.",
     ),
 ]
+Verbose = Annotated[bool, Option("--verbose", help="Name every file that is skipped.")]
 AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
 Filters = Annotated[
     str | None,
@@ -72,6 +73,13 @@ class ReadingOptions:
     exclude: Annotated[
         list[str], Option("--exclude", metavar="GLOB", help="Skip files and folders that match.")
     ] = field(default_factory=list)
+    everything: Annotated[
+        bool,
+        Option(
+            "--everything",
+            help="Read hidden, ignored, secret, vendored, minified and lock files too.",
+        ),
+    ] = False
     language: Annotated[
         str | None,
         Option("--language", metavar="TAG", help="The language, such as en. [default: detected]"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
@@ -23,7 +23,7 @@ from lagotto.base_copy import CopyReport
 from lagotto.cli.options import INTERRUPTED
 from lagotto.cli.output import one_line, say
 from lagotto.ingest import Progress
-from lagotto.readers.walk import Selection, walk
+from lagotto.readers.folder.walk import Selection, walk
 from lagotto.rebuild import RebuildProgress
 
 WHOLE_RUN = 86_400.0
@@ -108,12 +108,10 @@ class FetchMeter(ProgressBar):
 class Meter(ProgressBar):
     """The progress of adding the files of `paths`."""
 
-    def __init__(
-        self, paths: Iterable[Path], *, include: Sequence[str] = (), exclude: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, paths: Iterable[Path], *, selection: Selection | None = None) -> None:
         super().__init__()
         self._paths = paths
-        self._selection = Selection(include=tuple(include), exclude=tuple(exclude))
+        self._selection = selection or Selection()
         self._positions: dict[str, int] = {}
 
     def __enter__(self) -> Self:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lagotto.cli.ingest import ingest, read_arguments
-from lagotto.cli.options import AsJson, BaseOptions, MakingOptions, ReadingOptions
+from lagotto.cli.options import AsJson, BaseOptions, MakingOptions, ReadingOptions, Verbose
 
 if TYPE_CHECKING:
     from lagotto.cli.progress import Meter
@@ -26,6 +26,7 @@ def sync(
     checksum: Annotated[
         bool, typer.Option("--checksum", help="Read every file, even if it looks unchanged.")
     ] = False,
+    verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
     """Add folders and remove what is gone. Documents of deleted files are removed."""
@@ -33,4 +34,4 @@ def sync(
     def run(kb: KnowledgeBase, meter: Meter) -> AddReport:
         return kb.sync(*folders, checksum=checksum, progress=meter, **read_arguments(reading))
 
-    ingest(run, folders, base, reading, making, as_json=as_json)
+    ingest(run, folders, base, reading, making, verbose=verbose, as_json=as_json)

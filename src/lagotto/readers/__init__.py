@@ -5,9 +5,18 @@ other modules are private.
 """
 
 from lagotto.readers.base import Columns, Reader, ReadOptions, Source
+from lagotto.readers.folder.skipped import Skipped, SkippedFile
 from lagotto.readers.formats import READERS
 from lagotto.readers.language import detect_language
-from lagotto.readers.load import Loading, ReadFailure, load, read_bytes, read_path, read_text
+from lagotto.readers.load import (
+    Loading,
+    ReadFailure,
+    check_paths,
+    load,
+    read_bytes,
+    read_path,
+    read_text,
+)
 from lagotto.readers.process import Limits
 
 __all__ = [
@@ -18,7 +27,10 @@ __all__ = [
     "ReadFailure",
     "ReadOptions",
     "Reader",
+    "Skipped",
+    "SkippedFile",
     "Source",
+    "check_paths",
     "detect_language",
     "load",
     "read_bytes",

@@ -76,7 +76,8 @@ class Source:
         except FileNotFoundError as exc:
             raise ReadError(str(path), "no such file or folder") from exc
         except (OSError, RuntimeError, ValueError) as exc:
-            raise ReadError(str(path), f"can't resolve the path ({exc})") from exc
+            reason = getattr(exc, "strerror", None) or exc  # without the path, which may be a text
+            raise ReadError(str(path), f"can't resolve the path ({reason})") from exc
         return cls(name=resolved.as_posix(), path=resolved)
 
     @property

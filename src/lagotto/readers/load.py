@@ -7,13 +7,21 @@ from pathlib import Path
 from typing import Protocol
 
 from lagotto.documents import Document, Record, storable
-from lagotto.errors import ReadError, UnsupportedFormatError
+from lagotto.errors import (
+    EmptySourceError,
+    NoTextLayerError,
+    ReadError,
+    UnsupportedFormatError,
+)
 from lagotto.readers.base import Reader, ReadOptions, Source
+from lagotto.readers.folder.skipped import SkipLog, Skipped, SkipReason
+from lagotto.readers.folder.unwanted import unwanted_content
+from lagotto.readers.folder.walk import Selection, walk
 from lagotto.readers.formats import READERS, Formats
 from lagotto.readers.process import ISOLATED, Limits, ReaderProcess
-from lagotto.readers.walk import Selection, walk
 
 MOST_REASON = 500
+MOST_SHOWN = 100
 
 
 def read_path(path: str | Path, *, options: ReadOptions | None = None) -> Iterator[Document]:
@@ -91,6 +99,7 @@ def load(
     *,
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
+    everything: bool = False,
     options: ReadOptions | None = None,
     limits: Limits | None = None,
     tracker: FileTracker | None = None,
@@ -98,15 +107,17 @@ def load(
     """Read files and folders; yields documents one at a time, and a failure for each error.
 
     Folders are walked recursively in a fixed order; `include` and `exclude` are globs as in
-    `Selection` and apply to folders only. Binary files of unknown format are skipped in folders; a
-    file in `paths` that can't be read is a failure, and so is a folder without any file to read. No
-    file is read twice.
+    `Selection` and apply to folders only. In folders, formats without a reader, hidden files, those
+    that .gitignore or .lagottoignore name, secrets, lock files, minified, generated and vendored
+    files are skipped; `everything` reads all but the first. Empty files are skipped. What was
+    skipped is in `Loading.skipped`. A file in `paths` of a format without a reader is a failure,
+    and so is a folder without any file to read. No file is read twice.
 
     PDF, HTML, office files, books and mail are read in a child process within `limits`: a file that
     makes it hang, crash or exceed its memory is a failure, and the other files are read.
     """
     loading = Loading(
-        selection=Selection(include=tuple(include), exclude=tuple(exclude)),
+        selection=Selection(tuple(include), tuple(exclude), everything=everything),
         options=options or ReadOptions(),
         process=ReaderProcess(limits),
         tracker=tracker,
@@ -132,7 +143,8 @@ class Loading(Iterator["Document | ReadFailure"]):
         self._tracker = tracker
         self._formats = Formats()
         self._done: set[str] = set()
-        self._skipped = 0
+        self._skipped = SkipLog()
+        self._notes: list[str] = []
         self._results: Iterator[Document | ReadFailure] = iter(())
 
     def start(self, paths: Iterable[str | Path]) -> None:
@@ -141,6 +153,16 @@ class Loading(Iterator["Document | ReadFailure"]):
 
     def __next__(self) -> Document | ReadFailure:
         return next(self._results)
+
+    @property
+    def skipped(self) -> Skipped:
+        """What was not read so far, and why."""
+        return self._skipped.result()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader has to say of files that it did read."""
+        return tuple(self._notes)
 
     def interrupt(self) -> None:
         """Stop reading; the current file becomes a failure, and nothing follows it."""
@@ -156,45 +178,69 @@ class Loading(Iterator["Document | ReadFailure"]):
 
     def _of(self, path: Path) -> Iterator[Document | ReadError]:
         """Yield the documents and errors of one of the given paths."""
-        return self._folder(path) if path.is_dir() else self._file(path, named=True)
+        return self._folder(path) if path.is_dir() else self._file(path)
 
     def _folder(self, folder: Path) -> Iterator[Document | ReadError]:
-        skipped_before = self._skipped
-        seen = 0
-        for item in walk(folder, selection=self._selection):
-            seen += 1
+        skipped = SkipLog()
+        tried = 0
+        for item in walk(folder, selection=self._selection, skipped=skipped):
             if isinstance(item, ReadError):
                 yield item
             else:
-                yield from self._file(item, named=False)
+                yield from self._file(item, skipped=skipped)
+            tried += 1
             if self._process.interrupted:
                 return
-        if not seen:
-            reason = "no files to read in this folder; check include, exclude and hidden names"
-            yield ReadError(folder.as_posix(), reason)
-        elif seen == self._skipped - skipped_before:
-            reason = f"all {seen} files in this folder are binary and of unknown format"
-            yield UnsupportedFormatError(folder.as_posix(), reason)
+        self._skipped.merge(skipped)
+        if not tried or tried == skipped.unread:
+            yield nothing_to_read(folder, skipped.result())
 
-    def _file(self, path: Path, *, named: bool) -> Iterator[Document | ReadError]:
+    def _file(
+        self, path: Path, *, skipped: SkipLog | None = None
+    ) -> Iterator[Document | ReadError]:
+        """Yield the documents and errors of a file; that of a folder may be skipped."""
         try:
             source = Source.of_path(path)
             if source.name in self._done:
                 return
             self._done.add(source.name)
-            name = self._format(source, named=named) if self._needs_reading(source, path) else None
-            if name is not None:
-                failed = False
-                for result in self._read(name, source):
-                    failed = failed or isinstance(result, ReadError)
-                    yield result
-                if self._tracker is not None and not failed:
-                    self._tracker.note_read(source)
+            if not self._needs_reading(source, path):
+                return
+            if skipped is not None and (reason := self._unwanted(source)) is not None:
+                skipped.add(path, reason, unread=True)
+                return
+            failed = False
+            for result in self._read(self._formats.name(source), source):
+                failed = failed or isinstance(result, ReadError)
+                yield result
+            if self._tracker is not None and not failed:
+                self._tracker.note_read(source)
+        except EmptySourceError as exc:
+            yield from self._without_text(path, exc, named=skipped is None)
         except ReadError as exc:
             yield exc
         except Exception as exc:  # noqa: BLE001 a reader of another package may raise anything
-            reason = f"the reader failed ({type(exc).__name__}: {exc})"
-            yield ReadError(path.as_posix(), reason[:MOST_REASON])
+            problem = f"the reader failed ({type(exc).__name__}: {exc})"
+            yield ReadError(path.as_posix(), problem[:MOST_REASON])
+
+    def _unwanted(self, source: Source) -> SkipReason | None:
+        """Why a file of a folder is skipped, if it is."""
+        reason = None if self._selection.everything else unwanted_content(source)
+        try:
+            self._formats.name(source)
+        except UnsupportedFormatError:
+            return "unsupported"
+        return reason
+
+    def _without_text(
+        self, path: Path, error: EmptySourceError, *, named: bool
+    ) -> Iterator[ReadError]:
+        """Skip a file without text; one that was named and needs OCR is a failure."""
+        scanned = isinstance(error, NoTextLayerError)
+        if named and scanned:
+            yield error
+        else:
+            self._skipped.add(path, "no text layer" if scanned else "empty")
 
     def _needs_reading(self, source: Source, path: Path) -> bool:
         return self._tracker is None or self._tracker.needs_reading(source, path)
@@ -204,11 +250,42 @@ class Loading(Iterator["Document | ReadFailure"]):
             return self._process.read(name, source, options=self._options)
         return READERS.get(name)().read(source, options=self._options)
 
-    def _format(self, source: Source, *, named: bool) -> str | None:
+
+def nothing_to_read(folder: Path, skipped: Skipped) -> ReadError:
+    """The error for a folder without any file to read."""
+    reason = "no files to read in this folder"
+    if skipped.total:
+        reason += f" ({skipped}); check include and exclude, or read everything"
+    return ReadError(folder.as_posix(), reason)
+
+
+def check_paths(
+    paths: Iterable[str | Path],
+    *,
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    everything: bool = False,
+) -> None:
+    """ReadError if a path does not exist, or is a folder without any file that is selected."""
+    selection = Selection(tuple(include), tuple(exclude), everything=everything)
+    for given in paths:
         try:
-            return self._formats.name(source)
-        except UnsupportedFormatError:
-            if named:
-                raise
-            self._skipped += 1
-            return None
+            is_folder = Path(given).is_dir()
+        except (OSError, ValueError):  # a text, too long for a path
+            is_folder = False
+        if not is_folder:
+            _check_file(given)
+            continue
+        skipped = SkipLog()
+        if not any(True for _ in walk(Path(given), selection=selection, skipped=skipped)):
+            raise nothing_to_read(Path(given), skipped.result())
+
+
+def _check_file(path: str | Path) -> None:
+    try:
+        Source.of_path(path)
+    except ReadError as exc:
+        shown = str(path) if len(str(path)) <= MOST_SHOWN else f"{str(path)[:MOST_SHOWN]}..."
+        missing = isinstance(path, str) and not exc.reason.startswith("not a regular")
+        remedy = "; to add a text, pass Document(text=...)" if missing else ""
+        raise ReadError(shown, f"{exc.reason}{remedy}") from exc

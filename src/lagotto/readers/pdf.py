@@ -16,6 +16,7 @@ from lagotto.errors import (
     CorruptSourceError,
     EmptySourceError,
     EncryptedSourceError,
+    NoTextLayerError,
     ReadError,
 )
 from lagotto.readers.base import ReadOptions, Source
@@ -48,7 +49,7 @@ class PdfReader:
         with PDFIUM, _opened(data, label=source.label) as pdf:
             draft, broken = _draft(pdf)
         if not draft.text.strip():
-            raise EmptySourceError(
+            raise NoTextLayerError(
                 source.label,
                 f"none of {len(draft.pages)} pages has a text layer; run OCR first",
             )

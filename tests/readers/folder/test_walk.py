@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagotto.readers.walk import Selection, matches, walk
+from lagotto.readers.folder.walk import Selection, matches, walk
 
 
 def make(root: Path, *names: str) -> None:
