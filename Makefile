@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-fast test-llm check bench fuzz mutants clean
+.PHONY: demo docs test test-fast test-llm check bench fuzz mutants clean
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
@@ -57,5 +57,8 @@ fuzz: .venv/ready  ## 200,000 random and mutated inputs, with limits on time and
 mutants: .venv/ready  ## change formulas, defaults and presets one at a time: do the tests notice?
 	$(BIN)/python benchmarks/mutants.py
 
+docs: .venv/ready  ## the documentation as a site, in site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
 clean:
-	rm -rf .venv .mutants .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv site .mutants .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -14,6 +14,7 @@ from lagotto.cli.options import DEFAULT_KB, flatten_groups
 COMMANDS = {
     "add": "add",
     "sync": "sync",
+    "watch": "watch",
     "retrieve": "retrieve",
     "search": "search",
     "context": "context",
