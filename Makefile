@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo docs test test-fast test-llm check bench fuzz mutants clean
+.PHONY: demo docs test test-fast test-llm check bench campaign fuzz mutants clean
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
@@ -49,7 +49,9 @@ bench: .venv/ready  ## speed; figures in docs/benchmarks.md come from here
 	$(BIN)/python benchmarks/ingest.py
 	$(BIN)/python benchmarks/vectors.py
 	$(BIN)/python benchmarks/scale.py
-	$(BIN)/python benchmarks/crash.py
+
+campaign: .venv/postgres  ## 1,000 kills, damaged files, many processes at once; up to 90 minutes
+	$(BIN)/python benchmarks/campaign.py
 
 fuzz: .venv/ready  ## 200,000 random and mutated inputs, with limits on time and memory
 	$(BIN)/python benchmarks/fuzz.py

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lagotto.chunkers import CHUNKERS
-from lagotto.documents import Document
+from lagotto.documents import Chunk, Document
 from lagotto.embedders import Embedder
 from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.errors import EmbeddingError, LagottoError
@@ -133,6 +133,40 @@ class TestReport:
         assert report.failures == (failure,)
         assert str(report).endswith("1 failed:\n  x.pdf: it is empty (EmptySourceError)")
         assert str(report).startswith("1 added, 0 updated, 0 unchanged (1 chunks, ")
+
+    async def test_a_document_that_cannot_be_chunked_is_not_counted_as_added(self) -> None:
+        class Failing:
+            id = "failing"
+
+            def chunk(self, document: Document) -> list[Chunk]:
+                raise RuntimeError("no idea")
+
+        worker = Ingest(
+            store=MemoryStore(), chunker=Failing(), vectors=ChunkEmbedder(CountingEmbedder())
+        )
+        report = await worker.run([document(1)])
+        assert counts(report) == (0, 0, 0)
+        assert [str(failure) for failure in report.failures] == [
+            "d00001: chunking failed (no idea) (RuntimeError)"
+        ]
+
+    @pytest.mark.parametrize("value", [object(), "\ud800", 10**400])
+    async def test_a_document_that_cannot_be_serialised_fails_alone(
+        self, tmp_path: Path, value: object
+    ) -> None:
+        """Document refuses such values, but can be made without validation."""
+        store = SqliteStore(tmp_path / "kb.db")
+        await store.open()
+        bad = document(1).model_copy(update={"metadata": {"bad": value}})
+        report, _ = await run(store, [document(0), bad, document(2)], CountingEmbedder())
+        assert counts(report) == (2, 0, 0)
+        assert report.chunks == (await store.info()).documents == 2
+        assert [failure.source for failure in report.failures] == ["d00001"]
+        await run(store, [document(1)], CountingEmbedder())
+        report, _ = await run(store, [document(0), bad, document(2)], CountingEmbedder())
+        assert counts(report) == (0, 0, 2)
+        assert [failure.source for failure in report.failures] == ["d00001"]
+        await store.close()
 
     async def test_progress_only_grows_and_is_stored(self, tmp_path: Path) -> None:
         store = SqliteStore(tmp_path / "kb.db")

@@ -45,7 +45,7 @@ BEHAVIOURS = {
     "views": "every setting in every view of a search",
     # faults, processes, time
     "clients": "several clients of one PostgreSQL base",
-    "crash": "killed writers",
+    "crash": "killed processes and servers, damaged files, many processes at once",
     "crashes": "killed writers and faults at any step",
     "damaged_file": "a damaged database file",
     "damaged_indexes": "damaged index files",

@@ -11,20 +11,26 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeVar
 
 from lagotto.chunkers import Chunker
 from lagotto.concurrency import interruptible
 from lagotto.documents import Chunk, Document, Record, Vectors
 from lagotto.embedders.chunk_embedder import ChunkEmbedder
+from lagotto.errors import LagottoError
 from lagotto.readers import ReadFailure, Skipped
 from lagotto.stores.base import Entry, Store, Version, fingerprint
 
 BATCH_DOCUMENTS = 64
 BATCH_CHARACTERS = 60_000
 QUEUED_BATCHES = 2
+
+T = TypeVar("T", Entry, Document)
+
+_UNSERIALISABLE = (TypeError, ValueError, RecursionError, OverflowError)
+"""What a database driver or JSON raises for values that a Document would have refused."""
 
 
 class Progress(Record):
@@ -74,6 +80,9 @@ class AddReport(Record):
 OnProgress = Callable[[Progress], None]
 
 
+Change = Literal["added", "nothing", "metadata", "content"]
+
+
 @dataclass(slots=True)
 class _Batch:
     """Documents that pass through the stages together."""
@@ -81,8 +90,35 @@ class _Batch:
     new: list[tuple[Document, list[Chunk]]] = field(default_factory=list)
     changed_metadata: list[Document] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
-    progress: Progress = field(default_factory=Progress)
+    changes: dict[tuple[str, str], Change] = field(default_factory=dict)
+    """What has changed in each document, by collection and id, without those that failed."""
     failures: list[ReadFailure] = field(default_factory=list)
+    source: str = ""
+
+    def fail(self, document: Document, reason: str, error: Exception) -> None:
+        """Record the failure of a document, which is then not counted as added or updated."""
+        self.failures.append(
+            ReadFailure(
+                source=document.source or document.id, reason=reason, error=type(error).__name__
+            )
+        )
+        self.changes.pop((document.collection, document.id), None)
+
+    def progress(self, done: Progress) -> Progress:
+        """`done` and this batch."""
+        counts = Counter(self.changes.values())
+        return Progress(
+            added=done.added + counts["added"],
+            updated=done.updated + counts["metadata"] + counts["content"],
+            unchanged=done.unchanged + counts["nothing"],
+            failed=done.failed + len(self.failures),
+            chunks=done.chunks + sum(map(self._stored_chunks, self.entries)),
+            source=self.source,
+        )
+
+    def _stored_chunks(self, entry: Entry) -> int:
+        name = entry.document.collection, entry.document.id
+        return len(entry.vectors) if name in self.changes else 0
 
 
 class Ingest:
@@ -174,30 +210,24 @@ class Ingest:
         under_way = self.seen & documents.keys()
         self.seen |= documents.keys()
         stored = await self._versions(documents.values())
-        counts: Counter[str] = Counter()
-        batch = _Batch(failures=failures)
+        batch = _Batch(failures=failures, source=group[-1].source)
         todo = []
         for name, document in documents.items():
-            change = self._change(document, stored.get(name))
+            try:
+                change = self._change(document, stored.get(name))
+            except _UNSERIALISABLE as exc:
+                batch.fail(document, f"it can't be stored ({exc})", exc)
+                continue
             known = name in stored or name in under_way
-            counts[change if known else "added"] += 1
+            batch.changes[name] = change if known else "added"
             if change == "metadata":
                 batch.changed_metadata.append(document)
             elif change == "content":
                 todo.append(document)
-        batch.new = await asyncio.to_thread(self._chunk, todo, failures)
-        batch.progress = Progress(
-            added=counts["added"],
-            updated=counts["metadata"] + counts["content"],
-            unchanged=counts["nothing"],
-            failed=len(failures),
-            source=group[-1].source,
-        )
+        batch.new = await asyncio.to_thread(self._chunk, todo, batch)
         return batch
 
-    def _change(
-        self, document: Document, stored: Version | None
-    ) -> Literal["nothing", "metadata", "content"]:
+    def _change(self, document: Document, stored: Version | None) -> Change:
         """What has changed in a document: nothing, its metadata, or its content."""
         made_by = (self._chunker.id, self._vectors.model_id)
         if stored is None or stored.made_by not in (None, made_by):
@@ -217,7 +247,7 @@ class Ingest:
         }
 
     def _chunk(
-        self, documents: Sequence[Document], failures: list[ReadFailure]
+        self, documents: Sequence[Document], batch: _Batch
     ) -> list[tuple[Document, list[Chunk]]]:
         """The chunks of each document; one that can't be chunked is recorded as a failure."""
         chunked = []
@@ -225,7 +255,7 @@ class Ingest:
             try:
                 chunked.append((document, self._chunker.chunk(document)))
             except Exception as exc:  # noqa: BLE001 a chunker of another package may raise anything
-                failures.append(_failure(document, f"chunking failed ({exc})", exc))
+                batch.fail(document, f"chunking failed ({exc})", exc)
         return chunked
 
     async def _embed(
@@ -261,23 +291,31 @@ class Ingest:
                 raise
 
     async def _commit(self, batch: _Batch) -> None:
-        if batch.entries:
-            await self._store.write(batch.entries)
-        if batch.changed_metadata:
-            await self._store.update(batch.changed_metadata)
+        await self._store_each(self._store.write, batch.entries, batch)
+        await self._store_each(self._store.update, batch.changed_metadata, batch)
         self._failures += batch.failures
-        done, now = self._done, batch.progress
-        self._done = Progress(
-            added=done.added + now.added,
-            updated=done.updated + now.updated,
-            unchanged=done.unchanged + now.unchanged,
-            failed=done.failed + now.failed,
-            chunks=done.chunks + sum(len(entry.vectors) for entry in batch.entries),
-            seconds=time.monotonic() - self._started,
-            source=now.source,
-        )
+        seconds = time.monotonic() - self._started
+        self._done = batch.progress(self._done).model_copy(update={"seconds": seconds})
         if self._on_progress:
             self._on_progress(self._done)
+
+    async def _store_each(
+        self, store: Callable[[Sequence[T]], Awaitable[None]], items: Sequence[T], batch: _Batch
+    ) -> None:
+        """Store documents at once, or, if one of them can't be serialised, each for itself."""
+        if not items:
+            return
+        try:
+            await store(items)
+        except LagottoError:
+            raise
+        except _UNSERIALISABLE as exc:
+            if len(items) > 1:
+                for item in items:
+                    await self._store_each(store, [item], batch)
+            else:
+                document = items[0].document if isinstance(items[0], Entry) else items[0]
+                batch.fail(document, f"it can't be stored ({exc})", exc)
 
 
 async def _in_thread(
@@ -287,12 +325,6 @@ async def _in_thread(
     groups = _groups(iter(results))
     while group := await interruptible(lambda: next(groups, None), interrupt=interrupt):
         yield group
-
-
-def _failure(document: Document, reason: str, error: Exception) -> ReadFailure:
-    return ReadFailure(
-        source=document.source or document.id, reason=reason, error=type(error).__name__
-    )
 
 
 def _groups(

@@ -10,6 +10,9 @@ from urllib.parse import unquote
 
 from lagotto.errors import ConfigError
 
+INDEX_MARKER = "lagotto.json"
+"""The file that a folder of indexes carries; whatever has none is not ours."""
+
 MASK = "***"
 SHORTEST_SECRET = 3
 """Characters; replacing shorter ones in a message would make it unreadable."""

@@ -82,6 +82,35 @@ def test_what_is_skipped_is_counted_and_named(base: Path, tmp_path: Path) -> Non
     assert run("--kb", base, "add", folder, "--everything").out.startswith("1 added")
 
 
+def test_documents_that_no_base_can_hold_fail_alone(base: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    deep = '{"a":' * 260 + "1" + "}" * 260
+    (folder / "deep.jsonl").write_text(f'{{"text": "x", "m": {deep}}}\n{{"text": "two"}}\n')
+    (folder / "half.jsonl").write_text(
+        r'{"id": "\ud800", "text": "x"}' + "\n" + r'{"text": "\ud800", "m": "\udfff"}' + "\n"
+    )
+    (folder / "time.md").write_text(f"---\na: 1{':59' * 3_000}\n---\n# T\n\nText\n")
+    (folder / "wide.csv").write_text("id,text\n1,a\n2,b,c,d\n3,e\n")
+    done = run("--kb", base, "add", folder)
+    assert done.code == 3
+    assert done.out.startswith("6 added")
+    failed = done.err.splitlines()
+    assert [line.partition(": line ")[0] for line in failed] == [
+        f"failed: {folder / 'deep.jsonl'}", f"failed: {folder / 'wide.csv'}"
+    ]  # fmt: skip
+    assert "nested more than 64 levels" in failed[0]
+
+
+def test_a_folder_that_holds_the_base_itself(notes: Path) -> None:
+    base = notes / "kb.db"
+    assert run("--kb", base, "add", notes).code == 0
+    assert run("--kb", base, "retrieve", "truffles").code == 0  # makes the indexes
+    again = run("--kb", base, "add", notes)
+    assert (again.code, again.err) == (0, "")
+    assert again.out.startswith("0 added, 0 updated, 4 unchanged")
+
+
 def test_options_reach_the_documents(notes: Path) -> None:
     done = run(
         "add", notes, "--include", "*.md", "--exclude", "dogs.md", "--collection", "wiki",
@@ -98,14 +127,6 @@ def test_options_reach_the_documents(notes: Path) -> None:
     refused = run("add", notes, "--text-index", "tantivy")
     assert refused.code == 2
     assert "text_index='fts5'" in refused.err
-
-
-def test_web_addresses(base: Path) -> None:
-    refused = run("--kb", base, "add", "http://127.0.0.1:9/a")
-    assert refused.code == 3
-    assert "not a public address; allow private addresses (--allow-private)" in refused.err
-    allowed = run("--kb", base, "add", "http://127.0.0.1:9/a", "--allow-private")
-    assert "can't fetch it" in allowed.err
 
 
 def test_columns_of_rows(tmp_path: Path, base: Path) -> None:

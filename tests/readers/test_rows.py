@@ -97,6 +97,21 @@ def test_bad_lines_are_reported_and_the_rest_is_read(line: str) -> None:
     assert isinstance(last, Document)
 
 
+def test_lone_surrogates_are_replaced_wherever_they_are() -> None:
+    rows = [
+        r'{"id": "\ud800", "text": "a"}',
+        r'{"text": "b \udfff"}',
+        r'{"title": "\ud800", "text": "c", "m": {"\ud800": ["\ud800"]}}',
+        r'{"text": "d"}',
+    ]
+    first, second, third, last = documents("\n".join(rows), "jsonl", columns=Columns())
+    assert first.source_ref == "\ufffd"
+    assert second.text == "b \ufffd"
+    assert third.title == "\ufffd"
+    assert third.metadata["m"] == {"\ufffd": ["\ufffd"]}
+    assert last.text == "d"
+
+
 def test_an_id_used_twice_is_reported() -> None:
     results = read('{"id": 1, "text": "a"}\n{"id": 1, "text": "b"}\n', "jsonl")
     assert str(results[1]) == "rows.jsonl: line 2: duplicate id '1'; an earlier row has it"

@@ -34,9 +34,10 @@ from lagotto.errors import (
     StoreFullError,
     StoreReadOnlyError,
 )
+from lagotto.locations import INDEX_MARKER
 
 LOCK = ".lock"
-MARKER = "lagotto.json"
+MARKER = INDEX_MARKER
 
 _OURS = re.compile(
     r"(text|vectors)-[0-9a-f]{8}(\.[0-9a-f]{8}\.old)?|\.lock(-journal)?|\.DS_Store|"

@@ -10,7 +10,7 @@ from io import StringIO, TextIOWrapper
 from itertools import islice
 from typing import NoReturn, TextIO
 
-from lagotto.documents import Document, digest
+from lagotto.documents import Document, digest, storable
 from lagotto.errors import CorruptSourceError, EmptySourceError, ReadError, SourceTooLargeError
 from lagotto.readers.base import Columns, ReadOptions, Source
 from lagotto.readers.decode import detect_encoding
@@ -71,10 +71,12 @@ class RowMapper:
             return self._document(values, number=number)
         except ReadError as exc:
             return type(exc)(self._source.label, f"line {line}: {exc.reason}")
+        except (ValueError, RecursionError) as exc:  # of this row alone; the others are read
+            return CorruptSourceError(self._source.label, f"line {line}: {exc}")
 
     def _document(self, values: Mapping[str, object], *, number: int) -> Document:
         columns = resolve_columns(self._options.columns, list(values), source=self._source)
-        reference = as_text(values[columns.id]).strip() if columns.id else ""
+        reference = storable(as_text(values[columns.id]).strip()) if columns.id else ""
         self._refuse_duplicate(reference)
         title = as_text(values[columns.title]).strip() if columns.title else ""
         text = _row_text(values, columns) or title

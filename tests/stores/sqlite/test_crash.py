@@ -1,39 +1,28 @@
-"""Nothing that was acknowledged is lost when the writing process is killed."""
+"""A few rounds of the campaign: nothing acknowledged is lost, and no answer is wrong."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
+
+from tests.campaign import run_campaign
 
 pytestmark = pytest.mark.slow
 
-CAMPAIGN = Path(__file__).parents[3] / "benchmarks" / "crash.py"
-REBUILDS = CAMPAIGN.with_name("crash_rebuild.py")
+
+def test_kills_in_every_operation() -> None:
+    counts = run_campaign("kills", "tantivy,fts5", count=18)
+    for kind in ("tantivy", "fts5"):
+        assert sorted(counts[kind]["kills"].values()) == [1] * 9
+    assert sum(found["midway"] for found in counts.values()) > 0
 
 
-def test_a_killed_writer_loses_nothing() -> None:
-    command = [sys.executable, str(CAMPAIGN), "--kills", "5", "--seed", "7", "--json"]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    outcomes = json.loads(said)
-    assert outcomes["tantivy"]["kills"] == 3
-    assert outcomes["fts5"]["kills"] == 2
-    for outcome in outcomes.values():
-        assert outcome["acknowledged"] > 0
-        assert outcome["lost"] == []
-        assert outcome["inconsistent"] == []
+def test_damage_in_every_file() -> None:
+    counts = run_campaign("damage", "tantivy,fts5", count=24)
+    for found in counts.values():
+        assert found["index_files"]["right"] > 0
+        assert sum(found["database"].values()) > 0
 
 
-def test_a_killed_rebuild_leaves_a_whole_state() -> None:
-    command = [sys.executable, str(REBUILDS), "--kills", "6", "--seed", "7", "--json"]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    outcomes = json.loads(said)
-    assert {kind: outcome["kills"] for kind, outcome in outcomes.items()} == {
-        "tantivy": 3,
-        "fts5": 3,
-    }
-    for outcome in outcomes.values():
-        assert outcome["wrong"] == []
+def test_writers_readers_and_a_copier() -> None:
+    (found,) = run_campaign("traffic", "fts5", count=1).values()
+    assert found["searches"] > 0

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from lagotto.errors import ReadError
+from lagotto.locations import INDEX_MARKER
 from lagotto.readers.folder.ignore_files import IgnoreFile, IgnoreFiles, match_segments
 from lagotto.readers.folder.skipped import SkipLog, SkipReason
 from lagotto.readers.folder.unwanted import unwanted_folder, unwanted_name
@@ -124,6 +125,8 @@ class _Walk:
         everything = self._selection.everything
         if name in REPOSITORIES:
             return "hidden"
+        if name.endswith(".index") and (entry.path / INDEX_MARKER).is_file():
+            return "generated"  # by Lagotto, for a base in this folder
         if self._selection.drops(entry.parts):
             return "excluded"
         if everything:

@@ -26,6 +26,8 @@ from lagotto.errors import (
     StoreFullError,
     StoreReadOnlyError,
 )
+from lagotto.indexes.folder import usual_folder
+from lagotto.locations import INDEX_MARKER
 from lagotto.stores.sql.migrations import migrate
 from lagotto.stores.sql.tables import SCHEMA_VERSION, Counter, Setting, Tables
 from lagotto.stores.sql.write import start_history
@@ -79,7 +81,10 @@ def recognise(path: Path) -> None:
         raise NotABaseError(f"{path} is a folder; give the name of a file, such as {path}/kb.db")
     if not path.parent.is_dir():
         raise StoreError(f"there is no folder {path.parent}; create it first")
-    if not path.exists() or path.stat().st_size == 0:
+    if not path.exists():
+        return
+    if path.stat().st_size == 0:
+        _refuse_emptied(path)
         return
     _check_header(path)
     with (
@@ -98,6 +103,16 @@ def recognise(path: Path) -> None:
         raise NotABaseError(
             f"{path} was made by a newer Lagotto (schema {version}, this one knows "
             f"{SCHEMA_VERSION}); upgrade Lagotto to open it"
+        )
+
+
+def _refuse_emptied(path: Path) -> None:
+    """An empty file becomes a new base, unless it has indexes: then it was one."""
+    folder = usual_folder(path)
+    if (folder / INDEX_MARKER).exists():
+        raise StoreDamagedError(
+            f"{path} is empty, but {folder} has indexes of a base of this name; restore the file "
+            "from a backup, or choose another name for a new base"
         )
 
 
@@ -186,10 +201,10 @@ def damaged(path: Path, problem: Exception) -> StoreDamagedError:
 
 
 def ways_out(path: Path) -> str:
-    """What to do with a damaged file."""
+    """What to do with a damaged file; never to delete it, since it may be the only copy."""
     return (
-        "restore it from a backup, or save what can be saved with "
-        f"`sqlite3 {shlex.quote(str(path))} .recover`, or delete it and add the documents again"
+        "restore it from a backup, or save what can be read of it in another file: "
+        f"`sqlite3 {shlex.quote(str(path))} .recover | sqlite3 recovered.db`"
     )
 
 

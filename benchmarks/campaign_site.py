@@ -1,0 +1,146 @@
+"""Where a base of the campaign is: a file with one of the text indexes, or a server."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from uuid import uuid4
+
+import psycopg
+
+from campaign_documents import FILES, State, text_of
+from lagotto.embedders import EMBEDDERS
+from lagotto.knowledge_base import AsyncKnowledgeBase
+from lagotto.stores.base import Store
+from lagotto.stores.registry import create_store
+from lagotto.stores.sql.tables import SCHEMA_VERSION
+from lagotto.testing.postgres import PostgresServer
+from lagotto.testing.rebuild import hashed
+
+KINDS = ("tantivy", "fts5", "postgresql", "server")
+"""Embedded bases with either text index; kills of the client of a server, and of the server."""
+
+CHOICES: tuple[dict[str, Any], ...] = (
+    {"embedder": "hashed:one/64", "chunker": "recursive:12/0"},
+    {"embedder": "hashed:two/32", "chunker": "sentence:24/4"},
+)
+"""What a base is made with, and what rebuilds change it to."""
+
+UNDO = {
+    7: ("DELETE FROM chunk_text",),
+    6: ("DROP TABLE source_file",),
+    5: ("ALTER TABLE chunk_set ADD COLUMN expires_at TEXT",),
+    4: ("DROP TABLE history",),
+}
+"""Statements that lead back from a schema version to the one before."""
+UNDO_ON_SQLITE = {7: ("DROP TABLE chunk_text",)}
+OLDEST = min(UNDO) - 1
+
+_OTHERS = (
+    "SELECT count(*) FROM pg_stat_activity "
+    "WHERE backend_type = 'client backend' AND pid != pg_backend_pid()"
+)
+
+EMBEDDERS.register("hashed", hashed)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A base, and a folder of files beside it for `sync`; can be sent to another process."""
+
+    kind: str
+    location: str
+    folder: Path
+
+    @property
+    def on_server(self) -> bool:
+        """Whether the base is on a server."""
+        return self.kind in ("postgresql", "server")
+
+    def store(self) -> Store:
+        """The store of the base, closed."""
+        return create_store(self.location, text_index=None if self.on_server else self.kind)
+
+    def base(self) -> AsyncKnowledgeBase:
+        """The base, closed; a new one is made with the first of CHOICES."""
+        return AsyncKnowledgeBase(self.store())
+
+    def new_base(self) -> AsyncKnowledgeBase:
+        """A base that does not exist yet."""
+        return AsyncKnowledgeBase(self.store(), **CHOICES[0])
+
+    def settle(self) -> None:
+        """Wait until the server has ended what a killed client has sent."""
+        if self.on_server:
+            with psycopg.connect(self.location, autocommit=True) as connection:
+                while connection.execute(_OTHERS).fetchone() != (0,):
+                    time.sleep(0.01)
+
+    @contextmanager
+    def target(self) -> Iterator[Site]:
+        """A place of the same kind for a copy."""
+        name = f"copy_{uuid4().hex[:8]}"
+        if not self.on_server:
+            with tempfile.TemporaryDirectory(prefix="lagotto-campaign-") as folder:
+                yield replace(self, location=str(Path(folder) / "copy.db"))
+            return
+        options = quote(f"-csearch_path={name},public")
+        with psycopg.connect(self.location, autocommit=True) as connection:
+            connection.execute(f'CREATE SCHEMA "{name}"')
+        yield replace(self, location=f"{self.location}&options={options}")
+        with psycopg.connect(self.location, autocommit=True) as connection:
+            connection.execute(f'DROP SCHEMA "{name}" CASCADE')
+
+    def write_files(self, files: State, *, number: int) -> None:
+        """Write and delete files; their times are past, each unlike all others."""
+        for (collection, name), version in files.items():
+            assert collection == FILES
+            path = self.folder / f"{name}.txt"
+            if version is None:
+                path.unlink(missing_ok=True)
+            else:
+                path.write_text(text_of(name, version))
+                os.utime(path, (number, number))
+
+    def drop_indexes(self) -> None:
+        """Delete what is derived, where that is a folder."""
+        if not self.on_server:
+            shutil.rmtree(f"{self.location}.index", ignore_errors=True)
+
+    def make_older(self) -> None:
+        """Turn the base into one of an early schema version."""
+        steps = range(SCHEMA_VERSION, OLDEST, -1)
+        if self.on_server:
+            with psycopg.connect(self.location) as server:
+                for statement in (line for step in steps for line in UNDO[step]):
+                    server.execute(statement)
+                server.execute(f"UPDATE setting SET value = {OLDEST} WHERE name = 'schema_version'")
+            return
+        undo = UNDO | UNDO_ON_SQLITE
+        with closing(sqlite3.connect(self.location)) as file:
+            for statement in (line for step in steps for line in undo[step]):
+                file.execute(statement)
+            file.execute(f"PRAGMA user_version = {OLDEST}")
+            file.commit()
+
+
+@contextmanager
+def made_site(kind: str) -> Iterator[tuple[Site, PostgresServer | None]]:
+    """A place for a base, and its server, which keeps what it acknowledges."""
+    with tempfile.TemporaryDirectory(prefix="lagotto-campaign-") as name:
+        folder = Path(name) / "files"
+        folder.mkdir()
+        if kind in ("postgresql", "server"):
+            with PostgresServer({}) as server:
+                yield Site(kind, server.url(), folder), server
+        else:
+            yield Site(kind, str(Path(name) / "kb.db"), folder), None

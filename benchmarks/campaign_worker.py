@@ -1,0 +1,141 @@
+"""The process that is killed: it runs one kind of operation, and says what it does."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple
+
+from campaign_child import Say
+from campaign_documents import FILES, NAMES, Changes, State, document_of
+from campaign_site import CHOICES, Site
+from lagotto.base_copy import copy_base
+from lagotto.documents import DEFAULT_COLLECTION
+from lagotto.errors import StoreUnavailableError
+from lagotto.knowledge_base import AsyncKnowledgeBase
+
+WRITES = ("add", "update", "remove")
+
+
+class Task(NamedTuple):
+    """What a process has to do.
+
+    `stored` is what the base holds, `names` are those of the documents that may be changed,
+    `target` is where to copy to, `choice` what to rebuild the base with.
+    """
+
+    operation: str
+    site: Site
+    seed: int
+    stored: State
+    names: range = NAMES
+    target: Site | None = None
+    choice: int = 0
+
+
+def work(task: Task, say: Say) -> None:
+    """Run the operation, then wait to be killed; a server that is killed ends it too."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        asyncio.run(OPERATIONS.get(task.operation, _write)(task, say))
+    except StoreUnavailableError:
+        pass
+    except Exception as exc:  # noqa: BLE001 the finding itself
+        say("failed", f"{type(exc).__name__}: {exc}")
+    signal.pause()
+
+
+async def _write(task: Task, say: Say) -> None:
+    """Add, update or remove documents, one call after another."""
+    chance = random.Random(task.seed)
+    changes = Changes(chance, names=task.names, first=10_000 * (1 + task.seed))
+    stored = dict(task.stored)
+    async with task.site.base() as base:
+        while True:
+            change = _change(task.operation, changes, stored, chance)
+            say("will", change)
+            await apply(base, change)
+            say("did", change)
+            stored |= change
+            if chance.random() < 0.4:
+                await base.retrieve(chance.choice(["truffle dog", "zq7x"]), top_k=3)
+
+
+def _change(operation: str, changes: Changes, stored: State, chance: random.Random) -> State:
+    if operation == "mixed":
+        operation = chance.choice(WRITES)
+    if operation == "update":
+        return changes.update(stored)
+    return changes.add() if operation == "add" else changes.remove()
+
+
+async def apply(base: AsyncKnowledgeBase, change: State) -> None:
+    """Bring the documents of `change` to their versions."""
+    documents = [document_of(name[1], version) for name, version in change.items() if version]
+    gone = [name[1] for name, version in change.items() if version is None]
+    if documents:
+        await base.add(*documents)
+    if gone:
+        await base.remove(*gone, collection=DEFAULT_COLLECTION)
+
+
+async def _create(task: Task, say: Say) -> None:
+    """Make a base where there is none, with the first documents."""
+    assert task.target is not None
+    change = Changes(random.Random(task.seed), first=10_000 * (1 + task.seed)).add()
+    say("will", change)
+    async with task.target.new_base() as base:
+        await apply(base, change)
+        say("did", change)
+
+
+async def _sync(task: Task, say: Say) -> None:
+    async with task.site.base() as base:
+        await base.sync(task.site.folder, collection=FILES)
+        say("did", {})
+
+
+async def _rebuild(task: Task, say: Say) -> None:
+    async with task.site.base() as base:
+        await base.rebuild(**CHOICES[task.choice])
+        say("did", {})
+
+
+async def _index(task: Task, say: Say) -> None:
+    """Build the indexes: by a search where they are gone, or by a rebuild of them alone."""
+    async with task.site.base() as base:
+        if task.choice or task.site.on_server:
+            await base.rebuild()
+        else:
+            await base.retrieve("truffle", top_k=3)
+        say("did", {})
+
+
+async def _copy(task: Task, say: Say) -> None:
+    assert task.target is not None
+    source, target = task.site.store(), task.target.store()
+    await source.open()
+    await target.open()
+    await copy_base(source, target)
+    await target.close()
+    await source.close()
+    say("did", {})
+
+
+async def _migrate(task: Task, say: Say) -> None:
+    async with task.site.base() as base:
+        await base.retrieve("truffle", top_k=3)
+        say("did", {})
+
+
+OPERATIONS: dict[str, Callable[[Task, Say], Coroutine[Any, Any, None]]] = {
+    "create": _create,
+    **dict.fromkeys(WRITES, _write),
+    "sync": _sync,
+    "rebuild": _rebuild,
+    "index": _index,
+    "copy": _copy,
+    "migrate": _migrate,
+}
