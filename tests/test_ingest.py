@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lagotto.background_indexing import FEW
 from lagotto.chunkers import CHUNKERS
 from lagotto.documents import Chunk, Document
 from lagotto.embedders import Embedder
@@ -226,6 +227,16 @@ class _SlowStore(MemoryStore):
     async def write(self, entries: Sequence[Entry]) -> None:
         await self.may_write.wait()
         await super().write(entries)
+
+
+class TestIndexing:
+    async def test_an_ingest_leaves_little_to_index(self, tmp_path: Path) -> None:
+        store = SqliteStore(tmp_path / "kb.db")
+        await store.open()
+        await ingest(store, CountingEmbedder()).run(documents(FEW + 50))
+        for index in (await store.info()).indexes:
+            assert index.changes - index.indexed_up_to < FEW
+        await store.close()
 
 
 class TestInterrupted:

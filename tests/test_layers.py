@@ -16,13 +16,21 @@ ROOT = Path(lagotto.__file__).parent
 
 LAYERS = [
     {"errors", "suggestions"},
-    {"display", "documents", "registry", "concurrency", "tokens", "locations"},
+    {
+        "display",
+        "documents",
+        "registry",
+        "concurrency",
+        "garbage_collection",
+        "tokens",
+        "locations",
+    },
     {"request_context", "token_ruler", "terms", "filters", "results"},
     {"presets"},
     {"prefs", "models"},
     {"indexes"},
     {"readers", "chunkers", "embedders", "stores"},
-    {"rerankers"},
+    {"rerankers", "background_indexing"},
     {"ingest", "interchange", "folder_sync", "retrieval", "base_copy", "base_parts"},
     {"context", "rebuild"},
     {"search_verbs"},

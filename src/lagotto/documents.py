@@ -263,7 +263,10 @@ class Location(Record):
 
     def location_fields(self) -> dict[str, Any]:
         """The location as fields, for another record of the same passage."""
-        return {name: getattr(self, name) for name in Location.model_fields}
+        return {name: getattr(self, name) for name in _LOCATION_FIELDS}
+
+
+_LOCATION_FIELDS = tuple(Location.model_fields)
 
 
 class Chunk(Location):

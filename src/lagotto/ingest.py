@@ -1,9 +1,9 @@
 """Adding documents: read, skip what is unchanged, chunk, embed and write, as a pipeline.
 
 Three stages pass batches through short queues: while one batch is embedded, the next is read and
-chunked, and the one before is written. Memory is bounded by a few batches, however large the
-corpus. A batch is durable once it is written, so an interrupted run loses nothing that it reported,
-and the next run skips what is stored.
+chunked, and the one before is written; indexes follow in the background. Memory is bounded by a few
+batches, however large the corpus. A batch is durable once it is written, so an interrupted run
+loses nothing that it reported, and the next run skips what is stored.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
+from lagotto.background_indexing import BackgroundIndexing
 from lagotto.chunkers import Chunker
 from lagotto.concurrency import interruptible
 from lagotto.documents import Chunk, Document, Record, Vectors
@@ -282,13 +283,19 @@ class Ingest:
         )
 
     async def _write(self, batches: asyncio.Queue[_Batch | None]) -> None:
-        while (batch := await batches.get()) is not None:
-            writing = asyncio.ensure_future(self._commit(batch))
-            try:
-                await asyncio.shield(writing)
-            except asyncio.CancelledError:
-                await writing
-                raise
+        indexing = BackgroundIndexing(self._store)
+        try:
+            while (batch := await batches.get()) is not None:
+                writing = asyncio.ensure_future(self._commit(batch))
+                try:
+                    await asyncio.shield(writing)
+                except asyncio.CancelledError:
+                    await writing
+                    raise
+                indexing.wrote(sum(len(entry.vectors) for entry in batch.entries))
+            await indexing.finish()
+        finally:
+            await indexing.settle()
 
     async def _commit(self, batch: _Batch) -> None:
         await self._store_each(self._store.write, batch.entries, batch)

@@ -12,6 +12,7 @@ from lagotto.embedders import Embedder
 from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.errors import ConfigError, EmbeddingError
 from lagotto.filters import And, Eq, Filter
+from lagotto.garbage_collection import paused_collector
 from lagotto.prefs import RetrievalPrefs
 from lagotto.request_context import RequestContext, cancel_scope
 from lagotto.rerankers import Reranker, create_reranker
@@ -236,10 +237,11 @@ def _as_list(outcome: Outcome, search: Search, prefs: RetrievalPrefs) -> Results
 
 def _results(ranked: Sequence[Ranked], outcome: Outcome) -> list[RetrievalResult]:
     scored = outcome.scored
-    return [
-        as_result(rank, item, scored.candidates, scored.fused)
-        for rank, item in enumerate(ranked, 1)
-    ]
+    with paused_collector():
+        return [
+            as_result(rank, item, scored.candidates, scored.fused)
+            for rank, item in enumerate(ranked, 1)
+        ]
 
 
 def _diagnostics(prefs: RetrievalPrefs, ctx: RequestContext) -> Diagnostics:

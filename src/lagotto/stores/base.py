@@ -392,6 +392,13 @@ class Store(Protocol):
         """A consistent state of the store, seen through a filter."""
         ...
 
+    async def update_indexes(self, *, least: int = 1) -> None:
+        """Bring the indexes that lack `least` changes or more up to date.
+
+        A search does that as well, but has to wait for it. StoreError if an index can't be written.
+        """
+        ...
+
     async def info(self) -> StoreInfo:
         """What is in the store."""
         ...

@@ -93,6 +93,9 @@ class MemoryStore:
             self._remove(document)
         return [document.id for document in gone]
 
+    async def update_indexes(self, *, least: int = 1) -> None:
+        """Nothing to do: there are no indexes."""
+
     async def versions(self, collection: str, ids: Sequence[str]) -> dict[str, Version]:
         found = {}
         for name in ids:

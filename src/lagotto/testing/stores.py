@@ -136,6 +136,11 @@ class StoreContract(TextQueryContract, ManyValuesContract):
         assert (info.model_id, info.chunker_id) == (EMBEDDER.info.model_id, CHUNKER.id)
         assert info.dimension == EMBEDDER.info.dimension
 
+    async def test_indexes_are_brought_up_to_date(self, store: Store) -> None:
+        await store.update_indexes()
+        for index in (await store.info()).indexes:
+            assert index.indexed_up_to == index.changes
+
     async def test_a_sound_base_has_no_problems(self, store: Store) -> None:
         for _ in range(2):  # with indexes that no search has made yet, and after one has
             levels = [finding.level for finding in await store.check()]

@@ -131,6 +131,9 @@ class PostgresStore:
         await self._merge()
         return gone
 
+    async def update_indexes(self, *, least: int = 1) -> None:
+        """Nothing to do: indexes are written with the documents."""
+
     async def versions(self, collection: str, ids: Sequence[str]) -> dict[str, Version]:
         return await self._read(
             lambda connection: read_versions(connection, collection, ids), latest=True

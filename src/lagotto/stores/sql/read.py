@@ -22,6 +22,7 @@ from sqlalchemy import (
 
 from lagotto.documents import Chunk, Document, Vectors
 from lagotto.filters import Filter, matches
+from lagotto.garbage_collection import paused_collector
 from lagotto.indexes.base import ChunkKeys
 from lagotto.indexes.filter_keys import FilterKeys
 from lagotto.stores.base import MOST_LANGUAGES, Passage, StoredChunks, Version
@@ -333,7 +334,9 @@ def read_passages(connection: Connection, keys: Sequence[int]) -> dict[int, Pass
     for start in range(0, len(keys), AT_ONCE):
         some = [int(key) for key in keys[start : start + AT_ONCE]]
         rows = connection.execute(_PASSAGES, {"keys": some})
-        found |= passages_of(dict(row._mapping) for row in rows)
+        names = tuple(rows.keys())
+        with paused_collector():
+            found |= passages_of(dict(zip(names, row, strict=True)) for row in rows)
     return found
 
 

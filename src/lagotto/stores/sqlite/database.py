@@ -70,7 +70,8 @@ def create_engine(path: Path, *, busy_timeout: float = BUSY_TIMEOUT) -> Engine:
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         immediate = connection.get_execution_options().get("writing", False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+        # the driver's own cursor: SQLAlchemy's takes as long as the rest of opening a view
+        connection.connection.cursor().execute("BEGIN IMMEDIATE" if immediate else "BEGIN")
 
     return engine
 

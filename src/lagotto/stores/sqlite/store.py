@@ -207,6 +207,13 @@ class SqliteStore:
                 view = await in_thread(self._views.view, engine, where, stack)
             yield view
 
+    async def update_indexes(self, *, least: int = 1) -> None:
+        def update() -> None:
+            with self._transaction() as connection:
+                self._views.update_indexes(connection, least=least)
+
+        await in_thread(update)
+
     async def info(self) -> StoreInfo:
         def read(connection: Connection) -> StoreInfo:
             return read_info(

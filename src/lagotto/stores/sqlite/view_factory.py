@@ -119,6 +119,15 @@ class SqliteViews:
             self._begin_anew(connection)
         raise StoreBusyError(f"{self._path} is written to all the time; search when that has ended")
 
+    def update_indexes(self, connection: Connection, *, least: int) -> None:
+        """Let indexes that lack `least` changes or more follow to the state of the connection."""
+        with damage_errors(self._path):
+            self._follow_rebuild(connection)
+            changes = SqlChangeLog(connection)
+            for index in (self._text(), self._vectors(connection)):
+                if index and changes.head.number - index.indexed_up_to(changes) >= least:
+                    index.follow(changes)
+
     def _state(self, connection: Connection) -> _State:
         head = read_head(connection)
         return _State(head, head.position(connection), self._follow_rebuild(connection))
