@@ -148,3 +148,28 @@ def test_the_history_is_pruned(path: Path, monkeypatch: pytest.MonkeyPatch) -> N
                 assert base.retrieve(f"unique{number}x", mode="keyword")
     with closing(connect(path)) as file:
         assert file.execute("SELECT count(*) FROM history").fetchone() == (3,)
+
+
+@TEXT_INDEXES
+def test_removals_are_pruned_and_an_index_that_needs_them_is_rebuilt(
+    path: Path, text_index: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write, "CHANGES_KEPT", 4)
+    made(path, text_index=text_index, count=10)
+    index = path.with_name("kb.db.index")
+    shutil.copytree(index, path.with_name("lagging"))
+    with opened(path) as base:
+        for number in range(5):
+            base.remove(f"d{number:03}")
+        for number in range(20, 25):
+            base.add(document(number))
+        check(base, range(20, 25))
+    with closing(connect(path)) as file:
+        assert file.execute("SELECT count(*) FROM removal").fetchone()[0] == 0
+        kept, last = file.execute("SELECT min(change), max(change) FROM history").fetchone()
+        assert last - kept < 4
+    shutil.rmtree(index)
+    path.with_name("lagging").rename(index)
+    with opened(path) as base:
+        check(base, range(20, 25))
+        check(base, range(5, 10))

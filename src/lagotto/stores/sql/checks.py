@@ -154,7 +154,7 @@ def _expired(connection: Connection) -> list[Finding]:
 
 
 def _removals(connection: Connection) -> list[Finding]:
-    """They are kept for indexes that have not heard of them, and never go."""
+    """They are kept for a while, for indexes that have not heard of them."""
     count = connection.scalar(select(func.count()).select_from(RemovalRow)) or 0
     if count < max(MANY_REMOVALS, _findable(connection)):
         return []

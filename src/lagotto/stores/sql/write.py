@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
-from sqlalchemy import Connection, delete, insert, select, tuple_, update
+from sqlalchemy import Connection, delete, insert, or_, select, tuple_, update
 
 from lagotto.documents import Document, iso
 from lagotto.indexes.vectors.snapshot import check_vectors
@@ -35,7 +35,9 @@ AT_ONCE = 500
 """How many values go into one IN list."""
 
 HISTORY_KEPT = 100_000
-"""Commits whose tokens are kept; an index that is further behind is rebuilt."""
+CHANGES_KEPT = 1_000_000
+"""Commits and changes that the log keeps. An index that is further behind does not find the token
+of its position, and is rebuilt, which takes no longer than to apply as many changes."""
 
 
 class Numbers(NamedTuple):
@@ -134,8 +136,16 @@ def note_change(connection: Connection) -> None:
     state = take_numbers(connection, "state", 1)
     last = select(Counter.value).where(Counter.name == "change").scalar_subquery()
     row = {"state": state, "change": last, "token": new_token()}
-    connection.execute(insert(HistoryRow).values(row))
-    connection.execute(delete(HistoryRow).where(HistoryRow.state <= state - HISTORY_KEPT))
+    change = connection.scalar(insert(HistoryRow).values(row).returning(HistoryRow.change))
+    _prune_log(connection, state=state, change=change or 0)
+
+
+def _prune_log(connection: Connection, *, state: int, change: int) -> None:
+    """Delete old commits, and the removals that no index could ask for without their tokens."""
+    old = or_(HistoryRow.state <= state - HISTORY_KEPT, HistoryRow.change <= change - CHANGES_KEPT)
+    gone = connection.scalars(delete(HistoryRow).where(old).returning(HistoryRow.change)).all()
+    if gone:
+        connection.execute(delete(RemovalRow).where(RemovalRow.sequence <= max(gone)))
 
 
 def start_history(connection: Connection) -> None:
