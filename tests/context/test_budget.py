@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,12 +23,22 @@ def piece(name: str, role: PackRole, text: str) -> Piece:
     return Piece(chunk, role, hit(chunk))
 
 
+def texts(pieces: Sequence[Piece]) -> list[str]:
+    return [item.chunk.text for item in pieces]
+
+
 def joined(pieces: Sequence[Piece]) -> str:
-    return "".join(item.chunk.text for item in pieces)
+    return "".join(texts(pieces))
 
 
-def fitted(pieces: Sequence[Piece], budget: int, *, minimum: int = 3) -> list[Piece]:
-    return fit(pieces, text=joined, count=len, budget=budget, minimum=minimum)
+def fitted(
+    pieces: Sequence[Piece],
+    budget: int,
+    *,
+    minimum: int = 3,
+    count: Callable[[str], int] = len,
+) -> list[Piece]:
+    return fit(pieces, blocks=texts, join="".join, count=count, budget=budget, minimum=minimum)
 
 
 def names(pieces: Sequence[Piece]) -> str:
@@ -97,7 +108,7 @@ def test_lines_of_a_table_count_as_sentences() -> None:
 
 def test_nothing_stays_nothing() -> None:
     assert fitted([], 10) == []
-    assert fit([], text=joined, count=lambda text: len(text) + 2, budget=1, minimum=3) == []
+    assert fitted([], 1, count=lambda text: len(text) + 2) == []
 
 
 PACKS = st.lists(
@@ -125,3 +136,27 @@ def test_what_stays_fits_and_the_next_one_would_not(
     else:
         assert names(kept) == names(least[: len(kept)])
         assert kept != least
+
+
+def test_the_whole_text_is_counted_once_or_twice() -> None:
+    counted: list[str] = []
+
+    def words(text: str) -> int:
+        counted.append(text)
+        return len(text.split())
+
+    pieces = [piece(f"p{number}", "primary", f"word{number} " * 20) for number in range(10, 60)]
+    kept = fitted(pieces, 600, minimum=3, count=cache(words))
+    assert len(kept) == 30
+    assert sum(map(len, counted)) < 2.5 * len(joined(kept))
+
+
+@given(PACKS, st.integers(0, 600))
+def test_a_text_may_have_fewer_tokens_than_its_blocks(pieces: list[Piece], budget: int) -> None:
+    def count(text: str) -> int:
+        return len(text) + 2  # a mark of the beginning and one of the end
+
+    kept = fitted(pieces, budget, minimum=1, count=count)
+    order = sorted(pieces, key=lambda item: item.weakness)
+    if len(kept) > 1 and len(kept) < len(order):
+        assert count(joined(kept)) <= budget < count(joined(order[: len(kept) + 1]))

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 
 from lagotto.chunkers.boundaries import Boundaries, BoundaryKind
-from lagotto.context.passages import Piece
+from lagotto.context.passages import Piece, merged
 from lagotto.documents import Document
 
 Fits = Callable[[Sequence[Piece]], bool]
 """Whether a pack of these pieces, in this order, stays within the budget."""
 
+SAVED_BY_JOINING = 4
+"""Tokens per block that a text may have less than its blocks: a tokenizer may join a line break
+with what follows, and some count a mark of the beginning."""
+
 
 def fit(
     pieces: Sequence[Piece],
     *,
-    text: Callable[[Sequence[Piece]], str],
+    blocks: Callable[[Sequence[Piece]], Sequence[str]],
+    join: Callable[[Sequence[str]], str],
     count: Callable[[str], int],
     budget: int,
     minimum: int,
@@ -26,6 +33,10 @@ def fit(
     What goes first are chunks of other pages, then siblings, then parents, then primaries, of each
     kind those of the lowest hits. The first `minimum` primaries stay; if they alone are too
     large they are shortened. Nothing stays if not even a part of the first one fits.
+
+    `blocks` are the passages of a pack, and `join` makes one text of them. Counting is what takes
+    time, so `count` should cache: the whole text is counted once or twice, and otherwise only the
+    blocks in which two packs differ.
     """
     order = sorted(range(len(pieces)), key=lambda index: pieces[index].weakness)
 
@@ -33,17 +44,58 @@ def fit(
         return [pieces[index] for index in sorted(order[:number])]
 
     def fits(chosen: Sequence[Piece]) -> bool:
-        return count(text(chosen)) <= budget
+        return count(join(blocks(chosen))) <= budget
 
     least = min(minimum, sum(piece.role == "primary" for piece in pieces))
-    smallest = text(strongest(least))
-    tokens = count(smallest)
-    if tokens > budget:
+    sizes = _Sizes(lambda number: blocks(strongest(number)), join, count)
+    if sizes.exact(least) > budget:
         return _shortened_to_fit(strongest(least), fits)
-    # Counting costs far more than joining, so characters tell where to start.
-    allowed = len(smallest) * budget / max(1, tokens)
-    guess = _most(least, len(pieces), lambda number: len(text(strongest(number))) <= allowed)
-    return strongest(_most_near(guess, least, len(pieces), lambda n: fits(strongest(n))))
+
+    def length(number: int) -> int:
+        return sum(passage.end - passage.start for passage in merged(strongest(number)))
+
+    allowed = length(least) * budget / max(1, sizes.exact(least))
+    number = _most(least, len(pieces), lambda n: length(n) <= allowed)
+    while True:
+        sizes.exact(number)
+        found = _most_near(number, least, len(pieces), lambda n: sizes.lowest(n) <= budget)
+        if found == number:
+            return strongest(number)
+        number = found
+
+
+class _Sizes:
+    """The tokens of packs by their number of pieces."""
+
+    def __init__(
+        self,
+        blocks: Callable[[int], Sequence[str]],
+        join: Callable[[Sequence[str]], str],
+        count: Callable[[str], int],
+    ) -> None:
+        self._blocks = cache(blocks)
+        self._join = join
+        self._count = count
+        self._known: dict[int, int] = {}
+        self._last = 0
+
+    def exact(self, number: int) -> int:
+        """The tokens of the whole text."""
+        if number not in self._known:
+            self._known[number] = self._count(self._join(self._blocks(number)))
+        self._last = number
+        return self._known[number]
+
+    def lowest(self, number: int) -> int:
+        """The tokens, or a little less, by the blocks that the last counted text does not have."""
+        if number in self._known:
+            return self._known[number]
+        here, there = Counter(self._blocks(number)), Counter(self._blocks(self._last))
+        more, fewer = here - there, there - here
+        added = sum(self._count(block) for block in more.elements())
+        gone = sum(self._count(block) for block in fewer.elements())
+        uncertain = SAVED_BY_JOINING * (more.total() + fewer.total())
+        return self._known[self._last] + added - gone - uncertain
 
 
 def _most(low: int, high: int, holds: Callable[[int], bool]) -> int:

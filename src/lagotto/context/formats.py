@@ -30,37 +30,41 @@ _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 def render(passages: Sequence[PackPassage], *, format: PackFormat) -> str:  # noqa: A002
     """The passages in order, each under its marker, [1] first; an empty text for none."""
-    if format not in _FORMATS:
+    return join_blocks(blocks(passages, format=format), format=format)
+
+
+def blocks(passages: Sequence[PackPassage], *, format: PackFormat) -> list[str]:  # noqa: A002
+    """The text of each passage under its marker, to be joined."""
+    if format not in _BLOCKS:
         raise UnknownNameError(
             f'unknown format "{format}"; available: {", ".join(get_args(PackFormat))}'
         )
-    return _FORMATS[format](passages) if passages else ""
+    return [_BLOCKS[format](marker, passage) for marker, passage in enumerate(passages, 1)]
 
 
-def _plain(passages: Sequence[PackPassage]) -> str:
-    return "\n\n".join(
-        f"[{marker}] {_line(passage.label)}\n{_unlike_heads(_shown(passage))}"
-        for marker, passage in enumerate(passages, 1)
-    )
+def join_blocks(parts: Sequence[str], *, format: PackFormat) -> str:  # noqa: A002
+    """One text of `blocks`."""
+    if format == "xml" and parts:
+        return "\n".join(["<passages>", *parts, "</passages>"])
+    return "\n\n".join(parts)
 
 
-def _markdown(passages: Sequence[PackPassage]) -> str:
-    return "\n\n".join(
-        f"**[{marker}]** {_literal(_line(passage.label))}\n\n{_fenced(_shown(passage))}"
-        for marker, passage in enumerate(passages, 1)
-    )
+def _plain(marker: int, passage: PackPassage) -> str:
+    return f"[{marker}] {_line(passage.label)}\n{_unlike_heads(_shown(passage))}"
 
 
-def _xml(passages: Sequence[PackPassage]) -> str:
-    inner = "\n".join(
+def _markdown(marker: int, passage: PackPassage) -> str:
+    return f"**[{marker}]** {_literal(_line(passage.label))}\n\n{_fenced(_shown(passage))}"
+
+
+def _xml(marker: int, passage: PackPassage) -> str:
+    return (
         f'<passage marker="[{marker}]" source={quoteattr(_valid(_line(passage.label)))}>\n'
         f"{escape(_valid(_shown(passage)))}\n</passage>"
-        for marker, passage in enumerate(passages, 1)
     )
-    return f"<passages>\n{inner}\n</passages>"
 
 
-_FORMATS: dict[PackFormat, Callable[[Sequence[PackPassage]], str]] = {
+_BLOCKS: dict[PackFormat, Callable[[int, PackPassage], str]] = {
     "plain": _plain,
     "markdown": _markdown,
     "xml": _xml,

@@ -10,7 +10,7 @@ from html import escape
 from lagotto.concurrency import in_thread
 from lagotto.context.budget import fit
 from lagotto.context.cite import Citation, cite
-from lagotto.context.formats import PackFormat, render
+from lagotto.context.formats import PackFormat, blocks, join_blocks, render
 from lagotto.context.neighbours import Known, by_document, expand
 from lagotto.context.passages import PackPassage, PackRole, Piece, merged
 from lagotto.context.tokens import TokenCounter
@@ -95,9 +95,9 @@ async def build_pack(
     frame = _Frame(count=cache(count), format=format)  # what stays was counted while fitting
     known = by_document(chunks)
     found, kept = await in_thread(_choose, results, known=known, frame=frame, prefs=wanted)
-    text = frame.text(kept)
-    tokens = frame.count(text)
     passages = merged(kept)
+    text = render(passages, format=format)
+    tokens = frame.count(text)
     return ContextPack(
         query=query,
         context_pack=text,
@@ -123,8 +123,11 @@ class _Frame:
     count: TokenCounter
     format: PackFormat
 
-    def text(self, pieces: Sequence[Piece]) -> str:
-        return render(merged(pieces), format=self.format)
+    def blocks(self, pieces: Sequence[Piece]) -> list[str]:
+        return blocks(merged(pieces), format=self.format)
+
+    def join(self, parts: Sequence[str]) -> str:
+        return join_blocks(parts, format=self.format)
 
 
 def _choose(
@@ -134,7 +137,8 @@ def _choose(
     found = expand(results, known, prefs)
     kept = fit(
         found,
-        text=frame.text,
+        blocks=frame.blocks,
+        join=frame.join,
         count=frame.count,
         budget=prefs.max_tokens,
         minimum=prefs.min_primary_hits_to_keep,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from lagotto.documents import Chunk, Location
@@ -40,36 +41,36 @@ class Piece:
         return ROLES.index(self.role)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PackPassage:
     """Pieces of one document that are one stretch of its text, in the order of the pack."""
 
     pieces: tuple[Piece, ...]
 
-    @property
+    @cached_property
     def lead(self) -> Piece:
         """The strongest piece, which the passage is there for."""
         return min(self.pieces, key=lambda piece: piece.weakness)
 
-    @property
+    @cached_property
     def start(self) -> int:
         return min(piece.chunk.start for piece in self.pieces)
 
-    @property
+    @cached_property
     def end(self) -> int:
         return max(piece.chunk.end for piece in self.pieces)
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The document's text from `start` to `end`."""
         return stitched((piece.chunk.start, piece.chunk.text) for piece in self.pieces)
 
-    @property
+    @cached_property
     def truncated(self) -> bool:
         """Whether it ends before a chunk that it is made of does."""
         return any(piece.truncated and piece.chunk.end == self.end for piece in self.pieces)
 
-    @property
+    @cached_property
     def location(self) -> Location:
         """The location of the whole passage; under the headings of its strongest piece."""
         chunks = [piece.chunk for piece in self._in_document_order()]
@@ -85,7 +86,7 @@ class PackPassage:
             item_range=_joined(chunk.item_range for chunk in chunks),
         )
 
-    @property
+    @cached_property
     def label(self) -> str:
         """Its citation, for people."""
         hit = self.lead.hit
