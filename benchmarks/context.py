@@ -15,11 +15,12 @@ import random
 import statistics
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 
-from lagotto.documents import Document, Page
+from lagotto.documents import Document, Page, Vectors
 from lagotto.embedders import create_embedder
+from lagotto.embedders.base import Role
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.tokens import Tokenizer
@@ -28,17 +29,20 @@ WORDS = (Path(__file__).parent / "words.txt").read_text(encoding="utf-8").split(
 WORDS_PER_PAGE = 450
 
 
-class FreeEmbedder(HashEmbedder):
+class FreeEmbedder:
     """Vectors that cost nothing, with the tokens of a real model."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        super().__init__(dimension=384)
-        self._counted_by = tokenizer
+        self._hashed = HashEmbedder(dimension=384)
+        self.info = self._hashed.info
+        self.tokenizer = tokenizer
 
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """The tokenizer of the real model."""
-        return self._counted_by
+    async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
+        """Vectors of hashed words."""
+        return await self._hashed.embed(texts, role=role)
+
+    async def close(self) -> None:
+        """Nothing is held."""
 
 
 def documents(count: int, pages: int) -> Iterator[Document]:
