@@ -29,7 +29,7 @@ def info(base: BaseOptions, as_json: AsJson = False) -> None:
         "documents": str(found.documents),
         "chunks": str(found.chunks),
         "collections": ", ".join(collections),
-        "languages": ", ".join(found.languages),
+        "languages": _languages(found),
         "embedder": _embedder(found),
         "chunker": found.chunker_id or "",
         "text index": found.text_index or "",
@@ -50,3 +50,15 @@ def _embedder(found: StoreInfo) -> str:
     details = [found.embedder] if found.embedder else []
     details += [f"dimension {found.dimension}"] if found.dimension else []
     return f"{found.model_id} ({', '.join(details)})" if details else found.model_id
+
+
+def _languages(found: StoreInfo) -> str:
+    unknown = found.of_unknown_language
+    if not unknown:
+        return ", ".join(found.languages)
+    documents = "1 document" if unknown == 1 else f"{unknown} documents"
+    if not found.languages:
+        return f"unknown for {documents}, which are not stemmed"
+    return (
+        f"{', '.join(found.languages)}; unknown for {documents}, stemmed as most of the collection"
+    )

@@ -91,12 +91,16 @@ class IndexState(Record):
 
 @dataclass(frozen=True, slots=True)
 class ChunkText:
-    """A chunk as a text index sees it: under its title and headings, with its document's key."""
+    """A chunk as a text index sees it: under its title and headings, with its document's key.
+
+    `language` is the one to index it in; `detected` that of the document, None if it is unknown.
+    """
 
     key: int
     document: int
     text: str
     language: str | None
+    detected: str | None = None
 
 
 class ChangeLog(Protocol):

@@ -31,7 +31,7 @@ from lagotto.indexes.base import (
     TextStatistics,
     VectorSnapshot,
 )
-from lagotto.indexes.bm25 import idf, term_weight
+from lagotto.indexes.bm25 import idf, text_score
 from lagotto.indexes.filter_keys import are_among
 from lagotto.indexes.hits import NO_HITS, Hits, merge_hits, top_k
 from lagotto.indexes.text_query import (
@@ -40,6 +40,7 @@ from lagotto.indexes.text_query import (
     TextQuery,
     Word,
     as_terms,
+    as_word,
     holds,
     single_words,
 )
@@ -207,32 +208,20 @@ class OverlayText:
 
     async def _scored(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
         """BM25 of newer chunks, 0 where the query asks for others."""
-        texts = list(dict.fromkeys(term.text for word in query.words for term in word))
-        if not len(keys) or not texts:
+        if not len(keys) or not query.words:
             return np.zeros(len(keys), np.float32)
         known = await self.statistics()
-        having = await self.frequencies(single_words(texts))
-        rarity = {
-            text: idf(number, count=known.chunks)
-            for text, number in zip(texts, having, strict=True)
-        }
+        having = await self.frequencies([as_word(word) for word in query.words])
+        idfs = [idf(number, count=known.chunks) for number in having]
         mean = known.mean_length or 1.0
-        scores = [self._score(query, key, rarity, mean) for key in keys.tolist()]
+        scores = [self._score(query, key, idfs, mean) for key in keys.tolist()]
         return np.array(scores, np.float32)
 
-    def _score(self, query: TextQuery, key: int, rarity: dict[str, float], mean: float) -> float:
+    def _score(self, query: TextQuery, key: int, idfs: Sequence[float], mean: float) -> float:
         terms, counts = self._newer.terms[key], self._newer.counts[key]
         if not _asked(query, terms):
             return 0.0
-
-        def weighed(term: Term) -> float:
-            count = counts[term.text]
-            if not count:
-                return 0.0
-            score = term_weight(float(count), float(len(terms)), mean=mean, idf=rarity[term.text])
-            return term.weight * score
-
-        return sum(max(map(weighed, word), default=0.0) for word in query.words)
+        return text_score(query.words, idfs, counts, length=len(terms), mean=mean)
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,9 @@ class TextQuery:
     """Any of the words, or else all that `where` holds for; more and rarer words score higher.
 
     A word is given by its alternatives (its stems in several languages, or the words that it may
-    be a misspelling of), of which the best one counts. The score is BM25 over `words` alone;
+    be a misspelling of), of which the best one counts. All of them have the IDF of the word: a stem
+    that few chunks hold must not score more than the word does elsewhere. The score is BM25 over
+    `words` alone;
     `where` says which chunks are found at all, with or without any of the words, and a chunk that
     it does not hold for scores 0.
     `native`, which only a store that can do so is given, says both in place of these two.
@@ -107,6 +109,11 @@ class TextQuery:
 def single_words(terms: Iterable[str]) -> list[Word]:
     """Each term as a word of its own."""
     return [Word((term,)) for term in terms]
+
+
+def as_word(alternatives: Sequence[Term]) -> Word:
+    """A word of a query, which has one document frequency: that of all its alternatives."""
+    return Word(tuple(term.text for term in alternatives))
 
 
 def as_terms(weighted: Iterable[tuple[str, float]]) -> tuple[Term, ...]:

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from lagotto.documents import Chunk, Document, Vectors, in_context
 from lagotto.filters import And, matches
 from lagotto.indexes.base import ChunkKeys
-from lagotto.indexes.bm25 import idf, term_weight
+from lagotto.indexes.bm25 import idf, text_score
 from lagotto.indexes.hits import Hits
-from lagotto.indexes.text_query import Match, TextQuery, holds, single_words
+from lagotto.indexes.text_query import Match, TextQuery, as_word, holds
 from lagotto.prefs import RetrievalPrefs
 from lagotto.results import Leg
 from lagotto.retrieval.exact import ExactQuery
@@ -115,7 +115,8 @@ async def late_candidates(
     if prefs.chunking.strategy == "mixed":
         stored = await _stored_keys(view, [_name(item) for item in documents], maker.made_by)
     rest = [item for item in documents if _name(item) not in stored]
-    made = await _Made.of(rest, maker, plan=plan, prefs=prefs)
+    main = next(iter(view.languages), None)
+    made = await _Made.of(rest, maker, plan=plan, prefs=prefs, main_language=main)
     keys = np.concatenate([np.empty(0, np.int64), *stored.values()])
     recall = Recall(view, legs, prefs)
     found: dict[Leg, LegScores] = {}
@@ -157,6 +158,7 @@ class _Made:
         *,
         plan: QueryPlan,
         prefs: RetrievalPrefs,
+        main_language: str | None,
     ) -> _Made:
         embed = plan.legs.semantic is not None or prefs.diversity.mmr is not None
         sets = await (maker.embedded(documents) if embed else maker.cut(documents))
@@ -164,7 +166,9 @@ class _Made:
         for document, made in zip(documents, sets, strict=True):
             chunks = [chunk for chunk in made.chunks if chunk.level != "parent"]
             headers = prefs.chunking.include_headers
-            texts += await asyncio.to_thread(index_text, document, chunks, headers=headers)
+            texts += await asyncio.to_thread(
+                index_text, document, chunks, headers=headers, main_language=main_language
+            )
         kept = [
             row for row in without_excluded(texts, plan.excluded) if _allowed(texts[row], prefs)
         ]
@@ -189,7 +193,7 @@ class _Made:
         query = (legs.text if leg == "text" else legs.fuzzy) or TextQuery(())
         if isinstance(query, TrigramTextQuery):
             return await asyncio.to_thread(_similarities, self.texts, query)
-        return bm25(self.texts, query, idfs=await view.idf(single_words(query_texts(query))))
+        return bm25(self.texts, query, idfs=await view.idf([as_word(word) for word in query.words]))
 
     def matched(self, leg: Leg, legs: LegQueries, scores: Scores) -> NDArray[np.bool_]:
         """Which chunks a leg finds."""
@@ -256,14 +260,20 @@ class IndexedText:
     terms: Sequence[str]
 
 
-def index_text(document: Document, chunks: Sequence[Chunk], *, headers: bool) -> list[IndexedText]:
-    """Analyse chunks as an index does; with `headers` under their title and headings."""
+def index_text(
+    document: Document, chunks: Sequence[Chunk], *, headers: bool, main_language: str | None = None
+) -> list[IndexedText]:
+    """Analyse chunks as an index does; with `headers` under their title and headings.
+
+    `main_language` stands in for an unknown one.
+    """
+    language = document.language or main_language
     indexed = []
     for chunk in chunks:
         text = chunk.text
-        if headers:
+        if headers or not text:
             text = in_context(document.title, text, headings=chunk.heading_path)
-        indexed.append(IndexedText(document, chunk, analyze(text, document.language)))
+        indexed.append(IndexedText(document, chunk, analyze(text, language)))
     return indexed
 
 
@@ -276,43 +286,37 @@ def without_excluded(texts: Sequence[IndexedText], excluded: Match | None) -> li
     ]
 
 
-def query_texts(query: TextQuery) -> list[str]:
-    """The distinct terms of a query."""
-    return list(dict.fromkeys(term.text for word in query.words for term in word))
-
-
 def bm25(texts: Sequence[IndexedText], query: TextQuery, *, idfs: Scores) -> Scores:
-    """The BM25 score of each text; `idfs` are those of `query_texts` in the store.
+    """The BM25 score of each text; `idfs` are those of the query's words in the store.
 
-    Where the store holds whole documents, a term that many of them hold may still be rare among
+    Where the store holds whole documents, a word that many of them hold may still be rare among
     these chunks, so the greater IDF counts. Lengths are compared with the mean of these chunks. A
     word counts as its best alternative does; a text that the query's condition does not hold for
     scores 0.
     """
-    wanted = query_texts(query)
-    total = np.zeros(len(texts))
-    if not texts or not wanted:
-        return total
-    known = set(wanted)
-    counted = [Counter(filter(known.__contains__, text.terms)) for text in texts]
-    counts = np.array([[held[term] for term in wanted] for held in counted], np.float64)
-    lengths = np.array([len(text.terms) for text in texts], np.float64)
-    here = [idf(int(having), count=len(texts)) for having in np.count_nonzero(counts, axis=0)]
-    scores = term_weight(
-        counts, lengths[:, None], mean=lengths.mean() or 1.0, idf=np.maximum(idfs, here)
-    )
-    for word in query.words:
-        columns = [scores[:, wanted.index(term.text)] * term.weight for term in word]
-        total += np.max(columns, axis=0) if columns else 0.0
-    found = [query.where is None or holds(query.where, text.terms) for text in texts]
-    return np.where(found, total, 0.0)
+    if not texts:
+        return np.zeros(0)
+    counts = [Counter(text.terms) for text in texts]
+    mean = sum(len(text.terms) for text in texts) / len(texts) or 1.0
+    here = [
+        idf(sum(any(term.text in held for term in word) for held in counts), count=len(texts))
+        for word in query.words
+    ]
+    greater = np.maximum(idfs, here).tolist()
+    scores = [
+        text_score(query.words, greater, held, length=len(text.terms), mean=mean)
+        if query.where is None or holds(query.where, text.terms)
+        else 0.0
+        for text, held in zip(texts, counts, strict=True)
+    ]
+    return np.array(scores, np.float64)
 
 
 def matched(texts: Sequence[IndexedText], query: TextQuery) -> NDArray[np.bool_]:
     """The texts that a query finds at all: those its condition holds for, or that hold a term."""
     if query.where is not None:
         return np.array([holds(query.where, text.terms) for text in texts], np.bool_)
-    wanted = set(query_texts(query))
+    wanted = {term.text for word in query.words for term in word}
     return np.array([not wanted.isdisjoint(text.terms) for text in texts], np.bool_)
 
 

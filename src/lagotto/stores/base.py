@@ -23,9 +23,6 @@ from lagotto.indexes.text_query import Match, Term, TextQuery, Word
 from lagotto.stores.capabilities import NativeRanking, SingleQueryHybrid, TrigramTextSearch
 from lagotto.stores.source_files import SourceFiles
 
-MOST_LANGUAGES = 8
-"""A query is stemmed in this many of a base's languages."""
-
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -101,6 +98,7 @@ class StoreInfo(Record):
     chunks: int
     collections: dict[str, int]
     languages: tuple[str, ...]
+    of_unknown_language: int = 0
     model_id: str | None
     dimension: int | None = None
     chunker_id: str | None
@@ -146,7 +144,10 @@ class View(Protocol):
 
     @property
     def languages(self) -> Sequence[str | None]:
-        """The languages that documents are in, the most frequent ones, most frequent first."""
+        """The languages that documents are in, the most frequent ones, most frequent first.
+
+        None comes last if there are documents of unknown language.
+        """
         ...
 
     @property

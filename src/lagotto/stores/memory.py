@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from lagotto.documents import Chunk, Document, Vector, Vectors, in_context
 from lagotto.filters import Filter, matches
 from lagotto.indexes.base import ChunkKeys, Finding
-from lagotto.indexes.bm25 import idf, term_weight
+from lagotto.indexes.bm25 import idf, text_score
 from lagotto.indexes.hits import Hits, top_k
-from lagotto.indexes.text_query import Match, Term, TextQuery, Word, as_terms, holds
+from lagotto.indexes.text_query import Match, Term, TextQuery, Word, as_terms, as_word, holds
 from lagotto.stores.base import (
-    MOST_LANGUAGES,
     BaseConfig,
     CachedChunks,
     CacheKey,
@@ -33,6 +32,12 @@ from lagotto.stores.base import (
     fingerprint,
 )
 from lagotto.stores.config import agreed_config
+from lagotto.stores.languages import (
+    LanguageCounts,
+    count_languages,
+    main_language,
+    query_languages,
+)
 from lagotto.stores.source_files import SourceDocument, SourceFile
 from lagotto.terms import analyze
 from lagotto.terms.vocabulary import Vocabulary
@@ -78,7 +83,12 @@ class MemoryStore:
         for entry in entries:
             self._remove(entry.document)
             self._entries[entry.document.collection, entry.document.id] = entry
-            self._index(entry)
+        counts = self._language_counts()
+        for entry in entries:
+            self._index(entry, counts)
+
+    def _language_counts(self) -> LanguageCounts:
+        return count_languages(entry.document for entry in self._entries.values())
 
     async def update(self, documents: Sequence[Document]) -> None:
         for document in documents:
@@ -136,6 +146,7 @@ class MemoryStore:
             chunks=len(self._items),
             collections=dict(sorted(Counter(item.collection for item in documents).items())),
             languages=tuple(sorted({item.language for item in documents if item.language})),
+            of_unknown_language=sum(item.language is None for item in documents),
             **self._config.model_dump(exclude={"generation"}),
             bytes_on_disk=0,
         )
@@ -159,12 +170,14 @@ class MemoryStore:
             if (item.document.collection, item.document.id) != (document.collection, document.id)
         }
 
-    def _index(self, entry: Entry) -> None:
+    def _index(self, entry: Entry, counts: LanguageCounts) -> None:
+        document = entry.document
+        language = document.language or main_language(counts, document.collection)
         findable = [chunk for chunk in entry.chunks if chunk.level != "parent"]
         for chunk, vector in zip(findable, entry.vectors, strict=True):
             self._last_key += 1
             text = in_context(entry.document.title, chunk.text, headings=chunk.heading_path)
-            terms = analyze(text, entry.document.language)
+            terms = analyze(text, language)
             item = _Item(chunk, entry.document, vector, terms, Counter(terms))
             self._items[self._last_key] = item
 
@@ -233,7 +246,9 @@ class MemoryStaging:
         for name, document in current.items():
             entry = replace(new._entries[name], document=document)
             base._entries[name] = entry
-            base._index(entry)
+        counts = base._language_counts()
+        for entry in base._entries.values():
+            base._index(entry, counts)
         base._config = new._config
         return True
 
@@ -256,9 +271,9 @@ class MemoryView:
         self._allowed = {
             key: item for key, item in items.items() if matches(where, item.document, item.chunk)
         }
-        counted = Counter(entry.document.language for entry in entries.values())
-        ordered = sorted(counted, key=lambda name: (-counted[name], name or ""))
-        self.languages = ordered[:MOST_LANGUAGES]
+        self.languages = query_languages(
+            Counter(entry.document.language for entry in entries.values())
+        )
 
     async def semantic(self, query: Vector, *, k: int) -> Hits:
         return self._best(lambda item: float(item.vector @ query), k=k)
@@ -346,21 +361,13 @@ class MemoryView:
     def _bm25(self, query: TextQuery) -> Callable[[_Item], float]:
         """BM25 over all items, whatever the filter: the same chunk always has the same score."""
         mean = sum(len(item.terms) for item in self._all.values()) / max(1, len(self._all))
-        idfs = {term: self._idf(Word((term.text,))) for word in query.words for term in word}
-
-        def of_term(item: _Item, term: Term) -> float:
-            frequency = item.counts[term.text]
-            if not frequency:
-                return 0.0
-            length = float(len(item.terms))
-            return term.weight * term_weight(float(frequency), length, mean=mean, idf=idfs[term])
+        idfs = [self._idf(as_word(word)) for word in query.words]
 
         def of_item(item: _Item) -> float:
             if not _asked(query, item):
                 return 0.0
-            return sum(
-                max((of_term(item, term) for term in word), default=0.0) for word in query.words
-            )
+            length = len(item.terms)
+            return text_score(query.words, idfs, item.counts, length=length, mean=mean)
 
         return of_item
 

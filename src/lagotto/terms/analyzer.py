@@ -7,6 +7,7 @@ spaces and split again by any tokenizer that keeps letters and digits together.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,12 +25,14 @@ class QueryTerm:
     """A word of a query and its index terms.
 
     `word` is the word as typed, in lower case; `variants` are its distinct terms in the given
-    languages, in order; `stop` marks a stop word of the language that the query seems to be in.
+    languages, in order; `stop` marks a stop word of the language that the query seems to be in;
+    `count` is how often the query says it.
     """
 
     word: str
     variants: tuple[str, ...]
     stop: bool
+    count: int = 1
 
 
 def analyze(text: str, language: str | None = None) -> list[str]:
@@ -55,14 +58,17 @@ def _query_terms(text: str, tags: tuple[str | None, ...]) -> tuple[QueryTerm, ..
     surface = words(text)
     stops = _stops_of_query(surface, tags)
     rows = zip(surface, *(analyze(text, tag) for tag in tags), strict=True)
-    found: dict[tuple[tuple[str, ...], bool], QueryTerm] = {}
+    found: dict[tuple[tuple[str, ...], bool], str] = {}
+    counts: Counter[tuple[tuple[str, ...], bool]] = Counter()
     for word, *terms in rows:
-        variants = tuple(dict.fromkeys(terms))
-        stop = fold(word) in stops
-        found.setdefault((variants, stop), QueryTerm(word, variants, stop))
-        if len(found) == MAX_QUERY_TERMS:
-            break
-    return tuple(found.values())
+        key = (tuple(dict.fromkeys(terms)), fold(word) in stops)
+        counts[key] += 1
+        if len(found) < MAX_QUERY_TERMS:
+            found.setdefault(key, word)
+    return tuple(
+        QueryTerm(word, variants, stop, counts[variants, stop])
+        for (variants, stop), word in found.items()
+    )
 
 
 def _stops_of_query(surface: Sequence[str], languages: Sequence[str | None]) -> frozenset[str]:

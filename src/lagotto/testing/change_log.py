@@ -20,9 +20,9 @@ from lagotto.indexes.base import (
     LogPosition,
     TextStatistics,
 )
-from lagotto.indexes.bm25 import idf, term_weight
+from lagotto.indexes.bm25 import idf, text_score
 from lagotto.indexes.hits import Hits, top_k
-from lagotto.indexes.text_query import Match, Term, TextQuery, Word, as_terms, holds
+from lagotto.indexes.text_query import Match, Term, TextQuery, Word, as_terms, as_word, holds
 from lagotto.terms import analyze
 from lagotto.terms.vocabulary import Vocabulary
 
@@ -158,17 +158,9 @@ class MemoryText:
         if not self._asked(query, key):
             return 0.0
         terms = self.terms[key]
-        counts = Counter(terms)
-
-        def weighed(term: Term) -> float:
-            count = counts[term.text]
-            if not count:
-                return 0.0
-            rarity = idf(self._having(Word((term.text,))), count=len(self.terms))
-            score = term_weight(float(count), float(len(terms)), mean=self._mean, idf=rarity)
-            return term.weight * score
-
-        return sum(max(map(weighed, word), default=0.0) for word in query.words)
+        having = [self._having(as_word(word)) for word in query.words]
+        idfs = [idf(number, count=len(self.terms)) for number in having]
+        return text_score(query.words, idfs, Counter(terms), length=len(terms), mean=self._mean)
 
 
 class MemoryVectors:

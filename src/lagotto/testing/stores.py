@@ -132,7 +132,7 @@ class StoreContract(TextQueryContract, ManyValuesContract):
         assert info.documents == len(DOCUMENTS)
         assert info.collections == {"default": 6, "other": 1}
         assert info.chunks == sum(len(CHUNKER.chunk(document)) for document in DOCUMENTS)
-        assert info.languages == ("en", "ru")
+        assert (info.languages, info.of_unknown_language) == (("en", "ru"), 3)
         assert (info.model_id, info.chunker_id) == (EMBEDDER.info.model_id, CHUNKER.id)
         assert info.dimension == EMBEDDER.info.dimension
 
@@ -140,6 +140,24 @@ class StoreContract(TextQueryContract, ManyValuesContract):
         await store.update_indexes()
         for index in (await store.info()).indexes:
             assert index.indexed_up_to == index.changes
+
+    async def test_unknown_language_is_the_main_one_of_the_collection(self) -> None:
+        documents = [
+            Document(id="short", text="Two marshes."),
+            *(Document(id=f"en{number}", text="A lake.", language="en") for number in range(2)),
+            Document(id="kurz", collection="de", text="Bäumen."),
+            Document(id="de", collection="de", text="Der See.", language="de"),
+        ]
+        async with self.make() as store:
+            await store.write(await entries(documents))
+            async with store.view(And()) as view:
+                assert list(view.languages) == ["en", "de", None]
+                for term, expected in (("marsh", ["short"]), ("baum", ["kurz"]), ("marshes", [])):
+                    hits = await view.text(TextQuery(((Term(term),),)), k=9)
+                    assert await _ids(view, hits) == expected
+            stored = await store.get("default", "short")
+            assert stored is not None
+            assert stored.language is None
 
     async def test_a_sound_base_has_no_problems(self, store: Store) -> None:
         for _ in range(2):  # with indexes that no search has made yet, and after one has

@@ -7,6 +7,7 @@ Chunks of a few short words, conditions of any shape over them: what is found is
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -146,6 +147,20 @@ class TextQueryContract:
             first = await ours.text(query, k=k)
             assert first.keys.tolist() == hits.keys[:k].tolist()
         await _check_fill(ours, query, hits)
+
+    async def test_a_variant_scores_no_more_than_its_word(self) -> None:
+        texts = ["tea pots", "tea pot", "tea pot", "tea pot", "tea", "tea"]
+        documents = [Document(id=str(n), text=text, title="x") for n, text in enumerate(texts)]
+        word = TextQuery(((Term("pots"), Term("pot")),))
+        async with self.make() as store:
+            await store.write(await entries(documents))
+            async with store.view(And()) as view:
+                hits = await view.text(word, k=EVERYTHING)
+                plain = await view.text(TextQuery(((Term("pots"),),)), k=1)
+        # Each holds the word once in 3 terms; 4 of 6 chunks hold it, and mean length is 16 / 6.
+        expected = math.log(1 + 2.5 / 4.5) * 2.2 / (1 + 1.2 * (0.25 + 0.75 * 3 / (16 / 6)))
+        assert hits.scores.tolist() == pytest.approx([expected] * 4, rel=self.score_tolerance)
+        assert plain.scores[0] > 2 * expected
 
     async def test_conditions_may_be_nested_deeply(self) -> None:
         match: Match = Word(("dog",))

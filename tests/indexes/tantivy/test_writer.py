@@ -37,20 +37,20 @@ def pairs(hits: Hits) -> list[tuple[int, float]]:
     return list(zip(hits.keys.tolist(), hits.scores.tolist(), strict=True))
 
 
-def bm25(corpus: Corpus, term: str, key: int) -> float:
-    frequency = corpus[key].count(term)
-    having = sum(term in terms for terms in corpus.values())
+def word_score(corpus: Corpus, word: Sequence[Term], key: int) -> float:
+    having = sum(any(term.text in terms for term in word) for terms in corpus.values())
     idf = math.log(1 + (len(corpus) - having + 0.5) / (having + 0.5))
     mean = sum(map(len, corpus.values())) / len(corpus)
     length = 1 - 0.75 + 0.75 * len(corpus[key]) / mean if mean else 1.0
-    return idf * frequency * 2.2 / (frequency + 1.2 * length)
+    counted = [(term.weight, corpus[key].count(term.text)) for term in word]
+    best = max(
+        (weight * times * 2.2 / (times + 1.2 * length) for weight, times in counted), default=0
+    )
+    return idf * best
 
 
 def score(corpus: Corpus, query: TextQuery, key: int) -> float:
-    return sum(
-        max((term.weight * bm25(corpus, term.text, key) for term in word), default=0.0)
-        for word in query.words
-    )
+    return sum(word_score(corpus, word, key) for word in query.words)
 
 
 PETS = {

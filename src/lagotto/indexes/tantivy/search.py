@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -14,6 +14,7 @@ from tantivy import Order, Query, Schema, Searcher
 
 from lagotto.documents import storable
 from lagotto.indexes.base import ChunkKeys, LogPosition
+from lagotto.indexes.bm25 import idf
 from lagotto.indexes.filter_keys import FilterKeys, are_among
 from lagotto.indexes.hits import NO_HITS, Hits, top_k
 from lagotto.indexes.tantivy.errors import tantivy_errors
@@ -26,7 +27,7 @@ from lagotto.indexes.tantivy.query import (
     only_where,
     scoring_query,
 )
-from lagotto.indexes.text_query import Match, TextQuery, Word
+from lagotto.indexes.text_query import Match, Term, TextQuery, Word, as_word
 
 TIED = 20_000
 """Of more chunks than this with the same score at the cut, tantivy picks the ones it likes."""
@@ -66,8 +67,8 @@ class TantivySnapshot:
             return NO_HITS
         if not any(query.words):
             return self._first(query.where, k, allowed) if query.where else NO_HITS
-        wanted = scoring_query(self.schema, query)
         with tantivy_errors(self.folder):
+            wanted = self._scoring(query)
             if allowed is None:
                 return self._top(wanted, k)
             found = self._top_among(wanted, k, allowed, most=self._most_hits(query))
@@ -80,7 +81,7 @@ class TantivySnapshot:
             return scores
         different, places = np.unique(keys, return_inverse=True)
         with tantivy_errors(self.folder):
-            wanted = self._only(different, scoring_query(self.schema, query))
+            wanted = self._only(different, self._scoring(query))
             hits = self._best(wanted, len(different))
         of_different = np.zeros(len(different), dtype=np.float32)
         of_different[np.searchsorted(different, hits.keys)] = hits.scores
@@ -112,6 +113,22 @@ class TantivySnapshot:
             wanted = match_query(self.schema, Word(present))
             found = self.searcher.aggregate(wanted, {"n": {"value_count": {"field": KEY}}})
         return int(found["n"]["value"])
+
+    def _scoring(self, query: TextQuery) -> Query:
+        words = tuple(map(self._of_one_idf, query.words))
+        return scoring_query(self.schema, replace(query, words=words))
+
+    def _of_one_idf(self, word: Sequence[Term]) -> tuple[Term, ...]:
+        """The alternatives with weights that turn tantivy's IDF of each into that of the word."""
+        held = [self.searcher.doc_freq(TERMS, storable(term.text)) for term in word]
+        if sum(having > 0 for having in held) < 2:
+            return tuple(word)
+        whole = idf(self.document_frequency(as_word(word)), count=self.count)
+        return tuple(
+            Term(term.text, term.weight * whole / idf(having, count=self.total))
+            for term, having in zip(word, held, strict=True)
+            if having
+        )
 
     def _first(self, match: Match, k: int, allowed: FilterKeys | None) -> Hits:
         """The k chunks with the least keys."""

@@ -18,6 +18,7 @@ from lagotto.errors import StoreBusyError, StoreError, StoreUnavailableError
 from lagotto.filters import Filter
 from lagotto.indexes.base import Finding
 from lagotto.stores.base import BaseConfig, Capabilities, Entry, StoreInfo, Version
+from lagotto.stores.languages import LanguageCounts, with_languages_of
 from lagotto.stores.postgres.address import parse_location
 from lagotto.stores.postgres.checks import findings, index_states
 from lagotto.stores.postgres.database import Servers, create_single
@@ -27,7 +28,7 @@ from lagotto.stores.postgres.native.extension import RANK_FUNCTIONS, NativeExten
 from lagotto.stores.postgres.rebuild import PostgresStaging, check_rebuild, postgres_staging
 from lagotto.stores.postgres.schema import prepare_schema, schema_version
 from lagotto.stores.postgres.text_index.merge import drop_terms, due_step, merge
-from lagotto.stores.postgres.text_index.postings import entry_texts, make_segment
+from lagotto.stores.postgres.text_index.postings import entry_segment
 from lagotto.stores.postgres.text_index.reindex import is_current, renew
 from lagotto.stores.postgres.timeouts import set_statement_timeout
 from lagotto.stores.postgres.transaction import ReadTransaction
@@ -44,6 +45,7 @@ from lagotto.stores.postgres.write import (
 )
 from lagotto.stores.sql.chunk_cache import SqlChunkCache
 from lagotto.stores.sql.read import (
+    language_counts,
     matching_page,
     read_chunks,
     read_document,
@@ -111,7 +113,8 @@ class PostgresStore:
             self._servers = None
 
     async def write(self, entries: Sequence[Entry]) -> None:
-        segment = await in_thread(make_segment, entry_texts(entries))
+        counts = await self._language_counts([entry.document for entry in entries])
+        segment = await in_thread(entry_segment, entries, counts)
         reserved = await self._write(partial(reserve, entries=entries), ())
         await self._write(
             partial(replace, entries=entries, segment=segment, reserved=reserved, place=self.place),
@@ -119,6 +122,13 @@ class PostgresStore:
         )
         await self._merge()
         self._settle_soon()
+
+    async def _language_counts(self, documents: Sequence[Document]) -> LanguageCounts:
+        """The languages of the base with new documents, if one of these is of unknown language."""
+        if all(document.language for document in documents):
+            return {}
+        stored = await self._read(language_counts, latest=True)
+        return with_languages_of(documents, stored)
 
     async def update(self, documents: Sequence[Document]) -> None:
         await self._write(partial(change_metadata, documents=documents), names_of(documents))

@@ -11,7 +11,8 @@ from sqlalchemy import Connection, select
 from lagotto.documents import Vectors, in_context
 from lagotto.errors import StoreError
 from lagotto.indexes.base import ChunkKeys, ChunkText, LogPosition
-from lagotto.stores.sql.read import CHUNK_TEXT, TEXT_ROW
+from lagotto.stores.languages import main_language
+from lagotto.stores.sql.read import CHUNK_TEXT, TEXT_ROW, language_counts
 from lagotto.stores.sql.tables import (
     ChunkRow,
     ChunkTextRow,
@@ -98,7 +99,10 @@ def removed(connection: Connection, start: int, stop: int) -> ChunkKeys:
 
 
 def added_texts(connection: Connection, start: int, stop: int) -> list[ChunkText]:
-    """Texts of the chunks in the range that can be found, under their titles and headings."""
+    """Texts of the chunks in the range that can be found, under their titles and headings.
+
+    Those of unknown language have the main language of their collection.
+    """
     statement = (
         select(
             ChunkRow.key,
@@ -106,6 +110,7 @@ def added_texts(connection: Connection, start: int, stop: int) -> list[ChunkText
             DocumentRow.title,
             ChunkRow.heading_path,
             CHUNK_TEXT,
+            DocumentRow.collection,
             DocumentRow.language,
         )
         .select_from(ChunkRow)
@@ -113,10 +118,18 @@ def added_texts(connection: Connection, start: int, stop: int) -> list[ChunkText
         .outerjoin(ChunkTextRow, TEXT_ROW)
         .where(ChunkRow.key > start, ChunkRow.key <= stop, ChunkRow.level != "parent")
     )
-    rows = connection.execute(statement)
+    rows = connection.execute(statement).all()
+    unknown = any(row.language is None for row in rows)
+    counts = language_counts(connection) if unknown else {}
     return [
-        ChunkText(key, document, in_context(title, content, headings=headings), language)
-        for key, document, title, headings, content, language in rows
+        ChunkText(
+            row.key,
+            row.document_key,
+            in_context(row.title, content, headings=row.heading_path),
+            row.language or main_language(counts, row.collection),
+            row.language,
+        )
+        for row, content in ((row, row[4]) for row in rows)
     ]
 
 

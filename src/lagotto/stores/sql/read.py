@@ -25,7 +25,8 @@ from lagotto.filters import Filter, matches
 from lagotto.garbage_collection import paused_collector
 from lagotto.indexes.base import ChunkKeys
 from lagotto.indexes.filter_keys import FilterKeys
-from lagotto.stores.base import MOST_LANGUAGES, Passage, StoredChunks, Version
+from lagotto.stores.base import Passage, StoredChunks, Version
+from lagotto.stores.languages import LanguageCounts, query_languages
 from lagotto.stores.sql.filters import concerns_chunks, condition
 from lagotto.stores.sql.rows import CHUNK_COLUMNS, OUTLINE_COLUMNS, chunk_of, document_of
 from lagotto.stores.sql.tables import (
@@ -70,15 +71,19 @@ def findable_keys(connection: Connection) -> ChunkKeys:
 
 
 def main_languages(connection: Connection) -> list[str | None]:
-    """The languages of most documents, most frequent first."""
-    count = func.count()
-    statement = (
-        select(DocumentRow.language)
-        .group_by(DocumentRow.language)
-        .order_by(count.desc(), func.coalesce(DocumentRow.language, ""))
-        .limit(MOST_LANGUAGES)
-    )
-    return list((connection.scalars(statement)).all())
+    """The languages to stem a query in."""
+    counted = select(DocumentRow.language, func.count()).group_by(DocumentRow.language)
+    return query_languages({row[0]: row[1] for row in connection.execute(counted)})
+
+
+def language_counts(connection: Connection) -> LanguageCounts:
+    """How many documents of each collection are in each language."""
+    names = (DocumentRow.collection, DocumentRow.language)
+    counted = select(*names, func.count()).where(DocumentRow.language.is_not(None)).group_by(*names)
+    counts: dict[str, dict[str, int]] = {}
+    for collection, language, count in connection.execute(counted):
+        counts.setdefault(collection, {})[language or ""] = count
+    return counts
 
 
 def read_document(connection: Connection, collection: str, document_id: str) -> Document | None:

@@ -57,6 +57,7 @@ def read_info(
     counted = select(DocumentRow.collection, func.count()).group_by(DocumentRow.collection)
     collections = {row[0]: row[1] for row in connection.execute(counted)}
     languages = select(DocumentRow.language).where(DocumentRow.language.is_not(None)).distinct()
+    unknown = select(func.count()).where(DocumentRow.language.is_(None))
     chunks = select(func.count()).where(ChunkRow.level != "parent")
     config = read_config(connection)
     return StoreInfo(
@@ -65,6 +66,7 @@ def read_info(
         chunks=connection.scalar(chunks) or 0,
         collections=dict(sorted(collections.items())),
         languages=tuple(sorted(name for name in connection.scalars(languages) if name)),
+        of_unknown_language=connection.scalar(unknown) or 0,
         **config.model_dump(exclude={"generation"}),
         bytes_on_disk=bytes_on_disk,
         indexes=tuple(indexes),

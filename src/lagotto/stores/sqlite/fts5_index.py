@@ -278,27 +278,40 @@ def _found(
 def _scored(connection: Connection, query: TextQuery) -> tuple[ChunkKeys, NDArray[np.float32]]:
     """Every chunk that holds a term, ascending by key, with its score."""
     count = int((connection.execute(_COUNT)).scalar_one())
-    words = [[_term(connection, term, count) for term in word] for word in query.words]
-    lists = [keys for word in words for keys, _ in word]
-    keys = np.unique(np.concatenate([np.empty(0, np.int64), *lists]))
+    words = [_word(connection, word, count) for word in query.words]
+    keys = _united([found for found, _ in words])
     total = np.zeros(len(keys))
-    for word in words:
-        best = np.zeros(len(keys))
-        for found, scores in word:
-            positions = np.searchsorted(keys, found)
-            best[positions] = np.maximum(best[positions], scores)
-        total += best
+    for found, scores in words:
+        total[np.searchsorted(keys, found)] += scores
     return keys, total.astype(np.float32)
 
 
+def _word(
+    connection: Connection, word: Sequence[Term], count: int
+) -> tuple[ChunkKeys, NDArray[np.float64]]:
+    """The chunks that hold a word, ascending, each with the score of its best alternative."""
+    terms = [_term(connection, term, count) for term in word]
+    keys = _united([found for found, _ in terms])
+    best = np.zeros(len(keys))
+    for found, scores in terms:
+        positions = np.searchsorted(keys, found)
+        best[positions] = np.maximum(best[positions], scores)
+    return keys, best * idf(len(keys), count=count)
+
+
 def _term(connection: Connection, term: Term, count: int) -> tuple[ChunkKeys, NDArray[np.float64]]:
+    """The chunks that hold a term, with its weighted score without an IDF."""
     wanted = expression(Word((term.text,)))
     rows = connection.execute(_FIND, {"term": wanted}).all() if wanted else []
     having = len(rows)
     theirs = max(math.log((count - having + 0.5) / (having + 0.5)), SMALLEST_IDF)
     keys = np.fromiter((key for key, _ in rows), np.int64, having)
     scores = np.fromiter((score for _, score in rows), np.float64, having)
-    return keys, scores * (term.weight * idf(having, count=count) / theirs)
+    return keys, scores * (term.weight / theirs)
+
+
+def _united(lists: Sequence[ChunkKeys]) -> ChunkKeys:
+    return np.unique(np.concatenate([np.empty(0, np.int64), *lists]))
 
 
 def _holding(connection: Connection, match: Word | Prefix | Phrase) -> ChunkKeys:

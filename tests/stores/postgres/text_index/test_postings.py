@@ -24,7 +24,7 @@ SIZES = st.lists(st.integers(1, 100_000), max_size=200)
 
 @given(TEXTS)
 def test_a_segment_holds_every_term_of_every_chunk(texts: list[str]) -> None:
-    segment = make_segment([(text, None) for text in texts])
+    segment = make_segment([(text, None) for text in texts], [None] * len(texts))
     keys = np.arange(len(texts), dtype=np.int64) * 3 + 7
     found = {
         (term, int(key)): (int(count), int(length))
@@ -40,7 +40,7 @@ def test_a_segment_holds_every_term_of_every_chunk(texts: list[str]) -> None:
 
 
 def test_chunks_that_are_gone_have_no_postings() -> None:
-    segment = make_segment([("dog", None), ("dog cat", None)])
+    segment = make_segment([("dog", None), ("dog cat", None)], [None, None])
     rows = joined(list(segment.rows(np.array([4, 9]))))
     assert living(rows["dog"], np.array([4]))["key"].tolist() == [9]
     assert living(rows["dog"], np.array([], np.int64))["key"].tolist() == [4, 9]

@@ -45,7 +45,7 @@ def make_words(connection: Connection) -> Configs:
     connection.execute(CreateTable(table))
     for start, stop in ranges(connection, since=0, until=counter(connection, "change")):
         chunks = added_texts(connection, start, stop)
-        texts = [(chunk.text, chunk.language) for chunk in chunks]
+        texts = [(chunk.text, chunk.detected) for chunk in chunks]
         add_words(connection, [chunk.key for chunk in chunks], texts, known)
     for index in table.indexes:
         index.create(connection)

@@ -59,13 +59,16 @@ WITH records AS MATERIALIZED (
     FROM records, generate_series(0, octet_length(records) - 8, 8) AS at
 ), living AS MATERIALIZED (
     SELECT * FROM held WHERE NOT EXISTS (SELECT FROM gone WHERE gone.chunk_key = held.chunk_key)
-), rare AS (
-    SELECT term, ln(1 + (%(chunks)s - count(*) + 0.5::float8) / (count(*) + 0.5::float8)) AS idf
-    FROM living GROUP BY term
+), given AS (
+    SELECT * FROM unnest(%(asked)s::text[], %(words)s::int[], %(weights)s::float8[])
+        AS given (term, word, weight)
+), held_by AS (
+    SELECT word, count(DISTINCT chunk_key) AS having
+    FROM living JOIN given USING (term) GROUP BY word
 ), asked AS (
-    SELECT term, word, weight * idf AS tells
-    FROM unnest(%(asked)s::text[], %(words)s::int[], %(weights)s::float8[])
-        AS given (term, word, weight) JOIN rare USING (term)
+    SELECT term, word,
+        weight * ln(1 + (%(chunks)s - having + 0.5::float8) / (having + 0.5::float8)) AS tells
+    FROM given JOIN held_by USING (word)
 ), worded AS (
     SELECT chunk_key, word, max(
         tells * times * ({K1} + 1)::float8
@@ -75,7 +78,7 @@ WITH records AS MATERIALIZED (
 )
 SELECT chunk_key, sum(score ORDER BY word)::float4 AS score FROM worded GROUP BY chunk_key
 """
-"""BM25 from the postings: a word counts by its best alternative."""
+"""BM25 from the postings: a word has one IDF, and counts by its best alternative."""
 
 _RECIPROCAL: LiteralString = "coalesce((%(rrf_k)s + 1)::float8 / (%(rrf_k)s + {place}), 0)"
 _SHARE: LiteralString = "greatest({score}, 0) / nullif(greatest(max({score}) OVER (), 0), 0)"

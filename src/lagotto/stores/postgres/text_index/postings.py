@@ -20,6 +20,7 @@ from lagotto.documents import in_context
 from lagotto.indexes.base import ChunkKeys
 from lagotto.indexes.filter_keys import are_among
 from lagotto.stores.base import Entry
+from lagotto.stores.languages import LanguageCounts, main_language
 from lagotto.terms import analyze
 
 RECORD = np.dtype([("key", "<u4"), ("count", "<u2"), ("length", "<u2")])
@@ -61,12 +62,17 @@ class PostingSegment:
             yield term, postings[start:stop].tobytes()
 
 
-def make_segment(texts: Sequence[tuple[str, str | None]]) -> PostingSegment:
-    """The segment of chunks, given by their texts and languages."""
+def make_segment(
+    texts: Sequence[tuple[str, str | None]], languages: Sequence[str | None]
+) -> PostingSegment:
+    """The segment of chunks, given by their texts with their own languages.
+
+    `languages` are those to index them in: the main one of a collection stands in for unknown ones.
+    """
     numbers: dict[str, int] = {}
     found: list[tuple[int, int, int, int]] = []
     chunks = []
-    for number, (text, language) in enumerate(texts):
+    for number, ((text, _), language) in enumerate(zip(texts, languages, strict=True)):
         terms = analyze(text, language)
         length = min(len(terms), LARGEST)
         chunks.append(ChunkTerms(len(terms), tsvector(terms)))
@@ -82,17 +88,27 @@ def make_segment(texts: Sequence[tuple[str, str | None]]) -> PostingSegment:
     return PostingSegment(texts, chunks, list(numbers), bounds, postings)
 
 
-def entry_texts(entries: Sequence[Entry]) -> list[tuple[str, str | None]]:
-    """The indexed texts of the findable chunks, in the order of their keys."""
-    return [
-        (
-            in_context(entry.document.title, chunk.text, headings=chunk.heading_path),
-            entry.document.language,
-        )
+def entry_segment(entries: Sequence[Entry], counts: LanguageCounts) -> PostingSegment:
+    """The segment of the findable chunks, in the order of their keys."""
+    findable = [
+        (entry.document, chunk)
         for entry in entries
         for chunk in entry.chunks
         if chunk.level != "parent"
     ]
+    return make_segment(
+        [
+            (
+                in_context(document.title, chunk.text, headings=chunk.heading_path),
+                document.language,
+            )
+            for document, chunk in findable
+        ],
+        [
+            document.language or main_language(counts, document.collection)
+            for document, _ in findable
+        ],
+    )
 
 
 def tsvector(terms: Sequence[str]) -> bytes:

@@ -40,7 +40,10 @@ def renew(connection: Connection) -> None:
     indexed = Counts()
     for start, stop in ranges(connection, since=0, until=counter(connection, "change")):
         chunks = sorted(added_texts(connection, start, stop), key=lambda chunk: chunk.key)
-        segment = make_segment([(chunk.text, chunk.language) for chunk in chunks])
+        segment = make_segment(
+            [(chunk.text, chunk.detected) for chunk in chunks],
+            [chunk.language for chunk in chunks],
+        )
         keys = np.array([chunk.key for chunk in chunks], np.int64)
         indexed += add_segment(connection, take_segment_number(connection), segment, keys)
     put_setting(connection, "text_rules", text_rules())

@@ -183,23 +183,24 @@ class PostingsText:
 
     def _add(self, total: NDArray[np.float64], word: Sequence[Term]) -> None:
         """Add the score of a word: that of its best alternative."""
+        having = self._frequency([term.text for term in word])
+        whole = idf(having, count=self.known.chunks)
         if len(word) == 1:
-            keys, scores = self._term_scores(word[0])
+            keys, scores = self._term_scores(word[0], whole)
             total[keys] += scores
             return
         best_of = np.zeros(len(total))
         for term in word:
-            keys, scores = self._term_scores(term)
+            keys, scores = self._term_scores(term, whole)
             best_of[keys] = np.maximum(best_of[keys], scores)
         total += best_of
 
-    def _term_scores(self, term: Term) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def _term_scores(self, term: Term, idf: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         postings = self._postings[storable(term.text)]
         known = self.known
         mean = known.terms / known.chunks if known.chunks else 1.0
         counts, lengths = (postings[name].astype(np.float64) for name in ("count", "length"))
-        weighted = term.weight * idf(len(postings), count=known.chunks)
-        scores = term_weight(counts, lengths, mean=mean or 1.0, idf=weighted)
+        scores = term_weight(counts, lengths, mean=mean or 1.0, idf=term.weight * idf)
         return postings["key"], scores
 
     def _any_of(self, terms: Iterable[str]) -> Mask:

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from lagotto.indexes.bm25 import idf, repeated, term_weight, text_score
+from lagotto.indexes.text_query import Term
+
+
+def test_a_repeated_word_counts_more_and_less_each_time() -> None:
+    # (8 + 1) * n / (8 + n)
+    assert [repeated(times) for times in (1, 2, 4)] == [1.0, 1.8, 3.0]
+    assert repeated(10**6) < 9
+
+
+def test_idf() -> None:
+    assert idf(2, count=4) == pytest.approx(math.log(2))
+    assert idf(0, count=4) == pytest.approx(math.log(10))
+    assert idf(4, count=4) > 0
+
+
+def test_score_of_a_chunk() -> None:
+    # 4 terms, mean 4: a term that occurs n times scores IDF * 2.2 n / (n + 1.2)
+    words = [(Term("pot"), Term("pots", 0.5)), (Term("tea", 2.0),), (Term("milk"),)]
+    counts = {"pot": 1, "pots": 2, "tea": 1}
+    score = text_score(words, [3.0, 1.0, 9.0], counts, length=4, mean=4.0)
+    assert score == pytest.approx(max(3.0, 0.5 * 3.0 * 4.4 / 3.2) + 2.0)
+    assert term_weight(1.0, 4.0, mean=4.0, idf=3.0) == pytest.approx(3.0)
