@@ -52,6 +52,57 @@ def take_away(folder: Path, *, leaving: str) -> None:
         folder.mkdir()
 
 
+class TestLanguages:
+    async def test_documents_are_detected_as_files_are(self) -> None:
+        german = Document(id="de", text="Der Hund findet Trüffel unter alten Eichen im Wald.")
+        titled = Document(id="title", title="Der Hund findet Trüffel unter den Eichen", text="")
+        given = german.model_copy(update={"id": "nl", "language": "nl"})
+        code = german.model_copy(update={"id": "code", "kind": "code"})
+        async with memory() as base:
+            await base.add(german, titled, given, code)
+            found = {item.id: item.language for item in await base.documents()}
+        assert found == {"de": "de", "title": "de", "nl": "nl", "code": None}
+
+    async def test_the_language_of_the_caller(self) -> None:
+        async with memory() as base:
+            await base.add(
+                Document(id="a", text="Ein Hund findet Trüffel im Wald."),
+                Document(id="b", text="Ein Hund.", language="de"),
+                language="sv",
+            )
+            found = {item.id: item.language for item in await base.documents()}
+            again = await base.add(
+                Document(id="a", text="Ein Hund findet Trüffel im Wald."), language="sv"
+            )
+        assert found == {"a": "sv", "b": "de"}
+        assert again.unchanged == 1
+
+
+class TestOnlyATitle:
+    CATALOGUE = (
+        Document(id="title", title="Wind erosion of dunes", text=" "),
+        Document(id="text", title="Lakes", text="A lake between the hills."),
+        Document(id="nothing", text=" "),
+    )
+
+    @pytest.mark.parametrize("location", [":memory:", "kb.db"])
+    async def test_it_is_found_cited_and_counted(self, tmp_path: Path, location: str) -> None:
+        place = location if location == ":memory:" else tmp_path / location
+        async with AsyncKnowledgeBase(place, embedder=HashEmbedder()) as base:
+            report = await base.add(*self.CATALOGUE)
+            assert (report.added, report.chunks) == (3, 2)
+            for mode in ("keyword", "semantic", "hybrid"):
+                hit = (await base.retrieve("eroding dunes", mode=mode))[0]
+                assert (hit.document_id, hit.content, hit.start, hit.end) == ("title", "", 0, 0)
+                assert hit.citation == "Doc: Wind erosion of dunes"
+            pack = await base.context("eroding dunes")
+            assert "Wind erosion of dunes" in pack.context_pack
+            cited = await base.resolve(pack.citations[0])
+            assert (cited.document_title, cited.text) == ("Wind erosion of dunes", "")
+            assert (await base.info()).chunks == 2
+            assert (await base.add(*self.CATALOGUE)).unchanged == 3
+
+
 class TestAdd:
     async def test_files_folders_and_documents(self, notes: Path) -> None:
         async with memory() as base:
@@ -228,6 +279,7 @@ class TestReading:
             await base.add(Document(text="Ein Text.", language="de"), Document(text="A text."))
             info = await base.info()
         assert (info.documents, info.chunks, info.languages) == (2, 2, ("de",))
+        assert info.of_unknown_language == 1  # too short to tell
         assert info.model_id == "hash"
         assert info.bytes_on_disk > 0
 

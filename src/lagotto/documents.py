@@ -199,6 +199,11 @@ class Document(Record):
     content_hash: Text = Field(default_factory=lambda fields: _content_hash(fields))
     id: Text = Field(default_factory=lambda fields: _document_id(fields), min_length=1)
 
+    @property
+    def is_only_title(self) -> bool:
+        """Whether it has a title and no text, as many entries of a catalogue have."""
+        return bool(self.title and self.title.strip()) and not self.text.strip()
+
     @field_validator("pages")
     @classmethod
     def _by_number(cls, pages: tuple[Page, ...]) -> tuple[Page, ...]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 from lagotto.background_indexing import BackgroundIndexing
-from lagotto.chunkers import Chunker
+from lagotto.chunkers import Chunker, chunk_document
 from lagotto.concurrency import interruptible
 from lagotto.documents import Chunk, Document, Record, Vectors
 from lagotto.embedders.chunk_embedder import ChunkEmbedder
@@ -233,6 +233,8 @@ class Ingest:
         made_by = (self._chunker.id, self._vectors.model_id)
         if stored is None or stored.made_by not in (None, made_by):
             return "content"
+        if stored.made_by is None and document.is_only_title:  # stored when it could not be found
+            return "content"
         if (stored.content_hash, stored.language) != (document.content_hash, document.language):
             return "content"
         return "nothing" if stored.fingerprint == fingerprint(document) else "metadata"
@@ -254,7 +256,7 @@ class Ingest:
         chunked = []
         for document in documents:
             try:
-                chunked.append((document, self._chunker.chunk(document)))
+                chunked.append((document, chunk_document(self._chunker, document)))
             except Exception as exc:  # noqa: BLE001 a chunker of another package may raise anything
                 batch.fail(document, f"chunking failed ({exc})", exc)
         return chunked

@@ -33,6 +33,7 @@ from lagotto.ingest import AddReport, Ingest, OnProgress
 from lagotto.interchange import ExportFormat, export_to, import_from
 from lagotto.prefs import RetrievalPrefs
 from lagotto.readers import Columns, ReadOptions, check_paths, load
+from lagotto.readers.language import with_language
 from lagotto.rebuild import OnProgress as OnRebuildProgress
 from lagotto.rebuild import RebuildProgress, rebuild_base
 from lagotto.rerankers import Reranker
@@ -143,11 +144,14 @@ class AsyncKnowledgeBase(SearchVerbs):
         A path that does not exist, and a folder without files to read, are a ReadError before
         anything is added. Files that can't be read, and those that were skipped, are listed in the
         report; `everything` reads hidden, ignored, secret, vendored and minified files too. A
-        Document keeps its own collection.
+        Document keeps its own collection, and its language; without one, that is `language`, or
+        detected as for files.
         """
         options = _options(collection, language, metadata, columns)
         paths = [source for source in sources if not isinstance(source, Document)]
-        documents = [source for source in sources if isinstance(source, Document)]
+        documents = (
+            with_language(source, language) for source in sources if isinstance(source, Document)
+        )
         chosen: Any = {"include": include, "exclude": exclude, "everything": everything}
         await asyncio.to_thread(check_paths, paths, **chosen)
         ingest = await self._ingest(progress)

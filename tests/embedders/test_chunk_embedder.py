@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from lagotto.chunkers import CHUNKERS
+from lagotto.chunkers import CHUNKERS, chunk_document
 from lagotto.documents import Chunk, Document, Heading, Vectors, in_context
 from lagotto.embedders import Embedder
 from lagotto.embedders.base import Role
@@ -174,6 +174,21 @@ class TestLate:
     def test_an_embedder_without_token_vectors_is_refused(self) -> None:
         with pytest.raises(ConfigError, match=r"HashEmbedder \(hash\) has no token vectors"):
             ChunkEmbedder(HashEmbedder(), pooling="late")
+
+
+@pytest.mark.parametrize("headers", [True, False])
+@pytest.mark.parametrize("pooling", ["chunk", "late"])
+async def test_a_document_that_is_only_a_title(
+    tiny: OnnxEmbedder, pooling: Pooling, headers: bool
+) -> None:
+    document = Document(title="red dog", text=" ")
+    chunker = CHUNKERS.create("parent-child:48/16/4", tokenizer=tiny.tokenizer)
+    chunks = chunk_document(chunker, document)
+    assert [(chunk.level, chunk.text, chunk.end) for chunk in chunks] == [("flat", "", 0)]
+    maker = ChunkEmbedder(tiny, pooling=pooling, headers=headers)
+    (vectors,) = await maker.embed([(document, chunks)])
+    title = await tiny.embed(["red dog"], role="document")
+    np.testing.assert_allclose(vectors, title, atol=1e-5)
 
 
 def test_an_unknown_pooling_is_refused() -> None:

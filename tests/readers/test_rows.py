@@ -64,9 +64,10 @@ def test_without_a_text_column_all_texts_are_taken() -> None:
     assert document.metadata == {"colour": "grey", "age": 3, "note": " "}
 
 
-def test_title_stands_in_for_missing_text() -> None:
-    [document] = documents('{"title": "Only a title", "text": ""}', "jsonl")
-    assert document.text == "Only a title"
+def test_a_row_may_be_only_a_title() -> None:
+    rows = '{"title": "Die Geschichte der deutschen Eisenbahn", "text": ""}'
+    [document] = documents(rows, "jsonl")
+    assert (document.text, document.is_only_title, document.language) == ("", True, "de")
 
 
 def test_values_that_are_no_strings() -> None:

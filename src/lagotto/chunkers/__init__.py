@@ -11,6 +11,7 @@ from lagotto.chunkers.base import (
     Chunker,
     ChunkerFactory,
     ChunkerRegistry,
+    chunk_document,
 )
 
 __all__ = [
@@ -19,4 +20,5 @@ __all__ = [
     "Chunker",
     "ChunkerFactory",
     "ChunkerRegistry",
+    "chunk_document",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
-from lagotto.documents import Chunk, Document
+from lagotto.documents import Chunk, Document, Span, chunk_id
 from lagotto.errors import ConfigError
 from lagotto.registry import Registry
 from lagotto.tokens import Tokenizer
@@ -41,6 +41,29 @@ class Chunker(Protocol):
     def chunk(self, document: Document) -> list[Chunk]:
         """Return the chunks of `document`, parents before children."""
         ...
+
+
+def chunk_document(chunker: Chunker, document: Document) -> list[Chunk]:
+    """The chunks of a document; one without text has an empty chunk under its title.
+
+    So a catalogue entry that is only a title is found, cited and counted as other documents are.
+    """
+    if not document.is_only_title:
+        return chunker.chunk(document)
+    span = Span(0, 0)
+    return [
+        Chunk(
+            id=chunk_id(document, chunker.id, "flat", span),
+            collection=document.collection,
+            document_id=document.id,
+            chunker_id=chunker.id,
+            ordinal=0,
+            start=span.start,
+            end=span.end,
+            text="",
+            token_count=0,
+        )
+    ]
 
 
 ChunkerFactory = Callable[[str, Tokenizer], Chunker]

@@ -111,9 +111,13 @@ async def resolve(citation: Citation | str, *, document_of: DocumentOf) -> Cited
 
 
 def cited(document: Document, key: CitationKey) -> CitedPassage:
-    """The span of its document that a key names, with its pages and headings."""
+    """The span of its document that a key names, with its pages and headings.
+
+    The empty span of a document that is only a title stands for the title.
+    """
     text = document.text[key.start : key.end]
-    if not text.strip() or key.end > len(document.text):
+    is_title = document.is_only_title and key.end == 0
+    if not (text.strip() or is_title) or key.end > len(document.text):
         raise CitationError(
             f"{key}: there is no text there; the document has {len(document.text)} characters"
         )

@@ -177,7 +177,7 @@ class _Planner:
         return _Window(header + self._text[span.start : span.end], len(header), parts)
 
     def _header(self, chunk: Chunk) -> str:
-        if not self._headers:
+        if not self._headers and chunk.text:
             return ""
         return in_context(self._document.title, "", headings=chunk.heading_path)
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from lagotto.documents import Block, Document, Heading, Page
 from lagotto.errors import CorruptSourceError, EmptySourceError
 from lagotto.readers.base import ReadOptions, Source
-from lagotto.readers.language import detect_language
+from lagotto.readers.language import document_language
 
 PDF_DATE = re.compile(r"D?:?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-])(\d\d)'?(\d\d)?|Z)?")
 
@@ -21,7 +21,7 @@ PDF_DATE = re.compile(r"D?:?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-])(
 class Draft:
     """What a reader found in a source; fields without a value stay empty.
 
-    `detect` says whether to detect the language of the text.
+    `detect` says whether to detect the language of title and text.
     """
 
     kind: str
@@ -54,7 +54,10 @@ class Draft:
     def row(
         self, source: Source, *, options: ReadOptions, source_ref: str, id: str | None
     ) -> Document:
-        """One row of the source as a document; without an `id` it is derived from `source_ref`."""
+        """One row of the source as a document; without an `id` it is derived from `source_ref`.
+
+        A row may be only a title.
+        """
         fields: dict[str, object] = {"id": id} if id else {}
         return self.assemble(
             source, options=options, title=self.title, source_ref=source_ref, **fields
@@ -62,11 +65,12 @@ class Draft:
 
     def assemble(self, source: Source, *, options: ReadOptions, **fields: object) -> Document:
         """The document with the given fields; EmptySourceError if there is no text in it."""
-        if not self.text.strip():
+        is_title = "source_ref" in fields and bool(self.title)
+        if not self.text.strip() and not is_title:
             raise EmptySourceError(source.label, "no text in it; leave it out")
         language = options.language or self.language
         if language is None and self.detect:
-            language = detect_language(self.text)
+            language = document_language(source.title or self.title, self.text)
         found: dict[str, object] = {
             "kind": self.kind,
             "text": self.text,

@@ -6,6 +6,8 @@ import re
 from functools import cache
 from typing import Protocol
 
+from lagotto.documents import Document, in_context
+
 LETTERS_NEEDED = 12
 CONFIDENCE_NEEDED = 0.5
 SLICE = 400
@@ -58,6 +60,22 @@ def detect_language(text: str) -> str | None:
         return None
     language, share = _most_likely(sample)
     return language if share >= CONFIDENCE_NEEDED and len(language) == 2 else None
+
+
+def document_language(title: str | None, text: str) -> str | None:
+    """The language of a document by its title and its text, or None when unsure."""
+    return detect_language(in_context(title, text))
+
+
+def with_language(document: Document, language: str | None = None) -> Document:
+    """A document of unknown language with that of the caller, or the one that is detected.
+
+    As for files, code is left without one.
+    """
+    if document.language or (language is None and document.kind == "code"):
+        return document
+    found = language or document_language(document.title, document.text)
+    return document.model_copy(update={"language": found}) if found else document
 
 
 def confidence(text: str) -> float:

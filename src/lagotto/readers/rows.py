@@ -79,7 +79,7 @@ class RowMapper:
         reference = storable(as_text(values[columns.id]).strip()) if columns.id else ""
         self._refuse_duplicate(reference)
         title = as_text(values[columns.title]).strip() if columns.title else ""
-        text = _row_text(values, columns) or title
+        text = _row_text(values, columns)
         draft = Draft(
             kind=KIND,
             text=text,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lagotto.chunkers import CHUNKERS, DEFAULT_CHUNKER, Chunker
+from lagotto.chunkers import CHUNKERS, DEFAULT_CHUNKER, Chunker, chunk_document
 from lagotto.documents import Chunk, Document
 from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.prefs import CachePrefs, ChunkingPrefs, RetrievalPrefs
@@ -103,7 +103,7 @@ class ChunkMaker:
     async def _cut(self, documents: Sequence[Document]) -> list[Work]:
         works = []
         for document in documents:  # one by one, so that a cancellation is noticed in between
-            chunks = await asyncio.to_thread(self.chunker.chunk, document)
+            chunks = await asyncio.to_thread(chunk_document, self.chunker, document)
             works.append((document, chunks))
             self.counts["chunks_made"] += len(chunks)
         return works

@@ -53,9 +53,9 @@ def _candidate(item: Ranked, candidates: Candidates, max_chars: int | None) -> C
     }
     return Candidate(
         id=chunk.id,
-        text=chunk.text[:max_chars],
+        text=(chunk.text or document.title or "")[:max_chars],
         score=item.score,
-        title=document.title,
+        title=document.title if chunk.text else None,
         heading_path=chunk.heading_path,
         language=document.language,
         legs=legs,
