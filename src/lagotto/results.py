@@ -29,7 +29,8 @@ class LegScore(Record):
 
     `rank` is the hit's rank in the leg's own list; it is None for a hit that another leg found
     and that this leg only scored afterwards. `weight` times `normalised` is `contribution`: the
-    contributions of all legs add up to the fused score.
+    contributions of all legs add up to the fused score. `damping` is the factor by which the weight
+    was lowered because the leg's best match is weak, 1 if it was not.
     """
 
     score: Score
@@ -37,6 +38,7 @@ class LegScore(Record):
     normalised: Score = 0.0
     weight: float = 0.0
     contribution: Score = 0.0
+    damping: float = 1.0
 
 
 class ScoreBreakdown(Record):
@@ -116,6 +118,7 @@ def _explained(leg: Leg, said: LegScore) -> str:
     return (
         f"   {leg:<8} {said.score:8.4f} ({rank}) -> {said.normalised:.4f} x {said.weight:.4f}"
         f" = {said.contribution:.4f}"
+        f"{f' (weight damped by {said.damping:.2f})' if said.damping < 1 else ''}"
     )
 
 

@@ -98,8 +98,8 @@ def _part(phrase: Phrase) -> TextQuery:
 
 def lift(
     candidates: Candidates, weights: Mapping[Leg, float], rest: Scores
-) -> tuple[Candidates, Mapping[Leg, float]]:
-    """The exact leg with just the weight that lifts the best holder to `LIFTED_RANK`.
+) -> tuple[Candidates, float]:
+    """The exact leg, and just the weight that lifts the best holder to `LIFTED_RANK`.
 
     `rest` are the scores without that leg. Where a holder is among them already, the leg has no
     weight and nothing changes; else the best one gets what it lacks, and the others nothing.
@@ -112,4 +112,4 @@ def lift(
     lifted = LegScores(chosen.astype(np.float64), np.where(chosen, leg.ranks, 0))
     legs = {**candidates.legs, "exact": lifted}
     lacking = max(0.0, float(wanted - best)) * others
-    return Candidates(candidates.keys, legs), {**weights, "exact": lacking}
+    return Candidates(candidates.keys, legs), lacking

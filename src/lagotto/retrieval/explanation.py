@@ -61,4 +61,5 @@ def _leg_score(row: int, found: LegScores, part: LegContribution | None) -> LegS
         normalised=float(part.normalised[row]),
         weight=part.weight,
         contribution=float(part.contribution[row]),
+        damping=part.damping,
     )

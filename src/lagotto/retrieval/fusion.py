@@ -55,12 +55,13 @@ class Candidates:
 class LegContribution:
     """One leg's share of the fused scores: the contributions of all legs add up to them.
 
-    `weight` is the leg's share of all weights.
+    `weight` is the leg's share of all weights, which `damping` has lowered already.
     """
 
     normalised: Scores
     weight: float
     contribution: Scores
+    damping: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +82,17 @@ def fuse(
     scoring: ScoringPrefs,
     *,
     floor: float = 0.0,
+    damping: Mapping[Leg, float] | None = None,
 ) -> Fused:
     """One score per candidate from those of the legs that ran and have a weight.
 
-    `floor` is where the embedder's cosines of unrelated texts start. A leg that has no score for a
+    `floor` is where the embedder's cosines of unrelated texts start; `damping` are factors of the
+    weights. A leg that has no score for a
     candidate adds nothing to it. Without `scoring.fill` that is every candidate outside its list,
     and they have no say in the leg's normalisation either.
     """
+    factors = damping or {}
+    weights = {leg: weight * factors.get(leg, 1.0) for leg, weight in weights.items()}
     # In one order, whatever that of `candidates`, so that sums come out alike.
     legs = [leg for leg in LEGS if leg in candidates.legs and weights.get(leg, 0.0) > 0]
     total = sum(weights[leg] for leg in legs)
@@ -98,7 +103,10 @@ def fuse(
     parts = {
         # Raw cosines may add up to less than nothing; the score is then 0, and so are its parts.
         leg: LegContribution(
-            normalised[leg], weights[leg] / total, np.where(summed > 0, term / full, 0.0)
+            normalised[leg],
+            weights[leg] / total,
+            np.where(summed > 0, term / full, 0.0),
+            factors.get(leg, 1.0),
         )
         for leg, term in terms.items()
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from lagotto.results import Leg
 from lagotto.retrieval.diagnostics import Diagnostics
 from lagotto.retrieval.exact import exact_query
 from lagotto.retrieval.query.expansion import Expansion, answer_patterns, declarative
-from lagotto.retrieval.query.syntax import ParsedQuery, parse_query
+from lagotto.retrieval.query.syntax import ParsedQuery, parse_query, weighed
 from lagotto.retrieval.query.types import classify, identifiers, quotations
 from lagotto.retrieval.recall import LegQueries
 from lagotto.retrieval.trigram_text import TrigramTextQuery, trigram_text_query
@@ -41,12 +41,20 @@ _OPERATORS = re.compile(r"<(?:-|\d+)>|:[A-Da-d*]+|[&|!()'\"\\]")
 
 @dataclass(frozen=True, slots=True)
 class QueryPlan:
-    """A query's type, the query and weight of each leg, and what no result may hold."""
+    """A query's type, the query and weight of each leg, and what no result may hold.
+
+    `damping` are factors of the weights, which depend on what the legs find.
+    """
 
     type: QueryType
     legs: LegQueries
     weights: Mapping[Leg, float]
     excluded: Match | None = None
+    damping: Mapping[Leg, float] = field(default_factory=dict)
+
+    def damped_weights(self) -> dict[Leg, float]:
+        """The weights times their factors."""
+        return {leg: weight * self.damping.get(leg, 1.0) for leg, weight in self.weights.items()}
 
 
 def native_query(prefs: RetrievalPrefs, can: Capabilities) -> NativeQuery | None:
@@ -263,14 +271,12 @@ async def correct(
     corrected = {word: terms for word, terms in zip(doubtful, found, strict=True) if terms}
     if not corrected:
         return None, 0.0, {}
-    query = TextQuery(tuple(corrected.get(word) or _terms(word) for word in words))
+    query = TextQuery(
+        tuple(corrected.get(word) or weighed(word.variants, word.count) for word in words)
+    )
     certainty = sum(max(term.weight for term in terms) for terms in corrected.values())
     replaced = {word.word: tuple(term.text for term in terms) for word, terms in corrected.items()}
     return query, certainty / len(words), replaced
-
-
-def _terms(word: QueryTerm) -> tuple[Term, ...]:
-    return tuple(map(Term, word.variants))
 
 
 def _added(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -12,9 +12,10 @@ from lagotto.documents import Chunk, Vector
 from lagotto.embedders import Embedder
 from lagotto.errors import RetrievalError
 from lagotto.indexes.base import ChunkKeys
-from lagotto.indexes.text_query import TextQuery, single_words
+from lagotto.indexes.text_query import TextQuery, as_word, single_words
 from lagotto.prefs import RetrievalPrefs
 from lagotto.results import Leg
+from lagotto.retrieval.damping import damping, favourite
 from lagotto.retrieval.diagnostics import Diagnostics
 from lagotto.retrieval.exact import lift
 from lagotto.retrieval.fusion import Candidates, Fused, Scores, fuse
@@ -33,6 +34,10 @@ from lagotto.stores.base import Capabilities, Passage, View
 
 DEEPER = 4
 """How much deeper to search where the chunks found are of too few documents."""
+
+
+DAMPED: tuple[Leg, ...] = ("text", "fuzzy")
+"""The legs whose scores are divided by the best of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +118,7 @@ class StoredCandidates:
             depth *= DEEPER
             found = await self._asked(found.view, found.plan, found.recall, depth)
         with self._diagnostics.stage("group"):
-            fused = self.fuse(groups.candidates, found.plan.weights)
+            fused = self.fuse(groups.candidates, found.plan)
             documents = rank_documents(groups, fused, await self._best_chunks(found))
         best = [item for item in documents[:count] if item.score >= threshold]
         return RecalledDocuments(found, best, groups.rows_of(best), len(documents))
@@ -136,20 +141,21 @@ class StoredCandidates:
             self._passages |= {passage.key: passage for passage in found}
         return [self._passages[key] for key in keys.tolist() if key in self._passages]
 
-    def fuse(self, candidates: Candidates, weights: Mapping[Leg, float]) -> Fused:
+    def fuse(self, candidates: Candidates, plan: QueryPlan) -> Fused:
         """One score from those of the legs."""
-        return fuse(candidates, weights, self._prefs.scoring, floor=self._floor)
+        scoring, damping = self._prefs.scoring, plan.damping
+        return fuse(candidates, plan.weights, scoring, floor=self._floor, damping=damping)
 
     def fuse_lifted(
         self, candidates: Candidates, plan: QueryPlan
     ) -> tuple[Candidates, QueryPlan, Fused]:
         """As `fuse`, with exact wordings that a query merely mentions lifted just far enough."""
-        weights = plan.weights
         mentioned = plan.legs.exact and plan.legs.exact.mentioned and "exact" in candidates.legs
-        if mentioned and weights["exact"]:
-            rest = self.fuse(candidates, {**weights, "exact": 0.0})
-            candidates, weights = lift(candidates, weights, rest.scores)
-        return candidates, replace(plan, weights=weights), self.fuse(candidates, weights)
+        if mentioned and plan.weights["exact"]:
+            rest = self.fuse(candidates, replace(plan, weights={**plan.weights, "exact": 0.0}))
+            candidates, weight = lift(candidates, plan.damped_weights(), rest.scores)
+            plan = replace(plan, weights={**plan.weights, "exact": weight})
+        return candidates, plan, self.fuse(candidates, plan)
 
     @property
     def _floor(self) -> float:
@@ -180,8 +186,34 @@ class StoredCandidates:
         with self._diagnostics.stage("recall"):
             candidates = await recall.candidates(depth=depth, diagnostics=self._diagnostics)
         with self._diagnostics.stage("fuse"):
+            plan = replace(plan, damping=await self._damping(view, plan, candidates))
             candidates, lifted, fused = self.fuse_lifted(candidates, plan)
         return Recalled(view, lifted, recall, candidates, fused)
+
+    async def _damping(
+        self, view: View, plan: QueryPlan, candidates: Candidates
+    ) -> dict[Leg, float]:
+        """The factors for legs of words whose best match is weak.
+
+        Only where their best match would count 1 whatever it is, beside absolute cosines.
+        """
+        scoring, semantic = self._prefs.scoring, candidates.legs.get("semantic")
+        absolute = scoring.blend == "linear" and scoring.normalize == "absolute"
+        by_cosine = self._prefs.vector.distance == "cosine"
+        if not (scoring.adapt and absolute and by_cosine) or semantic is None:
+            return {}
+        clear = favourite(semantic, floor=self._floor)
+        queries = {"text": plan.legs.text, "fuzzy": plan.legs.fuzzy} if clear else {}
+        factors: dict[Leg, float] = {}
+        for leg in DAMPED:
+            query, found = queries.get(leg), candidates.legs.get(leg)
+            if isinstance(query, TextQuery) and query.native is None and found is not None:
+                words = [word for word in query.words if word]
+                idfs = await view.idf([as_word(word) for word in words])
+                weights = [max(term.weight for term in word) for word in words]
+                best = float(np.nan_to_num(found.scores).max(initial=0.0))
+                factors[leg] = damping(best, (idfs * weights).tolist(), favourite=clear)
+        return factors
 
     async def _expansion(self) -> Expansion | None:
         if self._expander is None:
@@ -198,7 +230,8 @@ class StoredCandidates:
         asked = self._prefs.expansion
         best = await self._rank(found, found.fused.scores, count=asked.feedback_passages)
         texts = [item.passage.chunk.text for item in best]
-        languages = [item.passage.document.language for item in best]
+        main = next(iter(found.view.languages), None)
+        languages = [item.passage.document.language or main for item in best]
         terms = feedback_candidates(texts, languages)
         idf = await found.view.idf(single_words(terms))
         added = feedback_terms(

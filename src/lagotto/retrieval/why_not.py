@@ -84,7 +84,7 @@ async def examine(
         reason = "no leg finds anything in it: it has no chunk that the query and filter allow"
         return WhyNot(document_id=document_id, reason=reason, results=results)
     together = _together(recalled.candidates, alone)
-    fused = search.stored.fuse(together, recalled.plan.weights)
+    fused = search.stored.fuse(together, recalled.plan)
     own = np.searchsorted(together.keys, alone.keys)
     best = int(own[np.argmax(fused.scores[own])])
     rank = 1 + int(np.count_nonzero(fused.scores > fused.scores[best]))

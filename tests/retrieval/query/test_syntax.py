@@ -57,6 +57,25 @@ def refused(text: str) -> QueryError:
 # any
 
 
+def test_a_repeated_word_weighs_more() -> None:
+    heat, plate = parse_query("heat in a plate", "any", ["en"]).words
+    assert (heat, plate) == ((Term("heat"),), (Term("plate"),))
+    words = parse_query("Heat transfer: heat, heated plates, the plate", "any", ["en"]).words
+    # (8 + 1) * 3 / (8 + 3) for heat, 1.8 for plate
+    assert [(word[0].text, round(word[0].weight, 3)) for word in words] == [
+        ("heat", 2.455),
+        ("transfer", 1.0),
+        ("plate", 1.8),
+    ]
+
+
+def test_repeated_words_beyond_the_limit_still_count() -> None:
+    many = " ".join(f"w{number}" for number in range(MAX_QUERY_TERMS + 5))
+    words = parse_query(f"{many} w0 w0", "any", ["en"]).words
+    assert len(words) == MAX_QUERY_TERMS
+    assert words[0][0].weight > words[1][0].weight == 1.0
+
+
 def test_any_takes_the_content_words_and_restricts_nothing() -> None:
     parsed = read('When was "Stargate Atlantis" cancelled? -not', "any")
     assert scored(parsed) == ["stargat", "atlanti", "cancel"]

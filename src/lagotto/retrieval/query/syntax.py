@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from lagotto.indexes.bm25 import repeated
 from lagotto.indexes.text_query import Every, Match, Term, Without, Word
 from lagotto.prefs import FtsMode
 from lagotto.retrieval.query.operands import (
@@ -83,11 +85,20 @@ def _read_plain(text: str, languages: Sequence[str | None]) -> Reading:
 def _scored(reading: Reading, languages: Sequence[str | None]) -> tuple[tuple[Term, ...], ...]:
     """The content words of each part, all words of a part without any: it must score as well."""
     stops = stop_words_in(reading.text, languages)
-    found: dict[tuple[str, ...], None] = {}
+    found: Counter[tuple[str, ...]] = Counter()
     for part in reading.parts:
-        words = [term.variants for term in query_terms(part, languages)]
-        found.update(dict.fromkeys([word for word in words if Word(word) not in stops] or words))
-    return tuple(tuple(map(Term, word)) for word in islice(found, MAX_QUERY_TERMS))
+        words = query_terms(part, languages)
+        content = [word for word in words if Word(word.variants) not in stops] or words
+        for word in content:
+            found[word.variants] += word.count
+    return tuple(
+        weighed(variants, times) for variants, times in islice(found.items(), MAX_QUERY_TERMS)
+    )
+
+
+def weighed(variants: Sequence[str], times: int) -> tuple[Term, ...]:
+    """The terms of a word that the query says so often."""
+    return tuple(Term(variant, repeated(times)) for variant in variants)
 
 
 def _rejected(where: Match | None) -> Match | None:

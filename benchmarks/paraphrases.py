@@ -1,0 +1,140 @@
+"""How questions that share no content word with their answers rank, with and without damping.
+
+    python benchmarks/paraphrases.py [--squad FOLDER] [--cache FOLDER] [--json]
+
+The questions are in paraphrases.jsonl; they were written before any of them was searched for. Those
+over the demo's documents name a file and words of the passage that answers, those over SQuAD the id
+of a paragraph in the folder after `--squad`, which is in BEIR's layout. A question that shares a
+content word with its answer is an error. The figure is the mean reciprocal rank of the document
+among the first ten, and the share of questions for which it is first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from beir import mean, read_jsonl
+from lagotto.demo import corpus
+from lagotto.documents import Document, in_context
+from lagotto.embedders import CachedEmbedder, Embedder, create_embedder
+from lagotto.knowledge_base import AsyncKnowledgeBase
+from lagotto.readers import Columns
+from lagotto.terms import analyze, content_terms, query_terms
+from quality import interval
+
+QUESTIONS = Path(__file__).with_name("paraphrases.jsonl")
+SYSTEMS: dict[str, dict[str, Any]] = {
+    "semantic": {"mode": "semantic"},
+    "text": {"mode": "keyword"},
+    "hybrid, not damped": {"scoring": {"adapt": False}},
+    "hybrid": {},
+}
+DEPTH = 10
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--squad", type=Path)
+    parser.add_argument("--cache", type=Path)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    embedder: Embedder = create_embedder("minilm")
+    if options.cache:
+        embedder = CachedEmbedder(embedder, options.cache)
+    tables = {}
+    with corpus() as folder, tempfile.TemporaryDirectory() as place:
+        sources = {"demo": folder}
+        if options.squad:
+            sources["squad"] = options.squad / "corpus.jsonl"
+        for name, source in sources.items():
+            location = Path(place) / f"{name}.db"
+            tables[name] = asyncio.run(measure(name, source, location, embedder))
+            if not options.json:
+                _print(name, tables[name])
+    if options.json:
+        print(json.dumps(tables, indent=2))
+
+
+async def measure(
+    name: str, source: Path, location: Path, embedder: Embedder
+) -> dict[str, dict[str, Any]]:
+    """The table of one set."""
+    asked = [row for row in read_jsonl(QUESTIONS) if row["set"] == name]
+    async with AsyncKnowledgeBase(location, embedder=embedder) as base:
+        await base.add(source, columns=Columns(id="_id" if name == "squad" else None))
+        for row in asked:
+            shared = await shared_words(base, row)
+            if shared:
+                raise SystemExit(f"{row['question']!r} shares {shared} with its answer")
+        ranks = {
+            system: [await reciprocal_rank(base, row, settings) for row in asked]
+            for system, settings in SYSTEMS.items()
+        }
+    plain = np.array(ranks["hybrid, not damped"])
+    return {
+        system: {
+            "mrr@10": mean(found),
+            "first": mean([float(value == 1) for value in found]),
+            "minus not damped": interval(np.array(found) - plain),
+        }
+        for system, found in ranks.items()
+    }
+
+
+async def shared_words(base: AsyncKnowledgeBase, row: Mapping[str, str]) -> list[str]:
+    """The content words that a question shares with the chunks that answer it."""
+    document = await _document(base, row["document"])
+    passage = " ".join(row.get("passage", "").split())
+    texts = [
+        in_context(document.title, chunk.text, headings=chunk.heading_path)
+        for chunk in await base.chunks(document.id, collection=document.collection)
+        if passage in " ".join(chunk.text.split())
+    ]
+    if not texts:
+        raise SystemExit(f"{row['document']} has no passage {passage!r}")
+    held = {term for text in texts for term in analyze(text, "en")}
+    words = content_terms(query_terms(row["question"], ["en"]))
+    return [word.word for word in words if held.intersection(word.variants)]
+
+
+async def reciprocal_rank(
+    base: AsyncKnowledgeBase, row: Mapping[str, str], settings: dict[str, Any]
+) -> float:
+    """1 / rank of the document, 0 if it is not among the first ten."""
+    hits = await base.retrieve(row["question"], top_k=5 * DEPTH, **settings)
+    names = list(dict.fromkeys(_name(hit.document_id, hit.document_source) for hit in hits))
+    return 1 / (1 + names.index(row["document"])) if row["document"] in names[:DEPTH] else 0.0
+
+
+async def _document(base: AsyncKnowledgeBase, name: str) -> Document:
+    found: Iterable[Document] = await base.documents()
+    return next(item for item in found if _name(item.id, item.source) == name)
+
+
+def _name(document_id: str, source: str) -> str:
+    """The file name of a document of the demo, the id of one of SQuAD's."""
+    path = PurePosixPath(source)
+    return document_id if path.suffix == ".jsonl" else path.name
+
+
+def _print(name: str, table: dict[str, dict[str, Any]]) -> None:
+    print(f"\n{name:20} {'MRR@10':>8} {'first':>8}   minus not damped")
+    for system, row in table.items():
+        low, middle, high = row["minus not damped"]
+        print(
+            f"{system:20} {row['mrr@10']:8.4f} {row['first']:8.4f}   "
+            f"{middle:+.4f} [{low:+.4f}, {high:+.4f}]",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
