@@ -31,6 +31,7 @@ BEHAVIOURS = {
     "package": "imports and names of all modules",
     "public_api": "public names of all modules",
     "readme": "the session in README.md",
+    "sql": "modules that may contain SQL",
     # contracts and properties that several implementations share
     "against_brute_force": "vector indexes compared with a plain scan",
     "answers": "PostgreSQL compared with the in-memory store",

@@ -129,12 +129,13 @@ class TestPresets:
             "neighbor_cross_page": 2,
             "include_parents": True,
             "min_primary_hits_to_keep": 3,
+            "cite_by": "id",
         }
         assert settings_of(
             prefs, "mode rerank.reranker rerank.candidates rerank.keep rerank.max_text_chars"
         ) == {
             "mode": "semantic",
-            "rerank.reranker": "llm:gpt-4o",
+            "rerank.reranker": "cached:llm:gpt-4o",
             "rerank.candidates": 50,
             "rerank.keep": 15,
             "rerank.max_text_chars": 1200,

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from lagotto.base_copy import (
         CopyReport,
     )
+    from lagotto.chunk_context import (
+        context_of_chunks,
+    )
     from lagotto.context import (
         AnswerCheck,
         Citation,
@@ -86,6 +89,9 @@ if TYPE_CHECKING:
     from lagotto.knowledge_base import (
         AsyncKnowledgeBase,
     )
+    from lagotto.knowledge_tool import (
+        KnowledgeTool,
+    )
     from lagotto.prefs import (
         CachePrefs,
         ChunkingPrefs,
@@ -142,6 +148,7 @@ __version__ = "0.1.0.dev0"
 
 _MODULES = {
     "base_copy": ("CopyReport",),
+    "chunk_context": ("context_of_chunks",),
     "context": (
         "AnswerCheck",
         "Citation",
@@ -216,6 +223,7 @@ _MODULES = {
         "Progress",
     ),
     "knowledge_base": ("AsyncKnowledgeBase",),
+    "knowledge_tool": ("KnowledgeTool",),
     "prefs": (
         "CachePrefs",
         "ChunkingPrefs",
@@ -306,6 +314,7 @@ __all__ = [
     "In",
     "IndexDamagedError",
     "KnowledgeBase",
+    "KnowledgeTool",
     "LagottoError",
     "LegScore",
     "Location",
@@ -359,6 +368,7 @@ __all__ = [
     "WeightsError",
     "WhyNot",
     "check_answer",
+    "context_of_chunks",
     "load_preset",
     "parse_filter",
     "preset_names",

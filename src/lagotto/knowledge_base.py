@@ -50,7 +50,7 @@ class AsyncKnowledgeBase(SearchVerbs):
     `location` is a file, `:memory:`, `postgresql://...`, or a Store. Documents are identified by
     collection and id. `prefs`, RetrievalPrefs or the name of a preset, are the default settings of
     searches. `embedder`, `chunker`, `pooling` and `text_index` are for a new base; an existing one
-    has its own, which `rebuild` changes.
+    has its own, which `rebuild` changes. A part that is passed wins over what `prefs` name.
 
     A base belongs to the event loop and the process that opened it. In another loop, or after a
     fork, every call is a StoreError: open a base of its own there.
@@ -76,6 +76,8 @@ class AsyncKnowledgeBase(SearchVerbs):
         self._reranker = reranker
         self._expander = expander
         self._prefs = preferences(prefs)
+        if reranker is not None:
+            self._prefs = self._prefs.replace(rerank={"reranker": None})
         self._assembled: Assembled | None = None
         self._former: list[Assembled] = []
         self._settled = False

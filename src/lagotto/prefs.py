@@ -19,7 +19,9 @@ from pydantic import (
     Field,
     InstanceOf,
     PlainSerializer,
+    PrivateAttr,
     ValidationError,
+    field_validator,
     model_validator,
 )
 
@@ -29,6 +31,7 @@ from lagotto.filters import And, Filter, parse_filter
 from lagotto.presets import load_preset
 from lagotto.results import Leg
 from lagotto.suggestions import did_you_mean
+from lagotto.terms.languages import language_named
 
 Mode = Literal["hybrid", "semantic", "keyword"]
 QueryType = Literal["question", "keywords", "exact", "description"]
@@ -40,6 +43,7 @@ Normalisation = Literal["absolute", "theoretical", "minmax", "zscore", "sigmoid"
 ParentMode = Literal["replace", "attach", "section", "none"]
 ChunkStrategy = Literal["late", "precomputed", "mixed"]
 Strategy = Literal["auto", "legs", "statement"]
+CiteBy = Literal["title", "id"]
 
 Verb = Literal["retrieve", "search", "context"]
 
@@ -64,6 +68,30 @@ Weight = Annotated[float, Field(ge=0, le=MOST_WEIGHT, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 
 
+def _number_or_needed(given: Any) -> Any:
+    if given == "needed" or isinstance(given, bool):
+        return given
+    try:
+        count = int(given)
+    except (TypeError, ValueError):
+        raise ValueError(f"give a number, or needed (it is {given!r})") from None
+    if count < 1:
+        raise ValueError(f"Input should be greater than or equal to 1 (it is {given!r})")
+    return given
+
+
+CandidateCount = Annotated[int | Literal["needed"], BeforeValidator(_number_or_needed)]
+
+
+class _Origin(frozenset[str]):
+    """The names of settings that a preset gave; it makes no difference in comparisons."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Origin)
+
+    __hash__ = frozenset.__hash__
+
+
 class Preferences(Record):
     """A group of settings; a wrong one is a ConfigError."""
 
@@ -79,13 +107,21 @@ class Preferences(Record):
 class FtsPrefs(Preferences):
     """The full-text leg. The mode `any` takes a question as it is; the others have a syntax.
 
-    `config` is the language of the query, if the base has several.
+    `config` is the language of the query, if the base has several: `english` or `en`; `simple` is
+    none.
     """
 
     mode: FtsMode = "any"
     config: str | None = None
     rank_func: RankFunction = "bm25"
     min_rank: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+
+    @field_validator("config")
+    @classmethod
+    def _is_a_language(cls, config: str | None) -> str | None:
+        if config is not None:
+            language_named(config)
+        return config
 
 
 class VectorPrefs(Preferences):
@@ -129,6 +165,8 @@ class ExpansionPrefs(Preferences):
 class ScoringPrefs(Preferences):
     """Fusion of the scores of the legs.
 
+    `keyword_weight` is the share of the text leg, and the semantic leg has the rest; with it, a
+    `w_vec` or `w_text` given alone leaves the rest to the other.
     `w_exact` is the weight of quoted phrases and identifiers; None means the sum of all others, so
     that passages with them rank first. `fill` gives every candidate its exact score in every leg.
     `adapt` reduces the weight of a leg that can't do much with a query: vectors of an alphabet that
@@ -141,6 +179,7 @@ class ScoringPrefs(Preferences):
     w_text: Weight = 0.5
     w_fuzzy: Weight = 0.5
     w_exact: Weight | None = None
+    keyword_weight: Share | None = None
     rrf_k: Count = 60
     fill: bool = True
     adapt: bool = True
@@ -148,6 +187,25 @@ class ScoringPrefs(Preferences):
     by_type: dict[QueryType, dict[Literal["w_vec", "w_text", "w_fuzzy", "w_exact"], Weight]] = (
         Field(default_factory=dict)
     )
+
+    @model_validator(mode="after")
+    def _shared_weight(self) -> Self:
+        """Derived weights are not marked as set, so that `replace` derives them again."""
+        if self.keyword_weight is None:
+            return self
+        given = self.model_fields_set & {"w_vec", "w_text"}
+        if not given:
+            object.__setattr__(self, "w_text", self.keyword_weight)
+            object.__setattr__(self, "w_vec", 1 - self.keyword_weight)
+        elif len(given) == 1:
+            (name,) = given
+            weight: float = getattr(self, name)
+            if weight > 1:
+                raise ValueError(
+                    f"{name} is {weight:g}; with keyword_weight it is a share, at most 1"
+                )
+            object.__setattr__(self, "w_text" if name == "w_vec" else "w_vec", 1 - weight)
+        return self
 
     @model_validator(mode="after")
     def _some_weight(self) -> Self:
@@ -249,13 +307,17 @@ class SnippetPrefs(Preferences):
 
 
 class ContextPrefs(Preferences):
-    """The token budget of a context pack, and the neighbours of its hits."""
+    """The token budget of a context pack, the neighbours of its hits, and what citations name.
+
+    `cite_by` the document's title (or source), or its id, with the title beside it.
+    """
 
     max_tokens: Count = 12_000
     neighbor_same_page: int = Field(default=1, ge=0)
     neighbor_cross_page: int = Field(default=2, ge=0)
     include_parents: bool = True
     min_primary_hits_to_keep: Count = 3
+    cite_by: CiteBy = "title"
 
 
 class RetrievalPrefs(Preferences):
@@ -263,9 +325,11 @@ class RetrievalPrefs(Preferences):
 
     `top_k` is for lists and packs; `top_k_items`, `top_k_chunks` and `per_item_chunk_cap` are
     for bundles, `top_k_items` also for the documents that are cut at query time. Each leg brings
-    `candidates` chunks, or `overfetch` times as many as are asked for. `min_score` is the threshold
-    on the final score. `strict` turns whatever had to be left out into an error. `strategy` is how
-    a server is asked, leg by leg or in one statement where it can; the results are the same.
+    `candidates` chunks: a number, or as many as are `needed`, which is what the reranker sees, or
+    else what is asked for; or it brings `overfetch` times as many as are asked for. `min_score` is
+    the threshold on the final score. `strict` turns whatever had to be left out into an error.
+    `strategy` is how a server is asked, leg by leg or in one statement where it can; the results
+    are the same.
     """
 
     query_text: str = ""
@@ -277,7 +341,7 @@ class RetrievalPrefs(Preferences):
     top_k_items: Count = 20
     top_k_chunks: Count = 12
     per_item_chunk_cap: Count = 3
-    candidates: Count = 100
+    candidates: CandidateCount = 100
     overfetch: float | None = Field(default=None, ge=1, le=1000)
     strategy: Strategy = "auto"
     min_score: Share = 0.0
@@ -294,6 +358,7 @@ class RetrievalPrefs(Preferences):
     snippet: SnippetPrefs = SnippetPrefs()
     context: ContextPrefs = ContextPrefs()
     debug: bool = False
+    _of_preset: _Origin = PrivateAttr(default=_Origin())
 
     @model_validator(mode="after")
     def _some_leg_has_weight(self) -> Self:
@@ -328,18 +393,29 @@ class RetrievalPrefs(Preferences):
                     f"{name}: {verb} has no use for it; it is a setting of {' and '.join(verbs)}"
                 )
 
-    def depth(self, count: int) -> int:
-        """The number of candidates of each leg if `count` passages are requested."""
+    def depth(self, count: int, *, reranked: int = 0) -> int:
+        """The number of candidates of each leg if `count` passages are requested.
+
+        `reranked` is how many a reranker is to see. An `overfetch` is a multiple of what is
+        requested, with a reranker too.
+        """
         if self.overfetch is not None:
             return max(1, round(count * self.overfetch))
-        return max(self.candidates, count)
+        needed = max(count, reranked)
+        return needed if self.candidates == "needed" else max(self.candidates, needed)
 
     def replace(self, **changes: Any) -> RetrievalPrefs:
         """These preferences with changes.
 
         Of a group, given as a dict or as an object, only what is set in it changes.
         """
-        return RetrievalPrefs(**_merged(self._given(), changes))
+        made = RetrievalPrefs(**_merged(self._given(), changes))
+        made._of_preset = _Origin(self._of_preset.difference(_names(changes)))
+        return made
+
+    def is_from_preset(self, name: str) -> bool:
+        """Whether a setting, such as `rerank.reranker`, is a preset's and not the caller's own."""
+        return name in self._of_preset
 
     def _given(self) -> dict[str, Any]:
         """The settings that differ from the defaults, as arguments of the constructor."""
@@ -349,7 +425,10 @@ class RetrievalPrefs(Preferences):
     @classmethod
     def preset(cls, name: str, **changes: Any) -> RetrievalPrefs:
         """The preferences of a known design, with changes."""
-        return cls(**_merged(load_preset(name).settings, changes))
+        settings = load_preset(name).settings
+        made = cls(**_merged(settings, changes))
+        made._of_preset = _Origin(set(_names(settings)).difference(_names(changes)))
+        return made
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> RetrievalPrefs:

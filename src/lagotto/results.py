@@ -45,8 +45,9 @@ class ScoreBreakdown(Record):
     """The score of every stage for a hit; None for a stage that did not run.
 
     `fused` is on the scale of the formula that was asked for (reciprocal ranks stay below 0.1),
-    `fused_score` the same in [0, 1]; `rerank` is on the reranker's own scale, `rerank_score` in
-    [0, 1].
+    `fused_score` the same in [0, 1]; of reciprocal ranks, `fused_ends` are the values that are 0
+    and 1 on that scale, the least and the greatest that a candidate could have. `rerank` is on the
+    reranker's own scale, `rerank_score` in [0, 1].
     """
 
     semantic: LegScore | None = None
@@ -55,6 +56,7 @@ class ScoreBreakdown(Record):
     exact: LegScore | None = None
     fused: Score | None = None
     fused_score: Score | None = None
+    fused_ends: tuple[float, float] | None = None
     rerank: Score | None = None
     rerank_score: Score | None = None
 
@@ -105,12 +107,21 @@ class RetrievalResult(Location):
         ]
         made = self.breakdown
         if made.fused_score is not None:
-            lines.append(f"   fused {made.fused_score:.4f} (formula {made.fused:.4f})")
+            lines.append(
+                f"   fused {made.fused_score:.4f} (formula {made.fused:.4f}{_scale(made)})"
+            )
         if made.rerank_score is not None:
             lines.append(f"   reranked {made.rerank_score:.4f} (own scale {made.rerank:.4f})")
         if self.child_id:
             lines.append(f"   parent of {self.child_id}, with its score")
         return "\n".join(lines)
+
+
+def _scale(made: ScoreBreakdown) -> str:
+    if made.fused_ends is None:
+        return ""
+    low, high = made.fused_ends
+    return f", on a scale from {low:.4f} to {high:.4f}"
 
 
 def _explained(leg: Leg, said: LegScore) -> str:
@@ -122,8 +133,11 @@ def _explained(leg: Leg, said: LegScore) -> str:
     )
 
 
-def format_citation(document: str, location: Location) -> str:
-    """The document and the location of a passage in one line, for people."""
+def format_citation(document: str, location: Location, *, title: str | None = None) -> str:
+    """The document and the location of a passage in one line, for people.
+
+    `title` is for a document that is named by its id.
+    """
     parts = [f"Doc: {document}"]
     ranges = {"Page": location.pages, "Rows": location.row_range, "Items": location.item_range}
     for name, numbers in ranges.items():
@@ -133,6 +147,8 @@ def format_citation(document: str, location: Location) -> str:
     if location.heading_path:
         section = f"Section: {' > '.join(location.heading_path)}"
         parts.insert(1 + bool(location.pages), section)
+    if title:
+        parts.append(f"Title: {title}")
     return " | ".join(parts)
 
 

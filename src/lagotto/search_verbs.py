@@ -208,7 +208,7 @@ class SearchVerbs(ABC):
         material = await ready.retriever.pack_material(
             asked, query_vector=query_vector, ctx=request
         )
-        return await _pack(material, asked, count=count, format=format)
+        return await pack_of(material, asked, count=count, format=format)
 
     @follows_rebuilds
     async def why_not(
@@ -294,7 +294,7 @@ def preferences(given: RetrievalPrefs | str | None) -> RetrievalPrefs:
     return RetrievalPrefs.preset(given) if isinstance(given, str) else given or RetrievalPrefs()
 
 
-async def _pack(
+async def pack_of(
     material: PackMaterial,
     prefs: RetrievalPrefs,
     *,
@@ -312,6 +312,7 @@ async def _pack(
             prefs=prefs.context,
             format=format,
             candidates=found.candidates,
+            reranked=material.reranked,
             notes=found.degraded,
         )
     return pack.with_stats(diagnostics.stats(prefs, found.stats.counts))

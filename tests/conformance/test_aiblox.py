@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import asyncio
 import inspect
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,16 +17,27 @@ import lagotto
 from lagotto.chunkers import CHUNKERS, ChunkerRegistry
 from lagotto.documents import Document
 from lagotto.embedders.base import Role
-from lagotto.errors import ConfigError, DeadlineExceeded, QueryError, SearchCancelled
+from lagotto.embedders.chunk_embedder import ChunkEmbedder
+from lagotto.errors import (
+    ConfigError,
+    DeadlineExceeded,
+    DegradedError,
+    QueryError,
+    SearchCancelled,
+)
 from lagotto.filters import Eq
 from lagotto.knowledge_base import AsyncKnowledgeBase
-from lagotto.prefs import RetrievalPrefs
+from lagotto.prefs import RetrievalPrefs, ScoringPrefs
 from lagotto.request_context import CancellationToken, RequestContext
-from lagotto.results import CandidateItem, EvidenceChunk, RetrievalBundle, RetrievalStats
+from lagotto.results import CandidateItem, EvidenceChunk, Leg, RetrievalBundle, RetrievalStats
 from lagotto.retrieval.base import Retriever
-from lagotto.retrieval.fusion import fuse
-from lagotto.stores.base import CacheKey
+from lagotto.retrieval.fusion import Candidates, Fused, fuse
+from lagotto.retrieval.retriever import HybridRetriever
+from lagotto.stores.base import CachedChunks, CacheKey, ChunkCacheRepo, Entry, ItemRepo
+from lagotto.stores.memory import MemoryStore
 from lagotto.testing.hash_embedder import HashEmbedder
+from lagotto.testing.stores import EMBEDDER as ENTRIES
+from lagotto.testing.stores import entry
 from tests.conformance.lists import DOCUMENTS, LONG, candidates, named
 
 AIBLOX = RetrievalPrefs.preset("aiblox")
@@ -544,11 +557,13 @@ async def test_candidate_items(base: AsyncKnowledgeBase) -> None:
     assert first.score_text is not None
     assert first.score_vec is not None
     raw = 0.35 / (60 + first.rank_text) + 0.65 / (60 + first.rank_vec)
-    assert first.score == pytest.approx(raw * 61)
+    worst = 0.35 / (60 + 20)  # the last of 20 by text, and not found by its vector
+    assert first.score == pytest.approx((raw - worst) / (1 / 61 - worst))
     without_words = [item for item in bundle.candidates if item.rank_text is None]
     for item in without_words:
         assert item.rank_vec is not None
-        assert item.score == pytest.approx(0.65 / (60 + item.rank_vec) * 61)
+        only = 0.65 / (60 + item.rank_vec)
+        assert item.score == pytest.approx((only - worst) / (1 / 61 - worst))
 
 
 async def test_ranks_are_those_of_documents(tmp_path: Path) -> None:
@@ -599,9 +614,9 @@ def test_boundaries() -> None:
     """aiblox 19: stores, cache, embedder, chunker and scorer are each their own."""
     from lagotto.chunkers.base import Chunker
     from lagotto.embedders.base import Embedder
-    from lagotto.stores.base import ChunkCache, Store
+    from lagotto.stores.base import ChunkCacheRepo, Store
 
-    for protocol in (Store, ChunkCache, Embedder, Chunker):
+    for protocol in (Store, ChunkCacheRepo, Embedder, Chunker):
         assert getattr(protocol, "_is_protocol", False)
     assert inspect.isfunction(fuse)
     assert not inspect.iscoroutinefunction(fuse)
@@ -622,3 +637,190 @@ async def test_nothing_is_left_to_do(base: AsyncKnowledgeBase, embedder: Countin
     embedder.documents = 0
     assert await base.retriever.search(RequestContext(), asked("island -stargate")) == bundle
     assert embedder.documents == 0
+
+
+class Reversed:
+    """A HybridScorer of somebody else's: the worst first."""
+
+    def __call__(
+        self,
+        candidates: Candidates,
+        weights: Mapping[Leg, float],
+        scoring: ScoringPrefs,
+        *,
+        floor: float = 0.0,
+        **more: Any,
+    ) -> Fused:
+        usual = fuse(candidates, weights, scoring, floor=floor, **more)
+        return replace(usual, scores=1 - usual.scores)
+
+
+class Library:
+    """An ItemRepo of somebody else's: documents by collection and id."""
+
+    def __init__(self, *documents: Document) -> None:
+        self._documents = {(item.collection, item.id): item for item in documents}
+        self.asked: list[tuple[str, str]] = []
+
+    async def sources(self, names: Sequence[tuple[str, str]]) -> list[Document]:
+        self.asked += names
+        return [self._documents[name] for name in names if name in self._documents]
+
+
+class Shelf:
+    """A ChunkCacheRepo of somebody else's."""
+
+    def __init__(self) -> None:
+        self.kept: dict[CacheKey, CachedChunks] = {}
+
+    async def load(self, keys: Sequence[CacheKey]) -> dict[CacheKey, CachedChunks]:
+        return {key: self.kept[key] for key in keys if key in self.kept}
+
+    async def save(self, entries: Mapping[CacheKey, CachedChunks], *, ttl: float | None) -> None:
+        self.kept |= entries
+
+    async def clear(self) -> int:
+        count = len(self.kept)
+        self.kept.clear()
+        return count
+
+
+class TestRepositoryBoundaries:
+    """aiblox 19: the retriever coordinates ItemRepo, ChunkCacheRepo and HybridScorer, owns none."""
+
+    STORED = RetrievalPrefs.preset("aiblox", chunking={"strategy": "precomputed"})
+
+    @pytest.fixture
+    async def store(self) -> MemoryStore:
+        store = MemoryStore()
+        await store.write([await entry(document) for document in (BOOK, *DOCUMENTS)])
+        return store
+
+    async def test_scorer(self, store: MemoryStore) -> None:
+        usual = HybridRetriever(store=store, embedder=ENTRIES)
+        swapped = HybridRetriever(store=store, embedder=ENTRIES, scorer=Reversed())
+        prefs = self.STORED.replace(query_text="logging")
+        first = (await usual.search(RequestContext(), prefs)).candidates
+        last = (await swapped.search(RequestContext(), prefs)).candidates
+        assert [item.item_id for item in last] == [item.item_id for item in reversed(first)]
+        assert last[0].score == pytest.approx(1 - first[-1].score)
+
+    async def test_items(self, store: MemoryStore) -> None:
+        """Texts for late chunking are the repo's; a document that it lacks gives no evidence."""
+        newer = DOCUMENTS[0].model_copy(update={"text": "Logging, in the words of another repo."})
+        items = Library(newer)
+        assert isinstance(items, ItemRepo)
+        retriever = HybridRetriever(store=store, embedder=ENTRIES, items=items)
+        bundle = await retriever.search(RequestContext(), asked("configure logging"))
+        assert {item.item_id for item in bundle.candidates} > {"guide", "blog"}
+        assert set(items.asked) == {("default", item.item_id) for item in bundle.candidates}
+        assert [item.text for item in bundle.evidence] == [newer.text]
+
+    async def test_chunk_cache(self, store: MemoryStore) -> None:
+        """The second search takes chunks and vectors from the repo; the store's own stays empty."""
+        shelf = Shelf()
+        assert isinstance(shelf, ChunkCacheRepo)
+        embedder = CountingEmbedder()
+        own = MemoryStore()
+        vectors = ChunkEmbedder(embedder)
+        chunker = CHUNKERS.create("document", tokenizer=embedder.tokenizer)
+        works = [(document, chunker.chunk(document)) for document in DOCUMENTS]
+        rows = await vectors.embed(works)
+        await own.write(
+            [
+                Entry(document, chunks, row, vectors.model_id)
+                for (document, chunks), row in zip(works, rows, strict=True)
+            ]
+        )
+        retriever = HybridRetriever(store=own, embedder=embedder, chunk_cache=shelf)
+        before = embedder.documents
+        first = await retriever.search(RequestContext(), asked("logging"))
+        made = embedder.documents - before
+        assert made > 0
+        assert {key.document_id for key in shelf.kept} == {
+            item.item_id for item in first.candidates
+        }
+        assert await retriever.search(RequestContext(), asked("logging")) == first
+        assert embedder.documents - before == made
+        assert await own.chunk_cache.clear() == 0
+
+
+async def test_search_by_name(base: AsyncKnowledgeBase) -> None:
+    """aiblox 2: search(ctx=..., prefs=...), by name, also of a retriever without a base."""
+    named = await base.retriever.search(ctx=RequestContext(), prefs=asked("truffles"))
+    assert named.candidates[0].item_id == "book"
+    store = MemoryStore()
+    await store.write([await entry(BOOK)])
+    bare = HybridRetriever(store=store, embedder=ENTRIES)
+    found = await bare.search(ctx=RequestContext(), prefs=asked("truffles"))
+    assert found.candidates[0].item_id == "book"
+
+
+async def test_search_has_the_preferences_of_the_base(
+    base: AsyncKnowledgeBase, embedder: CountingEmbedder
+) -> None:
+    """aiblox 3: a base with the preset searches by it: chunks are made at query time."""
+    before = embedder.documents
+    bundle = await base.search("truffles", chunking={"chunker_id": "recursive:32/0"}, debug=True)
+    assert embedder.documents > before
+    assert bundle.stats.params["chunking"]["strategy"] == "late"
+    assert bundle.stats.params["scoring"]["blend"] == "rrf"
+    assert len(bundle.evidence) <= 12
+    plain = await base.search("truffles", prefs=RetrievalPrefs(), debug=True)
+    assert plain.stats.params["chunking"]["strategy"] == "precomputed"
+
+
+async def test_hybrid_unless_asked_otherwise(base: AsyncKnowledgeBase) -> None:
+    """aiblox 3 and 21: every query runs both legs, whatever its kind, until a mode is asked for."""
+    for query in ("truffles", "Why does it cost so much?", '"Stargate Atlantis"', "ERR_4012 -x"):
+        bundle = await base.search(query, debug=True)
+        assert bundle.stats.params["mode"] == "hybrid"
+        assert all(item.score_vec is not None for item in bundle.candidates)
+        assert all(item.score_text is not None for item in bundle.candidates)
+    one = await base.search("truffles", mode="semantic")
+    assert {item.score_text for item in one.candidates} == {None}
+
+
+class TestTextConfig:
+    """aiblox 5: fts.config is served, or said not to be, on every store."""
+
+    @pytest.mark.parametrize("config", ["english", "en", "en-GB", "pg_catalog.english"])
+    async def test_english(self, base: AsyncKnowledgeBase, config: str) -> None:
+        """Query and documents are stemmed as English: season finds seasons."""
+        english = [item.model_copy(update={"language": "en"}) for item in DOCUMENTS]
+        await base.add(*english)
+        found = await base.retrieve(
+            "cancellation of a season", mode="keyword", fts={"config": config, "mode": "any"}
+        )
+        assert [hit.document_id for hit in found] == ["series"]
+        assert not [note for note in found.degraded if "config" in note]
+
+    @pytest.mark.parametrize("config", ["simple", "german", "ja"])
+    async def test_config_that_the_base_lacks(self, base: AsyncKnowledgeBase, config: str) -> None:
+        """It is noted, words are stemmed as the documents are, and `strict` makes it an error."""
+        english = [item.model_copy(update={"language": "en"}) for item in (BOOK, *DOCUMENTS)]
+        await base.add(*english)
+        plain = RetrievalPrefs(mode="keyword", fts={"config": config})
+        found = await base.retrieve("season", prefs=plain)
+        assert [hit.document_id for hit in found] == ["series"]
+        assert found.degraded == (
+            f"text: no document is indexed as {config}, the fts.config; as en instead",
+        )
+        with pytest.raises(DegradedError, match=r"fts\.config"):
+            await base.retrieve("season", prefs=plain, strict=True)
+
+    def test_unknown_config(self) -> None:
+        with pytest.raises(ConfigError, match="'klingon' is no language; name one as english"):
+            RetrievalPrefs(fts={"config": "klingon"})
+
+    async def test_on_the_reference_backend(self, location: str) -> None:
+        """The same with PostgreSQL's configurations."""
+        english = [item.model_copy(update={"language": "en"}) for item in DOCUMENTS]
+        async with AsyncKnowledgeBase(
+            location, embedder=HashEmbedder(), chunker="document", prefs="aiblox"
+        ) as base:
+            await base.add(*english)
+            for config, notes in (("english", 0), ("simple", 1), ("german", 1)):
+                found = await base.retrieve("season", mode="keyword", fts={"config": config})
+                assert [hit.document_id for hit in found] == ["series"]
+                assert len(found.degraded) == notes

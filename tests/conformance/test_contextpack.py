@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from lagotto.chunk_context import context_of_chunks
 from lagotto.context import ContextPack, expand_neighbors
-from lagotto.documents import Chunk, Document, Page
+from lagotto.documents import Chunk, Document, Heading, Page
+from lagotto.errors import ConfigError
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
 from lagotto.rerankers.base import RerankResult
@@ -205,11 +207,12 @@ async def test_sizes(server: ScriptedServer) -> None:
 
 def test_rerank_config() -> None:
     """contextpack 6: gpt-4o, 50 candidates, the best 15, 1200 characters each, strict JSON."""
-    assert PACK.rerank.reranker == "llm:gpt-4o"
+    assert PACK.rerank.reranker == "cached:llm:gpt-4o"
     assert PACK.rerank.candidates == 50
     assert PACK.rerank.keep == 15
     assert PACK.rerank.max_text_chars == 1200
     assert LlmConfig(model="gpt-4o").max_text_chars == 1200
+    assert LlmConfig(model="gpt-4o").strict_json_output is True
 
 
 class TestAssembly:
@@ -354,7 +357,7 @@ async def test_trace(base: AsyncKnowledgeBase) -> None:
     pack = await base.context(QUESTION)
     trace = pack.trace
     assert trace.pinecone_candidates == trace.candidates
-    assert len(trace.candidates) > len(trace.rerank_results) > 0
+    assert len(trace.candidates) == len(trace.rerank_results) > 0
     assert all(0 <= item.relevance_score <= 100 for item in trace.rerank_results)
     assert trace.final_token_count == pack.tokens
     assert set(trace.expansion_stats) == {"primary", "parent", "sibling", "cross_page"}
@@ -364,7 +367,7 @@ async def test_citations(base: AsyncKnowledgeBase) -> None:
     """contextpack 14: Doc, Page, Section; and they lead back to the text."""
     pack = await base.context(QUESTION)
     first = pack.citations[0]
-    assert str(first).startswith("Doc: Report doc_3 | Page: ")
+    assert str(first).startswith("Doc: doc_3 | Page: ")
     passage = await base.resolve(first)
     document = await base.get("doc_3")
     assert document is not None
@@ -399,3 +402,140 @@ async def test_usage_example(base: AsyncKnowledgeBase, monkeypatch: pytest.Monke
     assert len(result.selected_chunks) > 0
     assert [str(citation) for citation in result.citations]
     assert result.context_pack
+
+
+class TestDesignsOwnTerms:
+    """contextpack 4, 13, 14 and 15: its cache, trace, citations and filters by its own names."""
+
+    async def test_second_call_costs_no_request(
+        self, base: AsyncKnowledgeBase, server: ScriptedServer
+    ) -> None:
+        """contextpack 4: with the preset alone; verdicts are cached by query and content."""
+        first = await base.context(QUESTION)
+        asked = len(server.requests)
+        assert asked >= 1
+        assert await base.context(QUESTION) == first
+        assert len(server.requests) == asked
+        await base.context(f"{QUESTION} Really?")
+        assert len(server.requests) > asked
+
+    @pytest.mark.parametrize(
+        ("name", "kind"),
+        [
+            ("llm:gpt-4o", "json_schema"),
+            ("llm:gpt-4o?strict_json_output=true", "json_schema"),
+            ("llm:gpt-4o?strict_json_output=false", "json_object"),
+        ],
+    )
+    async def test_strict_json_output(
+        self, base: AsyncKnowledgeBase, server: ScriptedServer, name: str, kind: str
+    ) -> None:
+        """contextpack 4: strict by default; without it the service is asked for JSON at least."""
+        found = await base.retrieve(QUESTION, rerank={"reranker": name})
+        assert server.requests[0].json["response_format"]["type"] == kind
+        assert server.requests[0].json["model"] == "gpt-4o"
+        assert found.degraded == ()
+
+    async def test_trace_has_every_verdict(self, base: AsyncKnowledgeBase) -> None:
+        """contextpack 13: 50 candidates were judged, 15 are returned; the trace has all 50."""
+        pack = await base.context(QUESTION)
+        chunks = [
+            chunk for name in ("doc_1", "doc_2", "doc_3") for chunk in await base.chunks(name)
+        ]
+        seen = min(50, sum(chunk.level == "child" for chunk in chunks))
+        assert seen > 15
+        assert len(pack.trace.candidates) == len(pack.trace.rerank_results) == seen
+        marks = [item.relevance_score for item in pack.trace.rerank_results]
+        assert marks == sorted(marks, reverse=True)
+        judged = {item.chunk_id for item in pack.trace.rerank_results}
+        assert judged == {item.chunk_id for item in pack.trace.candidates}
+
+    async def test_trace_is_a_dict(self, base: AsyncKnowledgeBase) -> None:
+        """contextpack 13: with the keys that the design names."""
+        pack = await base.context(QUESTION)
+        trace = pack.model_dump()["trace"]
+        assert type(trace) is dict
+        assert trace["pinecone_candidates"] == trace["candidates"]
+        assert set(trace["rerank_results"][0]) == {
+            "chunk_id", "relevance_score", "answerability", "key_evidence",
+        }  # fmt: skip
+        assert trace["final_token_count"] == pack.tokens
+        assert trace["expansion_stats"]["primary"].keys() == {"found", "kept"}
+        assert ContextPack.model_validate_json(pack.model_dump_json()) == pack
+
+    async def test_citation_names_the_document_id(self, base: AsyncKnowledgeBase) -> None:
+        """contextpack 14: Doc: {doc_id} | Page: {page} | Section: {section}, the title beside."""
+        section = Document(
+            id="doc_9",
+            title="Manual",
+            text="Intro\nThe main topic of the report is the truffle.",
+            pages=(Page(number=1, start=0, end=5), Page(number=2, start=5, end=50)),
+            headings=(Heading(title="Intro", level=1, start=0, end=50),),
+        )
+        await base.add(section)
+        pack = await base.context(QUESTION, filters={"doc_id": "doc_9"})
+        assert [str(citation) for citation in pack.citations] == [
+            "Doc: doc_9 | Page: 1-2 | Section: Intro | Title: Manual"
+        ]
+        assert pack.context_pack.startswith(f"[1] {pack.citations[0]}\n")
+
+    async def test_doc_id(self, base: AsyncKnowledgeBase) -> None:
+        """contextpack 15: filters={"doc_id": "doc_1"}, as its example has it."""
+        pack = await base.context(QUESTION, filters={"doc_id": "doc_1"})
+        assert {chunk.document_id for chunk in pack.selected_chunks} == {"doc_1"}
+        other = await base.retrieve(QUESTION, filters={"doc_id": {"$nin": ["doc_1", "doc_3"]}})
+        assert {hit.document_id for hit in other} == {"doc_2"}
+
+
+class TestChunksInNoBase:
+    """contextpack 1 and 11: retrieve(query, filters, cfg, all_chunks, llm_config)."""
+
+    async def test_all_chunks(self, base: AsyncKnowledgeBase, server: ScriptedServer) -> None:
+        """The same pack as from a base; parents and neighbours are those of all_chunks."""
+        chunks = [chunk for document in DOCUMENTS for chunk in await base.chunks(document.id)]
+        where = {"doc_id": "doc_1"}
+        stored = await base.context(QUESTION, filters=where)
+        server.requests.clear()
+        pack = await context_of_chunks(
+            QUESTION,
+            chunks,
+            filters=where,
+            prefs=RetrievalPrefs.from_env({"LAGOTTO_RETRIEVAL_PRESET": "contextpack"}),
+            embedder=HashEmbedder(),
+            documents=DOCUMENTS,
+        )
+        assert server.requests[0].json["model"] == "gpt-4o"
+        assert pack.context_pack == stored.context_pack
+        assert pack.citations == stored.citations
+        assert pack.selected_chunks == stored.selected_chunks
+        roles = {chunk.role for chunk in pack.selected_chunks}
+        assert roles == {"primary", "parent", "sibling", "cross_page"}
+
+    async def test_llm_config(self, base: AsyncKnowledgeBase, server: ScriptedServer) -> None:
+        """A reranker of one's own configuration, and nothing known of the documents."""
+        chunks = [chunk for chunk in await base.chunks("doc_1") if chunk.level == "child"]
+        config = LlmConfig(model="gpt-4o-mini", max_text_chars=40)
+        pack = await context_of_chunks(
+            QUESTION,
+            chunks[2:6],
+            prefs="contextpack",
+            embedder=HashEmbedder(),
+            reranker=LlmReranker(config),
+        )
+        assert {request.json["model"] for request in server.requests} == {"gpt-4o-mini"}
+        assert {chunk.chunk_id for chunk in pack.selected_chunks} == {
+            chunk.id for chunk in chunks[2:6]
+        }
+        assert str(pack.citations[0]).startswith("Doc: doc_1 | Page: ")
+        assert "Title" not in str(pack.citations[0])
+
+    async def test_no_chunks(self) -> None:
+        """`all_chunks=[]`, as in the design's example, gives an empty pack."""
+        pack = await context_of_chunks(QUESTION, [], embedder=HashEmbedder())
+        assert (pack.context_pack, pack.selected_chunks) == ("", ())
+
+    async def test_chunks_that_contradict_each_other(self, base: AsyncKnowledgeBase) -> None:
+        chunk = (await base.chunks("doc_1"))[0]
+        wrong = chunk.model_copy(update={"text": "x" + chunk.text[1:], "id": "other"})
+        with pytest.raises(ConfigError, match="has another text than its offsets"):
+            await context_of_chunks(QUESTION, [chunk, wrong], embedder=HashEmbedder())

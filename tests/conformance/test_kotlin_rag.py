@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from lagotto.documents import Chunk, Document
-from lagotto.errors import ConfigError, UnknownNameError
+from lagotto.errors import ConfigError, StoreError, UnknownNameError
 from lagotto.filters import And, Eq, Gt
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
 from lagotto.rerankers import create_reranker
 from lagotto.results import ScoreBreakdown
+from lagotto.retrieval.builder import RetrieverBuilder
 from lagotto.retrieval.fusion import fuse
 from lagotto.retrieval.retriever import HybridRetriever
 from lagotto.stores.memory import MemoryStore, MemoryView
+from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.rerank_server import rerank_route
 from lagotto.testing.server import Reply, ScriptedServer
@@ -185,7 +190,7 @@ async def test_api_reranker(base: AsyncKnowledgeBase, monkeypatch: pytest.Monkey
     assert request.json == {
         "model": "rank-1",
         "query": "configure logging",
-        "documents": [f"{hit.document_title}\n\n{hit.content}" for hit in plain],
+        "documents": [hit.content for hit in plain],
         "top_n": 2,
     }
     assert [hit.chunk_id for hit in found] == [plain[1].chunk_id, plain[0].chunk_id]
@@ -289,3 +294,155 @@ async def test_usage_examples(base: AsyncKnowledgeBase) -> None:
         filters=And(Eq("type", "documentation"), Gt("date", "2024-01-01")),
     )
     assert {hit.document_id for hit in filtered} == {"guide"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "depth"),
+    [
+        ({}, 10),
+        ({"top_k": 4}, 4),
+        ({"rerank": {"reranker": "overlap"}}, 20),
+        ({"rerank": {"reranker": "overlap", "candidates": 7}, "top_k": 3}, 7),
+        ({"rerank": {"reranker": "overlap", "enabled": False}}, 10),
+    ],
+)
+async def test_candidates_per_leg(settings: dict[str, Any], depth: int) -> None:
+    """kotlin-rag 11: k is rerank.topK with a reranker, else topK."""
+    async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER, prefs="kotlin-rag") as base:
+        await base.add(*(Document(id=f"d{n}", text=f"A truffle, number {n}.") for n in range(40)))
+        for mode in ("semantic", "keyword"):
+            found = await base.retrieve("truffle", mode=mode, debug=True, **settings)
+            assert found.stats.counts["candidate_chunks"] == depth
+
+
+async def test_simple_reranker_is_literal() -> None:
+    """kotlin-rag 12: |Q ∩ C| / |Q| of lower-cased words split at blanks; the fused score stays.
+
+    The query has the words which, dog, finds, truffles?. Of these, `plain` has dog and finds, 2 of
+    4. `noisy` has none, since "dog!" is another word than "dog", and its title is not looked at.
+    """
+    noisy = Document(id="noisy", title="Which dog finds truffles?", text="Dog! Truffles! Finds!")
+    plain = Document(id="plain", title="Oaks", text="An Oak Finds what a Dog looks for in a wood.")
+    query, literal = "Which dog finds truffles?", {"reranker": "overlap:literal"}
+    async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER, prefs="kotlin-rag") as base:
+        await base.add(noisy, plain)
+        fused = await base.retrieve(query, candidates=20)
+        found = await base.retrieve(query, rerank=literal)
+        bundle = await base.search(query, rerank=literal)
+    assert [hit.document_id for hit in fused] == ["noisy", "plain"]
+    assert [hit.document_id for hit in found] == ["plain", "noisy"]
+    assert [item.item_id for item in bundle.candidates] == ["plain", "noisy"]
+    assert [hit.breakdown.rerank for hit in found] == [0.5, 0.0]
+    assert [hit.score for hit in found] == [hit.score for hit in reversed(fused)]
+    assert [hit.score for hit in found] == [hit.breakdown.fused_score for hit in found]
+
+
+async def test_api_reranker_tolerates(
+    base: AsyncKnowledgeBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """kotlin-rag 13: fewer results than documents; logits, by `?scale=logit`; titles on request."""
+    reply = {"results": [{"index": 1, "relevance_score": 2.0}]}
+    with ScriptedServer({"/rerank": lambda request: Reply(reply)}) as server:
+        monkeypatch.setenv("LAGOTTO_RERANK_URL", server.url)
+        monkeypatch.setenv("LAGOTTO_RERANK_KEY", "secret")
+        small: dict[str, Any] = {"top_k": 2, "candidates": 2, "mode": "semantic"}
+        plain = await base.retrieve("configure logging", **small)
+        name = "api:rank-1?scale=logit&title=true"
+        found = await base.retrieve(
+            "configure logging", **small, rerank={"reranker": name, "candidates": 2}
+        )
+    (request,) = server.requests
+    assert request.json["model"] == "rank-1"
+    assert request.json["documents"] == [f"{hit.document_title}\n\n{hit.content}" for hit in plain]
+    assert [hit.chunk_id for hit in found] == [plain[1].chunk_id]
+    assert found[0].score == pytest.approx(1 / (1 + np.exp(-2)))
+    assert found[0].breakdown.rerank == 2.0
+    assert found.degraded == ("reranker: rank-1 left out 1 of 2 passages, which are dropped",)
+
+
+class TestTwoStores:
+    """kotlin-rag 16: a vector store and a full-text store apart, joined by their chunks."""
+
+    PARTS = DOCUMENTS[:4]
+
+    @pytest.fixture
+    async def stores(self, tmp_path: Path) -> AsyncIterator[tuple[MemoryStore, SqliteStore]]:
+        """Vectors in memory; words in a file, whose keys are others and which lacks a document."""
+        vectors, words = MemoryStore(), SqliteStore(tmp_path / "words.db")
+        await words.open()
+        await vectors.write([await entry(document) for document in DOCUMENTS])
+        await words.write([await entry(document) for document in reversed(self.PARTS)])
+        yield vectors, words
+        await words.close()
+
+    def builder(self, stores: tuple[MemoryStore, SqliteStore]) -> RetrieverBuilder:
+        vectors, words = stores
+        return RetrieverBuilder().vector_store(vectors).fts_store(words).embedder(ENTRIES)
+
+    @pytest.mark.parametrize("fill", [False, True])
+    async def test_as_one_store_with_the_same_chunks(
+        self, stores: tuple[MemoryStore, SqliteStore], fill: bool
+    ) -> None:
+        """Results, scores and ranks are those of a single store."""
+        single, words = MemoryStore(), stores[1]
+        await single.write([await entry(document) for document in self.PARTS])
+        both = RetrieverBuilder().vector_store(single).fts_store(words).embedder(ENTRIES).build()
+        one = HybridRetriever(store=single, embedder=ENTRIES)
+        for query in ("How to configure logging?", "API reference", "costs of loging", "Stargate"):
+            asked = KOTLIN.replace(
+                query_text=query, scoring={"fill": fill}, fuzzy={"mode": "correct"}
+            )
+            expected, found = await one.retrieve(asked), await both.retrieve(asked)
+            assert [hit.chunk_id for hit in found] == [hit.chunk_id for hit in expected]
+            assert [hit.score for hit in found] == pytest.approx([hit.score for hit in expected])
+            legs = [
+                [(name, leg.rank) for name, leg in hit.breakdown.legs().items()] for hit in found
+            ]
+            assert legs == [
+                [(name, leg.rank) for name, leg in hit.breakdown.legs().items()] for hit in expected
+            ]
+
+    async def test_each_leg_has_its_store(self, stores: tuple[MemoryStore, SqliteStore]) -> None:
+        """`other` is only in the vector store: its words are not found, its vector is."""
+        retriever = self.builder(stores).simple_reranker().build()
+        asked = KOTLIN.replace(query_text="island that Plato mentions")
+        found = await retriever.retrieve(asked)
+        first = next(hit for hit in found if hit.document_id == "other")
+        assert set(first.breakdown.legs()) == {"semantic", "text"}
+        assert first.breakdown.text is not None
+        assert (first.breakdown.text.rank, first.breakdown.text.score) == (None, 0.0)
+        assert first.breakdown.rerank == 0.75  # island, that, plato; "mentions." is another word
+        assert await retriever.retrieve(asked.replace(mode="keyword", query_text="Plato")) == []
+
+    async def test_filters_and_exclusions(self, stores: tuple[MemoryStore, SqliteStore]) -> None:
+        retriever = self.builder(stores).build()
+        where = KOTLIN.replace(query_text="logging", filters=Eq("type", "documentation"))
+        assert {hit.document_id for hit in await retriever.retrieve(where)} == {"guide", "api"}
+        web = KOTLIN.replace(query_text="logging -configure", fts={"mode": "web"})
+        assert "guide" not in {hit.document_id for hit in await retriever.retrieve(web)}
+
+    async def test_other_chunks_are_an_error(self, tmp_path: Path) -> None:
+        """Words that lead to no chunk of the vector store: noted, or an error if alone."""
+        vectors, words = MemoryStore(), MemoryStore()
+        await vectors.write([await entry(DOCUMENTS[0])])
+        await words.write([await entry(DOCUMENTS[2])])
+        retriever = (
+            RetrieverBuilder().vector_store(vectors).fts_store(words).embedder(ENTRIES).build()
+        )
+        asked = KOTLIN.replace(query_text="costs to log too much")
+        (note,) = (await retriever.retrieve(asked)).degraded
+        assert "the same documents and the same chunker" in note
+        with pytest.raises(StoreError, match="the same chunker"):
+            await retriever.retrieve(asked.replace(mode="keyword"))
+
+    @pytest.mark.parametrize("missing", ["vector_store", "fts_store", "embedder"])
+    async def test_missing_part_is_named(
+        self, stores: tuple[MemoryStore, SqliteStore], missing: str
+    ) -> None:
+        parts = {"vector_store": stores[0], "fts_store": stores[1], "embedder": ENTRIES}
+        builder = RetrieverBuilder()
+        for name, part in parts.items():
+            if name != missing:
+                getattr(builder, name)(part)
+        with pytest.raises(ConfigError, match=f"{missing} is missing"):
+            builder.build()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +12,10 @@ from sqlalchemy import create_engine, inspect
 
 from lagotto.documents import Document
 from lagotto.embedders import create_embedder
+from lagotto.errors import DegradedError
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
+from lagotto.results import Leg, RetrievalResult
 from lagotto.retrieval.fusion import fuse
 from lagotto.retrieval.query.expansion import declarative
 from lagotto.stores.sql.tables import SCHEMA_VERSION, ChunkRow, EmbeddingRow
@@ -219,3 +222,154 @@ async def test_full_text_as_a_third_signal(base: AsyncKnowledgeBase) -> None:
     assert set(found[0].breakdown.legs()) == {"semantic", "text", "fuzzy"}
     shares = [said.contribution for said in found[0].breakdown.legs().values()]
     assert found[0].score == pytest.approx(np.sum(shares))
+
+
+class TestThreshold:
+    """local-rag 7: on the scale of the score, the threshold of 0.3 cuts.
+
+    Ten of each list, weights 1 and 1.5: 1 is 2.5 / 61 = 0.04098, first in both lists; 0 is
+    1 / 70 = 0.01429, the last one by vectors alone.
+    """
+
+    async def test_nonsense_is_cut(self, base: AsyncKnowledgeBase) -> None:
+        """No word is like any: vectors alone can give (1/61 - 1/70) / (2.5/61 - 1/70) = 0.0789."""
+        nonsense = "xqzzy wvutq jjkkp"
+        assert await base.retrieve(nonsense) == []
+        everything = await base.retrieve(nonsense, min_score=0)
+        assert len(everything) == len(DOCUMENTS)
+        best = (1 / 61 - 1 / 70) / (2.5 / 61 - 1 / 70)
+        assert everything[0].score == pytest.approx(best)
+        assert best == pytest.approx(0.0789, abs=1e-4)
+
+    async def test_answer_is_not_cut(self, base: AsyncKnowledgeBase) -> None:
+        """Both lists have it; what only the vectors have of the other documents is cut."""
+        found = await base.retrieve(QUESTION)
+        everything = await base.retrieve(QUESTION, min_score=0)
+        assert [hit.document_id for hit in found] == ["series", "other"]
+        assert len(everything) == len(DOCUMENTS)
+        third = everything[2].breakdown
+        assert third.semantic is not None
+        assert third.semantic.rank == 3
+        low, high = 1 / 70, 2.5 / 61
+        assert third.fused == pytest.approx(1 / 63)
+        assert third.fused_ends == pytest.approx((low, high))
+        assert everything[2].score == pytest.approx((1 / 63 - low) / (high - low))
+
+    async def test_explained(self, base: AsyncKnowledgeBase) -> None:
+        (first, *_) = await base.retrieve(QUESTION)
+        said = first.explain().splitlines()
+        assert said[-1].strip() == (
+            "fused 1.0000 (formula 0.0410, on a scale from 0.0143 to 0.0410)"
+        )
+        for hit in await base.retrieve(QUESTION, min_score=0):
+            legs = hit.breakdown.legs().values()
+            assert hit.score == pytest.approx(sum(leg.contribution for leg in legs))
+            for leg in legs:
+                assert leg.contribution == pytest.approx(leg.weight * leg.normalised)
+
+
+class TestSyntax:
+    """local-rag 4: trigrams run in every syntax of queries, under its conditions."""
+
+    TERMS = RetrievalPrefs.preset("local-rag", fuzzy={"over": "terms"}, min_score=0, strict=True)
+
+    @pytest.mark.parametrize(
+        ("mode", "query", "expected"),
+        [
+            ("any", "Stargte Atlntis", {"series", "other"}),
+            ("web", "Stargte Atlntis", {"series"}),
+            ("web", "Atlntis -stargate", {"other"}),
+            ("web", "platto or seasns", {"series", "other"}),
+            ("web", '"Stargte Atlntis"', {"series"}),
+            ("plain", "Atlntis, seea!", {"other"}),
+            ("phrase", "Stargte Atlntis", {"series"}),
+            ("phrase", "Atlntis Stargte", set()),
+            ("strict", "atlntis & !platto", {"series", "other"}),
+            ("strict", "atlntis & !plato", {"series"}),
+        ],
+    )
+    async def test_conditions_hold_for_similar_words(
+        self, base: AsyncKnowledgeBase, mode: str, query: str, expected: set[str]
+    ) -> None:
+        found = await base.retrieve(query, prefs=self.TERMS, mode="keyword", fts={"mode": mode})
+        assert {hit.document_id for hit in found} == expected
+        assert all(hit.breakdown.fuzzy is not None for hit in found)
+
+    @pytest.mark.parametrize("mode", ["web", "plain"])
+    async def test_corrections(self, base: AsyncKnowledgeBase, mode: str) -> None:
+        """The default settings: a misspelt word is corrected, in its condition too."""
+        found = await base.retrieve(
+            "Stargte cancelled",
+            prefs=RetrievalPrefs(strict=True),
+            mode="keyword",
+            fts={"mode": mode},
+        )
+        assert [hit.document_id for hit in found] == ["series"]
+        assert found[0].breakdown.fuzzy is not None
+
+    async def test_whole_texts_have_no_conditions(self, location: str) -> None:
+        """What is compared instead is said, and is an error in a strict search."""
+        async with AsyncKnowledgeBase(location, embedder=EMBEDDER, prefs="local-rag") as base:
+            await base.add(*DOCUMENTS)
+            found = await base.retrieve("Stargte Atlntis", mode="keyword", fts={"mode": "web"})
+            assert [hit.document_id for hit in found] == ["series"]
+            (note,) = found.degraded
+            assert "under the conditions of fts.mode web" in note
+            with pytest.raises(DegradedError, match=r"fts\.mode web"):
+                await base.retrieve("Stargte", fts={"mode": "web"}, strict=True)
+
+
+ANSWERED = [
+    ("When was the bridge opened?", "the bridge was opened in december", "december"),
+    ("Why was the bridge closed?", "the bridge was closed because of ice", "because"),
+    ("Why did the bridge fall?", "the bridge had to fall because of ice", "because"),
+    ("What is a bridge?", "a bridge is known as a crossing", "known"),
+    ("How is a bridge built?", "a bridge is built by using steel", "using"),
+    ("How do I cross a bridge?", "one can cross a bridge by using feet", "using"),
+]
+"""Questions, sentences that answer them, and the words in these that are typical of answers."""
+
+
+class TestAnswerPatterns:
+    """local-rag 12: with `expansion.answers`, the query is reformulated as its answer may begin."""
+
+    @staticmethod
+    async def asked(question: str, answer: str, **settings: Any) -> tuple[RetrievalResult, ...]:
+        """The hits of the answer: of the question, of its expansion, and of the typical word."""
+        others = ("on a bridge one was", "who opened, closed or built is not said here")
+        documents = [Document(id="answer", text=answer, language="en")]
+        documents += [
+            Document(id=f"other{n}", text=text, language="en") for n, text in enumerate(others)
+        ]
+        async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER, prefs="local-rag") as base:
+            await base.add(*documents)
+            found = [
+                await base.retrieve(question, min_score=0, expansion={"answers": on}, **settings)
+                for on in (False, True)
+            ]
+        return tuple(next(hit for hit in hits if hit.document_id == "answer") for hits in found)
+
+    @pytest.mark.parametrize(("question", "answer", "word"), ANSWERED)
+    async def test_vectors(self, question: str, answer: str, word: str) -> None:
+        """The vector is the mean of those of the question and of the statement: nearer."""
+        plain, expanded = await self.asked(question, answer, mode="semantic")
+        statement = declarative(question)
+        assert statement is not None
+        rows = await EMBEDDER.embed([question, statement], role="query")
+        (text,) = await EMBEDDER.embed([answer], role="document")
+        mean = rows.sum(axis=0) / np.linalg.norm(rows.sum(axis=0))
+        assert plain.breakdown.semantic is not None
+        assert expanded.breakdown.semantic is not None
+        assert plain.breakdown.semantic.score == pytest.approx(float(rows[0] @ text), abs=1e-5)
+        assert expanded.breakdown.semantic.score == pytest.approx(float(mean @ text), abs=1e-5)
+
+    @pytest.mark.parametrize("leg", ["text", "fuzzy"])
+    @pytest.mark.parametrize(("question", "answer", "word"), ANSWERED)
+    async def test_words(self, question: str, answer: str, word: str, leg: Leg) -> None:
+        """A word that is typical of such answers adds a fifth of what it would score itself."""
+        settings: dict[str, Any] = {"mode": "keyword", "scoring": {"w_text": 1.0}}
+        plain, expanded = await self.asked(question, answer, **settings)
+        alone, _ = await self.asked(word, answer, fuzzy={"threshold": 1.0}, **settings)
+        gained = expanded.breakdown.legs()[leg].score - plain.breakdown.legs()[leg].score
+        assert gained > 0
+        assert gained == pytest.approx(0.2 * alone.breakdown.legs()["text"].score, rel=1e-4)

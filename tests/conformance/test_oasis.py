@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from lagotto.documents import Chunk, Document
-from lagotto.errors import DegradedError, RerankError, SearchCancelled, StoreError
+from lagotto.errors import ConfigError, DegradedError, RerankError, SearchCancelled, StoreError
 from lagotto.knowledge_base import AsyncKnowledgeBase
+from lagotto.knowledge_tool import KnowledgeTool
 from lagotto.prefs import RetrievalPrefs
 from lagotto.request_context import CancellationToken, RequestContext
 from lagotto.rerankers.base import UNIT, Candidate, Judgement, Verdict
-from lagotto.results import RetrievalResult
+from lagotto.results import EvidenceChunk, RetrievalBundle, RetrievalResult
+from lagotto.retrieval.base import Retriever
 from lagotto.retrieval.fusion import fuse
 from lagotto.retrieval.retriever import HybridRetriever
 from lagotto.stores.base import Capabilities
@@ -307,7 +309,7 @@ async def test_scores_from_0_to_10_become_0_to_1(monkeypatch: pytest.MonkeyPatch
 
 async def test_score_filter_and_trim_come_last(base: AsyncKnowledgeBase) -> None:
     """oasis 15: below minScore nothing comes back, however much was asked for."""
-    everything = await base.retrieve("configure logging")
+    everything = await base.retrieve("configure logging", top_k=5)
     least = everything[1].score
     found = await base.retrieve("configure logging", min_score=least, top_k=5)
     assert [hit.score for hit in found] == [hit.score for hit in everything if hit.score >= least]
@@ -319,3 +321,175 @@ async def test_context_goes_everywhere(base: AsyncKnowledgeBase) -> None:
     token.fire()
     with pytest.raises(SearchCancelled):
         await base.retrieve("logging", request=RequestContext(cancellation=token))
+
+
+async def test_thresholds_cut() -> None:
+    """oasis 3: 0.05 and 0.1 cut what only keywords found, and far down in their list.
+
+    Thirty of each leg: 0 is 0.3 / 90, 1 is 1 / 61. By keywords alone, the rank 15 scores
+    (0.3 / 75 - 0.3 / 90) / (1 / 61 - 0.3 / 90) = 0.0511 and 16 scores 0.0470; the rank 4 scores
+    0.1037 and 5 scores 0.0982.
+    """
+    near = [Document(id=f"near{n}", text="logging " * 3) for n in range(3)]
+    worded = [Document(id=f"word{n:02}", text=f"zyzzyva {'weevil ' * n}") for n in range(30)]
+    (vector,) = await EMBEDDER.embed([near[0].text], role="document")
+    async with AsyncKnowledgeBase(
+        ":memory:",
+        embedder=EMBEDDER,
+        prefs=OASIS.replace(top_k=30, overfetch=1, vector={"min_score": 0.9}),
+    ) as base:
+        await base.add(*near, *worded)
+        everything, some, few = [
+            await base.retrieve("zyzzyva", query_vector=vector, min_score=least)
+            for least in (0, 0.05, 0.1)
+        ]
+    assert (len(everything), len(some), len(few)) == (30, 3 + 15, 3 + 4)
+    low, high = 0.3 / 90, 1 / 61
+    assert some[-1].score == pytest.approx((0.3 / 75 - low) / (high - low))
+    assert everything[18].score == pytest.approx((0.3 / 76 - low) / (high - low))
+    assert few[-1].score == pytest.approx((0.3 / 64 - low) / (high - low))
+
+
+class Fixed:
+    """A Retriever of somebody else's: a class with one method."""
+
+    def __init__(self) -> None:
+        self.asked: list[RetrievalPrefs] = []
+
+    async def search(self, ctx: RequestContext, prefs: RetrievalPrefs) -> RetrievalBundle:
+        self.asked.append(prefs)
+        evidence = [EvidenceChunk(item_id="own", text="What it always says.", score=1.0)]
+        return RetrievalBundle(candidates=[], evidence=evidence[: prefs.top_k_chunks])
+
+
+class TestKnowledgeTool:
+    """oasis 1: consumers depend on the Retriever protocol; the tool accepts any of them."""
+
+    async def test_any_retriever(self, base: AsyncKnowledgeBase) -> None:
+        store = MemoryStore()
+        await store.write([await entry(document) for document in DOCUMENTS])
+        others = (HybridRetriever(store=store, embedder=ENTRIES), base.retriever)
+        for retriever in others:
+            assert isinstance(retriever, Retriever)
+            said = await KnowledgeTool(retriever, top_k=1)("How to configure logging?")
+            assert said == f"[1] Doc: Logging guide\n{DOCUMENTS[0].text}"
+        assert isinstance(Fixed(), Retriever)
+        assert await KnowledgeTool(Fixed())("anything") == "[1] Doc: own\nWhat it always says."
+
+    async def test_call(self) -> None:
+        """With the arguments that a model wrote; what it may write is in the schema."""
+        retriever = Fixed()
+        tool = KnowledgeTool(retriever, name="docs", prefs=OASIS, top_k=4)
+        await tool.call('{"query": "logging"}')
+        await tool.call({"query": "logging", "top_k": 2})
+        assert [prefs.top_k_chunks for prefs in retriever.asked] == [4, 2]
+        assert {prefs.query_text for prefs in retriever.asked} == {"logging"}
+        assert {prefs.scoring.keyword_weight for prefs in retriever.asked} == {0.3}
+        for wrong in ("{", "[]", '{"top_k": 3}', '{"query": ""}', '{"query": "x", "top_k": 0}'):
+            with pytest.raises(ConfigError, match="arguments of the tool"):
+                await tool.call(wrong)
+
+    def test_definition(self) -> None:
+        function = KnowledgeTool(Fixed(), name="docs").definition["function"]
+        assert function["name"] == "docs"
+        assert "knowledge base" in function["description"]
+        assert function["parameters"]["required"] == ["query"]
+        query, top_k = function["parameters"]["properties"].values()
+        assert (query["type"], query["minLength"]) == ("string", 1)
+        assert (top_k["type"], top_k["minimum"], top_k["maximum"]) == ("integer", 1, 50)
+
+    async def test_nothing_found_and_degraded(self) -> None:
+        class Vectors(MemoryStore):
+            capabilities = Capabilities(text=False, fuzzy=False)
+
+        tool = KnowledgeTool(HybridRetriever(store=Vectors(), embedder=ENTRIES))
+        said = await tool("anything")
+        assert said.startswith("No passage was found.\n\nNote: text: this store has no full-text")
+
+
+@pytest.mark.parametrize(("top_k", "multiplier", "depth"), [(10, 3, 30), (2, 4, 8)])
+async def test_overfetch_with_a_reranker(top_k: int, multiplier: float, depth: int) -> None:
+    """oasis 8: topK times n of each leg goes to the reranker too, and not more."""
+    judge = Judge()
+    async with AsyncKnowledgeBase(
+        ":memory:", embedder=EMBEDDER, prefs="oasis", reranker=judge
+    ) as base:
+        await base.add(*(Document(id=f"d{n}", text=f"A truffle, number {n}.") for n in range(60)))
+        found = await base.retrieve(
+            "truffle", top_k=top_k, overfetch=multiplier, mode="semantic", debug=True
+        )
+    assert len(judge.seen[0]) == found.stats.counts["candidate_chunks"] == depth
+    assert len(found) == top_k
+
+
+@pytest.mark.parametrize(
+    ("given", "vector", "keyword"),
+    [
+        ({}, 0.7, 0.3),
+        ({"w_text": 0.4}, 0.6, 0.4),
+        ({"keyword_weight": 0.4}, 0.6, 0.4),
+        ({"w_vec": 0.9}, 0.9, 0.1),
+        ({"w_vec": 0.9, "w_text": 0.4}, 0.9, 0.4),
+    ],
+)
+async def test_keyword_weight(
+    base: AsyncKnowledgeBase, given: dict[str, float], vector: float, keyword: float
+) -> None:
+    """oasis 9: the keyword weight w leaves 1 - w to the vectors, if only one of them is given."""
+    (hit, *_) = await base.retrieve("configure logging", scoring=given)
+    total = vector + keyword
+    assert hit.breakdown.semantic is not None
+    assert hit.breakdown.text is not None
+    ranks = hit.breakdown.semantic.rank or 0, hit.breakdown.text.rank or 0
+    assert min(ranks) == 1
+    expected = vector / (60 + ranks[0]) + keyword / (60 + ranks[1])
+    assert hit.breakdown.fused == pytest.approx(expected)
+    assert hit.breakdown.semantic.weight == pytest.approx(vector / total)
+    assert hit.breakdown.text.weight == pytest.approx(keyword / total)
+    once_more = RetrievalPrefs.preset("oasis", scoring=given).replace(top_k=3)
+    assert once_more.scoring.w_vec == pytest.approx(vector)
+
+
+def test_keyword_weight_is_a_share() -> None:
+    """oasis 9: a weight above 1 leaves nothing to the other."""
+    with pytest.raises(ConfigError, match="w_text is 2; with keyword_weight it is a share"):
+        RetrievalPrefs.preset("oasis", scoring={"w_text": 2})
+
+
+class TestForeignErrors:
+    """oasis 10 and 14: on any error results pass through, whatever a part of others raises."""
+
+    @pytest.mark.parametrize("error", [RuntimeError("boom"), KeyError("id"), OSError("no disk")])
+    async def test_parents(
+        self, family: AsyncKnowledgeBase, monkeypatch: pytest.MonkeyPatch, error: Exception
+    ) -> None:
+        async def broken(self: MemoryView, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
+            raise error
+
+        children = await family.retrieve("truffles", parents={"mode": "none"})
+        monkeypatch.setattr(MemoryView, "parents", broken)
+        found = await family.retrieve("truffles")
+        assert [hit.chunk_id for hit in found] == [hit.chunk_id for hit in children]
+        assert found.degraded == (f"parents: not read, children stand alone ({error})",)
+        with pytest.raises(DegradedError, match="children stand alone"):
+            await family.retrieve("truffles", strict=True)
+
+    async def test_reranker(self) -> None:
+        class Broken(Judge):
+            async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
+                raise ZeroDivisionError("no candidates of that kind")
+
+        plain, _ = await with_judge(Judge(), rerank={"enabled": False})
+        found, degraded = await with_judge(Broken())
+        assert found == plain
+        assert degraded == (
+            "reranker: failed, the fused order stands (no candidates of that kind)",
+        )
+
+    async def test_wrong_settings_are_errors(self) -> None:
+        class Unready(Judge):
+            async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
+                raise ConfigError("no key is set; set MY_KEY")
+
+        with pytest.raises(ConfigError, match="MY_KEY"):
+            await with_judge(Unready())

@@ -26,13 +26,14 @@ def roles(pack: ContextPack) -> list[str]:
 
 def test_the_defaults_are_those_of_the_reference_design() -> None:
     prefs = RetrievalPrefs.preset("contextpack").context
-    assert prefs == ContextPrefs()
+    assert prefs == ContextPrefs(cite_by="id")
     assert prefs == ContextPrefs(
         max_tokens=12_000,
         neighbor_same_page=1,
         neighbor_cross_page=2,
         include_parents=True,
         min_primary_hits_to_keep=3,
+        cite_by="id",
     )
 
 

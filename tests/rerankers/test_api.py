@@ -9,7 +9,7 @@ import pytest
 from lagotto.errors import ConfigError, RerankError
 from lagotto.models.http import RetryPolicy
 from lagotto.rerankers.api import ApiReranker, from_name
-from lagotto.rerankers.base import LOGIT, UNIT, Candidate
+from lagotto.rerankers.base import LOGIT, UNIT, Candidate, create_reranker
 from lagotto.testing.rerank_server import rerank_route, share_of_words, tei_rerank_route
 from lagotto.testing.rerankers import RerankerContract
 from lagotto.testing.server import Reply, ScriptedServer
@@ -70,11 +70,17 @@ async def test_the_request(server: ScriptedServer, reranker: ApiReranker) -> Non
     assert request.headers["authorization"] == "Bearer sk-secret"
 
 
-async def test_a_passage_goes_under_its_title(
+async def test_a_passage_goes_under_its_title_if_asked_for(
     server: ScriptedServer, reranker: ApiReranker
 ) -> None:
-    await scores(reranker, [Candidate(id="c", text="lone \ud800", score=1, title="Title")])
-    assert server.requests[0].json["documents"] == ["Title\n\nlone \ufffd"]
+    candidate = Candidate(id="c", text="lone \ud800", score=1, title="Title")
+    titled = ApiReranker(server.url, model="rank-1", title=True)
+    for one in (reranker, titled):
+        await scores(one, [candidate])
+    await titled.close()
+    sent = [request.json["documents"] for request in server.requests]
+    assert sent == [["lone \ufffd"], ["Title\n\nlone \ufffd"]]
+    assert reranker.id != titled.id
 
 
 async def test_no_candidates_no_call(server: ScriptedServer, reranker: ApiReranker) -> None:
@@ -132,7 +138,7 @@ async def test_a_refusal_that_has_nothing_to_do_with_dialects(
 Tamper = Callable[[list[dict[str, Any]]], object]
 
 NONSENSE: dict[str, tuple[Tamper, str]] = {
-    "one too few": (lambda found: {"results": found[1:]}, "got 3 texts and answered with 2"),
+    "none": (lambda found: {"results": []}, "got 3 texts and answered with 0"),
     "one too many": (lambda found: {"results": [*found, found[0]]}, "answered with 4 scores"),
     "twice the same index": (
         lambda found: {"results": [{**item, "index": 0} for item in found]},
@@ -158,7 +164,7 @@ NONSENSE: dict[str, tuple[Tamper, str]] = {
     ),
     "log-odds": (
         lambda found: {"results": [{**found[0], "relevance_score": 7.25}, *found[1:]]},
-        "score 7.25.*of 0 to 1.*pass scale=LOGIT",
+        "score 7.25.*of 0 to 1.*write api:m.scale=logit",
     ),
     "an error with status 200": (lambda found: {"error": "not loaded"}, "not loaded"),
     "a text": (lambda found: "hello", "answer: Input should be a valid list"),
@@ -250,3 +256,23 @@ def test_servers_of_one_model_name_are_told_apart() -> None:
     other = ApiReranker("http://b.example", model="m")
     assert one.id == "api:m@http://a.example"
     assert one.id != other.id
+
+
+async def test_passages_that_the_service_leaves_out_are_dropped(
+    server: ScriptedServer, reranker: ApiReranker
+) -> None:
+    server.script(PATH, lambda request: Reply({"results": ROUTE(request).body["results"][:1]}))
+    one, two = (Candidate(id=name, text=name, score=1) for name in ("truffle", "oak"))
+    judgement = await reranker.rerank("truffle", [one, two])
+    assert judgement.verdicts is not None
+    assert [verdict is None for verdict in judgement.verdicts].count(True) == 1
+    assert judgement.notes == ("m left out 1 of 2 passages, which are dropped",)
+
+
+def test_settings_in_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAGOTTO_RERANK_URL", "http://localhost:1")
+    plain, logit = create_reranker("api:m"), create_reranker("api:m?scale=logit&title=true")
+    assert (plain.scale, logit.scale) == (UNIT, LOGIT)
+    assert logit.id == f"{plain.id}?title=true"
+    with pytest.raises(ConfigError, match="available settings: scale, title"):
+        create_reranker("api:m?scales=logit")

@@ -17,7 +17,7 @@ from lagotto.context.tokens import TokenCounter
 from lagotto.context.trace import ContextTrace, traced
 from lagotto.display import as_html
 from lagotto.documents import Chunk, Location, Record
-from lagotto.prefs import ContextPrefs
+from lagotto.prefs import CiteBy, ContextPrefs
 from lagotto.results import RetrievalResult, RetrievalStats, Score
 
 
@@ -84,18 +84,20 @@ async def build_pack(
     prefs: ContextPrefs | None = None,
     format: PackFormat = "plain",  # noqa: A002
     candidates: Sequence[RetrievalResult] = (),
+    reranked: Sequence[RetrievalResult] = (),
     notes: Sequence[str] = (),
 ) -> ContextPack:
     """The pack for `results`, best first, with the chunks around them, within the budget.
 
     `chunks` are those that the results are or came from, their parents and their neighbours.
-    `candidates` are the results before reranking, if there were more; `notes` go into the trace.
+    `candidates` are the results before reranking, if there were more, and `reranked` those that
+    the reranker judged; `notes` go into the trace.
     """
     wanted = prefs or ContextPrefs()
-    frame = _Frame(count=cache(count), format=format)  # what stays was counted while fitting
+    frame = _Frame(cache(count), format, wanted.cite_by)  # what stays was counted while fitting
     known = by_document(chunks)
     found, kept = await in_thread(_choose, results, known=known, frame=frame, prefs=wanted)
-    passages = merged(kept)
+    passages = frame.passages(kept)
     text = render(passages, format=format)
     tokens = frame.count(text)
     return ContextPack(
@@ -107,6 +109,7 @@ async def build_pack(
         trace=traced(
             results,
             candidates=candidates or results,
+            reranked=reranked or results,
             found=found,
             kept=kept,
             tokens=tokens,
@@ -122,9 +125,13 @@ class _Frame:
 
     count: TokenCounter
     format: PackFormat
+    cite_by: CiteBy
+
+    def passages(self, pieces: Sequence[Piece]) -> list[PackPassage]:
+        return merged(pieces, cite_by=self.cite_by)
 
     def blocks(self, pieces: Sequence[Piece]) -> list[str]:
-        return blocks(merged(pieces), format=self.format)
+        return blocks(self.passages(pieces), format=self.format)
 
     def join(self, parts: Sequence[str]) -> str:
         return join_blocks(parts, format=self.format)

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Literal
 
 from lagotto.documents import Chunk, Location
+from lagotto.prefs import CiteBy
 from lagotto.results import RetrievalResult, format_citation
 
 PackRole = Literal["primary", "parent", "sibling", "cross_page"]
@@ -43,9 +44,13 @@ class Piece:
 
 @dataclass(frozen=True)
 class PackPassage:
-    """Pieces of one document that are one stretch of its text, in the order of the pack."""
+    """Pieces of one document that are one stretch of its text, in the order of the pack.
+
+    `cite_by` is what its citation names the document by.
+    """
 
     pieces: tuple[Piece, ...]
+    cite_by: CiteBy = "title"
 
     @cached_property
     def lead(self) -> Piece:
@@ -90,6 +95,8 @@ class PackPassage:
     def label(self) -> str:
         """Its citation, for people."""
         hit = self.lead.hit
+        if self.cite_by == "id":
+            return format_citation(hit.document_id, self.location, title=hit.document_title)
         name = hit.document_title or hit.document_source or hit.document_id
         return format_citation(name, self.location)
 
@@ -97,7 +104,7 @@ class PackPassage:
         return sorted(self.pieces, key=lambda piece: (piece.chunk.start, -piece.chunk.end))
 
 
-def merged(pieces: Sequence[Piece]) -> list[PackPassage]:
+def merged(pieces: Sequence[Piece], *, cite_by: CiteBy = "title") -> list[PackPassage]:
     """The passages that `pieces` make up, in the order of their first pieces.
 
     Pieces of a document are one passage if they overlap. A neighbour also joins what it touches on
@@ -108,7 +115,7 @@ def merged(pieces: Sequence[Piece]) -> list[PackPassage]:
         documents[piece.chunk.collection, piece.chunk.document_id].append(index)
     groups = [group for indices in documents.values() for group in _stretches(pieces, indices)]
     groups = sorted(sorted(group) for group in groups)
-    return [PackPassage(tuple(pieces[index] for index in group)) for group in groups]
+    return [PackPassage(tuple(pieces[index] for index in group), cite_by) for group in groups]
 
 
 def stitched(parts: Iterable[tuple[int, str]]) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, Field, computed_field, model_validator
 
 from lagotto.context.passages import ROLES, PackRole, Piece
 from lagotto.documents import Record
@@ -42,8 +43,10 @@ class Dropped(Record):
 class ContextTrace(Record):
     """How a pack was made.
 
-    `truncated` are the chunks that were cut at a sentence; `notes` say what else did not go as
-    it should, and why a pack is empty; `stats` are those of the search, as in a bundle.
+    `candidates`, also as `pinecone_candidates`, are what was found, and `rerank_results` what the
+    reranker said of each of them. `truncated` are the chunks that were cut at a sentence; `notes`
+    say what else did not go as it should, and why a pack is empty; `stats` are those of the search,
+    as in a bundle.
     """
 
     candidates: tuple[TracedCandidate, ...] = Field(
@@ -57,16 +60,26 @@ class ContextTrace(Record):
     notes: tuple[str, ...] = ()
     stats: RetrievalStats = RetrievalStats()
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def pinecone_candidates(self) -> tuple[TracedCandidate, ...]:
         """`candidates`, under the name that one vendor's users know them by."""
         return self.candidates
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_of_two_names(cls, given: Any) -> Any:
+        """What was dumped has both names."""
+        if isinstance(given, Mapping) and "candidates" in given:
+            return {name: value for name, value in given.items() if name != "pinecone_candidates"}
+        return given
 
 
 def traced(
     results: Sequence[RetrievalResult],
     *,
     candidates: Sequence[RetrievalResult],
+    reranked: Sequence[RetrievalResult],
     found: Sequence[Piece],
     kept: Sequence[Piece],
     tokens: int,
@@ -80,7 +93,7 @@ def traced(
         notes = (*notes, f"empty: {max_tokens} tokens are too few for even a part of a hit")
     return ContextTrace(
         candidates=_candidates(candidates),
-        rerank_results=_reranks(results),
+        rerank_results=_reranks(reranked),
         final_token_count=tokens,
         expansion_stats={role: _count(role, found, kept) for role in ROLES},
         dropped=_dropped(found, kept, max_tokens),

@@ -2,7 +2,8 @@
 
 A reserved name is a field of the document or chunk. Any other name is a path of metadata keys,
 joined by dots; a dot or backslash inside a key is escaped by a backslash. The prefix `metadata.` is
-optional; with it a metadata key may have the name of a reserved field.
+optional; with it a metadata key may have the name of a reserved field. `doc_id` is another name of
+`document_id`.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ RESERVED: Mapping[str, FieldType] = MappingProxyType(
 )
 """The document's own fields and their types; `page` has several numbers."""
 
+ALIASES: Mapping[str, str] = MappingProxyType({"doc_id": "document_id"})
+"""Other names of reserved fields."""
+
 _PREFIX = "metadata"
 _ESCAPED = re.compile(r"\\(.)")
 _SPECIAL = re.compile(r"([.\\])")
@@ -57,6 +61,7 @@ def field_ref(name: str) -> FieldRef:
     if not isinstance(name, str):
         raise FilterError(f"a field name must be text, not {name!r}")
     name = storable(str.__str__(name))  # also the value of an enum member
+    name = ALIASES.get(name, name)
     if name in RESERVED:
         return FieldRef(name, None, RESERVED[name])
     path = _split(name)
@@ -80,6 +85,6 @@ def field_name(path: tuple[str, ...]) -> str:
     name = ".".join(_SPECIAL.sub(r"\\\1", key) for key in path)
     nested_in_prefix = path[0] == _PREFIX and len(path) > 1
     # A leading $ would be read as an operator in the JSON form.
-    if name in RESERVED or nested_in_prefix or name.startswith("$"):
+    if name in RESERVED or name in ALIASES or nested_in_prefix or name.startswith("$"):
         return f"{_PREFIX}.{name}"
     return name

@@ -5,7 +5,7 @@ Pure: `holds` is the meaning of a condition, against which every store is tested
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -119,6 +119,25 @@ def as_word(alternatives: Sequence[Term]) -> Word:
 def as_terms(weighted: Iterable[tuple[str, float]]) -> tuple[Term, ...]:
     """Terms from their texts and weights."""
     return tuple(Term(text, weight) for text, weight in weighted)
+
+
+def substituted(match: Match, alternatives: Mapping[str, Sequence[str]]) -> Match:
+    """The condition with terms that stand for others: any of them as a word, the first in phrases.
+
+    What a chunk must not hold stays as it is.
+    """
+    if isinstance(match, Word):
+        terms = [other for term in match.terms for other in alternatives.get(term, (term,))]
+        return Word(tuple(dict.fromkeys(terms)))
+    if isinstance(match, Phrase):
+        variants = (
+            tuple(next(iter(alternatives.get(term, ())), term) for term in variant)
+            for variant in match.variants
+        )
+        return Phrase(tuple(dict.fromkeys(variants)))
+    if isinstance(match, Every | Either):
+        return type(match)(tuple(substituted(part, alternatives) for part in match.parts))
+    return match
 
 
 def holds(match: Match, terms: Sequence[str]) -> bool:

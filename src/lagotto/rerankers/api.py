@@ -6,14 +6,23 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from pydantic import AliasChoices, BaseModel, Field, FiniteFloat, TypeAdapter, ValidationError
 
 from lagotto.concurrency import run_all
-from lagotto.documents import in_context, storable
+from lagotto.documents import Record, in_context, storable
 from lagotto.errors import ConfigError, RerankError
 from lagotto.models.http import JsonService, RetryPolicy
-from lagotto.rerankers.base import UNIT, Candidate, Judgement, ScoreScale, Verdict
+from lagotto.rerankers.base import (
+    LOGIT,
+    UNIT,
+    Candidate,
+    Judgement,
+    ScoreScale,
+    Verdict,
+    parse_settings,
+)
 
 CONNECTIONS = 4
 ROUNDING = 1e-3
@@ -45,11 +54,11 @@ TEI = Dialect(texts="texts", max_texts=32, extra={"truncate": True})
 
 
 class ApiReranker:
-    """Scores each passage, under its document's title, with a rerank service.
+    """Scores the text of each passage, with `title` under its document's title, with a service.
 
     `scale` is the scale of the service's scores: [0, 1], or LOGIT. Requests are retried as `retry`
     says. A service with the request format of TEI is recognised by its first answer. Every answer
-    is validated.
+    is validated; passages that it leaves out are dropped, and noted.
     """
 
     reads_only_text = True
@@ -61,10 +70,12 @@ class ApiReranker:
         model: str,
         api_key: str | None = None,
         scale: ScoreScale = UNIT,
+        title: bool = False,
         retry: RetryPolicy | None = None,
     ) -> None:
         self.model = model
         self._scale = scale
+        self._title = title
         self._dialect = COMMON
         self._service = JsonService(
             base_url,
@@ -77,7 +88,7 @@ class ApiReranker:
     @property
     def id(self) -> str:
         """Model and address: another service may use the same name for another model."""
-        return f"api:{self.model}@{self._service.address}"
+        return f"api:{self.model}@{self._service.address}{'?title=true' if self._title else ''}"
 
     @property
     def scale(self) -> ScoreScale:
@@ -86,7 +97,11 @@ class ApiReranker:
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
         """Return the service's score for each candidate."""
-        texts = [storable(in_context(one.title, one.text)) for one in candidates]
+        titles = [one.title if self._title else None for one in candidates]
+        texts = [
+            storable(in_context(title, one.text))
+            for title, one in zip(titles, candidates, strict=True)
+        ]
         dialect = self._dialect
         try:
             scores = await self._scores(storable(query), texts, dialect)
@@ -95,14 +110,17 @@ class ApiReranker:
                 raise
             scores = await self._scores(storable(query), texts, TEI)
             self._dialect = TEI
-        return Judgement([Verdict(score) for score in scores])
+        missing = scores.count(None)
+        note = f"{self.model} left out {missing} of {len(texts)} passages, which are dropped"
+        verdicts = [None if score is None else Verdict(score) for score in scores]
+        return Judgement(verdicts, (note,) if missing else ())
 
     async def close(self) -> None:
         """Close the connections."""
         await self._service.close()
 
-    async def _scores(self, query: str, texts: list[str], dialect: Dialect) -> list[float]:
-        scores = [0.0] * len(texts)
+    async def _scores(self, query: str, texts: list[str], dialect: Dialect) -> list[float | None]:
+        scores: list[float | None] = [None] * len(texts)
 
         async def request(batch: slice) -> None:
             payload = dialect.payload(self.model, query, texts[batch])
@@ -124,8 +142,17 @@ def _wants_texts(problem: RerankError) -> bool:
     return problem.status in (400, 422) and "texts" in str(problem)
 
 
-def from_name(model: str) -> ApiReranker:
-    """Create `api:MODEL` with LAGOTTO_RERANK_URL and LAGOTTO_RERANK_KEY."""
+class _NameSettings(Record):
+    scale: Literal["unit", "logit"] = "unit"
+    title: bool = False
+
+
+def from_name(spec: str) -> ApiReranker:
+    """Create `api:MODEL`, or `api:MODEL?scale=logit&title=true`.
+
+    LAGOTTO_RERANK_URL and LAGOTTO_RERANK_KEY are the address and the key of the service.
+    """
+    model, settings = parse_settings("api", spec, _NameSettings)
     base_url = os.environ.get("LAGOTTO_RERANK_URL")
     if not model:
         raise ConfigError("missing model name; write api:MODEL, as in api:rerank-v3.5")
@@ -134,7 +161,13 @@ def from_name(model: str) -> ApiReranker:
             f"api:{model} needs the URL of a service; set LAGOTTO_RERANK_URL to the part before "
             "/rerank, as in http://localhost:8080"
         )
-    return ApiReranker(base_url, model=model, api_key=os.environ.get("LAGOTTO_RERANK_KEY"))
+    return ApiReranker(
+        base_url,
+        model=model,
+        api_key=os.environ.get("LAGOTTO_RERANK_KEY"),
+        scale=LOGIT if settings.scale == "logit" else UNIT,
+        title=settings.title,
+    )
 
 
 class _Item(BaseModel):
@@ -145,11 +178,12 @@ class _Item(BaseModel):
 _ITEMS = TypeAdapter(list[_Item])
 
 
-def read_scores(answer: object, *, count: int, scale: ScoreScale, model: str) -> list[float]:
-    """Read the scores in `answer`, in the order of their indexes.
+def read_scores(answer: object, *, count: int, scale: ScoreScale, model: str) -> list[float | None]:
+    """Read the scores in `answer`, in the order of their indexes; None for texts without a score.
 
     They are listed under `results`, under `data`, or at the top level. RerankError unless there is
-    exactly one score for each of `count` texts, all of them finite and on the scale.
+    a score for one of the `count` texts or more, at most one for each of them, all of them finite
+    and on the scale.
     """
     found = answer.get("results", answer.get("data")) if isinstance(answer, dict) else answer
     try:
@@ -162,12 +196,15 @@ def read_scores(answer: object, *, count: int, scale: ScoreScale, model: str) ->
             f"{json.dumps(answer)[:200]}"
         ) from exc
     by_index = {item.index: item.score for item in items}
-    if len(items) != count or set(by_index) != set(range(count)):
+    if len(items) != len(by_index) or not by_index or not by_index.keys() <= set(range(count)):
         raise RerankError(
             f"{model} got {count} texts and answered with {len(items)} scores, for the indexes "
             f"{sorted(item.index for item in items)[:20]}"
         )
-    return [_on_scale(by_index[index], scale, model) for index in range(count)]
+    return [
+        _on_scale(by_index[index], scale, model) if index in by_index else None
+        for index in range(count)
+    ]
 
 
 def _on_scale(score: float, scale: ScoreScale, model: str) -> float:
@@ -176,6 +213,6 @@ def _on_scale(score: float, scale: ScoreScale, model: str) -> float:
     if not scale.low - ROUNDING <= score <= scale.high + ROUNDING:
         raise RerankError(
             f"{model} returned the score {score:g}, outside its scale of {scale.low:g} to "
-            f"{scale.high:g}; if its scores are log-odds, pass scale=LOGIT"
+            f"{scale.high:g}; if its scores are log-odds, write api:{model}?scale=logit"
         )
     return min(scale.high, max(scale.low, score))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
+from urllib.parse import parse_qsl
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from lagotto.documents import Record, Span
 from lagotto.errors import ConfigError
@@ -18,6 +19,7 @@ RERANKERS: Registry[RerankerFactory | WithEmbedder] = Registry(
     "reranker",
     group="lagotto.rerankers",
     builtin={
+        "cached": "lagotto.rerankers.wrappers:from_name",
         "score": "lagotto.rerankers.score:from_name",
         "overlap": "lagotto.rerankers.overlap:overlap",
         "overlap-idf": "lagotto.rerankers.overlap:overlap_idf",
@@ -45,11 +47,15 @@ class Candidate:
 
 
 class ScoreScale(Record):
-    """The meaning of a reranker's scores: a range, or log-odds of relevance (`logit`)."""
+    """The meaning of a reranker's scores: a range, or log-odds of relevance (`logit`).
+
+    With `order_only` they decide the order, and hits keep the score that they had.
+    """
 
     low: float = 0.0
     high: float = 1.0
     logit: bool = False
+    order_only: bool = False
 
     def unit(self, score: float) -> float:
         """Convert `score` to [0, 1]."""
@@ -140,9 +146,11 @@ class WithEmbedder:
 def create_reranker(spec: str | Reranker, *, embedder: object = None) -> Reranker:
     """Create the reranker called `spec`; a reranker is returned unchanged.
 
-    Names: `score:MIN`, `overlap`, `overlap-idf`, `lexical`, `maxsim`, `cross-encoder:FOLDER`,
-    `api:MODEL`, `llm:MODEL`, `llm-score:MODEL`, and those that other packages register. `maxsim`
-    uses `embedder`, the embedder of the knowledge base.
+    Names: `score:MIN`, `overlap`, `overlap:literal`, `overlap-idf`, `lexical`, `maxsim`,
+    `cross-encoder:FOLDER`, `api:MODEL`, `llm:MODEL`, `llm-score:MODEL`, `cached:NAME` for one of
+    these with a cache in memory, and those that other packages register. Some take settings behind
+    a question mark, such as `api:MODEL?scale=logit`. `maxsim` uses `embedder`, the embedder of the
+    knowledge base.
     """
     if not isinstance(spec, str):
         return spec
@@ -155,6 +163,21 @@ def refuse_parameters(name: str, parameters: str) -> None:
     """Raise ConfigError if a reranker that has no parameters was given some."""
     if parameters:
         raise ConfigError(f'{name} takes no parameters, got "{parameters}"; write {name}')
+
+
+Settings = TypeVar("Settings", bound=Record)
+
+
+def parse_settings(kind: str, spec: str, settings: type[Settings]) -> tuple[str, Settings]:
+    """The model and the settings of `MODEL?name=value&...`; ConfigError for unknown ones."""
+    model, _, given = spec.partition("?")
+    try:
+        return model, settings.model_validate(dict(parse_qsl(given, keep_blank_values=True)))
+    except ValidationError as exc:
+        first = exc.errors()[0]
+        names = ", ".join(settings.model_fields)
+        problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise ConfigError(f"{kind}:{spec}: {problem}; available settings: {names}") from exc
 
 
 class RerankResult(Record):

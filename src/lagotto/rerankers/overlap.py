@@ -55,8 +55,31 @@ class OverlapReranker:
         ]
 
 
-def overlap(parameters: str) -> OverlapReranker:
-    """Create `overlap`: every word has the same weight."""
+class LiteralOverlapReranker:
+    """Orders passages by the share of the query's words in their text, as they are written.
+
+    Words are lower-cased and split at blanks, and nothing else; titles don't count. Passages keep
+    the score that they had.
+    """
+
+    id = "overlap:literal"
+    scale = ScoreScale(order_only=True)
+    reads_only_text = True
+
+    async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
+        """Return the share of words that each candidate has."""
+        asked = set(query.lower().split(" "))
+        shares = [len(asked & set(one.text.lower().split(" "))) / len(asked) for one in candidates]
+        return Judgement([Verdict(share) for share in shares])
+
+    async def close(self) -> None:
+        """Do nothing: there is nothing to free."""
+
+
+def overlap(parameters: str) -> OverlapReranker | LiteralOverlapReranker:
+    """Create `overlap`: every word has the same weight; `overlap:literal` for words as written."""
+    if parameters == "literal":
+        return LiteralOverlapReranker()
     refuse_parameters("overlap", parameters)
     return OverlapReranker()
 

@@ -16,7 +16,16 @@ from pydantic import TypeAdapter, ValidationError
 
 from lagotto.errors import ConfigError, RerankError
 from lagotto.models.disk_cache import DiskCache
-from lagotto.rerankers.base import UNIT, Candidate, Judgement, Reranker, ScoreScale, Verdict
+from lagotto.rerankers.base import (
+    UNIT,
+    Candidate,
+    Judgement,
+    Reranker,
+    ScoreScale,
+    Verdict,
+    WithEmbedder,
+    create_reranker,
+)
 
 Verdicts = dict[bytes, Verdict | None]
 
@@ -113,6 +122,16 @@ class CachedReranker:
         content = [candidate.title, candidate.heading_path, candidate.text, candidate.language]
         named = json.dumps([self.inner.id, query, *content]).encode()
         return hashlib.blake2b(named, digest_size=32).digest()
+
+
+def _cached(name: str, embedder: object) -> CachedReranker:
+    """Create `cached:NAME`: the reranker of that name, with a cache in memory."""
+    if not name:
+        raise ConfigError("missing name; write cached:NAME, as in cached:llm:gpt-4o")
+    return CachedReranker(create_reranker(name, embedder=embedder))
+
+
+from_name = WithEmbedder(_cached)
 
 
 def _cache_file(folder: Path) -> DiskCache:

@@ -19,6 +19,7 @@ from lagotto.retrieval.explanation import leg_scores
 from lagotto.retrieval.grouping import FoundDocument
 from lagotto.retrieval.pipeline import Outcome
 from lagotto.retrieval.ranking import Ranked, document_of
+from lagotto.retrieval.rerank import verdict_score
 from lagotto.retrieval.snippets import Snippet, snippet
 from lagotto.stores.base import View
 
@@ -49,10 +50,11 @@ async def as_bundle(
 
 def _in_order(outcome: Outcome, prefs: RetrievalPrefs) -> list[FoundDocument]:
     """The documents with their final scores, best first; none below a threshold."""
-    judged = {document_of(item): item.score for item in reversed(outcome.judged or ())}
+    judged = {document_of(item): item for item in reversed(outcome.judged or ())}
     found = outcome.scored.documents
-    first = [replace(item, score=judged[item.name]) for item in found if item.name in judged]
-    first.sort(key=lambda item: -item.score)  # stable: equal ones keep the fused order
+    first = [replace(item, score=judged[item.name].score) for item in found if item.name in judged]
+    # Stable: equal ones keep the fused order.
+    first.sort(key=lambda item: -verdict_score(judged[item.name]))
     rest = [item for item in found if item.name not in judged]
     if outcome.judged is not None and prefs.rerank.min_score is not None:
         rest = []  # what has no verdict can't pass a threshold on it

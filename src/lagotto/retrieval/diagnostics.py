@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from lagotto.errors import DegradedError
+from lagotto.errors import DegradedError, LagottoError
 from lagotto.prefs import RetrievalPrefs
 from lagotto.results import RetrievalStats
 
@@ -44,6 +44,15 @@ class Stopwatch:
         stage = self._running[-1]
         self._spent[stage] = self._spent.get(stage, 0.0) + now - self._since
         self._since = now
+
+
+def raise_unless(failure: type[LagottoError], error: Exception) -> None:
+    """Raise an error of ours that is no `failure` of a part: a wrong setting, for instance.
+
+    A search goes on after all others, since parts of other packages may raise anything.
+    """
+    if isinstance(error, LagottoError) and not isinstance(error, failure):
+        raise error
 
 
 class Diagnostics:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 import numpy as np
@@ -112,4 +112,4 @@ def lift(
     lifted = LegScores(chosen.astype(np.float64), np.where(chosen, leg.ranks, 0))
     legs = {**candidates.legs, "exact": lifted}
     lacking = max(0.0, float(wanted - best)) * others
-    return Candidates(candidates.keys, legs), lacking
+    return replace(candidates, legs=legs), lacking

@@ -38,8 +38,9 @@ def breakdown(item: Ranked, candidates: Candidates, fused: Fused) -> ScoreBreakd
         **leg_scores(item.row, candidates, fused),
         fused=float(fused.raw[item.row]),
         fused_score=float(fused.scores[item.row]),
+        fused_ends=fused.ends,
         rerank=item.rerank,
-        rerank_score=None if item.rerank is None else item.score,
+        rerank_score=item.rerank_score,
     )
 
 

@@ -3,13 +3,14 @@
 Linear fusion of absolute scores is the default: a weighted mean. A cosine means the same for every
 query, so a flat, uninformed list of vectors (a language that the model doesn't know) stays flat and
 leaves the order to the words; rank and min-max fusion would blow it up into noise. Reciprocal rank
-fusion is divided by the best that a chunk could have.
+fusion is scaled to what a candidate could have at worst and at best.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,10 +39,14 @@ class LegScores:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The chunks that any leg found, with the scores of every leg that ran."""
+    """The chunks that any leg found, with the scores of every leg that ran.
+
+    `depth` is how many chunks a leg could bring, None if any number.
+    """
 
     keys: ChunkKeys
     legs: Mapping[Leg, LegScores]
+    depth: int | None = None
 
     def best_ranks(self) -> Ranks:
         """The best rank of each candidate in any leg's list."""
@@ -68,12 +73,33 @@ class LegContribution:
 class Fused:
     """The fused scores in [0, 1], and how they came about.
 
-    `raw` is the plain weighted sum: of 1 / (k + rank), or of the normalised scores.
+    `raw` is the plain weighted sum: of 1 / (k + rank), or of the normalised scores. `ends` are the
+    values of the sum that score 0 and 1 in reciprocal rank fusion.
     """
 
     scores: Scores
     raw: Scores
     parts: Mapping[Leg, LegContribution]
+    ends: tuple[float, float] | None = None
+
+
+class HybridScorer(Protocol):
+    """Makes one score in [0, 1] of those of the legs; `fuse` is the one that is used by default.
+
+    A pure function: the same arguments give the same scores, the greater the better.
+    """
+
+    def __call__(
+        self,
+        candidates: Candidates,
+        weights: Mapping[Leg, float],
+        scoring: ScoringPrefs,
+        *,
+        floor: float = 0.0,
+        damping: Mapping[Leg, float] | None = None,
+    ) -> Fused:
+        """One score per candidate, in their order; arguments as those of `fuse`."""
+        ...
 
 
 def fuse(
@@ -99,6 +125,9 @@ def fuse(
     normalised = {leg: _normalised(leg, candidates.legs[leg], scoring, floor) for leg in legs}
     terms = {leg: weights[leg] * normalised[leg] for leg in legs}
     summed = sum(terms.values(), start=np.zeros(len(candidates.keys)))
+    if scoring.blend == "rrf":
+        counted = {leg: weights[leg] for leg in legs}
+        return _reciprocal(summed, normalised, counted, k=scoring.rrf_k, depth=candidates.depth)
     full = max(1.0, summed.max(initial=0.0)) if _is_unscaled(scoring) else total
     parts = {
         # Raw cosines may add up to less than nothing; the score is then 0, and so are its parts.
@@ -111,12 +140,43 @@ def fuse(
         for leg, term in terms.items()
     }
     scores = summed / full if legs else summed
-    raw = summed / (scoring.rrf_k + 1) if scoring.blend == "rrf" else summed
-    return Fused(np.clip(scores, 0.0, 1.0), raw, parts)
+    return Fused(np.clip(scores, 0.0, 1.0), summed, parts)
+
+
+def _reciprocal(
+    summed: Scores,
+    normalised: Mapping[Leg, Scores],
+    weights: Mapping[Leg, float],
+    *,
+    k: int,
+    depth: int | None,
+) -> Fused:
+    """Reciprocal ranks on a scale from the least to the greatest sum that a candidate could have.
+
+    The least is that of the last one in the list of the leg with the least weight, and in no other;
+    the greatest that of the first one in every list. A linear scale leaves the order as it is. What
+    a leg contributes is its share of the sum.
+    """
+    total, lowest = sum(weights.values()), 0.0
+    if depth is not None:
+        listed = [weight for leg, weight in weights.items() if leg != "exact"]
+        lowest = min(listed, default=0.0) * (k + 1) / (k + depth)
+    if total > lowest:
+        scores = np.clip((summed - lowest) / (total - lowest), 0.0, 1.0)
+    else:  # a single leg that brings a single chunk
+        scores = (summed > 0).astype(np.float64)
+    stretch = np.divide(scores * total, summed, out=np.zeros_like(summed), where=summed > 0)
+    parts = {
+        leg: LegContribution(
+            normalised[leg] * stretch, weight / total, normalised[leg] * stretch * (weight / total)
+        )
+        for leg, weight in weights.items()
+    }
+    return Fused(scores, summed / (k + 1), parts, (lowest / (k + 1), total / (k + 1)))
 
 
 def _is_unscaled(scoring: ScoringPrefs) -> bool:
-    return scoring.blend == "linear" and scoring.normalize == "none"
+    return scoring.normalize == "none"
 
 
 def _normalised(leg: Leg, found: LegScores, scoring: ScoringPrefs, floor: float) -> Scores:

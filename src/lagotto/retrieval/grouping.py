@@ -69,7 +69,8 @@ def collapse(candidates: Candidates, passages: Sequence[Passage]) -> DocumentGro
         leg: _of_documents(found, owners, len(different)) for leg, found in candidates.legs.items()
     }
     keys = np.arange(len(different))
-    return DocumentGroups([documents[name] for name in different], owners, Candidates(keys, legs))
+    grouped = Candidates(keys, legs, candidates.depth)
+    return DocumentGroups([documents[name] for name in different], owners, grouped)
 
 
 def rank_documents(

@@ -13,7 +13,7 @@ from lagotto.chunkers import CHUNKERS, DEFAULT_CHUNKER, Chunker, chunk_document
 from lagotto.documents import Chunk, Document
 from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.prefs import CachePrefs, ChunkingPrefs, RetrievalPrefs
-from lagotto.stores.base import CachedChunks, CacheKey, ChunkCache
+from lagotto.stores.base import CachedChunks, CacheKey, ChunkCacheRepo
 from lagotto.tokens import Tokenizer
 
 WHOLE = "document"
@@ -32,7 +32,7 @@ class LateChunking:
     chunker_id: str
     tokenizer: Tokenizer
     vectors: ChunkEmbedder
-    cache: ChunkCache | None = None
+    cache: ChunkCacheRepo | None = None
 
     def maker(self, prefs: RetrievalPrefs) -> ChunkMaker:
         """Makes chunks as `prefs` ask for."""
@@ -65,7 +65,7 @@ class ChunkMaker:
 
     chunker: Chunker
     vectors: ChunkEmbedder
-    cache: ChunkCache | None = None
+    cache: ChunkCacheRepo | None = None
     prefs: CachePrefs = field(default_factory=CachePrefs)
     counts: Counter[str] = field(default_factory=Counter)
 

@@ -235,7 +235,7 @@ def _listed(keys: ChunkKeys, found: Mapping[Leg, LegScores]) -> Candidates:
     in_a_list = np.any([said.ranks > 0 for said in legs.values()], axis=0) if legs else keys < 0
     rows = np.flatnonzero(in_a_list)
     kept = {leg: LegScores(said.scores[rows], said.ranks[rows]) for leg, said in legs.items()}
-    return Candidates(keys[rows], kept)
+    return Candidates(keys[rows], kept, depth=len(keys))
 
 
 def _allowed(text: IndexedText, prefs: RetrievalPrefs) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from lagotto.documents import Chunk
 from lagotto.errors import StoreError
 from lagotto.prefs import ParentsPrefs
-from lagotto.retrieval.diagnostics import Diagnostics
+from lagotto.retrieval.diagnostics import Diagnostics, raise_unless
 from lagotto.retrieval.ranking import ChunkSource, Ranked
 
 
@@ -26,7 +26,8 @@ async def resolve_parents(
         return list(ranked)
     try:
         parents = await source.parents(children)
-    except StoreError as exc:
+    except Exception as exc:  # noqa: BLE001 a store of another package may raise anything
+        raise_unless(StoreError, exc)
         diagnostics.note("parents", f"not read, children stand alone ({exc})", cause=exc)
         return list(ranked)
     if prefs.mode == "replace":

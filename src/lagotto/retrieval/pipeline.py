@@ -20,16 +20,16 @@ from lagotto.prefs import RetrievalPrefs
 from lagotto.rerankers.base import Reranker
 from lagotto.retrieval.diagnostics import Diagnostics
 from lagotto.retrieval.diversity import cap, mmr
-from lagotto.retrieval.fusion import Candidates, Fused
+from lagotto.retrieval.fusion import Candidates, Fused, HybridScorer, fuse
 from lagotto.retrieval.grouping import FoundDocument
 from lagotto.retrieval.late import LateChunking
 from lagotto.retrieval.late_candidates import late_candidates
 from lagotto.retrieval.parents import parent_or_self, resolve_parents
 from lagotto.retrieval.query.expansion import Expander
 from lagotto.retrieval.ranking import ChunkSource, Ranked, Rows, above, document_of, rank
-from lagotto.retrieval.rerank import rerank
+from lagotto.retrieval.rerank import rerank, verdict_score
 from lagotto.retrieval.stored_candidates import Recalled, StoredCandidates
-from lagotto.stores.base import Capabilities, View
+from lagotto.stores.base import Capabilities, ItemRepo, View
 
 MORE = 4
 """How many times more candidates to rank where too few of them remain."""
@@ -37,13 +37,18 @@ MORE = 4
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """The parts that a search works with besides a view of the store."""
+    """The parts that a search works with besides a view of the store.
+
+    `items` has the documents for late chunking, None for those of the view.
+    """
 
     embedder: Embedder
     capabilities: Capabilities
     late: LateChunking
     reranker: Reranker | None = None
     expander: Expander | None = None
+    scorer: HybridScorer = fuse
+    items: ItemRepo | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +97,14 @@ class Scored:
 class Outcome:
     """What a search found: `ranked` are the passages to show, best first.
 
-    `seen` is what the reranker was given, in the order of the fused scores, and `judged` what it
-    kept, in its own order; `judged` is None without a verdict.
+    `seen` is what the reranker was given, in the order of the fused scores, `verdicts` what it said
+    of them, in its own order, and `judged` what is kept of that, None without a verdict.
     """
 
     scored: Scored
     ranked: Sequence[Ranked]
     seen: Sequence[Ranked] = ()
+    verdicts: Sequence[Ranked] = ()
     judged: Sequence[Ranked] | None = None
 
     @property
@@ -129,6 +135,7 @@ class Search:
             embedder=components.embedder,
             capabilities=components.capabilities,
             expander=components.expander,
+            scorer=components.scorer,
             diagnostics=diagnostics,
         )
 
@@ -142,18 +149,19 @@ class Search:
             with stage("parents"):
                 ranked = await resolve_parents(scored.source, ranked, parents, self.diagnostics)
         seen: list[Ranked] = []
+        verdicts: list[Ranked] = []
         judged: list[Ranked] | None = None
         if self._reranker is not None:
             with stage("rerank"):
                 seen = self._enough(ranked, size)
-                ranked, has_verdict = await self._reranked(self._reranker, seen, scored)
-                judged = ranked if has_verdict else None
+                ranked, verdicts = await self._reranked(self._reranker, seen, scored)
+                judged = ranked if verdicts else None
         if parents.stage == "after_rerank":
             with stage("parents"):
                 ranked = await resolve_parents(scored.source, ranked, parents, self.diagnostics)
         with stage("diversity"):
             ranked = await self._diverse(scored, above(ranked, self._prefs.min_score), size)
-        return Outcome(scored, ranked[: size.passages], seen, judged)
+        return Outcome(scored, ranked[: size.passages], seen, verdicts, judged)
 
     async def surroundings(self, outcome: Outcome) -> list[Chunk]:
         """The chunks that were found, their parents and their neighbours, for a context pack."""
@@ -171,10 +179,10 @@ class Search:
 
     def depth(self, size: SearchSize) -> int:
         """How many candidates each leg brings."""
+        judged = self._prefs.rerank.candidates if self._reranker else 0
         if size.documents is None:
-            return self._prefs.depth(self._wanted(size))
-        judged = self._prefs.rerank.candidates if self._reranker and not self._is_late else 0
-        return self._prefs.depth(max(size.documents, judged))
+            return self._prefs.depth(size.passages, reranked=judged)
+        return self._prefs.depth(size.documents, reranked=0 if self._is_late else judged)
 
     @property
     def _is_late(self) -> bool:
@@ -221,10 +229,11 @@ class Search:
     async def _cut(self, found: Scored) -> Scored:
         """The chunks of the documents that were found, made now or taken from the cache."""
         view, plan = found.recalled.view, found.recalled.plan
+        items = self._components.items or view
         with self.diagnostics.stage("chunk"):
             names = [item.name for item in found.documents]
             made = await late_candidates(
-                view, await view.sources(names), plan=plan, prefs=self._prefs, late=self._late
+                view, await items.sources(names), plan=plan, prefs=self._prefs, late=self._late
             )
         with self.diagnostics.stage("fuse"):
             candidates, _, fused = self.stored.fuse_lifted(made.candidates, plan)
@@ -283,18 +292,24 @@ class Search:
 
     async def _reranked(
         self, reranker: Reranker, seen: Sequence[Ranked], scored: Scored
-    ) -> tuple[list[Ranked], bool]:
-        """The hits that the reranker keeps, best first, and whether it gave a verdict at all."""
+    ) -> tuple[list[Ranked], list[Ranked]]:
+        """The hits that are kept of what the reranker judged, best first, and all that it judged.
+
+        If it has no verdict, all hits are kept.
+        """
+        prefs = self._prefs.rerank
         ranked = await rerank(
             reranker,
             self._prefs.query_text,
             seen,
             scored.candidates,
-            prefs=self._prefs.rerank,
+            prefs=prefs,
             diagnostics=self.diagnostics,
         )
-        has_verdict = any(item.rerank is not None for item in ranked)
-        return above(ranked, self._prefs.rerank.min_score), has_verdict
+        verdicts = [item for item in ranked if item.rerank is not None]
+        least = prefs.min_score or 0.0
+        kept = [item for item in ranked if verdict_score(item) >= least]
+        return kept[: prefs.keep] if verdicts else kept, verdicts
 
     async def _diverse(
         self, scored: Scored, ranked: list[Ranked], size: SearchSize

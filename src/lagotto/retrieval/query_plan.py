@@ -11,7 +11,7 @@ import numpy as np
 from lagotto.documents import Vector
 from lagotto.embedders import Embedder
 from lagotto.errors import ConfigError, EmbeddingError, ModelMismatchError, QueryError, StoreError
-from lagotto.indexes.text_query import Match, NativeQuery, Term, TextQuery
+from lagotto.indexes.text_query import Match, NativeQuery, Term, TextQuery, substituted
 from lagotto.prefs import QueryType, RetrievalPrefs
 from lagotto.results import Leg
 from lagotto.retrieval.diagnostics import Diagnostics
@@ -24,6 +24,8 @@ from lagotto.retrieval.trigram_text import TrigramTextQuery, trigram_text_query
 from lagotto.stores.base import Capabilities, View
 from lagotto.terms import QueryTerm, content_terms, query_terms
 from lagotto.terms.alphabets import alphabet_share
+from lagotto.terms.languages import UNSTEMMED, language_named
+from lagotto.terms.stems import language_of
 from lagotto.tokens import Tokenizer
 
 UNFAMILIAR = 0.1
@@ -57,12 +59,35 @@ class QueryPlan:
         return {leg: weight * self.damping.get(leg, 1.0) for leg, weight in self.weights.items()}
 
 
-def native_query(prefs: RetrievalPrefs, can: Capabilities) -> NativeQuery | None:
+def query_languages(
+    config: str | None, languages: Sequence[str | None], notes: Diagnostics
+) -> Sequence[str | None]:
+    """The languages in which a query is stemmed: the one asked for, or those of the base.
+
+    `languages` are those that documents are indexed in. Words stemmed in another one would match
+    none of them, so that is noted, and the base's own are taken.
+    """
+    if config is None:
+        return languages
+    wanted = language_named(config)
+    indexed = [tag for tag in languages if tag] or list(languages)  # unknown ones as the first one
+    if not indexed or wanted in map(language_of, indexed):
+        return [wanted]
+    named = ", ".join(tag or UNSTEMMED for tag in indexed)
+    notes.note("text", f"no document is indexed as {config}, the fts.config; as {named} instead")
+    return languages
+
+
+def native_query(
+    prefs: RetrievalPrefs, can: Capabilities, languages: Sequence[str | None]
+) -> NativeQuery | None:
     """The query for the server, None if BM25 ranks."""
     fts = prefs.fts
     if fts.rank_func == "bm25" or fts.rank_func not in can.rank_functions:
         return None
-    return NativeQuery(prefs.query_text, fts.mode, fts.rank_func, fts.config)
+    served = fts.config is not None and list(languages) == [language_named(fts.config)]
+    config = fts.config if served else None
+    return NativeQuery(prefs.query_text, fts.mode, fts.rank_func, config)
 
 
 class NativeText:
@@ -71,7 +96,7 @@ class NativeText:
     def __init__(
         self, prefs: RetrievalPrefs, can: Capabilities, languages: Sequence[str | None]
     ) -> None:
-        self._query = native_query(prefs, can)
+        self._query = native_query(prefs, can, languages)
         self._refused: QueryError | None = None
         self.parsed = self._read(prefs, languages)
 
@@ -123,8 +148,8 @@ class QueryPlanner:
         self._diagnostics = diagnostics
         for problem in view.degraded:
             diagnostics.note("text", problem)
-        config = prefs.fts.config
-        self._languages = view.languages if config is None else [config]
+        config = prefs.fts.config if prefs.mode != "semantic" else None
+        self._languages = query_languages(config, view.languages, diagnostics)
         self._native = NativeText(prefs, capabilities, self._languages)
         self._parsed = self._native.parsed
         # Operators and what the query rejects mean nothing to an embedder.
@@ -133,6 +158,7 @@ class QueryPlanner:
         self._weights = prefs.scoring.weights(self._type)
         self._semantic, self._text = self._sides(capabilities)
         self._can = capabilities
+        self._answers = prefs.expansion.answers
 
     def _sides(self, can: Capabilities) -> tuple[bool, bool]:
         """Whether the semantic and the word legs run: as asked for, as far as the store can."""
@@ -165,11 +191,11 @@ class QueryPlanner:
         legs = LegQueries()
         if self._weights["text"]:
             added = _added(expansion, self._languages, known=parsed.words)
-            if self._prefs.expansion.answers:
+            if self._answers:
                 added += answer_patterns(query, self._languages)
             native = await self._native.prepared(self._view, self._diagnostics)
             legs = replace(legs, text=TextQuery(parsed.words + added, parsed.where, native))
-        if fts.mode == "any" and self._can.fuzzy and self._weights["fuzzy"]:
+        if self._can.fuzzy and self._weights["fuzzy"]:
             fuzzy, misspelt = await self._fuzzy(content_words(query, self._languages))
             legs = replace(legs, fuzzy=fuzzy, misspelt=misspelt)
         if fts.mode == "any" and self._weights["exact"]:
@@ -189,17 +215,39 @@ class QueryPlanner:
         if fuzzy.mode == "off" or not words:
             return None, 0.0
         if fuzzy.mode == "always" and fuzzy.over == "chunks":
-            plain = [word.word for word in words]
-            alike = await trigram_text_query(self._view, plain, fuzzy, self._diagnostics)
+            plain, syntax = [word.word for word in words], self._prefs.fts.mode
+            alike = await trigram_text_query(self._view, plain, fuzzy, syntax, self._diagnostics)
             if alike is not None:
                 return alike, 0.0
         if fuzzy.mode == "always":
             roots = [word.variants[0] for word in words]
             found = await self._view.similar(roots, threshold=fuzzy.threshold)
-            return TextQuery(tuple(terms for terms in found if terms)), 0.0
-        query, misspelt, corrected = await correct(self._view, words, self._embedder.tokenizer)
-        self._diagnostics.corrections |= corrected
-        return query, misspelt
+            similar = {word: terms for word, terms in zip(words, found, strict=True) if terms}
+            added = answer_patterns(self._query, self._languages) if self._answers else ()
+            return self._conditioned(TextQuery((*similar.values(), *added)), similar), 0.0
+        corrected, share = await correct(self._view, words, self._embedder.tokenizer)
+        if not corrected:
+            return None, 0.0
+        self._diagnostics.corrections |= {
+            word.word: tuple(term.text for term in terms) for word, terms in corrected.items()
+        }
+        query = TextQuery(
+            tuple(corrected.get(word) or weighed(word.variants, word.count) for word in words)
+        )
+        return self._conditioned(query, corrected), share
+
+    def _conditioned(
+        self, query: TextQuery, found: Mapping[QueryTerm, tuple[Term, ...]]
+    ) -> TextQuery:
+        """The query under the condition of its syntax, with the terms found for its words."""
+        if self._parsed.where is None:
+            return query
+        texts = {
+            variant: [term.text for term in terms]
+            for word, terms in found.items()
+            for variant in word.variants
+        }
+        return replace(query, where=substituted(self._parsed.where, texts))
 
     async def _meaning(
         self, legs: LegQueries, vector: Vector | None, expansion: Expansion | None
@@ -207,8 +255,7 @@ class QueryPlanner:
         if not self._prefs.vector.embed_query and vector is None:
             raise ConfigError("vector.embed_query is off; pass the query's vector as query_vector=")
         try:
-            if vector is None or (expansion and self._prefs.vector.embed_query):
-                vector = await self._embedded(expansion)
+            vector = await self._embedded(vector, expansion)
         except EmbeddingError as exc:
             if not self._text:
                 raise
@@ -218,18 +265,26 @@ class QueryPlanner:
         unit, length = _unit(vector, self._embedder.info.dimension)
         return replace(legs, semantic=unit, length=length)
 
-    async def _embedded(self, expansion: Expansion | None) -> Vector:
-        """The query's vector; with an expansion the mean of the vectors of all its texts."""
-        query = self._query
-        queries = [query, *(expansion.queries if expansion else ())]
-        if self._prefs.expansion.answers and (statement := declarative(query)):
-            queries.append(statement)
-        vectors = await self._embedder.embed(queries, role="query")
+    async def _embedded(self, vector: Vector | None, expansion: Expansion | None) -> Vector:
+        """The query's vector; with an expansion the mean of the vectors of all its texts.
+
+        A vector that was passed stands for the query itself.
+        """
+        if vector is not None and not (expansion and self._prefs.vector.embed_query):
+            return vector
+        queries = [self._query] if vector is None else []
+        queries += expansion.queries if expansion else ()
+        if vector is None and self._answers:
+            queries += filter(None, [declarative(self._query)])
+        rows = [] if vector is None else [_unit(vector, self._embedder.info.dimension)[0]]
+        if queries:
+            rows += list(await self._embedder.embed(queries, role="query"))
         if expansion and expansion.passages:
-            answers = await self._embedder.embed(list(expansion.passages), role="document")
-            vectors = np.concatenate([vectors, answers])
-        mean: Vector = vectors.mean(axis=0)
-        return vectors[0] if len(vectors) == 1 else mean / np.linalg.norm(mean)
+            rows += list(await self._embedder.embed(list(expansion.passages), role="document"))
+        if len(rows) == 1:
+            return rows[0] if vector is None else vector
+        mean: Vector = np.mean(rows, axis=0)
+        return mean / np.linalg.norm(mean)
 
     def _adapted(self, legs: LegQueries) -> Mapping[Leg, float]:
         """The weights as asked for, lowered for a leg that can't make much of this query.
@@ -258,25 +313,18 @@ def content_words(query: str, languages: Sequence[str | None]) -> list[QueryTerm
 
 async def correct(
     view: View, words: Sequence[QueryTerm], tokenizer: Tokenizer
-) -> tuple[TextQuery | None, float, dict[str, tuple[str, ...]]]:
-    """The query with corrections of misspelt words, the share of it that was misspelt, and the
-    terms that each of these words was replaced by.
+) -> tuple[dict[QueryTerm, tuple[Term, ...]], float]:
+    """Corrections of misspelt words, and the share of the query that was misspelt.
 
-    None if there is nothing to correct. A word that the embedder's tokenizer has whole is a word,
-    even if no document holds it, and is left alone.
+    A word that the embedder's tokenizer has whole is a word, even if no document holds it, and is
+    left alone.
     """
     counts = tokenizer.count([word.word for word in words])
     doubtful = [word for word, count in zip(words, counts, strict=True) if count > 1]
     found = await view.corrections([word.variants[0] for word in doubtful])
     corrected = {word: terms for word, terms in zip(doubtful, found, strict=True) if terms}
-    if not corrected:
-        return None, 0.0, {}
-    query = TextQuery(
-        tuple(corrected.get(word) or weighed(word.variants, word.count) for word in words)
-    )
     certainty = sum(max(term.weight for term in terms) for terms in corrected.values())
-    replaced = {word.word: tuple(term.text for term in terms) for word, terms in corrected.items()}
-    return query, certainty / len(words), replaced
+    return corrected, certainty / len(words)
 
 
 def _added(

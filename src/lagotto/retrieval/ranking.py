@@ -45,7 +45,7 @@ class Ranked:
     """A passage on its way through the stages, with its score so far.
 
     `row` is its position among the candidates. `child` is the chunk that was found, if the
-    passage is its parent now. `rerank` is on the reranker's own scale.
+    passage is its parent now. `rerank` is on the reranker's own scale, `rerank_score` in [0, 1].
     """
 
     passage: Passage
@@ -56,6 +56,7 @@ class Ranked:
     parent: Chunk | None = None
     section: str | None = None
     rerank: float | None = None
+    rerank_score: float | None = None
     answerable: bool | None = None
     evidence: Span | None = None
 

@@ -75,7 +75,7 @@ class Recall:
         found = [hits.keys for hits in lists.values()]
         keys = np.unique(np.concatenate([np.empty(0, np.int64), *found]))
         scores = await self._each(self._filled(leg, hits, keys) for leg, hits in lists.items())
-        return Candidates(keys, dict(zip(lists, scores, strict=True)))
+        return Candidates(keys, dict(zip(lists, scores, strict=True)), depth)
 
     async def _single_query(self, depth: int) -> Candidates | None:
         """Both legs in one query, if there are no others and the store can do so."""

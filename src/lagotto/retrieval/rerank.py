@@ -10,7 +10,7 @@ from lagotto.errors import RerankError
 from lagotto.prefs import RerankPrefs
 from lagotto.rerankers.base import Candidate, Judgement, Reranker, Verdict
 from lagotto.results import LegScore
-from lagotto.retrieval.diagnostics import Diagnostics
+from lagotto.retrieval.diagnostics import Diagnostics, raise_unless
 from lagotto.retrieval.fusion import Candidates
 from lagotto.retrieval.ranking import Ranked
 
@@ -24,12 +24,13 @@ async def rerank(
     prefs: RerankPrefs,
     diagnostics: Diagnostics,
 ) -> list[Ranked]:
-    """The hits in the reranker's order; in their own, and noted, if it fails."""
+    """All hits that it judges, in the reranker's order; in their own, and noted, if it fails."""
     seen = [_candidate(item, candidates, prefs.max_text_chars) for item in ranked]
     try:
         judgement = await reranker.rerank(query, seen)
         verdicts = _checked(reranker, judgement, len(seen))
-    except RerankError as exc:
+    except Exception as exc:  # noqa: BLE001 a reranker of another package may raise anything
+        raise_unless(RerankError, exc)
         diagnostics.note("reranker", f"failed, the fused order stands ({exc})", cause=exc)
         return list(ranked)
     for note in judgement.notes:
@@ -41,8 +42,13 @@ async def rerank(
         for item, verdict in zip(ranked, verdicts, strict=True)
         if verdict is not None
     ]
-    judged.sort(key=lambda item: -item.score)  # stable: equal ones keep the fused order
-    return judged[: prefs.keep]
+    judged.sort(key=lambda item: -verdict_score(item))  # stable: equal ones keep the fused order
+    return judged
+
+
+def verdict_score(item: Ranked) -> float:
+    """The reranker's score of a hit in [0, 1], or its fused score without a verdict."""
+    return item.score if item.rerank_score is None else item.rerank_score
 
 
 def _candidate(item: Ranked, candidates: Candidates, max_chars: int | None) -> Candidate:
@@ -77,10 +83,13 @@ def _checked(
 
 
 def _judged(item: Ranked, verdict: Verdict, reranker: Reranker) -> Ranked:
+    scale = reranker.scale
+    score = scale.unit(verdict.score)
     return replace(
         item,
-        score=reranker.scale.unit(verdict.score),
+        score=item.score if scale.order_only else score,
         rerank=verdict.score,
+        rerank_score=score,
         answerable=verdict.answerable,
         evidence=verdict.evidence,
     )

@@ -20,41 +20,51 @@ from lagotto.results import Results, RetrievalBundle, RetrievalResult
 from lagotto.retrieval.bundle import as_bundle
 from lagotto.retrieval.diagnostics import Diagnostics
 from lagotto.retrieval.explanation import as_result
+from lagotto.retrieval.fusion import HybridScorer, fuse
 from lagotto.retrieval.late import LateChunking
 from lagotto.retrieval.pipeline import Components, Outcome, Search, SearchSize
 from lagotto.retrieval.query.expansion import Expander
 from lagotto.retrieval.ranking import Ranked
 from lagotto.retrieval.why_not import WhyNot, examine, known_reason
-from lagotto.stores.base import Store, View
+from lagotto.stores.base import ChunkCacheRepo, ItemRepo, SearchableStore, View
 from lagotto.stores.config import rebuilt
 
 
 @dataclass(frozen=True, slots=True)
 class PackMaterial:
-    """What a context pack is made from: hits, and the chunks that they are or that are around."""
+    """What a context pack is made from: hits, and the chunks that they are or that are around.
+
+    `reranked` are all passages that the reranker judged, best first.
+    """
 
     results: Results
     chunks: Sequence[Chunk]
     diagnostics: Diagnostics
+    reranked: Sequence[RetrievalResult] = ()
 
 
 class HybridRetriever:
     """Answers queries from a store and an embedder, optionally with a reranker and an expander.
 
-    A reranker or chunker that preferences name is created when it is first asked for. With a
-    `generation`, searches fail with a RebuiltError once the base has another one: a query that one
-    model embedded is never compared with vectors of another model.
+    `scorer` fuses the scores of the legs; `items` gives the documents for late chunking and
+    `chunk_cache` keeps their chunks, in place of the store. A reranker or chunker that preferences
+    name is created when it is first asked for. With a `generation`, searches fail with a
+    RebuiltError once the base has another one: a query that one model embedded is never compared
+    with vectors of another model.
     """
 
     def __init__(
         self,
         *,
-        store: Store | None = None,
+        store: SearchableStore | None = None,
         embedder: Embedder | None = None,
         reranker: Reranker | str | None = None,
         expander: Expander | None = None,
         chunk_vectors: ChunkEmbedder | None = None,
         chunker: str = DEFAULT_CHUNKER,
+        scorer: HybridScorer = fuse,
+        items: ItemRepo | None = None,
+        chunk_cache: ChunkCacheRepo | None = None,
         generation: int | None = None,
     ) -> None:
         if store is None:
@@ -67,13 +77,15 @@ class HybridRetriever:
         self._generation = generation
         self._embedder = embedder
         self._expander = expander
+        self._scorer = scorer
+        self._items = items
         self._reranker = create_reranker(reranker, embedder=embedder) if reranker else None
         self._named: dict[str, Reranker] = {}
         self._late = LateChunking(
             chunker_id=chunker,
             tokenizer=embedder.tokenizer,
             vectors=chunk_vectors or ChunkEmbedder(embedder),
-            cache=store.chunk_cache,
+            cache=chunk_cache or store.chunk_cache,
         )
 
     async def retrieve(
@@ -140,7 +152,9 @@ class HybridRetriever:
                 return PackMaterial(Results(), (), search.diagnostics)
             outcome = await search.run(SearchSize.of_list(prefs), vector=query_vector)
             chunks = await search.surroundings(outcome)
-            return PackMaterial(_as_list(outcome, search, prefs), chunks, search.diagnostics)
+            reranked = _results(outcome.verdicts, outcome)
+            found = _as_list(outcome, search, prefs)
+            return PackMaterial(found, chunks, search.diagnostics, reranked)
 
     async def why_not(
         self,
@@ -200,12 +214,17 @@ class HybridRetriever:
             embedder=self._embedder,
             capabilities=self._store.capabilities,
             late=self._late,
-            reranker=self._chosen_reranker(prefs.rerank.reranker),
+            reranker=self._chosen_reranker(prefs),
             expander=self._expander,
+            scorer=self._scorer,
+            items=self._items,
         )
 
-    def _chosen_reranker(self, name: str | None) -> Reranker | None:
-        if name is None:
+    def _chosen_reranker(self, prefs: RetrievalPrefs) -> Reranker | None:
+        """The reranker that the caller names, or passed, or that a preset names, in this order."""
+        name = prefs.rerank.reranker
+        passed = self._reranker is not None and prefs.is_from_preset("rerank.reranker")
+        if name is None or passed:
             return self._reranker
         if name not in self._named:
             self._named[name] = create_reranker(name, embedder=self._embedder)
@@ -213,11 +232,7 @@ class HybridRetriever:
 
     async def _vectors(self, queries: Sequence[RetrievalPrefs]) -> dict[int, Vector]:
         """The vectors of those queries that need one; none if the embedder fails just now."""
-        wanted = [
-            index
-            for index, prefs in enumerate(queries)
-            if prefs.mode != "keyword" and prefs.vector.embed_query and prefs.query_text.strip()
-        ]
+        wanted = [index for index, prefs in enumerate(queries) if _is_embedded_as_it_is(prefs)]
         texts = [queries[index].query_text for index in wanted]
         try:
             rows = await self._embedder.embed(texts, role="query")
@@ -246,6 +261,13 @@ def _results(ranked: Sequence[Ranked], outcome: Outcome) -> list[RetrievalResult
 
 def _diagnostics(prefs: RetrievalPrefs, ctx: RequestContext) -> Diagnostics:
     return Diagnostics(strict=prefs.strict, trace_id=ctx.trace_id)
+
+
+def _is_embedded_as_it_is(prefs: RetrievalPrefs) -> bool:
+    """Whether the vector of a query is that of its text: no operators, no answer patterns."""
+    plain = prefs.fts.mode == "any" and not prefs.expansion.answers
+    embedded = prefs.mode != "keyword" and prefs.vector.embed_query
+    return plain and embedded and bool(prefs.query_text.strip())
 
 
 def _is_empty(prefs: RetrievalPrefs, vector: Vector | None) -> bool:

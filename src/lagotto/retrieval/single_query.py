@@ -51,7 +51,7 @@ async def single_query_candidates(
         "semantic": listed(found.semantic, found.keys, rest=found.semantic_scores),
         "text": listed(found.text, found.keys, rest=found.text_scores),
     }
-    return Candidates(found.keys, legs)
+    return Candidates(found.keys, legs, depth)
 
 
 def listed(found: Hits, keys: ChunkKeys, *, rest: NDArray[np.float32] | None = None) -> LegScores:

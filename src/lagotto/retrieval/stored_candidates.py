@@ -16,9 +16,9 @@ from lagotto.indexes.text_query import TextQuery, as_word, single_words
 from lagotto.prefs import RetrievalPrefs
 from lagotto.results import Leg
 from lagotto.retrieval.damping import damping, favourite
-from lagotto.retrieval.diagnostics import Diagnostics
+from lagotto.retrieval.diagnostics import Diagnostics, raise_unless
 from lagotto.retrieval.exact import lift
-from lagotto.retrieval.fusion import Candidates, Fused, Scores, fuse
+from lagotto.retrieval.fusion import Candidates, Fused, HybridScorer, Scores
 from lagotto.retrieval.grouping import FoundDocument, collapse, rank_documents
 from lagotto.retrieval.query.expansion import (
     Expander,
@@ -75,6 +75,7 @@ class StoredCandidates:
         embedder: Embedder,
         capabilities: Capabilities,
         expander: Expander | None,
+        scorer: HybridScorer,
         diagnostics: Diagnostics,
     ) -> None:
         self._view = view
@@ -82,6 +83,7 @@ class StoredCandidates:
         self._embedder = embedder
         self._capabilities = capabilities
         self._expander = expander
+        self._scorer = scorer
         self._diagnostics = diagnostics
         self._passages: dict[int, Passage] = {}
 
@@ -144,7 +146,7 @@ class StoredCandidates:
     def fuse(self, candidates: Candidates, plan: QueryPlan) -> Fused:
         """One score from those of the legs."""
         scoring, damping = self._prefs.scoring, plan.damping
-        return fuse(candidates, plan.weights, scoring, floor=self._floor, damping=damping)
+        return self._scorer(candidates, plan.weights, scoring, floor=self._floor, damping=damping)
 
     def fuse_lifted(
         self, candidates: Candidates, plan: QueryPlan
@@ -221,7 +223,8 @@ class StoredCandidates:
         try:
             with self._diagnostics.stage("expand"):
                 return await self._expander.expand(self._prefs.query_text)
-        except RetrievalError as exc:
+        except Exception as exc:  # noqa: BLE001 an expander of another package may raise anything
+            raise_unless(RetrievalError, exc)
             self._diagnostics.note("expansion", f"left out ({exc})", cause=exc)
             return None
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lagotto.errors import StoreError
 from lagotto.indexes.base import ChunkKeys
 from lagotto.indexes.hits import Hits
-from lagotto.prefs import FuzzyPrefs
+from lagotto.prefs import FtsMode, FuzzyPrefs
 from lagotto.retrieval.diagnostics import Diagnostics
 from lagotto.stores.base import View
 from lagotto.stores.capabilities import TrigramTextSearch
@@ -35,10 +35,12 @@ class TrigramTextQuery:
 
 
 async def trigram_text_query(
-    view: View, words: Sequence[str], prefs: FuzzyPrefs, notes: Diagnostics
+    view: View, words: Sequence[str], prefs: FuzzyPrefs, syntax: FtsMode, notes: Diagnostics
 ) -> TrigramTextQuery | None:
     """The query for these words; None, and a note, where texts can't be compared."""
-    if view.trigram is None:
+    if syntax != "any":
+        problem = f"whole texts can't be compared under the conditions of fts.mode {syntax}"
+    elif view.trigram is None:
         problem = "this store can't compare words with whole texts"
     elif not await view.trigram.comparable():
         problem = "there is too much text to compare all of it"

@@ -92,6 +92,7 @@ async def examine(
         **leg_scores(best, together, fused),
         fused=float(fused.raw[best]),
         fused_score=float(fused.scores[best]),
+        fused_ends=fused.ends,
     )
     return WhyNot(
         document_id=document_id,
@@ -114,7 +115,7 @@ def _together(found: Candidates, alone: Candidates) -> Candidates:
             scores[own] = alone.legs[leg].scores
         scores[theirs], ranks[theirs] = said.scores, said.ranks
         legs[leg] = LegScores(scores, ranks)
-    return Candidates(keys, legs)
+    return Candidates(keys, legs, found.depth)
 
 
 def _reason(

@@ -130,7 +130,16 @@ class StoredChunks(NamedTuple):
     model_id: str
 
 
-class View(Protocol):
+@runtime_checkable
+class ItemRepo(Protocol):
+    """Gives the documents that are cut into chunks at query time, whole."""
+
+    async def sources(self, names: Sequence[tuple[str, str]]) -> list[Document]:
+        """The documents of these collections and ids, whole, without those that are gone."""
+        ...
+
+
+class View(ItemRepo, Protocol):
     """The store as one search sees it: one state, one filter, resolved once for all legs.
 
     Every method sees only chunks that the filter allows. If k of them match a leg, k come back.
@@ -234,10 +243,6 @@ class View(Protocol):
         """
         ...
 
-    async def sources(self, names: Sequence[tuple[str, str]]) -> list[Document]:
-        """The documents of these collections and ids, whole, without those that are gone."""
-        ...
-
     async def stored(self, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], StoredChunks]:
         """All chunks of each of these documents that the filter allows, parents left out."""
         ...
@@ -261,7 +266,8 @@ class CachedChunks:
     vectors: Vectors
 
 
-class ChunkCache(Protocol):
+@runtime_checkable
+class ChunkCacheRepo(Protocol):
     """Keeps chunks that were made at query time. Derived data: it may forget, but never lie.
 
     What can't be read back exactly as it was written (damage, another content, an unknown
@@ -322,16 +328,8 @@ class Pending(NamedTuple):
     surplus: list[tuple[str, str]]
 
 
-@runtime_checkable
-class Store(Protocol):
-    """Keeps documents, chunks and vectors; see the module for what it is asked.
-
-    Contract: `write` and `delete` are atomic per document and durable when they return; a reader
-    sees a document whole or not at all. Writing a document replaces the one of the same
-    collection and id with all that was derived from it. Several readers and writers may work at
-    once, in threads and in processes; writers may have to wait for one another. Failures are
-    StoreErrors.
-    """
+class SearchableStore(Protocol):
+    """The part of a Store that searches need; see there."""
 
     @property
     def location(self) -> str:
@@ -344,9 +342,29 @@ class Store(Protocol):
         ...
 
     @property
-    def chunk_cache(self) -> ChunkCache | None:
+    def chunk_cache(self) -> ChunkCacheRepo | None:
         """Where chunks made at query time are kept, None if this store keeps none."""
         ...
+
+    async def get(self, collection: str, document_id: str) -> Document | None:
+        """A document, whole."""
+        ...
+
+    def view(self, where: Filter) -> AbstractAsyncContextManager[View]:
+        """A consistent state of the store, seen through a filter."""
+        ...
+
+
+@runtime_checkable
+class Store(SearchableStore, Protocol):
+    """Keeps documents, chunks and vectors; see the module for what it is asked.
+
+    Contract: `write` and `delete` are atomic per document and durable when they return; a reader
+    sees a document whole or not at all. Writing a document replaces the one of the same
+    collection and id with all that was derived from it. Several readers and writers may work at
+    once, in threads and in processes; writers may have to wait for one another. Failures are
+    StoreErrors.
+    """
 
     @property
     def source_files(self) -> SourceFiles:
@@ -377,20 +395,12 @@ class Store(Protocol):
         """What is stored of each of `ids`; those that are not stored are left out."""
         ...
 
-    async def get(self, collection: str, document_id: str) -> Document | None:
-        """A document, whole."""
-        ...
-
     def documents(self, where: Filter) -> AsyncIterator[Document]:
         """The matching documents in order of collection and id, without text and structure."""
         ...
 
     async def chunks(self, collection: str, document_id: str) -> list[Chunk]:
         """The chunks of a document, parents first, in order."""
-        ...
-
-    def view(self, where: Filter) -> AbstractAsyncContextManager[View]:
-        """A consistent state of the store, seen through a filter."""
         ...
 
     async def update_indexes(self, *, least: int = 1) -> None:

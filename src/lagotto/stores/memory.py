@@ -183,7 +183,7 @@ class MemoryStore:
 
 
 class MemoryChunkCache:
-    """A ChunkCache in memory; `entries` are the documents of the store that it belongs to."""
+    """A ChunkCacheRepo in memory; `entries` are the documents of the store that it belongs to."""
 
     def __init__(self, entries: Mapping[tuple[str, str], Entry]) -> None:
         self._entries = entries

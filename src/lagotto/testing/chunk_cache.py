@@ -14,7 +14,7 @@ from lagotto.chunkers import CHUNKERS
 from lagotto.documents import Document
 from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.filters import Eq
-from lagotto.stores.base import CachedChunks, CacheKey, ChunkCache, Entry, Store
+from lagotto.stores.base import CachedChunks, CacheKey, ChunkCacheRepo, Entry, Store
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.strategies import documents
 
@@ -50,7 +50,7 @@ def same(one: CachedChunks, two: CachedChunks) -> bool:
 
 
 class ChunkCacheContract:
-    """What `lagotto.stores.base.ChunkCache` promises. A subclass makes empty, open stores."""
+    """What `lagotto.stores.base.ChunkCacheRepo` promises. A subclass makes empty, open stores."""
 
     @asynccontextmanager
     async def make(self) -> AsyncIterator[Store]:
@@ -153,7 +153,7 @@ class ChunkCacheContract:
         assert await cache_of(store).load([]) == {}
 
 
-def cache_of(store: Store) -> ChunkCache:
+def cache_of(store: Store) -> ChunkCacheRepo:
     """The cache of a store that has one."""
     assert store.chunk_cache is not None
     return store.chunk_cache

@@ -42,6 +42,31 @@ from lagotto.testing.strategies import texts
         ("How much food does a cat eat?", "a cat eat food"),
         ("How old is the universe?", "the universe is old"),
         ("How much is a ticket?", "a ticket is"),
+        ("Why is the sky blue?", "the sky blue is because"),
+        ("Why was Rome sacked?", "Rome was sacked because"),
+        ("Why did Rome fall?", "Rome fall because"),
+        ("What is photosynthesis?", "photosynthesis is"),
+        ("What was the Hanse?", "the Hanse was"),
+        ("What does HTTP mean?", "HTTP means"),
+        ("What is meant by late chunking?", "late chunking means"),
+        ("What's a lagotto?", "a lagotto is"),
+        ("How is steel made?", "steel is made by"),
+        ("How do I configure logging?", "to configure logging"),
+        ("How to bake bread", "to bake bread"),
+        ("How does a dog find truffles?", "a dog find truffles by"),
+        ("Warum wurde Atlantis abgesetzt?", "Atlantis wurde abgesetzt weil"),
+        ("Was ist ein Lagotto?", "ein Lagotto ist"),
+        ("Wie funktioniert ein Motor?", "ein Motor funktioniert indem"),
+        ("Wie hoch ist der Turm?", "der Turm ist"),
+        ("Pourquoi le ciel est bleu ?", "le ciel est bleu parce que"),
+        ("Qu'est-ce que la photosynthèse ?", "la photosynthèse est"),
+        ("Comment faire du pain ?", "faire du pain en"),
+        ("¿Por qué cayó Roma?", "cayó Roma porque"),
+        ("¿Qué es un perro?", "un perro es"),
+        ("¿Cómo se hace el pan?", "se hace el pan mediante"),
+        ("Почему небо голубое?", "небо голубое потому что"),
+        ("Что такое фотосинтез?", "фотосинтез это"),
+        ("Как работает мотор?", "работает мотор с помощью"),
         ("Wann wurde Bremen gegründet?", "Bremen wurde im Jahr gegründet"),
         ("Wo liegt Köln?", "Köln liegt in"),
         ("Wer schrieb den Faust?", "schrieb den Faust"),
@@ -56,7 +81,7 @@ def test_questions_become_statements(question: str, statement: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["", "?", "Who?", "solar panels", "Why is the sky blue?", "Which team won?", "wo"]
+    "query", ["", "?", "Who?", "solar panels", "What happened?", "Which team won?", "wo"]
 )
 def test_other_queries_stay_what_they_are(query: str) -> None:
     assert declarative(query) is None

@@ -18,14 +18,15 @@ class ChatService:
     """Requests chat completions that are as reproducible as the service allows.
 
     Not every service supports JSON schemas, a temperature of 0, a seed or `max_tokens`. A parameter
-    that the service rejects is left out from then on, if the request succeeds without it.
+    that the service rejects is left out from then on, if the request succeeds without it. Unless
+    `strict`, no schema is asked for, only JSON.
     """
 
-    def __init__(self, service: JsonService, *, model: str, seed: int) -> None:
+    def __init__(self, service: JsonService, *, model: str, seed: int, strict: bool = True) -> None:
         self._service = service
         self._model = model
         self._seed = seed
-        self._left_out: frozenset[str] = frozenset()
+        self._left_out: frozenset[str] = frozenset() if strict else frozenset({"json_schema"})
 
     async def complete(
         self, messages: list[dict[str, str]], *, schema: dict[str, object], max_tokens: int

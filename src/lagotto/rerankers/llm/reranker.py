@@ -17,7 +17,7 @@ from lagotto.concurrency import run_all
 from lagotto.documents import Record
 from lagotto.errors import ConfigError, RerankError
 from lagotto.models.http import JsonService, RetryPolicy
-from lagotto.rerankers.base import Candidate, Judgement, ScoreScale, Verdict
+from lagotto.rerankers.base import Candidate, Judgement, ScoreScale, Verdict, parse_settings
 from lagotto.rerankers.llm.answer import read_answer
 from lagotto.rerankers.llm.chat import ChatService
 from lagotto.rerankers.llm.prompt import PROMPT_VERSION, RUBRICS, Prompt, build_prompt, framed
@@ -37,6 +37,7 @@ class LlmConfig(Record):
     quotes the evidence; with `score10` it scores from 0 to 10. A prompt has the first
     `max_text_chars` of each passage, and as many passages as fit in `context_tokens` together with
     the answer and `thinking_tokens` for reasoning; with `one_by_one` it has a single passage.
+    `strict_json_output` asks the service to hold answers to a JSON schema; without it, to JSON.
     `base_url` defaults to OPENAI_BASE_URL, then to OpenAI. At most `connections` requests run
     concurrently.
     """
@@ -48,6 +49,7 @@ class LlmConfig(Record):
     context_tokens: int = Field(default=8192, ge=1024)
     thinking_tokens: int = Field(default=1000, ge=0)
     one_by_one: bool = False
+    strict_json_output: bool = True
     seed: int = 0
     connections: int = Field(default=4, ge=1)
 
@@ -79,7 +81,9 @@ class LlmReranker:
             failure=RerankError,
         )
         self._address = service.address
-        self._chat = ChatService(service, model=config.model, seed=config.seed)
+        self._chat = ChatService(
+            service, model=config.model, seed=config.seed, strict=config.strict_json_output
+        )
 
     @property
     def id(self) -> str:
@@ -187,17 +191,23 @@ def runs(costs: Sequence[int], *, room: int) -> Iterator[range]:
         yield range(start, len(costs))
 
 
-def from_name(model: str) -> LlmReranker:
+def from_name(spec: str) -> LlmReranker:
     """Create `llm:MODEL`: scores from 0 to 100 with evidence."""
-    return _named(model, "rubric100")
+    return _named("llm", spec, "rubric100")
 
 
-def from_score_name(model: str) -> LlmReranker:
+def from_score_name(spec: str) -> LlmReranker:
     """Create `llm-score:MODEL`: scores from 0 to 10."""
-    return _named(model, "score10")
+    return _named("llm-score", spec, "score10")
 
 
-def _named(model: str, rubric: RubricName) -> LlmReranker:
+class _NameSettings(Record):
+    strict_json_output: bool = True
+    one_by_one: bool = False
+
+
+def _named(kind: str, spec: str, rubric: RubricName) -> LlmReranker:
+    model, settings = parse_settings(kind, spec, _NameSettings)
     if not model:
         raise ConfigError("missing model name; write llm:MODEL, as in llm:gpt-4o")
-    return LlmReranker(LlmConfig(model=model, rubric=rubric))
+    return LlmReranker(LlmConfig(model=model, rubric=rubric, **settings.model_dump()))

@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from sqlalchemy import Connection, text
 
 from lagotto.stores.sql.settings import setting
+from lagotto.terms.languages import NAMES, UNSTEMMED
 from lagotto.terms.stems import language_of
 
 SETTING = "native_text"
@@ -34,48 +35,13 @@ _WITHOUT = text(
     "WHERE level != 'parent' AND chunk_key IS NULL"
 )
 
-PLAIN = "simple"
-"""The configuration that does not stem."""
-
-CONFIGS = {
-    "ar": "arabic",
-    "ca": "catalan",
-    "da": "danish",
-    "de": "german",
-    "el": "greek",
-    "en": "english",
-    "es": "spanish",
-    "et": "estonian",
-    "eu": "basque",
-    "fi": "finnish",
-    "fr": "french",
-    "ga": "irish",
-    "hi": "hindi",
-    "hu": "hungarian",
-    "hy": "armenian",
-    "id": "indonesian",
-    "it": "italian",
-    "lt": "lithuanian",
-    "ne": "nepali",
-    "nl": "dutch",
-    "no": "norwegian",
-    "pt": "portuguese",
-    "ro": "romanian",
-    "ru": "russian",
-    "sr": "serbian",
-    "sv": "swedish",
-    "ta": "tamil",
-    "tr": "turkish",
-    "yi": "yiddish",
-}
-
 
 def config_of(language: str | None, known: Collection[str]) -> str:
     """The configuration for a language, or of that name, among those that the server has."""
     if language in known:
-        return language or PLAIN
-    wanted = CONFIGS.get(language_of(language) or "", PLAIN)
-    return wanted if wanted in known else PLAIN
+        return language or UNSTEMMED
+    wanted = NAMES.get(language_of(language) or "", UNSTEMMED)
+    return wanted if wanted in known else UNSTEMMED
 
 
 def parse_configs(value: str | None) -> Configs | None:

@@ -76,7 +76,7 @@ class Write(Protocol):
 
 
 class SqlChunkCache:
-    """A ChunkCache in a table; `read` and `write` are the store's ways into its database."""
+    """A ChunkCacheRepo in a table; `read` and `write` are the store's ways into its database."""
 
     def __init__(self, *, read: Read, write: Write) -> None:
         self._read = read

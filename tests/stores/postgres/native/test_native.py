@@ -21,9 +21,10 @@ from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import FtsMode, RetrievalPrefs
 from lagotto.request_context import RequestContext
 from lagotto.stores.base import Store
-from lagotto.stores.postgres.chunk_words import CONFIGS, config_of
+from lagotto.stores.postgres.chunk_words import config_of
 from lagotto.stores.postgres.native import search as native_search
 from lagotto.stores.postgres.store import PostgresStore
+from lagotto.terms.languages import NAMES
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.stores import entry
 from tests.stores.postgres.schemas import in_schema
@@ -192,7 +193,7 @@ async def test_a_configuration_can_be_chosen(filled: PostgresStore, config: str)
 
 
 def test_languages_and_configurations() -> None:
-    known = {"simple", "english", "norwegian", *CONFIGS.values()} - {"estonian"}
+    known = {"simple", "english", "norwegian", *NAMES.values()} - {"estonian"}
     names = ["en_US", "nb", "russian", "simple", None, "ja", "et", "estonian", "", "x'; --"]
     assert [config_of(name, known) for name in names] == [
         "english", "norwegian", "russian", "simple", "simple", "simple", "simple", "simple",
@@ -203,7 +204,7 @@ def test_languages_and_configurations() -> None:
 async def test_the_server_has_these_configurations(location: str) -> None:
     with psycopg.connect(location) as connection:
         rows = connection.execute("SELECT cfgname FROM pg_ts_config").fetchall()
-    assert {name for (name,) in rows} == {"simple", *CONFIGS.values()}
+    assert {name for (name,) in rows} == {"simple", *NAMES.values()}
 
 
 async def test_later_writes_are_kept(filled: PostgresStore, location: str) -> None:

@@ -1,0 +1,174 @@
+"""Two stores as one: vectors are searched in one of them, words in the other."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagotto.documents import Chunk, Document, Vector, Vectors
+from lagotto.errors import StoreError
+from lagotto.filters import Filter
+from lagotto.indexes.base import ChunkKeys
+from lagotto.indexes.hits import Hits
+from lagotto.indexes.text_query import Match, Term, TextQuery, Word
+from lagotto.stores.base import (
+    Capabilities,
+    ChunkCacheRepo,
+    Passage,
+    SearchableStore,
+    StoredChunks,
+    View,
+)
+
+ChunkName = tuple[str, str, str]
+"""Collection, document and id of a chunk: the same in every store that holds it."""
+
+
+class CombinedStore:
+    """Searches vectors in `vector_store` and words in `fts_store`, which hold the same chunks.
+
+    Passages are read from `vector_store`; what words find that it does not hold is left out. The
+    stores are written to by themselves.
+    """
+
+    def __init__(self, *, vector_store: SearchableStore, fts_store: SearchableStore) -> None:
+        self._vectors = vector_store
+        self._words = fts_store
+
+    @property
+    def location(self) -> str:
+        """Where both are, for messages."""
+        return f"{self._vectors.location} and {self._words.location}"
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """The legs that the one or the other can run."""
+        meaning, words = self._vectors.capabilities, self._words.capabilities
+        return Capabilities(semantic=meaning.semantic, text=words.text, fuzzy=words.fuzzy)
+
+    @property
+    def chunk_cache(self) -> ChunkCacheRepo | None:
+        """That of the store with the passages."""
+        return self._vectors.chunk_cache
+
+    async def get(self, collection: str, document_id: str) -> Document | None:
+        """A document, whole."""
+        return await self._vectors.get(collection, document_id)
+
+    @asynccontextmanager
+    async def view(self, where: Filter) -> AsyncIterator[CombinedView]:
+        """A state of each store, both seen through the filter."""
+        async with self._vectors.view(where) as vectors, self._words.view(where) as words:
+            yield CombinedView(vectors, words)
+
+
+class _KeyMap:
+    """The keys of the same chunks in two views, read as far as they are asked for."""
+
+    def __init__(self, vectors: View, words: View) -> None:
+        self._views = (vectors, words)
+        self._known: set[tuple[str, str]] = set()
+        self._keys: tuple[dict[ChunkName, int], dict[ChunkName, int]] = ({}, {})
+
+    async def translated(self, keys: ChunkKeys, *, to_vectors: bool) -> list[int | None]:
+        """Each of `keys` of the one view in the other, None where that lacks it."""
+        source, target = (1, 0) if to_vectors else (0, 1)
+        passages = await self._views[source].passages(keys)
+        names = {passage.key: _name(passage) for passage in passages}
+        await self._load({name[:2] for name in names.values()})
+        return [
+            self._keys[target].get(names[key]) if key in names else None for key in keys.tolist()
+        ]
+
+    async def _load(self, documents: Iterable[tuple[str, str]]) -> None:
+        new = sorted(set(documents) - self._known)
+        if not new:
+            return
+        for view, keys in zip(self._views, self._keys, strict=True):
+            stored = await view.stored(new)
+            parts = [chunks.keys for chunks in stored.values()]
+            everything = np.concatenate([np.empty(0, np.int64), *parts])
+            keys |= {_name(passage): passage.key for passage in await view.passages(everything)}
+        self._known.update(new)
+
+
+def _name(passage: Passage) -> ChunkName:
+    return passage.document.collection, passage.document.id, passage.chunk.id
+
+
+class CombinedView:
+    """A View of two stores; keys are those of the store with the vectors."""
+
+    native = None
+    trigram = None
+    single_query = None
+    immediate = False
+
+    def __init__(self, vectors: View, words: View) -> None:
+        self._vectors = vectors
+        self._words = words
+        self._map = _KeyMap(vectors, words)
+        self.generation = vectors.generation
+        self.languages = words.languages
+        self.degraded = (*vectors.degraded, *words.degraded)
+
+    async def semantic(self, query: Vector, *, k: int) -> Hits:
+        return await self._vectors.semantic(query, k=k)
+
+    async def semantic_scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
+        return await self._vectors.semantic_scores(query, keys)
+
+    async def text(self, query: TextQuery, *, k: int) -> Hits:
+        found = await self._words.text(query, k=k)
+        keys = await self._map.translated(found.keys, to_vectors=True)
+        held = [index for index, key in enumerate(keys) if key is not None]
+        if len(found.keys) and not held:
+            raise StoreError(
+                "the store of the vectors has none of the chunks that words found; fill both "
+                "stores with the same documents and the same chunker"
+            )
+        there = np.array([key for key in keys if key is not None], np.int64)
+        return Hits(there, found.scores[held])
+
+    async def text_scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
+        own = await self._map.translated(keys, to_vectors=False)
+        held = [index for index, key in enumerate(own) if key is not None]
+        scores = np.zeros(len(keys), np.float32)
+        if held:
+            there = np.array([key for key in own if key is not None], np.int64)
+            scores[held] = await self._words.text_scores(query, there)
+        return scores
+
+    async def idf(self, words: Sequence[Word]) -> NDArray[np.float64]:
+        return await self._words.idf(words)
+
+    async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
+        return await self._words.corrections(words)
+
+    async def similar(self, words: Sequence[str], *, threshold: float) -> list[tuple[Term, ...]]:
+        return await self._words.similar(words, threshold=threshold)
+
+    async def excluding(self, match: Match) -> View:
+        vectors, words = await self._vectors.excluding(match), await self._words.excluding(match)
+        return CombinedView(vectors, words)
+
+    async def vectors(self, keys: ChunkKeys) -> Vectors:
+        return await self._vectors.vectors(keys)
+
+    async def passages(self, keys: ChunkKeys) -> list[Passage]:
+        return await self._vectors.passages(keys)
+
+    async def parents(self, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
+        return await self._vectors.parents(chunks)
+
+    async def neighbours(self, chunks: Sequence[Chunk], *, near: int, across: int) -> list[Chunk]:
+        return await self._vectors.neighbours(chunks, near=near, across=across)
+
+    async def sources(self, names: Sequence[tuple[str, str]]) -> list[Document]:
+        return await self._vectors.sources(names)
+
+    async def stored(self, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], StoredChunks]:
+        return await self._vectors.stored(names)
