@@ -786,9 +786,7 @@ class TestTextConfig:
 
     @pytest.mark.parametrize("config", ["english", "en", "en-GB", "pg_catalog.english"])
     async def test_english(self, base: AsyncKnowledgeBase, config: str) -> None:
-        """Query and documents are stemmed as English: season finds seasons."""
-        english = [item.model_copy(update={"language": "en"}) for item in DOCUMENTS]
-        await base.add(*english)
+        """Documents given without a language: they and the query are stemmed as English."""
         found = await base.retrieve(
             "cancellation of a season", mode="keyword", fts={"config": config, "mode": "any"}
         )
@@ -798,8 +796,6 @@ class TestTextConfig:
     @pytest.mark.parametrize("config", ["simple", "german", "ja"])
     async def test_config_that_the_base_lacks(self, base: AsyncKnowledgeBase, config: str) -> None:
         """It is noted, words are stemmed as the documents are, and `strict` makes it an error."""
-        english = [item.model_copy(update={"language": "en"}) for item in (BOOK, *DOCUMENTS)]
-        await base.add(*english)
         plain = RetrievalPrefs(mode="keyword", fts={"config": config})
         found = await base.retrieve("season", prefs=plain)
         assert [hit.document_id for hit in found] == ["series"]
@@ -815,11 +811,10 @@ class TestTextConfig:
 
     async def test_on_the_reference_backend(self, location: str) -> None:
         """The same with PostgreSQL's configurations."""
-        english = [item.model_copy(update={"language": "en"}) for item in DOCUMENTS]
         async with AsyncKnowledgeBase(
             location, embedder=HashEmbedder(), chunker="document", prefs="aiblox"
         ) as base:
-            await base.add(*english)
+            await base.add(*DOCUMENTS)
             for config, notes in (("english", 0), ("simple", 1), ("german", 1)):
                 found = await base.retrieve("season", mode="keyword", fts={"config": config})
                 assert [hit.document_id for hit in found] == ["series"]

@@ -373,3 +373,29 @@ class TestAnswerPatterns:
         gained = expanded.breakdown.legs()[leg].score - plain.breakdown.legs()[leg].score
         assert gained > 0
         assert gained == pytest.approx(0.2 * alone.breakdown.legs()["text"].score, rel=1e-4)
+
+
+class TestKeywordsOfDocumentsWithoutLanguage:
+    """local-rag 5: stop words go before the trigram search, also if nobody says the language."""
+
+    STOPS = Document(id="stops", text="When was it, and when was it not? It was when it was.")
+
+    async def test_terms(self, base: AsyncKnowledgeBase) -> None:
+        """Similar terms: "when" and "was" of the question find nothing."""
+        await base.add(self.STOPS)
+        terms = {"over": "terms"}
+        found = await base.retrieve(QUESTION, mode="keyword", fuzzy=terms, min_score=0)
+        assert {hit.document_id for hit in found} == {"series", "other"}
+
+    async def test_whole_texts(self, location: str) -> None:
+        """word_similarity of "stargate atlantis cancelled": 28/32 and 9/28, and none of stop words.
+
+        With them, the text of `stops` would have the 5 and 4 trigrams of "when" and "was", of 37.
+        """
+        async with AsyncKnowledgeBase(location, embedder=EMBEDDER, prefs="local-rag") as base:
+            await base.add(*DOCUMENTS, self.STOPS)
+            found = await base.retrieve(QUESTION, mode="keyword", min_score=0)
+        assert found.degraded == ()
+        legs = {hit.document_id: hit.breakdown.fuzzy for hit in found}
+        scores = {name: leg.score for name, leg in legs.items() if leg is not None}
+        assert scores == pytest.approx({"series": 28 / 32, "other": 9 / 28})
