@@ -70,7 +70,8 @@ def query_languages(
     if config is None:
         return languages
     wanted = language_named(config)
-    indexed = [tag for tag in languages if tag] or list(languages)  # unknown ones as the first one
+    known = [tag for tag in languages if tag]
+    indexed = known or languages  # documents of unknown language are indexed as the first one
     if not indexed or wanted in map(language_of, indexed):
         return [wanted]
     named = ", ".join(tag or UNSTEMMED for tag in indexed)
