@@ -1,10 +1,17 @@
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
+from lagotto.documents import Document
+from lagotto.indexes.bm25 import idf
+from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.retrieval.damping import damping, favourite, match_strength
 from lagotto.retrieval.fusion import LegScores
+from lagotto.testing.hash_embedder import HashEmbedder
 
 
 def cosines(*scores: float) -> LegScores:
@@ -56,3 +63,47 @@ def test_damping() -> None:
     assert damping(3.3, [5, 4, 3], favourite=0.5) == pytest.approx(0.625)
     assert damping(3.3, [5, 4, 3], favourite=1.0) == pytest.approx(0.25)
     assert damping(13.2, [5, 4, 3], favourite=1.0) == pytest.approx(1.0)
+
+
+QUESTION = "harvest unknown1 unknown2"
+DOCUMENTS = [
+    Document(id="answer", text="Truffles ripen under oaks.", language="en"),
+    *(
+        Document(id=f"d{number:02}", text=f"The harvest of field number{number}.", language="en")
+        for number in range(20)
+    ),
+]
+
+
+def base(tmp_path: Path, text_index: str | None) -> AsyncKnowledgeBase:
+    location = ":memory:" if text_index is None else tmp_path / "kb.db"
+    return AsyncKnowledgeBase(location, embedder=HashEmbedder(), text_index=text_index)
+
+
+@pytest.mark.parametrize("text_index", [None, "tantivy", "fts5"])
+async def test_a_weak_match_is_damped_unless_weights_are_not_adapted(
+    tmp_path: Path, text_index: str | None
+) -> None:
+    (vector,) = await HashEmbedder().embed(["Truffles ripen under oaks."], role="document")
+    asked: dict[str, Any] = {"query_vector": vector, "top_k": 30, "fuzzy": {"mode": "off"}}
+    async with base(tmp_path, text_index) as kb:
+        await kb.add(*DOCUMENTS)
+        damped = await kb.retrieve(QUESTION, **asked)
+        plain = await kb.retrieve(QUESTION, **asked, scoring={"adapt": False})
+        ranked = await kb.retrieve(QUESTION, **asked, scoring={"blend": "rrf"})
+    best = max(hit.breakdown.text.score for hit in damped if hit.breakdown.text)
+    # Two of the three words are in no chunk of 21; the third is in 20 of them.
+    most = 2.2 * (2 * idf(0, count=21) + idf(20, count=21))
+    expected = best / (0.5 * most)
+    assert expected < 0.1
+    for hit in damped:
+        assert hit.breakdown.text is not None
+        assert hit.breakdown.text.damping == pytest.approx(expected)
+        assert hit.breakdown.text.weight == pytest.approx(0.5 * expected / (1 + 0.5 * expected))
+        assert hit.breakdown.semantic is not None
+        assert hit.breakdown.semantic.damping == 1.0
+    assert f"weight damped by {expected:.2f}" in damped[0].explain()
+    assert damped[0].document_id == "answer"
+    for hit in (*plain, *ranked):
+        assert hit.breakdown.text is None or hit.breakdown.text.damping == 1.0
+        assert "damped" not in hit.explain()
