@@ -15,6 +15,7 @@ from lagotto.embedders import Embedder
 from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.errors import EmbeddingError, LagottoError
 from lagotto.ingest import BATCH_DOCUMENTS, QUEUED_BATCHES, AddReport, Ingest, Progress
+from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.readers import ReadFailure
 from lagotto.stores.base import Entry, Store
 from lagotto.stores.memory import MemoryStore
@@ -329,3 +330,14 @@ class TestInterrupted:
         with pytest.raises(EmbeddingError):
             await ingest(MemoryStore(), CountingEmbedder(before=fail)).run(documents(1_000))
         assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_documents_in_a_language_that_the_embedder_does_not_know_are_noted() -> None:
+    async with AsyncKnowledgeBase(":memory:") as base:
+        english = Document(id="en", text="The dog finds truffles in the woods.", language="en")
+        russian = Document(id="ru", text="Собака ищет трюфели в лесу.", language="ru")
+        assert (await base.add(english)).notes == ()
+        (note,) = (await base.add(english, russian)).notes
+        assert note.startswith("1 new documents in ru: all-MiniLM-L6-v2 was trained on en")
+        assert "lagotto rebuild --embedder multilingual-e5-small" in note
+        assert (await base.add(english, russian)).notes == ()

@@ -148,6 +148,7 @@ class Ingest:
         self._started = time.monotonic()
         self._done = Progress()
         self._failures: list[ReadFailure] = []
+        self._languages: Counter[str] = Counter()
         self.seen: set[tuple[str, str]] = set()
         """Collection and id of every document read, stored or not."""
 
@@ -189,7 +190,21 @@ class Ingest:
             chunks=done.chunks,
             seconds=time.monotonic() - self._started,
             failures=tuple(self._failures),
+            notes=tuple(self._unfamiliar()),
         )
+
+    def _unfamiliar(self) -> Iterator[str]:
+        """A note on new documents in languages that the embedder was not trained on."""
+        info = self._vectors.embedder.info
+        others = sorted(set(self._languages) - set(info.languages)) if info.languages else []
+        if others:
+            count = sum(self._languages[name] for name in others)
+            yield (
+                f"{count} new documents in {', '.join(others)}: {info.model_id} was trained on "
+                f"{', '.join(info.languages)}, so they are found by their words, hardly by their "
+                "meaning; to change that, run `lagotto models fetch multilingual-e5-small` and "
+                "`lagotto rebuild --embedder multilingual-e5-small`"
+            )
 
     async def _prepare(
         self,
@@ -267,6 +282,9 @@ class Ingest:
         """Embed all chunks of a batch at once, so that similar lengths are run together."""
         while (batch := await batches.get()) is not None:
             made = await self._vectors.embed(batch.new)
+            self._languages.update(
+                document.language for document, _ in batch.new if document.language
+            )
             batch.entries += [
                 self._entry(document, chunks, vectors)
                 for (document, chunks), vectors in zip(batch.new, made, strict=True)

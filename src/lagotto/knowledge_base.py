@@ -159,7 +159,9 @@ class AsyncKnowledgeBase(SearchVerbs):
         ingest = await self._ingest(progress)
         loading = load(paths, options=options, **chosen)
         report = await ingest.run(chain(documents, loading), interrupt=loading.interrupt)
-        return report.model_copy(update={"skipped": loading.skipped, "notes": loading.notes})
+        return report.model_copy(
+            update={"skipped": loading.skipped, "notes": (*report.notes, *loading.notes)}
+        )
 
     @follows_rebuilds
     async def sync(
@@ -203,7 +205,7 @@ class AsyncKnowledgeBase(SearchVerbs):
                 "removed": len(removed),
                 "unchanged": report.unchanged + outcome.unchanged,
                 "skipped": loading.skipped,
-                "notes": (*loading.notes, *outcome.notes),
+                "notes": (*report.notes, *loading.notes, *outcome.notes),
             }
         )
 

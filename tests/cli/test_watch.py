@@ -25,8 +25,8 @@ def watching(base: Path, folder: Path) -> Iterator[subprocess.Popen[str]]:
     ) as process:  # fmt: skip
         try:
             assert process.stderr is not None
-            line = process.stderr.readline()
-            assert line.startswith("watching"), line + process.stderr.read()
+            assert process.stderr.readline().startswith("note: 1 new documents in de")
+            assert process.stderr.readline().startswith("watching")
             yield process
         finally:
             process.kill()

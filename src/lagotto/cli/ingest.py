@@ -41,13 +41,25 @@ def ingest(
     if as_json:
         print_json(report.model_dump(mode="json"))
     else:
-        typer.echo(report.model_copy(update={"failures": ()}))
+        print_counts(report)
     for file in report.skipped.files if verbose else ():
         say(f"skipped: {file.source}: {file.reason}")
-    for failure in report.failures:
-        say(f"failed: {failure}")
+    say_problems(report)
     if report.failures:
         raise typer.Exit(ReadError.exit_code)
+
+
+def print_counts(report: AddReport) -> None:
+    """Print what was added, on stdout."""
+    typer.echo(report.model_copy(update={"failures": (), "notes": ()}))
+
+
+def say_problems(report: AddReport) -> None:
+    """Print notes and failures, on stderr."""
+    for note in report.notes:
+        say(f"note: {note}")
+    for failure in report.failures:
+        say(f"failed: {failure}")
 
 
 def read_arguments(reading: ReadingOptions) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lagotto.cli.connect import open_base
-from lagotto.cli.ingest import read_arguments
+from lagotto.cli.ingest import print_counts, read_arguments, say_problems
 from lagotto.cli.options import BaseOptions, MakingOptions, ReadingOptions
 from lagotto.cli.output import say
 from lagotto.errors import ConfigError
@@ -77,6 +77,5 @@ def _changes(folders: list[Path]) -> Iterable[Collection[object]]:
 def _sync(kb: KnowledgeBase, folders: list[Path], arguments: dict[str, Any]) -> None:
     report = kb.sync(*folders, **arguments)
     if report.added or report.updated or report.removed or report.failures:
-        typer.echo(report.model_copy(update={"failures": ()}))
-    for failure in report.failures:
-        say(f"failed: {failure}")
+        print_counts(report)
+    say_problems(report)

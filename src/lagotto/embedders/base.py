@@ -44,7 +44,7 @@ class EmbedderInfo(Record):
     `model_id` identifies the vectors: only vectors of the same id may be compared. `max_tokens`
     includes special tokens; longer texts are truncated. `cosine_floor` is the cosine of unrelated
     texts, a constant of the model. `alphabets` are those the model was trained on, by their Unicode
-    names (LATIN, CYRILLIC, CJK); empty means all.
+    names (LATIN, CYRILLIC, CJK), `languages` its languages (en); empty means all.
     """
 
     model_id: str = Field(min_length=1)
@@ -52,6 +52,7 @@ class EmbedderInfo(Record):
     max_tokens: int | None = Field(default=None, ge=1)
     cosine_floor: float = Field(default=0.0, ge=-1.0, lt=1.0)
     alphabets: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
 
 
 @runtime_checkable

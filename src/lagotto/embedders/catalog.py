@@ -17,6 +17,7 @@ from lagotto.models.fetched import FetchedModel
 TOKENIZER = "tokenizer.json"
 ONNX = "onnx/model.onnx"
 TABLE = "model.safetensors"
+ENGLISH = "English"
 UNKNOWN: frozenset[str] = frozenset()
 """The hashes of a file for which none is known: the one that was fetched is taken."""
 
@@ -92,7 +93,12 @@ def _static(
     tokenizer: frozenset[str] = UNKNOWN, table: frozenset[str] = UNKNOWN,
 ) -> dict[str, KnownModel]:  # fmt: skip
     """A static model of the potion family."""
-    config = StaticConfig(model_id=name, dimension=dimension, alphabets=alphabets)
+    config = StaticConfig(
+        model_id=name,
+        dimension=dimension,
+        alphabets=alphabets,
+        languages=("en",) if languages == ENGLISH else (),
+    )
     known = KnownModel(
         name=name,
         repository=f"minishlab/{name}",
@@ -109,7 +115,7 @@ MODELS: dict[str, KnownModel] = {
         "minilm",
         minilm.PUBLISHED.hub_id,
         minilm.CONFIG,
-        languages="English",
+        languages=ENGLISH,
         megabytes=91,
         tokenizer=minilm.PUBLISHED.hashes[TOKENIZER],
         model=minilm.PUBLISHED.hashes[ONNX],
@@ -123,8 +129,9 @@ MODELS: dict[str, KnownModel] = {
             max_tokens=128,
             pooling="mean",
             alphabets=("LATIN",),
+            languages=("en",),
         ),
-        languages="English",
+        languages=ENGLISH,
         megabytes=134,
     ),
     **_transformer(
@@ -137,8 +144,9 @@ MODELS: dict[str, KnownModel] = {
             pooling="mean",
             cosine_floor=0.75,
             alphabets=("LATIN",),
+            languages=("en",),
         ),
-        languages="English",
+        languages=ENGLISH,
         megabytes=134,
         tokenizer=BERT_TOKENIZER,
         model=frozenset({"398a29991324e0b383afa13375d681ced3079c83e097fb1ebd9290d7498523b3"}),
@@ -154,8 +162,9 @@ MODELS: dict[str, KnownModel] = {
             query_prefix="Represent this sentence for searching relevant passages: ",
             cosine_floor=0.4,
             alphabets=("LATIN",),
+            languages=("en",),
         ),
-        languages="English",
+        languages=ENGLISH,
         megabytes=134,
     ),
     **_transformer(
@@ -176,7 +185,7 @@ MODELS: dict[str, KnownModel] = {
     **_static(
         "potion-base-8M",
         dimension=256,
-        languages="English",
+        languages=ENGLISH,
         megabytes=31,
         alphabets=("LATIN",),
         tokenizer=frozenset({"e67e803f624fb4d67dea1c730d06e1067e1b14d830e2c2202569e3ef0f70bb50"}),
@@ -185,7 +194,7 @@ MODELS: dict[str, KnownModel] = {
     **_static(
         "potion-retrieval-32M",
         dimension=512,
-        languages="English",
+        languages=ENGLISH,
         megabytes=130,
         alphabets=("LATIN",),
     ),

@@ -50,6 +50,7 @@ CONFIG = OnnxConfig(
     pooling="mean",
     cosine_floor=0.0,
     alphabets=("LATIN",),
+    languages=("en",),
 )
 INT8_CONFIG = CONFIG.model_copy(update={"model_id": "all-MiniLM-L6-v2-int8", "batch_tokens": 1})
 

@@ -32,6 +32,7 @@ class OnnxConfig(Record):
     document_prefix: str = ""
     cosine_floor: float = Field(default=0.0, ge=-1.0, lt=1.0)
     alphabets: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
     model_file: str = MODEL_FILES[0]
     tokenizer_file: str = "tokenizer.json"
     batch_tokens: int = Field(default=128, ge=1)
@@ -45,6 +46,7 @@ class OnnxConfig(Record):
             max_tokens=self.max_tokens,
             cosine_floor=self.cosine_floor,
             alphabets=self.alphabets,
+            languages=self.languages,
         )
 
 

@@ -35,6 +35,7 @@ class StaticConfig(Record):
     max_tokens: int = Field(default=512, ge=1)
     cosine_floor: float = Field(default=0.0, ge=-1.0, lt=1.0)
     alphabets: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
     model_file: str = "model.safetensors"
     tokenizer_file: str = "tokenizer.json"
 
@@ -47,6 +48,7 @@ class StaticConfig(Record):
             max_tokens=self.max_tokens,
             cosine_floor=self.cosine_floor,
             alphabets=self.alphabets,
+            languages=self.languages,
         )
 
 
