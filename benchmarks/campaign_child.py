@@ -47,6 +47,11 @@ class Child:
         self.messages: list[Message] = []
         self.started: float = self.connection.recv().at
 
+    @property
+    def acknowledged(self) -> list[float]:
+        """When it acknowledged its calls."""
+        return [message.at for message in self.messages if message.verb == "did"]
+
     def receive(self) -> None:
         """Take one message."""
         try:
@@ -62,9 +67,12 @@ class Child:
             self.receive()
 
 
-def listen(children: Sequence[Child], *, until: float) -> None:
-    """Take what the children say until then."""
-    while (left := until - time.monotonic()) > 0:
+def listen(
+    children: Sequence[Child], *, seconds: float, enough: Callable[[], bool] = lambda: False
+) -> None:
+    """Take what the children say for so long, or until it is `enough`."""
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0 and not enough():
         talking = [child for child in children if not child.connection.closed]
         if not talking:
             time.sleep(left)

@@ -8,7 +8,6 @@ base in memory with the same documents. A copy or a sync that was killed is run 
 from __future__ import annotations
 
 import random
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -19,7 +18,7 @@ from campaign_checks import Expected, Findings, Reference, check
 from campaign_child import Child, Message, listen
 from campaign_documents import FILES, Changes, State, Version
 from campaign_site import Site, made_site
-from campaign_worker import OPERATIONS, Task, apply, work
+from campaign_worker import OPERATIONS, WRITES, Task, apply, work
 from lagotto.base_copy import copy_base
 from lagotto.documents import DEFAULT_COLLECTION
 from lagotto.errors import LagottoError
@@ -27,10 +26,10 @@ from lagotto.testing.postgres import PostgresServer
 
 FILL = 6
 """Calls of `add` that a base begins with."""
-LONGEST = {"add": 1.5, "update": 1.5, "remove": 0.8}
-"""Seconds until a kill at most, in operations that go on until then."""
-FIRST = 3.0
-"""The same for those that end, until one has ended."""
+FIRST = 1.0
+"""Seconds that a call takes, until one was acknowledged."""
+LONGEST = 30.0
+"""Seconds to wait for the calls that are to be acknowledged before a kill."""
 TO_TARGET = ("copy", "create")
 """Operations that make another base."""
 MOST_FINDINGS = 20
@@ -157,23 +156,29 @@ class Killer:
     def _killed(self, task: Task, server: PostgresServer | None) -> list[Message]:
         """What a process said until it or its server ended."""
         child = Child(work, task)  # modules are loaded; the base is opened now
-        listen([child], until=time.monotonic() + self._moment(task.operation))
+        self._wait(task.operation, child)
         if server:
             server.stop(mode="immediate")
         child.kill()
         if server:
             server.start()
-        for message in child.messages:
-            if message.verb == "did":
-                self._seconds[task.operation] = message.at - child.started
         return child.messages
 
-    def _moment(self, operation: str) -> float:
-        """Seconds from the first word to the kill: now and then while the base is opened."""
+    def _wait(self, operation: str, child: Child) -> None:
+        """Until the moment of the kill: now and then while the base is opened."""
         if self._chance.random() < 0.2:
-            return self._chance.uniform(0, 0.05)
-        longest = LONGEST.get(operation) or 1.2 * self._seconds.get(operation, FIRST)
-        return self._chance.uniform(0, longest)
+            return listen([child], seconds=self._chance.uniform(0, 0.05))
+        usual = self._seconds.setdefault(operation, FIRST)
+        if operation in WRITES:
+            calls = self._chance.randint(0, 3)
+            listen([child], seconds=LONGEST, enough=lambda: len(child.acknowledged) >= calls)
+        listen([child], seconds=self._chance.uniform(0, 1.2 * usual))
+        moments = [child.started, *child.acknowledged]
+        if len(moments) > 1:
+            self._seconds[operation] = moments[-1] - moments[-2]
+        else:  # the machine may be slower than it was
+            self._seconds[operation] = min(1.1 * usual, LONGEST)
+        return None
 
     async def _check(
         self, site: Site, found: Findings, pending: State, *, choices: set[int]

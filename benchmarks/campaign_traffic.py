@@ -11,7 +11,6 @@ import asyncio
 import math
 import random
 import signal
-import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +23,8 @@ from campaign_site import Site, made_site
 from campaign_worker import Task, apply, work
 from lagotto.errors import StoreBusyError
 
-SECONDS = 6.0
+LONGEST = 20.0
+"""Seconds to wait for a copy."""
 WRITERS = (range(30), range(30, 60))
 
 
@@ -111,17 +111,18 @@ class Crowd:
             ]
             readers = [Child(read, self._task("read", site, 10 * number + part)) for part in (0, 1)]
             crowd = [*writers, *readers]
-            listen(crowd, until=time.monotonic() + self._chance.uniform(0, 2))
+            listen(crowd, seconds=self._chance.uniform(0, 2))
             copier = Child(work, self._task("copy", site, number)._replace(target=target))
-            listen([*crowd, copier], until=time.monotonic() + SECONDS)
-            for child in (*crowd, copier):
+            everyone = [*crowd, copier]
+            listen(everyone, seconds=LONGEST, enough=lambda: bool(copier.acknowledged))
+            listen(everyone, seconds=self._chance.uniform(0, 1))
+            for child in everyone:
                 child.kill()
             self._count(crowd, found)
-            copied = [message.at for message in copier.messages if message.verb == "did"]
             said = [writer.messages for writer in writers]
-            if copied:
+            if copier.acknowledged:
                 self._counts.copies += 1
-                expected = self._expected(said, began=copier.started, ended=copied[0])
+                expected = self._expected(said, began=copier.started, ended=copier.acknowledged[0])
                 await check(target, expected, self._reference, self._chance, found)
         expected = self._expected(said, began=math.inf, ended=math.inf)
         held = await check(site, expected, self._reference, self._chance, found)
