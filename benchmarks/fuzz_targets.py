@@ -248,7 +248,7 @@ def cite_anything(chance: random.Random) -> None:
 
 def answer_anything(chance: random.Random) -> None:
     """Any answer can be checked; spans lie within it."""
-    markers = ["[1]", "[1, 2]", "[1-3]", "[99]", "[", "]", '"', "“", "”", ". ", "\n"]
+    markers = ["[1]", "[1, 2]", "[1-3]", "[99]", "[", "]", '"', "“", "”", "'", "`", "(", ". ", "\n"]
     parts = [
         chance.choice(markers) if chance.random() < 0.4 else some_text(chance, 3)
         for _ in range(chance.randint(0, 30))

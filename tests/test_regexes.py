@@ -53,12 +53,24 @@ def modules() -> list[str]:
     return names
 
 
+MADE_OF_INPUT = {
+    "readers/pdf.py": "the words of a title; runs in the child process, within its limits",
+}
+"""Modules with a pattern that depends on their input, and why that is bearable."""
+
+
+def _makes_pattern(value: object) -> bool:
+    """Whether this is a function without arguments, cached, that compiles a pattern."""
+    made = getattr(value, "__annotations__", {}) if hasattr(value, "cache_info") else {}
+    return list(made) == ["return"] and str(made["return"]).startswith("re.Pattern")
+
+
 def patterns(module: str) -> dict[str, re.Pattern[str] | re.Pattern[bytes]]:
     """Compiled patterns among the names of a module and the attributes of its classes."""
     found: dict[str, re.Pattern[str] | re.Pattern[bytes]] = {}
     loaded = import_module(module)
     for name, value in vars(loaded).items():
-        owners = [(name, value)]
+        owners = [(name, value() if _makes_pattern(value) else value)]
         if isinstance(value, type) and value.__module__ == module:
             owners += [(f"{name}.{inner}", held) for inner, held in vars(value).items()]
         if isinstance(value, dict):
@@ -81,12 +93,26 @@ def test_patterns_take_linear_time(module: str) -> None:
 
 
 def test_patterns_are_compiled_where_this_test_sees_them() -> None:
-    """`re.sub("...", ...)` inside a function would go untested."""
-    calls = {"match", "search", "sub", "subn", "split", "findall", "finditer", "fullmatch"}
+    """`re.sub("...", ...)` and `re.compile` inside a function would go untested."""
+    calls = {
+        "compile",
+        "match",
+        "search",
+        "sub",
+        "subn",
+        "split",
+        "findall",
+        "finditer",
+        "fullmatch",
+    }
     hidden = []
     for path in ROOT.rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+        functions = [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef) and not _is_seen(node)
+        ]
         for node in (inner for function in functions for inner in ast.walk(function)):
             if (
                 isinstance(node, ast.Call)
@@ -94,10 +120,17 @@ def test_patterns_are_compiled_where_this_test_sees_them() -> None:
                 and isinstance(node.func.value, ast.Name)
                 and node.func.value.id == "re"
                 and node.func.attr in calls
-                and isinstance(node.args[0], ast.Constant | ast.JoinedStr)
             ):
-                hidden.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+                hidden.append(f"{path.relative_to(ROOT).as_posix()}:{node.lineno}")
+    hidden = [name for name in hidden if name.partition(":")[0] not in MADE_OF_INPUT]
     assert not hidden, f"compile these at the top of their modules: {hidden}"
+
+
+def _is_seen(function: ast.FunctionDef) -> bool:
+    """Whether `patterns` calls a function: see `_makes_pattern`."""
+    cached = "cache" in map(ast.unparse, function.decorator_list)
+    made = ast.unparse(function.returns) if function.returns else ""
+    return cached and not function.args.args and made.startswith("re.Pattern")
 
 
 def _main() -> None:

@@ -17,6 +17,7 @@ White space has no tokens, and for WordPiece a megabyte without a space is one u
 text has 2 to 7 characters per token and never reaches this limit.
 """
 
+_SPACE = re.compile(r"\s")
 _PIECE = 4096
 _BATCH = 256
 
@@ -68,10 +69,9 @@ def _token_starts(text: str, tokenizer: Tokenizer) -> NDArray[np.int64]:
 
 def _pieces(text: str) -> Iterator[str]:
     """Split the text at white space: tokenizers are much faster on many short strings."""
-    space = re.compile(r"\s")
     start = 0
     while start < len(text):
-        after = space.search(text, start + _PIECE, start + 2 * _PIECE)
+        after = _SPACE.search(text, start + _PIECE, start + 2 * _PIECE)
         end = after.start() if after else start + 2 * _PIECE
         yield text[start:end]
         start = end

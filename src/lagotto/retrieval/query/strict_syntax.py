@@ -39,6 +39,7 @@ _TOKEN = re.compile(
 )
 _WEIGHTS = re.compile(r":[A-D*]+\Z")
 _INK = re.compile(r"\S")
+_OPERATOR = re.compile(r"<[^\s<>]*+>|.")
 
 Node = Operand | Match
 
@@ -113,7 +114,7 @@ class _Lexer:
     def _refuse(self, position: int) -> NoReturn:
         char = self._query[position]
         if char in "<>":
-            operator = re.compile(r"<[^\s<>]*>|.").match(self._query, position)
+            operator = _OPERATOR.match(self._query, position)
             shown = operator.group() if operator else char
             problem = f"{shown} is no operator; words in a row are joined by <->, no other distance"
         elif char == "'" or char in QUOTATION_MARKS:
