@@ -32,6 +32,7 @@ BEHAVIOURS = {
     "public_api": "public names of all modules",
     "readme": "the session in README.md",
     "sql": "modules that may contain SQL",
+    "site": "the documentation as a site",
     # contracts and properties that several implementations share
     "against_brute_force": "vector indexes compared with a plain scan",
     "answers": "PostgreSQL compared with the in-memory store",
