@@ -30,7 +30,7 @@ BEHAVIOURS = {
     "links": "links, files and commands in the documentation",
     "package": "imports and names of all modules",
     "public_api": "public names of all modules",
-    "readme": "the session in README.md",
+    "sessions": "the sessions shown in README.md and the docs",
     "sql": "modules that may contain SQL",
     "site": "the documentation as a site",
     # contracts and properties that several implementations share
