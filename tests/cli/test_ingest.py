@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lagotto.cli.ingest import parse_metadata
+from lagotto.cli.ingest import parse_metadata, parse_types
 from lagotto.errors import ConfigError
 
 
@@ -29,3 +29,15 @@ def test_metadata_values(pair: str, value: object) -> None:
 def test_metadata_that_makes_no_sense(pairs: list[str]) -> None:
     with pytest.raises(ConfigError, match="--metadata"):
         parse_metadata(pairs)
+
+
+def test_types_of_columns() -> None:
+    assert parse_types(["year=integer,price=number", "a=b=text"]) == {
+        "year": "integer",
+        "price": "number",
+        "a=b": "text",
+    }
+    assert parse_types(["text"]) == {}
+    for wrong in ("year", "year=date", "=text"):
+        with pytest.raises(ConfigError, match="NAME=TYPE"):
+            parse_types([wrong])

@@ -37,7 +37,7 @@ def test_jsonl() -> None:
 def test_csv() -> None:
     tom, kit = documents(CSV, "csv")
     assert (tom.text, tom.title, tom.source_ref) == ("Tom sleeps, a lot.", "Tom", "1")
-    assert tom.metadata == {"year": "2024"}
+    assert tom.metadata == {"year": 2024}
     assert kit.id != tom.id
 
 

@@ -74,9 +74,33 @@ def read_arguments(reading: ReadingOptions) -> dict[str, Any]:
         "language": reading.language,
         "metadata": parse_metadata(reading.metadata),
         "columns": Columns(
-            text=tuple(reading.text_column), title=reading.title_column, id=reading.id_column
+            text=tuple(reading.text_column),
+            title=reading.title_column,
+            id=reading.id_column,
+            types=parse_types(reading.types),
+            detect_types="text" not in reading.types,
         ),
     }
+
+
+def parse_types(given: Iterable[str]) -> dict[str, Any]:
+    """The types of columns from `NAME=TYPE` pairs, separated by commas; `text` alone is none."""
+    from typing import get_args
+
+    from lagotto.readers.base import ColumnType
+
+    pairs = [pair for text in given if text != "text" for pair in text.split(",")]
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, kind = pair.rpartition("=")
+        if not name or not equals or kind not in get_args(ColumnType):
+            known = ", ".join(get_args(ColumnType))
+            raise ConfigError(
+                f"--types {pair!r} is not NAME=TYPE; write year=integer, for example; "
+                f"types are {known}"
+            )
+        found[name.strip()] = kind
+    return found
 
 
 def parse_metadata(pairs: Iterable[str]) -> dict[str, Any]:

@@ -95,6 +95,15 @@ class ReadingOptions:
         str | None,
         Option("--title-column", metavar="NAME", help="JSONL, CSV: column of the title."),
     ] = None
+    types: Annotated[
+        list[str],
+        Option(
+            "--types",
+            metavar="NAME=TYPE",
+            help="JSONL, CSV: types of columns, such as year=integer,zip=text; `text` for all. "
+            "[default: detected in CSV]",
+        ),
+    ] = field(default_factory=list)
     id_column: Annotated[
         str | None, Option("--id-column", metavar="NAME", help="JSONL, CSV: column of the id.")
     ] = None

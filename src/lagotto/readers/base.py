@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, Protocol, Self
+from typing import BinaryIO, Literal, Protocol, Self
 
 from pydantic import Field
 
@@ -16,6 +16,10 @@ from lagotto.documents import DEFAULT_COLLECTION, Document, Metadata, Record
 from lagotto.errors import ReadError, SourceTooLargeError
 
 MAX_BYTES = 200_000_000
+
+
+ColumnType = Literal["text", "integer", "number", "boolean"]
+"""The type of the values of a column."""
 
 
 class Columns(Record):
@@ -26,6 +30,10 @@ class Columns(Record):
     `uid`. Several text columns are joined by a blank line. `metadata` names the columns to keep as
     metadata; None keeps all that are not used otherwise.
 
+    `types` are the types of metadata columns. Those of CSV that are not given are detected, if
+    `detect_types` is set: a column has a type if all its values have it. A value that has not the
+    type given for it is an error of its row.
+
     The values of an `id` column given here become document ids, unchanged. The values of one found
     by name become `source_ref` only, because two files may both number their rows from 1.
     """
@@ -34,6 +42,8 @@ class Columns(Record):
     title: str | None = None
     id: str | None = None
     metadata: tuple[str, ...] | None = None
+    types: dict[str, ColumnType] = Field(default_factory=dict)
+    detect_types: bool = True
 
 
 class ReadOptions(Record):

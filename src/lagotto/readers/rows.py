@@ -12,7 +12,8 @@ from typing import NoReturn, TextIO
 
 from lagotto.documents import Document, digest, storable
 from lagotto.errors import CorruptSourceError, EmptySourceError, ReadError, SourceTooLargeError
-from lagotto.readers.base import Columns, ReadOptions, Source
+from lagotto.readers.base import Columns, ColumnType, ReadOptions, Source
+from lagotto.readers.column_types import detect_types, typed_values
 from lagotto.readers.decode import detect_encoding
 from lagotto.readers.draft import Draft
 from lagotto.readers.formats import SUFFIXES
@@ -54,9 +55,16 @@ def bounded_lines(lines: TextIO, source: Source, *, limit: int) -> Iterator[str]
 class RowMapper:
     """Turns the rows of one source into documents, and rejects duplicate ids."""
 
-    def __init__(self, source: Source, *, options: ReadOptions) -> None:
+    def __init__(
+        self,
+        source: Source,
+        *,
+        options: ReadOptions,
+        types: Mapping[str, ColumnType] | None = None,
+    ) -> None:
         self._source = source
         self._options = options
+        self._types = {**(types or {}), **options.columns.types}
         self._seen: set[int] = set()
 
     def document(
@@ -84,7 +92,11 @@ class RowMapper:
             kind=KIND,
             text=text,
             title=title or None,
-            metadata={name: values[name] for name in columns.metadata or ()},
+            metadata=typed_values(
+                {name: values[name] for name in columns.metadata or ()},
+                self._types,
+                label=self._source.label,
+            ),
         )
         return draft.row(
             self._source,
@@ -132,7 +144,7 @@ def _row_text(values: Mapping[str, object], columns: Columns) -> str:
 
 def resolve_columns(columns: Columns, names: Sequence[str], *, source: Source) -> Columns:
     """Fill in the columns that are not given; ReadError if a given one does not exist."""
-    asked = (*columns.text, columns.title, columns.id, *(columns.metadata or ()))
+    asked = (*columns.text, columns.title, columns.id, *(columns.metadata or ()), *columns.types)
     for name in asked:
         if name is not None and name not in names:
             raise ReadError(
@@ -144,7 +156,7 @@ def resolve_columns(columns: Columns, names: Sequence[str], *, source: Source) -
     row_id = columns.id or _first(ID_NAMES, names)
     rest = tuple(name for name in names if name not in {*text, title, row_id})
     kept = rest if columns.metadata is None else columns.metadata
-    return Columns(text=text, title=title, id=row_id, metadata=kept)
+    return columns.model_copy(update={"text": text, "title": title, "id": row_id, "metadata": kept})
 
 
 def _first(wanted: Sequence[str], names: Sequence[str]) -> str | None:
@@ -157,8 +169,8 @@ class CsvReader:
 
     `ReadOptions.columns` maps columns to fields. The delimiter (comma, semicolon, tab or bar) is
     the one that splits the first rows into the same number of cells. Missing cells at the end of a
-    row are empty; a row with too many cells or invalid quoting is yielded as an error with its line
-    number. Blank rows are skipped.
+    row are empty. Numbers and booleans are typed by column, see `Columns`. A row with too many
+    cells or invalid quoting is yielded as an error with its line number. Blank rows are skipped.
     """
 
     kind = KIND
@@ -168,12 +180,15 @@ class CsvReader:
         with open_lines(source, newline="") as lines:
             delimiter = _delimiter(lines.read(SAMPLE_CHARS))
             lines.seek(0)
-            yield from _documents(lines, source, options=options, delimiter=delimiter)
+            types = _types(lines, source, options=options, delimiter=delimiter)
+            lines.seek(0)
+            yield from _documents(lines, source, options=options, delimiter=delimiter, types=types)
 
 
-def _documents(
+def _opened(
     lines: TextIO, source: Source, *, options: ReadOptions, delimiter: str
-) -> Iterator[Document | ReadError]:
+) -> tuple[list[str], Columns, Iterator[tuple[int, list[str] | ReadError]]]:
+    """The names of the columns, their roles, and the rows below them."""
     # The limit is global to the csv module, so it is never lowered.
     csv.field_size_limit(max(csv.field_size_limit(), options.max_bytes))
     bounded = bounded_lines(lines, source, limit=options.max_bytes)
@@ -184,8 +199,32 @@ def _documents(
     if header is None:
         raise EmptySourceError(source.label, "no rows in it; leave it out")
     names = _names(header)
-    resolve_columns(options.columns, names, source=source)  # fail once, not for every row
-    rows = RowMapper(source, options=options)
+    # Here, so that a column that does not exist fails once, not for every row.
+    return names, resolve_columns(options.columns, names, source=source), cells
+
+
+def _types(
+    lines: TextIO, source: Source, *, options: ReadOptions, delimiter: str
+) -> dict[str, ColumnType]:
+    """The types of the metadata columns, from all rows: any of them may hold a text."""
+    if not options.columns.detect_types:
+        return {}
+    names, columns, cells = _opened(lines, source, options=options, delimiter=delimiter)
+    wanted = [name for name in columns.metadata or () if name not in columns.types]
+    rows = (row for _, row in cells if not isinstance(row, ReadError)) if wanted else ()
+    return detect_types(rows, names, columns=wanted)
+
+
+def _documents(
+    lines: TextIO,
+    source: Source,
+    *,
+    options: ReadOptions,
+    delimiter: str,
+    types: Mapping[str, ColumnType],
+) -> Iterator[Document | ReadError]:
+    names, _, cells = _opened(lines, source, options=options, delimiter=delimiter)
+    rows = RowMapper(source, options=options, types=types)
     number = 0
     for number, (line, row) in enumerate(cells, start=1):
         if isinstance(row, ReadError):

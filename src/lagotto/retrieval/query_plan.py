@@ -149,6 +149,8 @@ class QueryPlanner:
         self._diagnostics = diagnostics
         for problem in view.degraded:
             diagnostics.note("text", problem)
+        for problem in view.filter_notes:
+            diagnostics.note("filter", problem)
         config = prefs.fts.config if prefs.mode != "semantic" else None
         self._languages = query_languages(config, view.languages, diagnostics)
         self._native = NativeText(prefs, capabilities, self._languages)

@@ -173,6 +173,11 @@ class View(ItemRepo, Protocol):
         ...
 
     @property
+    def filter_notes(self) -> Sequence[str]:
+        """What to know of the filter: the fields in it that no document has."""
+        ...
+
+    @property
     def native(self) -> NativeRanking | None:
         """Ranking by functions of the store's own server, None if it has none."""
         ...

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from copy import copy
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.documents import Chunk, Document, Vector, Vectors, in_context
 from lagotto.filters import Filter, matches
+from lagotto.filters.fields import field_name
+from lagotto.filters.unknown_fields import metadata_fields, unknown_field_notes
 from lagotto.indexes.base import ChunkKeys, Finding
 from lagotto.indexes.bm25 import idf, text_score
 from lagotto.indexes.hits import Hits, top_k
@@ -253,6 +256,25 @@ class MemoryStaging:
         return True
 
 
+def _filter_notes(entries: dict[tuple[str, str], Entry], where: Filter) -> tuple[str, ...]:
+    asked = metadata_fields(where)
+    known = {
+        field_name(path)
+        for entry in (entries.values() if asked else ())
+        for path in _paths(entry.document.metadata)
+    }
+    return unknown_field_notes(asked - known, known)
+
+
+def _paths(metadata: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The paths of all values; None is none."""
+    for name, value in metadata.items():
+        if value is not None:
+            yield (*above, name)
+        if isinstance(value, Mapping):
+            yield from _paths(value, (*above, name))
+
+
 class MemoryView:
     """All items that a filter allows, scored one by one."""
 
@@ -268,6 +290,7 @@ class MemoryView:
     ) -> None:
         self._entries = entries
         self._all = items
+        self.filter_notes = _filter_notes(entries, where)
         self._allowed = {
             key: item for key, item in items.items() if matches(where, item.document, item.chunk)
         }

@@ -15,7 +15,18 @@ from hypothesis import strategies as st
 
 from lagotto.documents import Chunk, Document, Page
 from lagotto.errors import LagottoError, ModelMismatchError
-from lagotto.filters import And, Contains, Eq, Exists, Filter, Gte, In, Not, matches
+from lagotto.filters import (
+    And,
+    Contains,
+    Eq,
+    Exists,
+    Filter,
+    Gte,
+    In,
+    Not,
+    matches,
+    parse_filter,
+)
 from lagotto.indexes.hits import Hits
 from lagotto.indexes.text_query import Term, TextQuery
 from lagotto.stores.base import Entry, Passage, Store, View, fingerprint
@@ -87,6 +98,19 @@ class StoreContract(TextQueryContract, ManyValuesContract):
         where = In("collection", ["c0", "c1", "c2"])
         listed = [(item.collection, item.id) async for item in store.documents(where)]
         assert listed == sorted(names)
+
+    async def test_fields_that_no_document_has_are_noted(self, store: Store) -> None:
+        document = Document(id="fields", text="A text.", metadata={"year": 2024, "a": {"b": 1}})
+        await store.write([await entry(document)])
+        known = {"year": {"$gte": 2020}, "a.b": 1, "a": {"$exists": True}, "title": "x"}
+        async with store.view(parse_filter(known)) as view:
+            assert view.filter_notes == ()
+        async with store.view(parse_filter({"$not": {"yaer": 2024}, "shelf": 7})) as view:
+            first, second = view.filter_notes
+            assert first == "no document has the field 'shelf'"
+            assert second == "no document has the field 'yaer'; did you mean year?"
+        async with store.view(And()) as view:
+            assert view.filter_notes == ()
 
     async def test_the_state_of_source_files(self, store: Store) -> None:
         files = store.source_files

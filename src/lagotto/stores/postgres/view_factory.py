@@ -17,7 +17,7 @@ from lagotto.stores.postgres.text_index.search import PostingsText, Statistics
 from lagotto.stores.postgres.timeouts import SET_STATEMENT_TIMEOUT, limit
 from lagotto.stores.postgres.transaction import ReadTransaction
 from lagotto.stores.postgres.vector_index.search import PgVectors
-from lagotto.stores.sql.read import chunks_that_match, main_languages
+from lagotto.stores.sql.read import chunks_that_match, filter_notes, main_languages
 from lagotto.stores.sql.view import SqlView
 
 MOST_ANSWERS = 64
@@ -94,6 +94,7 @@ class ViewFactory:
             allowed=await self._allowed(reader, where, state),
             languages=await self._languages(reader, state),
             generation=known.get("generation", 0),
+            filter_notes=await self._notes(reader, where, state),
             extension=self._extension.attach(
                 reader,
                 text=text,
@@ -123,6 +124,16 @@ class ViewFactory:
 
         allowed: FilterKeys = await self._cache.get(where.cache_key, state, ask)
         return allowed
+
+    async def _notes(self, reader: ReadTransaction, where: Filter, state: int) -> Sequence[str]:
+        if where == And():
+            return ()
+
+        async def ask() -> Sequence[str]:
+            return await reader.ask(lambda connection: filter_notes(connection, where))
+
+        notes: Sequence[str] = await self._cache.get(f"notes {where.cache_key}", state, ask)
+        return notes
 
     async def _languages(self, reader: ReadTransaction, state: int) -> Sequence[str | None]:
         async def ask() -> list[str | None]:

@@ -22,6 +22,7 @@ from sqlalchemy import (
 
 from lagotto.documents import Chunk, Document, Vectors
 from lagotto.filters import Filter, matches
+from lagotto.filters.unknown_fields import metadata_fields, unknown_field_notes
 from lagotto.garbage_collection import paused_collector
 from lagotto.indexes.base import ChunkKeys
 from lagotto.indexes.filter_keys import FilterKeys
@@ -30,6 +31,7 @@ from lagotto.stores.languages import LanguageCounts, query_languages
 from lagotto.stores.sql.filters import concerns_chunks, condition
 from lagotto.stores.sql.rows import CHUNK_COLUMNS, OUTLINE_COLUMNS, chunk_of, document_of
 from lagotto.stores.sql.tables import (
+    AttributeRow,
     ChunkRow,
     ChunkSetRow,
     ChunkTextRow,
@@ -172,6 +174,21 @@ def resolve_filter(connection: Connection, where: Filter) -> FilterKeys:
         return FilterKeys(keys)
     documents = connection.scalars(select(DocumentRow.key).where(condition(where))).all()
     return FilterKeys(keys, np.fromiter(documents, np.int64, len(documents)))
+
+
+def filter_notes(connection: Connection, where: Filter) -> tuple[str, ...]:
+    """Notes on the fields of a filter that no document has."""
+    asked = metadata_fields(where)
+    unknown = {
+        name
+        for name in asked
+        if connection.scalar(select(AttributeRow.field).where(AttributeRow.field == name).limit(1))
+        is None
+    }
+    if not unknown:
+        return ()
+    known = connection.scalars(select(AttributeRow.field).distinct()).all()
+    return unknown_field_notes(unknown, known)
 
 
 def chunks_that_match(where: Filter) -> Select[int]:

@@ -59,10 +59,12 @@ class SqlView:
         generation: int,
         extension: Extension | None = None,
         degraded: Sequence[str] = (),
+        filter_notes: Sequence[str] = (),
     ) -> None:
         self.languages = languages
         self.generation = generation
         self.degraded = degraded
+        self.filter_notes = filter_notes
         self._record = record
         self._text = text
         self._vectors = vectors

@@ -36,7 +36,7 @@ from lagotto.stores.sql.changelog import (
     read_head,
     token_at,
 )
-from lagotto.stores.sql.read import findable_keys, main_languages, resolve_filter
+from lagotto.stores.sql.read import filter_notes, findable_keys, main_languages, resolve_filter
 from lagotto.stores.sql.view import SqlView
 from lagotto.stores.sqlite.database import SqliteReader, damage_errors
 
@@ -78,7 +78,7 @@ class SqliteViews:
         self._vectors = vectors
         self._follow_rebuild = follow_rebuild
         self._ready: _State | None = None
-        self._filters: dict[tuple[str, int], FilterKeys] = {}
+        self._filters: dict[tuple[str, int], tuple[FilterKeys, Sequence[str]]] = {}
         self._languages: tuple[int, Sequence[str | None]] | None = None
         self._counted: tuple[int, int] | None = None
         self._overlay: tuple[LogPosition, LogPosition, NewerChunks] | None = None
@@ -157,16 +157,18 @@ class SqliteViews:
         vectors = index.follow(changes) if index else None
         if index and vectors is None:
             return None
+        allowed, notes = self._resolved(connection, where, state.head.token)
         view = SqlView(
             reader,
             text=text,
             vectors=vectors,
             chunks=self._chunks(connection, vectors, state.head.token),
             everything=lambda: _all_keys(reader, vectors),
-            allowed=self._allowed(connection, where, state.head.token),
+            allowed=allowed,
             languages=self._main_languages(connection, state.head.token),
             generation=state.generation,
             degraded=degraded,
+            filter_notes=notes,
         )
         if not degraded:
             self._ready = state
@@ -196,15 +198,18 @@ class SqliteViews:
                 self._overlay = known
             return known[2]
 
-    def _allowed(self, connection: Connection, where: Filter, token: int) -> FilterKeys | None:
-        """The chunks that a filter allows, None for all; cached until a write."""
+    def _resolved(
+        self, connection: Connection, where: Filter, token: int
+    ) -> tuple[FilterKeys | None, Sequence[str]]:
+        """The chunks that a filter allows, None for all, and notes on it; cached until a write."""
         if where == And():
-            return None
+            return None, ()
         name = (where.cache_key, token)
         if name not in self._filters:
             while len(self._filters) >= FILTERS_CACHED:
                 self._filters.pop(next(iter(self._filters)), None)
-            self._filters[name] = resolve_filter(connection, where)
+            keys = resolve_filter(connection, where)
+            self._filters[name] = (keys, filter_notes(connection, where))
         return self._filters[name]
 
     def _chunks(self, connection: Connection, vectors: VectorSnapshot | None, token: int) -> int:
