@@ -114,6 +114,7 @@ class CombinedView:
         self.generation = vectors.generation
         self.languages = words.languages
         self.degraded = (*vectors.degraded, *words.degraded)
+        self.filter_notes = tuple(dict.fromkeys((*vectors.filter_notes, *words.filter_notes)))
 
     async def semantic(self, query: Vector, *, k: int) -> Hits:
         return await self._vectors.semantic(query, k=k)
