@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psycopg
 import pytest
 from sqlalchemy import create_engine, inspect
 
@@ -18,6 +19,7 @@ from lagotto.prefs import RetrievalPrefs
 from lagotto.results import Leg, RetrievalResult
 from lagotto.retrieval.fusion import fuse
 from lagotto.retrieval.query.expansion import declarative
+from lagotto.stores.postgres.native.trigram_text import TrigramTextComparison
 from lagotto.stores.sql.tables import SCHEMA_VERSION, ChunkRow, EmbeddingRow
 from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.terms import keywords, word_similarity
@@ -399,3 +401,30 @@ class TestKeywordsOfDocumentsWithoutLanguage:
         legs = {hit.document_id: hit.breakdown.fuzzy for hit in found}
         scores = {name: leg.score for name, leg in legs.items() if leg is not None}
         assert scores == pytest.approx({"series": 28 / 32, "other": 9 / 28})
+
+
+async def test_trigram_index_of_texts(location: str) -> None:
+    """local-rag 9: the first search makes a GIN index of texts with gin_trgm_ops; `<%` uses it."""
+    wanted = "SELECT indexdef FROM pg_indexes WHERE indexname = 'chunk_text_trigrams'"
+    async with AsyncKnowledgeBase(location, embedder=EMBEDDER, prefs="local-rag") as base:
+        words = [f"{chr(97 + n % 26)}{n}x{n * n}" for n in range(4000)]
+        others = [" ".join(words[n : n + 20]) for n in range(0, 4000, 20)]
+        await base.add(*DOCUMENTS, *(Document(text=text) for text in others))
+        with psycopg.connect(location) as connection:
+            assert connection.execute(wanted).fetchall() == []
+            first = await base.retrieve(QUESTION, mode="keyword")
+            ((definition,),) = connection.execute(wanted).fetchall()
+            assert definition.endswith("USING gin (text gin_trgm_ops)")
+            connection.execute("ANALYZE chunk_text, chunk")
+            connection.execute("SET LOCAL enable_seqscan = off")
+            connection.execute("SET LOCAL enable_indexscan = off")
+            connection.execute("SET LOCAL pg_trgm.word_similarity_threshold = 0.3")
+            statement = TrigramTextComparison.statement_for(0.3, filtered=False)
+            asked = {"words": "stargate atlantis cancelled", "limit": 10}
+            plan = connection.execute(f"EXPLAIN {statement}", asked).fetchall()
+            assert "Bitmap Index Scan on chunk_text_trigrams" in "\n".join(row for (row,) in plan)
+            found = connection.execute(statement, asked).fetchall()
+        again = await base.retrieve(QUESTION, mode="keyword")
+    assert [round(score, 4) for _, score in found] == [round(28 / 32, 4), round(9 / 28, 4)]
+    assert first.degraded == again.degraded == ()
+    assert [hit.score for hit in again] == [hit.score for hit in first]

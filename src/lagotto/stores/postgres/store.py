@@ -24,7 +24,12 @@ from lagotto.stores.postgres.checks import findings, index_states
 from lagotto.stores.postgres.database import Servers, create_single
 from lagotto.stores.postgres.errors import postgres_errors
 from lagotto.stores.postgres.locks import BUSY_TIMEOUT, Name, acquire_locks
-from lagotto.stores.postgres.native.extension import RANK_FUNCTIONS, NativeExtension, WordIndex
+from lagotto.stores.postgres.native.extension import (
+    RANK_FUNCTIONS,
+    NativeExtension,
+    TrigramIndex,
+    WordIndex,
+)
 from lagotto.stores.postgres.rebuild import PostgresStaging, check_rebuild, postgres_staging
 from lagotto.stores.postgres.schema import prepare_schema, schema_version
 from lagotto.stores.postgres.text_index.merge import drop_terms, due_step, merge
@@ -86,7 +91,9 @@ class PostgresStore:
         self.place = self.location = self.address.place
         self.busy_timeout = busy_timeout
         self._servers: Servers | None = None
-        self._native = NativeExtension(WordIndex(change=self._write_alone, fresh=self._fresh))
+        self._native = NativeExtension(
+            WordIndex(change=self._write_alone, fresh=self._fresh), TrigramIndex(self._write_alone)
+        )
         self._views = ViewFactory(self._native)
         self._settling: asyncio.Task[None] | None = None
         self.chunk_cache = SqlChunkCache(read=self._read, write=self._write_cache)

@@ -11,7 +11,7 @@ from lagotto.stores.postgres.chunk_words import parse_configs
 from lagotto.stores.postgres.native.index import WordIndex
 from lagotto.stores.postgres.native.search import NativeSearch
 from lagotto.stores.postgres.native.single_query import SingleQuery
-from lagotto.stores.postgres.native.trigram_text import TrigramTextComparison
+from lagotto.stores.postgres.native.trigram_text import TrigramIndex, TrigramTextComparison
 from lagotto.stores.postgres.text_index.search import PostingsText
 from lagotto.stores.postgres.transaction import ReadTransaction
 from lagotto.stores.postgres.vector_index.search import PgVectors
@@ -19,14 +19,15 @@ from lagotto.stores.sql.view import Extension
 
 RANK_FUNCTIONS = ("ts_rank", "ts_rank_cd")
 
-__all__ = ["RANK_FUNCTIONS", "NativeExtension", "WordIndex"]
+__all__ = ["RANK_FUNCTIONS", "NativeExtension", "TrigramIndex", "WordIndex"]
 
 
 class NativeExtension:
     """Creates the parts for views."""
 
-    def __init__(self, words: WordIndex) -> None:
+    def __init__(self, words: WordIndex, trigrams: TrigramIndex) -> None:
         self._words = words
+        self._trigrams = trigrams
 
     async def close(self) -> None:
         """Cancel a build of the index."""
@@ -56,7 +57,7 @@ class NativeExtension:
             native = first if allowed is None else first.within(allowed)
             return NativeParts(
                 native=native,
-                trigram=TrigramTextComparison(reader, known.chunks, allowed),
+                trigram=TrigramTextComparison(reader, self._trigrams, known.chunks, allowed),
                 single_query=SingleQuery(reader, vectors, native, known, allowed, prefetched),
             )
 
