@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagotto.context.formats import render
+from lagotto.context.formats import PackFormat, block, join_blocks
 from lagotto.context.passages import PackPassage, Piece
 from lagotto.documents import Document
 from lagotto.errors import UnknownNameError
@@ -32,6 +33,11 @@ def passage(text: str, *, title: str | None = None, truncated: bool = False) -> 
     chunk = cut(document, "recursive:4096/0")[0]
     result = hit(chunk, document_title=document.title)
     return PackPassage((Piece(chunk, "primary", result, truncated=truncated),))
+
+
+def render(passages: Sequence[PackPassage], *, format: PackFormat) -> str:  # noqa: A002
+    parts = [block(marker, each, format=format) for marker, each in enumerate(passages, 1)]
+    return join_blocks(parts, format=format)
 
 
 PAIR = [passage("Truffles grow on roots.", title="Truffles"), passage("Dogs find them.", title="D")]

@@ -11,7 +11,8 @@ from tokenizers import Tokenizer as Library
 from lagotto.documents import storable
 from lagotto.embedders.minilm import PUBLISHED, TOKENIZER
 from lagotto.errors import WeightsError
-from lagotto.models.tokenizer import HfTokenizer
+from lagotto.models import tokenizer
+from lagotto.models.tokenizer import LONG_TEXT, HfTokenizer
 from lagotto.testing.tokenizers import TokenizerContract
 
 PATH = PUBLISHED.find() / TOKENIZER
@@ -85,3 +86,20 @@ def test_a_long_text_is_cut_to_the_same_tokens_as_by_the_library(text: str, limi
     found = MINILM.model_inputs([text], max_tokens=limit)[0]
     assert found.ids == expected.ids
     assert found.offsets == expected.offsets
+
+
+@given(st.lists(PIECES | st.just("\n\n") | st.just("\u0301"), max_size=60).map("".join))
+@example("one\n\ntwo\n\n\nthree\n\n")
+def test_a_long_text_has_the_tokens_that_the_library_counts(text: str) -> None:
+    long = text + "\n\n" + "word " * LONG_TEXT
+    REFERENCE.no_truncation()
+    expected = len(REFERENCE.encode(storable(long), add_special_tokens=False).ids)
+    assert MINILM.count([long]) == MINILM.count([long]) == [expected]
+
+
+def test_counts_of_paragraphs_are_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokenizer, "PARAGRAPHS_CACHED", 3)
+    fresh = HfTokenizer(PATH)
+    text = "\n\n".join("word " * number for number in range(1, 100))
+    assert fresh.count([text, text]) == [4_950, 4_950]
+    assert not fresh._counts

@@ -28,25 +28,25 @@ _MARKDOWN = re.compile(r"([\\`*\[\]<])")
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def render(passages: Sequence[PackPassage], *, format: PackFormat) -> str:  # noqa: A002
-    """The passages in order, each under its marker, [1] first; an empty text for none."""
-    return join_blocks(blocks(passages, format=format), format=format)
+def block(marker: int, passage: PackPassage, *, format: PackFormat) -> str:  # noqa: A002
+    """A passage under its marker, [1] first, to be joined with others."""
+    return _known(format)(marker, passage)
 
 
-def blocks(passages: Sequence[PackPassage], *, format: PackFormat) -> list[str]:  # noqa: A002
-    """The text of each passage under its marker, to be joined."""
+def join_blocks(parts: Sequence[str], *, format: PackFormat) -> str:  # noqa: A002
+    """One text of all blocks; an empty one for none."""
+    _known(format)
+    if format == "xml" and parts:
+        return "\n".join(["<passages>", *parts, "</passages>"])
+    return "\n\n".join(parts)
+
+
+def _known(format: PackFormat) -> Callable[[int, PackPassage], str]:  # noqa: A002
     if format not in _BLOCKS:
         raise UnknownNameError(
             f'unknown format "{format}"; available: {", ".join(get_args(PackFormat))}'
         )
-    return [_BLOCKS[format](marker, passage) for marker, passage in enumerate(passages, 1)]
-
-
-def join_blocks(parts: Sequence[str], *, format: PackFormat) -> str:  # noqa: A002
-    """One text of `blocks`."""
-    if format == "xml" and parts:
-        return "\n".join(["<passages>", *parts, "</passages>"])
-    return "\n\n".join(parts)
+    return _BLOCKS[format]
 
 
 def _plain(marker: int, passage: PackPassage) -> str:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from html import escape
 
 from lagotto.concurrency import in_thread
 from lagotto.context.budget import fit
 from lagotto.context.cite import Citation, cite
-from lagotto.context.formats import PackFormat, blocks, join_blocks, render
+from lagotto.context.formats import PackFormat, block, join_blocks
 from lagotto.context.neighbours import Known, by_document, expand
 from lagotto.context.passages import PackPassage, PackRole, Piece, merged
 from lagotto.context.tokens import TokenCounter
@@ -98,7 +98,7 @@ async def build_pack(
     known = by_document(chunks)
     found, kept = await in_thread(_choose, results, known=known, frame=frame, prefs=wanted)
     passages = frame.passages(kept)
-    text = render(passages, format=format)
+    text = frame.join(frame.blocks(kept))
     tokens = frame.count(text)
     return ContextPack(
         query=query,
@@ -126,12 +126,20 @@ class _Frame:
     count: TokenCounter
     format: PackFormat
     cite_by: CiteBy
+    rendered: dict[Hashable, str] = field(default_factory=dict)
 
     def passages(self, pieces: Sequence[Piece]) -> list[PackPassage]:
         return merged(pieces, cite_by=self.cite_by)
 
     def blocks(self, pieces: Sequence[Piece]) -> list[str]:
-        return blocks(self.passages(pieces), format=self.format)
+        """The passages of a pack; one that was part of another pack is not rendered again."""
+        made = []
+        for marker, passage in enumerate(self.passages(pieces), 1):
+            name = (marker, *((piece.name, piece.chunk.end) for piece in passage.pieces))
+            if name not in self.rendered:
+                self.rendered[name] = block(marker, passage, format=self.format)
+            made.append(self.rendered[name])
+        return made
 
     def join(self, parts: Sequence[str]) -> str:
         return join_blocks(parts, format=self.format)

@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 SPLITTING = ("added_tokens", "normalizer", "pre_tokenizer", "model")
 """The parts of a tokenizer file that decide where a text is split into tokens."""
 
+SPLITS_AT_SPACES = ("BertPreTokenizer", "Whitespace", "WhitespaceSplit")
+"""Pre-tokenizers for which the tokens of a text are those of its paragraphs in order."""
+
+LONG_TEXT = 2_000
+PARAGRAPHS_CACHED = 20_000
+"""Texts of more characters are counted by paragraphs, so many of which are cached: a context pack
+is counted several times, and most of it is the same each time."""
+
 CHARACTERS_PER_TOKEN = 8
 UNSETTLED_WORDS = 8
 
@@ -52,6 +60,9 @@ class HfTokenizer:
         unknown = parts["model"].get("unk_token")  # Unigram models have the id
         known_id = parts["model"].get("unk_id")
         self._unknown = self._tokenizer.token_to_id(unknown) if unknown else known_id
+        splitter = parts.get("pre_tokenizer") or {}
+        self._by_paragraphs = splitter.get("type") in SPLITS_AT_SPACES
+        self._counts: dict[str, int] = {}
 
     @property
     def id(self) -> str:
@@ -60,9 +71,22 @@ class HfTokenizer:
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """The number of tokens of each text."""
+        if not self._by_paragraphs or all(len(text) <= LONG_TEXT for text in texts):
+            return self._counted(texts)
+        return [self._count_paragraphs(text.split("\n\n")) for text in texts]
+
+    def _counted(self, texts: Sequence[str]) -> list[int]:
         clean = [storable(text) for text in texts]
         encodings = self._tokenizer.encode_batch_fast(clean, add_special_tokens=False)
         return [len(encoding) for encoding in encodings]
+
+    def _count_paragraphs(self, paragraphs: Sequence[str]) -> int:
+        counts = self._counts  # other threads may be here; nothing is ever removed from it
+        if new := [text for text in dict.fromkeys(paragraphs) if text not in counts]:
+            counts.update(zip(new, self._counted(new), strict=True))
+            if len(counts) > PARAGRAPHS_CACHED:
+                self._counts = {}
+        return sum(counts[text] for text in paragraphs)
 
     def starts(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
         """For each text, the character offsets at which its tokens start."""
