@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from bisect import bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 
 from lagotto.chunkers.boundaries import Boundaries, BoundaryKind
-from lagotto.context.passages import Piece, merged
-from lagotto.documents import Document
+from lagotto.context.passages import Piece
+from lagotto.documents import Chunk, Document
 
 Fits = Callable[[Sequence[Piece]], bool]
 """Whether a pack of these pieces, in this order, stays within the budget."""
@@ -50,18 +51,32 @@ def fit(
     sizes = _Sizes(lambda number: blocks(strongest(number)), join, count)
     if sizes.exact(least) > budget:
         return _shortened_to_fit(strongest(least), fits)
-
-    def length(number: int) -> int:
-        return sum(passage.end - passage.start for passage in merged(strongest(number)))
-
-    allowed = length(least) * budget / max(1, sizes.exact(least))
-    number = _most(least, len(pieces), lambda n: length(n) <= allowed)
+    lengths = _lengths([pieces[index].chunk for index in order])
+    allowed = lengths[least] * budget / max(1, sizes.exact(least))
+    number = max(least, bisect_right(lengths, allowed) - 1)
     while True:
         sizes.exact(number)
         found = _most_near(number, least, len(pieces), lambda n: sizes.lowest(n) <= budget)
         if found == number:
             return strongest(number)
         number = found
+
+
+def _lengths(chunks: Sequence[Chunk]) -> list[int]:
+    """The characters of the first 0, 1, 2, ... chunks; what they share counts once."""
+    lengths = [0]
+    seen: dict[tuple[str, str], list[Chunk]] = defaultdict(list)
+    for chunk in chunks:
+        start, end = chunk.start, chunk.end
+        others = seen[chunk.collection, chunk.document_id]
+        for other in others:
+            if other.start <= start:
+                start = max(start, other.end)
+            elif end <= other.end:
+                end = min(end, other.start)
+        others.append(chunk)
+        lengths.append(lengths[-1] + max(0, end - start))
+    return lengths
 
 
 class _Sizes:
