@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from typing import Literal, get_args
-from xml.sax.saxutils import escape, quoteattr
 
 from lagotto.context.passages import PackPassage
 from lagotto.errors import UnknownNameError
@@ -58,6 +57,8 @@ def _markdown(marker: int, passage: PackPassage) -> str:
 
 
 def _xml(marker: int, passage: PackPassage) -> str:
+    from xml.sax.saxutils import escape, quoteattr  # imports a parser and URL openers
+
     return (
         f'<passage marker="[{marker}]" source={quoteattr(_valid(_line(passage.label)))}>\n'
         f"{escape(_valid(_shown(passage)))}\n</passage>"
