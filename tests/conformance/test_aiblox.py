@@ -167,6 +167,20 @@ async def test_sizes(base: AsyncKnowledgeBase) -> None:
     assert (len(two.candidates), len(two.evidence)) == (2, 1)
 
 
+async def test_default_sizes(tmp_path: Path) -> None:
+    """aiblox 4: of 30 documents each leg brings 20, 20 are candidates, and 12 chunks evidence."""
+    async with AsyncKnowledgeBase(
+        tmp_path / "kb.db", embedder=HashEmbedder(), chunker="document", prefs="aiblox"
+    ) as base:
+        await base.add(*(Document(id=f"d{n:02}", text=f"Truffle number {n}.") for n in range(30)))
+        for mode in ("semantic", "keyword"):
+            bundle = await base.retriever.search(
+                RequestContext(), AIBLOX.replace(query_text="truffle", mode=mode, debug=True)
+            )
+            assert bundle.stats.counts["candidate_chunks"] == 20
+            assert (len(bundle.candidates), len(bundle.evidence)) == (20, 12)
+
+
 MODES = [
     ("web", '"Stargate Atlantis" cancelled', {"series"}),
     ("web", "atlantis -stargate", {"other"}),

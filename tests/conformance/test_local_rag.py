@@ -127,14 +127,18 @@ def test_reciprocal_ranks_with_weighted_trigrams() -> None:
 
 async def test_configuration(base: AsyncKnowledgeBase) -> None:
     """local-rag 7: ten of each method, hybrid score at least 0.3, k = 60."""
-    assert LOCAL.depth(LOCAL.top_k) == 10
-    assert LOCAL.min_score == 0.3
-    assert LOCAL.scoring.rrf_k == 60
-    assert all(hit.score >= 0.3 for hit in await base.retrieve(QUESTION))
-    everything = await base.retrieve(QUESTION, min_score=0)
-    found = await base.retrieve(QUESTION, min_score=0.5)
-    assert 0 < len(found) < len(everything)
-    assert found == [hit for hit in everything if hit.score >= 0.5]
+    await base.add(*(Document(id=f"d{n:02}", text=f"Stargate, part {n}.") for n in range(30)))
+    for mode, leg in (("semantic", "semantic"), ("keyword", "fuzzy")):
+        found = await base.retrieve("stargate", mode=mode, min_score=0, debug=True)
+        assert found.stats.counts["candidate_chunks"] == len(found) == 10
+        ranks = [getattr(hit.breakdown, leg).rank for hit in found]
+        assert sorted(ranks)[0] == 1
+        weight = {"semantic": 1.0, "fuzzy": 1.5}[leg]
+        for hit, rank in zip(found, ranks, strict=True):
+            assert hit.breakdown.fused == pytest.approx(weight / (60 + rank))
+    everything = await base.retrieve("stargate", top_k=20, min_score=0)
+    found = await base.retrieve("stargate", top_k=20)
+    assert found == [hit for hit in everything if hit.score >= 0.3] != []
 
 
 def test_schema() -> None:
