@@ -102,14 +102,29 @@ async def test_retriever_emits_nothing(
     assert any("ts_rank_cd" in note for note in bundle.stats.degraded) == lacking
 
 
-async def test_protocol(base: AsyncKnowledgeBase) -> None:
-    """aiblox 2: async search(ctx, prefs) -> RetrievalBundle, the same for the same inputs."""
-    assert list(inspect.signature(Retriever.search).parameters) == ["self", "ctx", "prefs"]
-    assert isinstance(base.retriever, Retriever)
-    one = await base.retriever.search(RequestContext(), asked("truffles"))
-    two = await base.retriever.search(ctx=RequestContext(), prefs=asked("truffles"))
-    assert isinstance(one, RetrievalBundle)
-    assert one == two
+async def test_protocol(base: AsyncKnowledgeBase, tmp_path: Path) -> None:
+    """aiblox 2: async search(ctx, prefs) -> RetrievalBundle, the same for the same inputs.
+
+    Also from a base that got its documents in another order, and for fewer results.
+    """
+    for search in (Retriever.search, base.retriever.search, HybridRetriever.search):
+        assert inspect.iscoroutinefunction(search)
+        parameters = inspect.signature(search).parameters.values()
+        needed = [one.name for one in parameters if one.default is one.empty]
+        assert [name for name in needed if name != "self"] == ["ctx", "prefs"]
+    prefs = asked("truffles and logging")
+    bundle = await base.retriever.search(RequestContext(), prefs)
+    assert isinstance(bundle, RetrievalBundle)
+    assert await base.retriever.search(prefs=prefs, ctx=RequestContext()) == bundle
+    async with AsyncKnowledgeBase(
+        tmp_path / "other.db", embedder=HashEmbedder(), chunker="document", prefs="aiblox"
+    ) as other:
+        for document in (*reversed(DOCUMENTS), BOOK):
+            await other.add(document)
+        assert await other.retriever.search(RequestContext(), prefs) == bundle
+    few = await base.retriever.search(RequestContext(), prefs.replace(top_k_chunks=2))
+    assert few.evidence == bundle.evidence[:2]
+    assert [item.item_id for item in few.candidates] == [item.item_id for item in bundle.candidates]
 
 
 class TestCancellation:
