@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -128,7 +129,7 @@ class _Tracer:
         self.package = f"{package}{os.sep}"
         self.root = package.parent.parent
         self.called: dict[str, list[str]] = {}
-        self.seconds: dict[str, float] = defaultdict(float)
+        self.seconds: dict[str, float] = {}
         self._seen: set[CodeType] = set()
 
     def _trace(self, frame: FrameType, event: str, argument: object) -> None:
@@ -136,11 +137,12 @@ class _Tracer:
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        self._seen = set()
+        self._seen, started = set(), time.process_time()
         threading.settrace(self._trace)
         sys.settrace(self._trace)
         yield
         sys.settrace(None)
+        self.seconds[item.nodeid] = time.process_time() - started
         self.called[item.nodeid] = sorted(
             {
                 f"{Path(code.co_filename).relative_to(self.root)} {code.co_name}"
@@ -148,9 +150,6 @@ class _Tracer:
                 if code.co_filename.startswith(self.package)
             }
         )
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self.seconds[report.nodeid] += report.duration
 
 
 def _enter(tree: Path, *, cached: bool) -> None:
