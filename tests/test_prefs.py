@@ -331,6 +331,11 @@ class TestToml:
         with pytest.raises(ConfigError, match="can't be read as TOML"):
             RetrievalPrefs.from_toml(path)
 
+    def test_nested_too_deeply(self, tmp_path: Path) -> None:
+        path = self.write(tmp_path, f"top_k = {'[' * 5000}{']' * 5000}")
+        with pytest.raises(ConfigError, match="it is nested too deeply"):
+            RetrievalPrefs.from_toml(path)
+
     def test_not_there(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="No such file"):
             RetrievalPrefs.from_toml(tmp_path / "prefs.toml")

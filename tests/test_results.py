@@ -107,3 +107,14 @@ class TestDisplay:
         bundle = RetrievalBundle(candidates=[item], evidence=[])
         assert str(bundle) == " 1. 0.50  a.txt\n    A <i>snippet</i>"
         assert "<td>a.txt</td><td>A &lt;i&gt;snippet" in bundle._repr_html_()
+
+
+def test_an_explanation_tells_ranks_apart_from_scores_alone() -> None:
+    listed = LegScore(score=0.5, rank=2, normalised=0.5, weight=0.5, contribution=0.25)
+    filled = LegScore(score=7.1, normalised=0.8, weight=0.5, contribution=0.4)
+    breakdown = ScoreBreakdown(semantic=listed, text=filled)
+    said = RetrievalResult(**HIT, breakdown=breakdown).explain().splitlines()
+    assert said[1:] == [
+        "   semantic   0.5000 (rank 2) -> 0.5000 x 0.5000 = 0.2500",
+        "   text       7.1000 (scored, not in its list) -> 0.8000 x 0.5000 = 0.4000",
+    ]

@@ -568,6 +568,9 @@ async def test_stats_only_with_debug(base: AsyncKnowledgeBase) -> None:
     assert loud.stats.timing_ms["total"] > 0
     assert loud.stats.counts["items"] == len(loud.candidates)
     assert loud.stats.counts["evidence"] == len(loud.evidence)
+    assert loud.stats.counts["candidate_documents"] == len(loud.candidates)
+    stages = {"view", "plan", "recall", "fuse", "group", "chunk", "rank", "bundle", "total"}
+    assert stages <= set(loud.stats.timing_ms)
     assert loud.stats.params["scoring"]["blend"] == "rrf"
     assert loud.stats.params["query_text"] == "truffles"
 

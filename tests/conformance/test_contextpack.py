@@ -260,6 +260,8 @@ class TestAssembly:
                 "red cow or blue cow", max_tokens=budget, rerank={"keep": 2}, context=context
             )
             kept.append(in_roles(pack))
+            traced = tuple(count.kept for count in pack.trace.expansion_stats.values())
+            assert traced == kept[-1]
             budget = pack.tokens - 1
         siblings = [] if parents else [(2, 0, 3, 0), (2, 0, 2, 0), (2, 0, 1, 0)]
         assert kept == [

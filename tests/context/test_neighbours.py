@@ -81,3 +81,10 @@ def test_the_chunk_is_among_them_in_document_order(
     assert chunk in found
     assert found == sorted(found, key=lambda item: (item.start, item.end))
     assert len({item.id for item in found}) == len(found) <= 1 + 2 * near + 2 * far
+
+
+def test_a_chunk_without_pages_has_no_neighbours_on_pages() -> None:
+    first, second = cut(paged("First page. ", "Second page. "), "page:16/0")
+    loose = first.model_copy(update={"pages": None, "id": "loose"})
+    assert expand_neighbors(loose, [loose, second]) == [loose]
+    assert expand_neighbors(second, [loose, second]) == [second]

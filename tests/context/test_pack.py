@@ -240,3 +240,12 @@ def test_every_pack_keeps_its_promises(
         for chunk in pack.selected_chunks:
             if chunk.marker == citation.marker:
                 assert found.text[chunk.start - found.start :].startswith(chunk.text)
+
+
+def test_a_pack_prints_as_its_text_its_keys_and_its_size() -> None:
+    shelf = Shelf(Document(id="d", text="Oaks have roots here."))
+    pack = shelf.pack(hits(shelf.all_to_find()))
+    (citation,) = pack.citations
+    assert str(pack) == (
+        f"{pack.context_pack}\n[1] {citation.key}\n{pack.tokens} tokens, 1 citations"
+    )

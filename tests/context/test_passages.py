@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 from hypothesis import given
@@ -128,3 +129,17 @@ def test_stitching_undoes_overlapping_cuts(text: str, cuts: list[int], data: st.
         for start, end in pairwise(edges)
     ]
     assert stitched(data.draw(st.permutations(parts))) == text
+
+
+def test_a_passage_is_truncated_if_one_of_its_last_pieces_is() -> None:
+    whole = piece(span(0, 10), "sibling")
+    cut_off = replace(piece(span(6, 16)), truncated=True)
+    (passage,) = merged([whole, cut_off])
+    assert passage.truncated
+    (passage,) = merged([replace(whole, truncated=True), replace(cut_off, truncated=False)])
+    assert not passage.truncated
+
+
+def test_what_a_hit_covers_does_not_join_it_to_the_next_hit() -> None:
+    pieces = [piece(span(0, 10)), piece(span(6, 10), "sibling"), piece(span(10, 16))]
+    assert [passage.text for passage in merged(pieces)] == ["alpha beta", " gamma"]

@@ -120,3 +120,18 @@ def test_schemas_are_strict(name: str) -> None:
 
     check(RUBRICS[name].schema)
     assert all(f'"{field}"' in RUBRICS[name].rules for field in RUBRICS[name].fields)
+
+
+def test_the_schema_of_an_answer() -> None:
+    item = {
+        "type": "object",
+        "properties": {"id": {"type": "string"}, "score": {"type": "number"}},
+        "required": ["id", "score"],
+        "additionalProperties": False,
+    }
+    assert RUBRICS["score10"].schema == {
+        "type": "object",
+        "properties": {"results": {"type": "array", "items": item}},
+        "required": ["results"],
+        "additionalProperties": False,
+    }
