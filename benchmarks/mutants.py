@@ -6,7 +6,8 @@ A changed file is a mutant; it is killed if a test fails. Every value of the pre
 a sample, drawn by the seed, of what `mutations.py` can change in the modules listed here. A mutant
 meets the tests of its own module first, then all others that call the changed function, fast ones
 first. Survivors are printed with their line; `surviving_mutants.toml` says why each may live, and
-those are not tried again. The exit status is 1 if fewer than 95 % are killed, or one survives without a reason.
+those are not tried again. The exit status is 1 if fewer than 95 % are killed, or one survives
+without a reason.
 
 Verdicts are kept in `.mutants/`: of a killed one while the file and the test that killed it are as
 they were, of a survivor while all tests are.

@@ -143,18 +143,31 @@ class TestReranking:
         assert len(server.requests) >= 3
 
     async def test_cache(self, server: ScriptedServer, tmp_path: Path) -> None:
-        model = LlmReranker(LlmConfig(model="gpt-4o"))
-        async with AsyncKnowledgeBase(
-            ":memory:",
-            embedder=HashEmbedder(),
-            prefs=PACK.replace(rerank={"reranker": None}),
-            reranker=CachedReranker(model, folder=tmp_path),
-        ) as base:
-            await base.add(*DOCUMENTS)
-            first = await base.retrieve(QUESTION)
-            asked = len(server.requests)
-            assert await base.retrieve(QUESTION) == first
-            assert len(server.requests) == asked
+        """Verdicts are kept by query, model and text: only what is new of these is asked for."""
+        texts = {"a": "Truffles are the main topic.", "b": "Lakes are not.", "c": "Nor is weather."}
+
+        async def passages_asked_for(model: str, query: str) -> int:
+            server.requests.clear()
+            reranker = CachedReranker(LlmReranker(LlmConfig(model=model)), folder=tmp_path)
+            async with AsyncKnowledgeBase(
+                ":memory:",
+                embedder=HashEmbedder(),
+                prefs=PACK.replace(rerank={"reranker": None}),
+                reranker=reranker,
+            ) as base:
+                await base.add(*(Document(id=name, text=text) for name, text in texts.items()))
+                found = await base.retrieve(query)
+                assert await base.retrieve(query) == found
+            assert len(found) == 3
+            prompts = [request.json["messages"][1]["content"] for request in server.requests]
+            return sum(prompt.count("</passage-") for prompt in prompts)
+
+        assert await passages_asked_for("gpt-4o", QUESTION) == 3
+        assert await passages_asked_for("gpt-4o", QUESTION) == 0
+        texts["b"] = "Lakes are, by the way."
+        assert await passages_asked_for("gpt-4o", QUESTION) == 1
+        assert await passages_asked_for("gpt-4o", f"{QUESTION} Really?") == 3
+        assert await passages_asked_for("gpt-4o-mini", QUESTION) == 3
 
     async def test_candidates_are_trimmed(self, server: ScriptedServer) -> None:
         async with AsyncKnowledgeBase(

@@ -104,9 +104,22 @@ async def test_stores_without_trigrams_of_texts_compare_terms(base: AsyncKnowled
     assert not (await base.retrieve(QUESTION, fuzzy={"over": "terms"})).degraded
 
 
-def test_keyword_extraction() -> None:
-    """local-rag 5: stop words go, the rest in lower case."""
+async def test_keyword_extraction(base: AsyncKnowledgeBase) -> None:
+    """local-rag 5: stop words go, the rest in lower case; trigrams are those of what is left."""
     assert keywords(QUESTION, ["en"]) == ["stargate", "atlantis", "cancelled"]
+    english = [document.model_copy(update={"language": "en"}) for document in DOCUMENTS]
+    await base.add(*english)
+
+    async def trigrams(query: str) -> dict[str, float]:
+        found = await base.retrieve(query, mode="keyword", min_score=0)
+        legs = {hit.document_id: hit.breakdown.fuzzy for hit in found}
+        return {name: leg.score for name, leg in legs.items() if leg is not None}
+
+    expected = await trigrams("stargate atlantis cancelled")
+    assert set(expected) == {"series", "other"}
+    assert await trigrams(QUESTION) == expected
+    assert await trigrams("STARGATE, the ATLANTIS: was it cancelled?") == expected
+    assert await trigrams("stargate atlantis") != expected
 
 
 def test_reciprocal_ranks_with_weighted_trigrams() -> None:
@@ -191,11 +204,31 @@ async def test_question_and_answer_are_worded_differently() -> None:
     assert both[0].document_id == "answer"
 
 
-def test_query_expansion() -> None:
-    """local-rag 12: a question as the statement that would answer it."""
+async def test_query_expansion() -> None:
+    """local-rag 12: a question as the statement that would answer it, and words of such answers.
+
+    Both texts have the words of the question, and are as long; one goes on as an answer to "when".
+    """
     statement = declarative(QUESTION)
     assert statement is not None
     assert "Stargate Atlantis was cancelled" in statement
+    texts = {
+        "a": "Stargate Atlantis cancelled; fans cried.",
+        "b": "Stargate Atlantis cancelled; January.",
+    }
+    documents = [Document(id=name, text=text, language="en") for name, text in texts.items()]
+    async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER) as base:
+        await base.add(*documents)
+        plain, expanded = [
+            await base.retrieve(QUESTION, mode="keyword", expansion={"answers": answers})
+            for answers in (False, True)
+        ]
+    scores = [
+        {hit.document_id: hit.breakdown.text.score for hit in found if hit.breakdown.text}
+        for found in (plain, expanded)
+    ]
+    assert scores[1]["a"] == pytest.approx(scores[0]["a"])
+    assert scores[1]["b"] > scores[0]["b"]
 
 
 async def test_cross_encoder_has_its_slot(base: AsyncKnowledgeBase, tmp_path: Path) -> None:

@@ -88,14 +88,26 @@ def test_defaults() -> None:
 
 
 async def test_example_options(base: AsyncKnowledgeBase) -> None:
-    """oasis 3: the thresholds 0.05 and 0.1 of its example keep good hits, which raw RRF can't."""
-    found = await base.retrieve(
-        "configure logging", min_score=0.05, rerank={"reranker": "score:0.1"}, overfetch=3
-    )
-    assert found[0].document_id == "guide"
-    assert all(hit.score >= 0.1 for hit in found)
-    assert found[0].breakdown.fused is not None
-    assert found[0].breakdown.fused < 0.05
+    """oasis 3: weight 0.3, three times topK, a ScoreReranker and a least score, as in its example.
+
+    With topK 1, three candidates of each leg are looked at. The reranker keeps what has its least
+    score or more, and does not change the score.
+    """
+    example: dict[str, Any] = {"scoring": {"w_text": 0.3}, "overfetch": 3, "min_score": 0.05}
+    everything = await base.retrieve("configure logging", top_k=5, **example)
+    assert len(everything) > 2
+    for least, kept in ((0.1, None), (everything[1].score, 2), (everything[0].score, 1)):
+        found = await base.retrieve(
+            "configure logging", top_k=5, rerank={"reranker": f"score:{least}"}, **example
+        )
+        expected = [hit for hit in everything if hit.score >= least]
+        assert kept in (None, len(expected))
+        assert [(hit.chunk_id, hit.score) for hit in found] == [
+            (hit.chunk_id, hit.score) for hit in expected
+        ]
+    (one,) = await base.retrieve("configure logging", top_k=1, debug=True, **example)
+    assert one.document_id == "guide"
+    assert one.breakdown.fused == pytest.approx(1 / 61)
 
 
 async def test_query_is_embedded_and_compared_by_cosine(base: AsyncKnowledgeBase) -> None:
@@ -139,16 +151,16 @@ def test_overfetch(top_k: int, multiplier: float, depth: int) -> None:
     assert OASIS.replace(overfetch=multiplier).depth(top_k) == depth
 
 
-async def test_overfetched_candidates_are_trimmed() -> None:
-    """oasis 8: more are looked at, topK come back."""
-    judge = Judge()
-    async with AsyncKnowledgeBase(
-        ":memory:", embedder=EMBEDDER, prefs="oasis", reranker=judge
-    ) as base:
+@pytest.mark.parametrize(("multiplier", "seen"), [(None, 6), (1, 2), (5, 10)])
+async def test_overfetched_candidates_are_trimmed(multiplier: float | None, seen: int) -> None:
+    """oasis 8: of topK 2, twice the multiplier from each leg, and 2 come back; 3 by default."""
+    settings: dict[str, Any] = {} if multiplier is None else {"overfetch": multiplier}
+    async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER, prefs="oasis") as base:
         await base.add(*(Document(id=f"d{n}", text=f"A truffle, number {n}.") for n in range(40)))
-        found = await base.retrieve("truffle", top_k=2, rerank={"candidates": 2})
-    assert len(found) == 2
-    assert len(judge.seen[0]) == 2
+        for mode in ("semantic", "keyword"):
+            found = await base.retrieve("truffle", top_k=2, mode=mode, debug=True, **settings)
+            assert found.stats.counts["candidate_chunks"] == seen
+            assert len(found) == 2
 
 
 def test_weighted_reciprocal_ranks() -> None:
