@@ -141,8 +141,9 @@ def test_reciprocal_ranks_with_weighted_trigrams() -> None:
 async def test_configuration(base: AsyncKnowledgeBase) -> None:
     """local-rag 7: ten of each method, hybrid score at least 0.3, k = 60."""
     await base.add(*(Document(id=f"d{n:02}", text=f"Stargate, part {n}.") for n in range(30)))
+    prefs = LOCAL.replace(min_score=0, debug=True)
     for mode, leg in (("semantic", "semantic"), ("keyword", "fuzzy")):
-        found = await base.retrieve("stargate", mode=mode, min_score=0, debug=True)
+        found = await base.retrieve("stargate", prefs=prefs.replace(mode=mode))
         assert found.stats.counts["candidate_chunks"] == len(found) == 10
         ranks = [getattr(hit.breakdown, leg).rank for hit in found]
         assert sorted(ranks)[0] == 1
