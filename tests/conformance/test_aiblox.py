@@ -8,7 +8,7 @@ import inspect
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ import pytest
 import lagotto
 from lagotto.chunkers import CHUNKERS, ChunkerRegistry
 from lagotto.documents import Document
-from lagotto.embedders.base import Role
+from lagotto.embedders.base import Embedder, Role
 from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.errors import (
     ConfigError,
@@ -642,16 +642,33 @@ async def test_filters_hold_for_documents_and_evidence(base: AsyncKnowledgeBase)
         assert {item.item_id for item in bundle.evidence} <= {"guide", "api"}
 
 
-def test_boundaries() -> None:
-    """aiblox 19: stores, cache, embedder, chunker and scorer are each their own."""
-    from lagotto.chunkers.base import Chunker
-    from lagotto.embedders.base import Embedder
-    from lagotto.stores.base import ChunkCacheRepo, Store
+async def test_boundaries() -> None:
+    """aiblox 19: an embedder that inherits nothing serves; the scorer only reads its input."""
 
-    for protocol in (Store, ChunkCacheRepo, Embedder, Chunker):
-        assert getattr(protocol, "_is_protocol", False)
-    assert inspect.isfunction(fuse)
-    assert not inspect.iscoroutinefunction(fuse)
+    class Own:
+        info, tokenizer = HashEmbedder().info, HashEmbedder().tokenizer
+        queries: ClassVar[list[str]] = []
+
+        async def embed(self, texts, *, role: Role):  # type: ignore[no-untyped-def]
+            self.queries.extend(texts if role == "query" else [])
+            return await HashEmbedder().embed(texts, role=role)
+
+        async def close(self) -> None:
+            pass
+
+    assert isinstance(Own(), Embedder)
+    async with AsyncKnowledgeBase(":memory:", embedder=Own(), prefs="aiblox") as base:
+        await base.add(*DOCUMENTS)
+        bundle = await base.retriever.search(RequestContext(), asked("atlantis"))
+    assert bundle.candidates
+    assert Own.queries == ["atlantis"]
+    found = candidates(text="ab", semantic="bca")
+    before = {leg: (said.scores.copy(), said.ranks.copy()) for leg, said in found.legs.items()}
+    once, again = (fuse(found, AIBLOX.scoring.weights(), AIBLOX.scoring) for _ in range(2))
+    assert once.scores.tolist() == again.scores.tolist()
+    for leg, (scores, ranks) in before.items():
+        assert found.legs[leg].scores.tolist() == scores.tolist()
+        assert found.legs[leg].ranks.tolist() == ranks.tolist()
 
 
 async def test_nothing_is_left_to_do(base: AsyncKnowledgeBase, embedder: CountingEmbedder) -> None:

@@ -379,14 +379,29 @@ async def test_trace(base: AsyncKnowledgeBase) -> None:
 
 
 async def test_citations(base: AsyncKnowledgeBase) -> None:
-    """contextpack 14: Doc, Page, Section; and they lead back to the text."""
-    pack = await base.context(QUESTION)
-    first = pack.citations[0]
-    assert str(first).startswith("Doc: doc_3 | Page: ")
-    passage = await base.resolve(first)
-    document = await base.get("doc_3")
+    """contextpack 14: Doc, Page, Section; and they lead back to the text, for every marker."""
+    await base.add(book("red"))
+    pack = await base.context(
+        "red cow",
+        rerank={"keep": 1},
+        filters={"document_id": "red"},
+        context={"max_tokens": 12_000},
+    )
+    document = await base.get("red")
     assert document is not None
-    assert passage.text == document.text[first.start : first.end]
+    cited = [
+        (str(citation), document.text[citation.start : citation.end]) for citation in pack.citations
+    ]
+    assert [label for label, _ in cited] == [
+        "Doc: red | Page: 2",
+        "Doc: red | Page: 1",
+        "Doc: red | Page: 3",
+    ]
+    assert "A red cow lives" in cited[0][1]
+    for marker, (citation, (label, text)) in enumerate(zip(pack.citations, cited, strict=True), 1):
+        passage = await base.resolve(citation)
+        assert (passage.text, passage.document_id, citation.marker) == (text, "red", marker)
+        assert f"[{marker}] {label}\n{text.strip()}" in pack.context_pack
 
 
 async def test_filters(base: AsyncKnowledgeBase) -> None:
