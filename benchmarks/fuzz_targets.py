@@ -31,6 +31,8 @@ from lagotto.testing.readers import check_structure
 
 Target = Callable[[random.Random], None]
 
+LONG = 2_000
+"""Bytes of a repeated piece, lest the repetitions of repetitions fill the memory."""
 XML_PIECE = re.compile(rb"<[^>]*>|[^<]+")
 NUMBER = re.compile(rb"(?<=\")\d+(?=\")")
 WORDS = [
@@ -162,7 +164,7 @@ def _other_xml(data: bytes, chance: random.Random) -> bytes:
         index = chance.randrange(len(pieces))
         piece = pieces[index]
         if piece.endswith(b"/>") or not piece.startswith(b"<"):
-            pieces[index] = piece * chance.choice([0, 2, 300])
+            pieces[index] = piece[:LONG] * chance.choice([0, 2, 300])
         else:
             number = str(chance.choice([-1, 0, 7, 99_999_999, 10**30])).encode()
             pieces[index] = NUMBER.sub(number, piece)

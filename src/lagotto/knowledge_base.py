@@ -32,7 +32,7 @@ from lagotto.folder_sync import FolderSync
 from lagotto.ingest import AddReport, Ingest, OnProgress
 from lagotto.interchange import ExportFormat, export_to, import_from
 from lagotto.prefs import RetrievalPrefs
-from lagotto.readers import Columns, ReadOptions, check_paths, load
+from lagotto.readers import Columns, FetchLimits, ReadOptions, check_paths, load
 from lagotto.readers.language import with_language
 from lagotto.rebuild import OnProgress as OnRebuildProgress
 from lagotto.rebuild import RebuildProgress, rebuild_base
@@ -139,10 +139,12 @@ class AsyncKnowledgeBase(SearchVerbs):
         language: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         columns: Columns | None = None,
+        fetch_limits: FetchLimits | None = None,
         progress: OnProgress | None = None,
     ) -> AddReport:
-        """Add files, folders and Documents. Unchanged ones are skipped, changed ones replaced.
+        """Add files, folders, web addresses (`https://...`) and Documents.
 
+        Unchanged ones are skipped, changed ones replaced.
         A path that does not exist, and a folder without files to read, are a ReadError before
         anything is added. Files that can't be read, and those that were skipped, are listed in the
         report; `everything` reads hidden, ignored, secret, vendored and minified files too. A
@@ -157,7 +159,7 @@ class AsyncKnowledgeBase(SearchVerbs):
         chosen: Any = {"include": include, "exclude": exclude, "everything": everything}
         await asyncio.to_thread(check_paths, paths, **chosen)
         ingest = await self._ingest(progress)
-        loading = load(paths, options=options, **chosen)
+        loading = load(paths, options=options, fetch_limits=fetch_limits, **chosen)
         report = await ingest.run(chain(documents, loading), interrupt=loading.interrupt)
         return report.model_copy(
             update={"skipped": loading.skipped, "notes": (*report.notes, *loading.notes)}

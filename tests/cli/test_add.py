@@ -129,6 +129,14 @@ def test_options_reach_the_documents(notes: Path) -> None:
     assert "text_index='fts5'" in refused.err
 
 
+def test_web_addresses(base: Path) -> None:
+    refused = run("--kb", base, "add", "http://127.0.0.1:9/a")
+    assert refused.code == 3
+    assert "not a public address; allow private addresses (--allow-private)" in refused.err
+    allowed = run("--kb", base, "add", "http://127.0.0.1:9/a", "--allow-private")
+    assert "can't fetch it" in allowed.err
+
+
 def test_columns_of_rows(tmp_path: Path, base: Path) -> None:
     rows = [{"key": "a1", "head": "Oak", "body": "A tree.", "more": "With acorns."}]
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))

@@ -17,16 +17,22 @@ if TYPE_CHECKING:
 
 
 def add(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Files and folders.")],
+    paths: Annotated[
+        list[str], typer.Argument(metavar="PATH", help="Files, folders and web addresses.")
+    ],
     base: BaseOptions,
     reading: ReadingOptions,
     making: MakingOptions,
+    allow_private: Annotated[
+        bool, typer.Option("--allow-private", help="Read web addresses in private networks too.")
+    ] = False,
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
-    """Add files and folders. Unchanged files are skipped, changed ones replaced."""
+    """Add files, folders and web addresses. Unchanged ones are skipped, changed ones replaced."""
 
-    from lagotto.readers import check_paths
+    from lagotto.readers import FetchLimits, check_paths
+    from lagotto.readers.base import is_address
 
     check_paths(
         paths,
@@ -36,6 +42,8 @@ def add(
     )
 
     def run(kb: KnowledgeBase, meter: Meter) -> AddReport:
-        return kb.add(*paths, progress=meter, **read_arguments(reading))
+        limits = FetchLimits(allow_private=allow_private)
+        return kb.add(*paths, fetch_limits=limits, progress=meter, **read_arguments(reading))
 
-    ingest(run, paths, base, reading, making, verbose=verbose, as_json=as_json)
+    files = [Path(path) for path in paths if not is_address(path)]
+    ingest(run, files, base, reading, making, verbose=verbose, as_json=as_json)

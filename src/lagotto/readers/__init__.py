@@ -5,6 +5,7 @@ other modules are private.
 """
 
 from lagotto.readers.base import Columns, Reader, ReadOptions, Source
+from lagotto.readers.fetch import FetchLimits
 from lagotto.readers.folder.skipped import Skipped, SkippedFile
 from lagotto.readers.formats import READERS
 from lagotto.readers.language import detect_language
@@ -22,6 +23,7 @@ from lagotto.readers.process import Limits
 __all__ = [
     "READERS",
     "Columns",
+    "FetchLimits",
     "Limits",
     "Loading",
     "ReadFailure",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Literal, Protocol, Self
+from urllib.parse import unquote
 
 from pydantic import Field
 
@@ -16,6 +17,11 @@ from lagotto.documents import DEFAULT_COLLECTION, Document, Metadata, Record
 from lagotto.errors import ReadError, SourceTooLargeError
 
 MAX_BYTES = 200_000_000
+
+
+def is_address(name: object) -> bool:
+    """Whether a name is an address on the web."""
+    return isinstance(name, str) and name[:8].lower().startswith(("http://", "https://"))
 
 
 ColumnType = Literal["text", "integer", "number", "boolean"]
@@ -65,13 +71,15 @@ class ReadOptions(Record):
 class Source:
     """Something to read: a file (`path`), or `data` in memory.
 
-    `name` becomes `Document.source`; `title` takes precedence over a title in the content.
+    `name` becomes `Document.source`; `title` takes precedence over a title in the content. `format`
+    is the name of the reader, where the suffix is known to be no guide.
     """
 
     name: str
     path: Path | None = None
     data: bytes = b""
     title: str | None = None
+    format: str | None = None
 
     @classmethod
     def of_path(cls, path: str | Path) -> Self:
@@ -98,12 +106,21 @@ class Source:
     @property
     def suffix(self) -> str:
         """The suffix of the name in lower case, such as `.pdf`."""
-        return PurePosixPath(self.name).suffix.lower()
+        return PurePosixPath(self._address_parts[1]).suffix.lower()
 
     @property
     def stem(self) -> str | None:
-        """The last part of the name, without the suffix."""
-        return PurePosixPath(self.name).stem or None
+        """The last part of the name, without the suffix; the host of an address without a path."""
+        host, path = self._address_parts
+        return PurePosixPath(path).stem or host or None
+
+    @property
+    def _address_parts(self) -> tuple[str, str]:
+        """The host and the path of an address; no host and the name of anything else."""
+        if not is_address(self.name):
+            return "", self.name
+        host, _, path = self.name.partition("://")[2].partition("?")[0].partition("/")
+        return host, unquote(path)
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:

@@ -103,7 +103,7 @@ class Formats:
 
     def name(self, source: Source) -> str:
         """The name of the reader for `source`."""
-        by_suffix = self._by_suffix.get(source.suffix)
+        by_suffix = source.format or self._by_suffix.get(source.suffix)
         if by_suffix is not None and by_suffix not in SUFFIXES:
             return by_suffix
         head = source.head()

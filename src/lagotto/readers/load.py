@@ -13,7 +13,8 @@ from lagotto.errors import (
     ReadError,
     UnsupportedFormatError,
 )
-from lagotto.readers.base import Reader, ReadOptions, Source
+from lagotto.readers.base import Reader, ReadOptions, Source, is_address
+from lagotto.readers.fetch import FetchLimits, fetch
 from lagotto.readers.folder.skipped import SkipLog, Skipped, SkipReason
 from lagotto.readers.folder.unwanted import unwanted_content
 from lagotto.readers.folder.walk import Selection, walk
@@ -102,9 +103,12 @@ def load(
     everything: bool = False,
     options: ReadOptions | None = None,
     limits: Limits | None = None,
+    fetch_limits: FetchLimits | None = None,
     tracker: FileTracker | None = None,
 ) -> Loading:
-    """Read files and folders; yields documents one at a time, and a failure for each error.
+    """Read files, folders and web addresses.
+
+    Yields documents one at a time, and a failure for each error.
 
     Folders are walked recursively in a fixed order; `include` and `exclude` are globs as in
     `Selection` and apply to folders only. In folders, formats without a reader, hidden files, those
@@ -120,6 +124,7 @@ def load(
         selection=Selection(tuple(include), tuple(exclude), everything=everything),
         options=options or ReadOptions(),
         process=ReaderProcess(limits),
+        fetch_limits=fetch_limits,
         tracker=tracker,
     )
     loading.start([paths] if isinstance(paths, str | Path) else paths)
@@ -135,11 +140,13 @@ class Loading(Iterator["Document | ReadFailure"]):
         selection: Selection,
         options: ReadOptions,
         process: ReaderProcess,
+        fetch_limits: FetchLimits | None = None,
         tracker: FileTracker | None = None,
     ) -> None:
         self._selection = selection
         self._options = options
         self._process = process
+        self._fetch_limits = fetch_limits
         self._tracker = tracker
         self._formats = Formats()
         self._done: set[str] = set()
@@ -171,14 +178,30 @@ class Loading(Iterator["Document | ReadFailure"]):
     def _all(self, paths: Iterable[str | Path]) -> Iterator[Document | ReadFailure]:
         with self._process:
             for path in paths:
-                for result in self._of(Path(path)):
+                for result in self._of(path):
                     yield ReadFailure.of(result) if isinstance(result, ReadError) else result
                     if self._process.interrupted:
                         return
 
-    def _of(self, path: Path) -> Iterator[Document | ReadError]:
-        """Yield the documents and errors of one of the given paths."""
-        return self._folder(path) if path.is_dir() else self._file(path)
+    def _of(self, path: str | Path) -> Iterator[Document | ReadError]:
+        """Yield the documents and errors of one of the given paths or addresses."""
+        if is_address(path):
+            return self._address(str(path))
+        return self._folder(Path(path)) if Path(path).is_dir() else self._file(Path(path))
+
+    def _address(self, address: str) -> Iterator[Document | ReadError]:
+        try:
+            source = fetch(
+                address,
+                max_bytes=self._options.max_bytes,
+                limits=self._fetch_limits,
+                interrupted=lambda: self._process.interrupted,
+            )
+            if source.name not in self._done:
+                self._done.add(source.name)
+                yield from self._read(self._formats.name(source), source)
+        except ReadError as exc:
+            yield exc
 
     def _folder(self, folder: Path) -> Iterator[Document | ReadError]:
         skipped = SkipLog()
@@ -266,13 +289,18 @@ def check_paths(
     exclude: Sequence[str] = (),
     everything: bool = False,
 ) -> None:
-    """ReadError if a path does not exist, or is a folder without any file that is selected."""
+    """ReadError if a path does not exist, or is a folder without any file that is selected.
+
+    Web addresses are not opened.
+    """
     selection = Selection(tuple(include), tuple(exclude), everything=everything)
     for given in paths:
         try:
             is_folder = Path(given).is_dir()
         except (OSError, ValueError):  # a text, too long for a path
             is_folder = False
+        if is_address(given):
+            continue
         if not is_folder:
             _check_file(given)
             continue

@@ -43,7 +43,9 @@ def test_not_a_notebook(text: str) -> None:
         only(text, "a.ipynb")
 
 
-@pytest.mark.parametrize("text", ["{}", '{"cells": [1, {"source": {}}]}', '{"cells": []}'])
+@pytest.mark.parametrize(
+    "text", ["{}", '{"cells": [1, {"source": {}}]}', '{"cells": 7}', '{"cells": []}']
+)
 def test_nothing_in_it(text: str) -> None:
     with pytest.raises(EmptySourceError):
         only(text, "a.ipynb")

@@ -60,7 +60,8 @@ def _cells(notebook: dict[str, Any]) -> Iterator[dict[str, Any]]:
     owners = [notebook, *(sheets if isinstance(sheets, list) else ())]
     for owner in owners:
         cells = owner.get("cells") if isinstance(owner, dict) else None
-        yield from (cell for cell in cells or () if isinstance(cell, dict))
+        listed = cells if isinstance(cells, list) else []
+        yield from (cell for cell in listed if isinstance(cell, dict))
 
 
 def _language(notebook: dict[str, Any]) -> str | None:
