@@ -96,6 +96,7 @@ TRIALS: dict[str, Trial] = {
     "scoring.w_text": Trial(0.1),
     "scoring.w_fuzzy": Trial(0.1, query=MISSPELT),
     "scoring.w_exact": Trial(0.1, query='"oak and hazel" truffle'),
+    "scoring.keyword_weight": Trial(0.9),
     "scoring.rrf_k": Trial(5, given=RRF),
     "scoring.fill": Trial(False, query="deep city noon smell", given=SHALLOW),
     "scoring.adapt": Trial(False, query=MISSPELT),
@@ -129,6 +130,7 @@ TRIALS: dict[str, Trial] = {
     "context.min_primary_hits_to_keep": Trial(
         1, given={"context": {"max_tokens": 40}}, errors=ONLY_CONTEXT
     ),
+    "context.cite_by": Trial("id", errors=ONLY_CONTEXT),
     "debug": Trial(True, given={"debug": False}),
 }
 
