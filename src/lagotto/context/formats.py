@@ -19,7 +19,12 @@ CUT = " …"
 """What a truncated passage ends with."""
 
 _LINE_BREAK = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
-_INVISIBLE = r"\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff"
+_INVISIBLE = (
+    r"\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5"
+    r"\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0"
+    r"\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+"""Unicode's Default_Ignorable_Code_Point, and control characters."""
 _HEAD_LIKE = re.compile(rf"(^|[{_LINE_BREAK}])((?:[^\S{_LINE_BREAK}]|[{_INVISIBLE}])*+)\[(?=\d+\])")
 """What looks like the head of a passage, also behind characters that take no room."""
 _BACKTICKS = re.compile("`+")
