@@ -101,6 +101,9 @@ def measure(data: Data, folder: Path) -> Iterator[tuple[str, Figures]]:
     dimension = data.rows.shape[1]
     yield "open", timed_once(lambda: load(folder, dimension))
     index = load(folder, dimension)
+    yield "first search", timed_once(lambda: index.search(data.queries[0], 100))
+    yield "the same again", timed_once(lambda: index.search(data.queries[0], 100))
+    yield "verify all rows", timed_once(load(folder, dimension).snapshot().base.verify)
     keys = index.keys
     random = np.random.default_rng(0)
     some, few = (keys[random.random(len(keys)) < share] for share in (0.1, 0.01))

@@ -3,10 +3,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+import time
 
 import pytest
 
-from lagotto.concurrency import available_cpus, in_thread, interruptible, run_all
+from lagotto.concurrency import available_cpus, checkpoint, in_thread, interruptible, run_all
 
 
 async def test_every_job_runs_once_and_no_more_than_allowed_at_once() -> None:
@@ -124,3 +125,27 @@ async def test_the_error_of_an_interrupted_call_is_not_logged() -> None:
     gc.collect()
     await asyncio.sleep(0)
     assert logged == []
+
+
+async def test_a_cancelled_thread_ends_at_its_next_checkpoint() -> None:
+    turns, started = list[int](), threading.Event()
+
+    def work() -> None:
+        for turn in range(100_000):
+            checkpoint()
+            turns.append(turn)
+            started.set()
+            time.sleep(0.001)
+
+    task = asyncio.create_task(in_thread(work))
+    await asyncio.to_thread(started.wait)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert len(turns) < 10_000
+
+
+async def test_a_checkpoint_elsewhere_does_nothing() -> None:
+    checkpoint()
+    await in_thread(checkpoint)
+    await asyncio.to_thread(checkpoint)

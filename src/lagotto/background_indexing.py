@@ -47,13 +47,15 @@ class BackgroundIndexing:
         await self.settle()
 
     async def settle(self) -> None:
-        """Wait for the step that is running, even if this task is cancelled meanwhile."""
+        """Wait for the step that is running."""
         if self._step is not None:
-            try:
-                await asyncio.shield(self._step)
-            except asyncio.CancelledError:
-                await self._step
-                raise
+            await asyncio.shield(self._step)
+
+    async def stop(self) -> None:
+        """Give up the step that is running, if there is one: the next search continues it."""
+        if self._step is not None:
+            self._step.cancel()
+            await asyncio.wait([self._step])
 
     def _start(self, *, least: int = 1) -> None:
         self._indexed += self._waiting

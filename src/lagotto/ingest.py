@@ -17,7 +17,7 @@ from typing import Literal, TypeVar
 
 from lagotto.background_indexing import BackgroundIndexing
 from lagotto.chunkers import Chunker, chunk_document
-from lagotto.concurrency import interruptible
+from lagotto.concurrency import in_thread, interruptible
 from lagotto.documents import Chunk, Document, Record, Vectors
 from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.errors import LagottoError
@@ -27,6 +27,8 @@ from lagotto.stores.base import Entry, Store, Version, fingerprint
 BATCH_DOCUMENTS = 64
 BATCH_CHARACTERS = 60_000
 QUEUED_BATCHES = 2
+GRACE = 0.05
+"""Seconds that a cancelled run waits for a write that is under way."""
 
 T = TypeVar("T", Entry, Document)
 
@@ -160,8 +162,8 @@ class Ingest:
     ) -> AddReport:
         """Add all documents of `results`.
 
-        On cancellation, a running write is completed, and `interrupt` is called, which stops a
-        reader in another thread.
+        On cancellation, a running write is completed if that is a matter of milliseconds, and
+        otherwise rolled back; `interrupt` is called, which stops a reader in another thread.
         """
         prepared: asyncio.Queue[_Batch | None] = asyncio.Queue(QUEUED_BATCHES)
         embedded: asyncio.Queue[_Batch | None] = asyncio.Queue(QUEUED_BATCHES)
@@ -240,7 +242,7 @@ class Ingest:
                 batch.changed_metadata.append(document)
             elif change == "content":
                 todo.append(document)
-        batch.new = await asyncio.to_thread(self._chunk, todo, batch)
+        batch.new = await in_thread(self._chunk, todo, batch)
         return batch
 
     def _change(self, document: Document, stored: Version | None) -> Change:
@@ -306,20 +308,39 @@ class Ingest:
         indexing = BackgroundIndexing(self._store)
         try:
             while (batch := await batches.get()) is not None:
-                writing = asyncio.ensure_future(self._commit(batch))
-                try:
-                    await asyncio.shield(writing)
-                except asyncio.CancelledError:
-                    await writing
-                    raise
+                await self._write_batch(batch)
                 indexing.wrote(sum(len(entry.vectors) for entry in batch.entries))
             await indexing.finish()
         finally:
-            await indexing.settle()
+            await indexing.stop()
+
+    async def _write_batch(self, batch: _Batch) -> None:
+        writing = asyncio.ensure_future(self._commit(batch))
+        try:
+            await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            await asyncio.wait([writing], timeout=GRACE)
+            writing.cancel()  # what takes longer is rolled back
+            await asyncio.wait([writing])
+            if writing.cancelled() and await self._is_stored(batch):
+                self._count(batch)  # it was committed just before
+            raise
 
     async def _commit(self, batch: _Batch) -> None:
         await self._store_each(self._store.write, batch.entries, batch)
         await self._store_each(self._store.update, batch.changed_metadata, batch)
+        self._count(batch)
+
+    async def _is_stored(self, batch: _Batch) -> bool:
+        """Whether a batch, which is written in one transaction, is in the store."""
+        first = [entry.document for entry in batch.entries[:1]]
+        stored = await self._versions(first)
+        return any(
+            self._change(document, stored.get((document.collection, document.id))) == "nothing"
+            for document in first
+        )
+
+    def _count(self, batch: _Batch) -> None:
         self._failures += batch.failures
         seconds = time.monotonic() - self._started
         self._done = batch.progress(self._done).model_copy(update={"seconds": seconds})

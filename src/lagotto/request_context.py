@@ -54,12 +54,8 @@ class CancellationToken:
 class RequestContext:
     """The context of one search.
 
-        return DeadlineExceeded(
-            f"the search exceeded its timeout of {context.timeout:g} s (trace {context.trace_id})"
-        )
-    return SearchCancelled(
-        f"the search was cancelled by its cancellation token (trace {context.trace_id})"
-    )
+    `timeout` is in seconds from now on. `collection`, if given, is the only one searched.
+    `trace_id` is in the errors of a request that is stopped and, with `debug`, in its stats.
     """
 
     cancellation: CancellationToken | None = None

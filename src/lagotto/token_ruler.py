@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from lagotto.concurrency import checkpoint
 from lagotto.tokens import Tokenizer
 
 CHARACTERS_PER_TOKEN = 16
@@ -19,7 +20,8 @@ text has 2 to 7 characters per token and never reaches this limit.
 
 _SPACE = re.compile(r"\s")
 _PIECE = 4096
-_BATCH = 256
+_BATCH = 64
+"""Pieces that are tokenized in one call, which can't be interrupted."""
 
 
 class TokenRuler:
@@ -54,6 +56,7 @@ def _token_starts(text: str, tokenizer: Tokenizer) -> NDArray[np.int64]:
 
     def flush() -> None:
         nonlocal offset
+        checkpoint()
         for piece, starts in zip(batch, tokenizer.starts(batch), strict=True):
             found.append(starts + offset)
             offset += len(piece)

@@ -6,20 +6,25 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lagotto.documents import Document
+from lagotto.errors import StoreDamagedError
+from lagotto.indexes.tantivy.index import TantivyIndex
 from lagotto.indexes.vectors import index as vector_index
 from lagotto.stores.sql import checks
 from lagotto.stores.sql.tables import SCHEMA_VERSION
 from lagotto.sync_facade import KnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
 from tests.cli.running import run
-from tests.stores.sqlite.bases import document, documents, made, opened, run_sql
+from tests.stores.sqlite.bases import document, documents, fetch, made, opened, run_sql
 
 pytestmark = pytest.mark.slow
 
 PAGE = 4096
+
+A_PAGE = '{"start": 0, "end": 1, "number": 1}'
 
 Finding = dict[str, str]
 
@@ -155,12 +160,59 @@ class TestRows:
 
     def test_vectors_cut_off(self, kb: Path) -> None:
         run_sql(kb, "UPDATE embedding SET vector = substr(vector, 1, 8) WHERE chunk_key < 4")
-        assert only(kb, "problem", code=5)["what"].startswith("3 vectors have another length")
+        what = only(kb, "problem", code=5)["what"]
+        assert what == "3 vectors are damaged: default/d000"
+
+    @pytest.mark.parametrize("garbage", ["7f" * 64, "ff" * 64, "00" * 64, "3f" * 64])
+    def test_garbage_in_vectors(self, kb: Path, garbage: str) -> None:
+        garbled = f"CAST(substr(vector, 1, 64) || x'{garbage}' || substr(vector, 129) AS BLOB)"
+        run_sql(kb, f"UPDATE embedding SET vector = {garbled} WHERE chunk_key IN (5, 140)")
+        problem = only(kb, "problem", code=5)
+        assert problem["what"] == "2 vectors are damaged: default/d000, default/d019"
+        assert "add them again" in problem["advice"]
+        shutil.rmtree(kb.with_name("kb.db.index"), ignore_errors=True)
+        with opened(kb) as base:
+            with pytest.raises(StoreDamagedError, match=r"chunk 5 is not of length 1; .* doctor"):
+                base.retrieve("the marsh", mode="semantic")
+            base.remove("d000", "d019")
+            base.add(document(0), document(19))
+            assert base.retrieve("unique3x")[0].document_id == "d003"
+        assert not findings(kb, "problem", code=0)
+
+    def test_a_vector_with_a_flipped_sign(self, tantivy: Path) -> None:
+        """Of length 1 all the same, but not what the index has."""
+        (row,) = fetch(tantivy, "SELECT vector FROM embedding WHERE chunk_key = 5")
+        vector = np.frombuffer(row[0], "<f4").copy()
+        vector[np.argmax(np.abs(vector))] *= -1
+        blob = vector.tobytes().hex()
+        run_sql(tantivy, f"UPDATE embedding SET vector = x'{blob}' WHERE chunk_key = 5")
+        what = only(tantivy, "problem", code=5)["what"]
+        assert what.startswith("1 vectors in the database are not those of the vector index")
 
     def test_chunks_of_a_former_content(self, kb: Path) -> None:
         run_sql(kb, "UPDATE document SET content_hash = 'x' WHERE id = 'd007'")
         what = only(kb, "problem", code=5)["what"]
         assert what == "the chunks are of a former content: default/d007"
+
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            "text = replace(text, 'version1', 'version2')",
+            "title = 'other'",
+            f"structure = json_set(structure, '$.pages', json('[{A_PAGE}]'))",
+            "metadata = json_set(metadata, '$.version', 2)",
+            "source = 'elsewhere'",
+        ],
+    )
+    def test_a_document_that_is_not_what_its_hashes_say(self, kb: Path, damage: str) -> None:
+        run_sql(kb, f"UPDATE document SET {damage} WHERE id = 'd007'")
+        what = only(kb, "problem", code=5)["what"]
+        assert what == "documents are not what their hashes say: default/d007"
+
+    def test_a_content_hash_of_the_callers_own(self, kb: Path) -> None:
+        with opened(kb) as base:
+            base.add(Document(id="own", text="An ETag is its hash.", content_hash="etag-17"))
+        assert not findings(kb, "problem", code=0)
 
     def test_a_text_that_is_not_the_documents(self, kb: Path) -> None:
         run_sql(kb, "UPDATE chunk_text SET text = replace(text, 'unique7x', 'unique8x')")
@@ -217,7 +269,10 @@ class TestIndexes:
             "the vector index is 7 changes behind (143 of 150)",
         ]
 
-    @pytest.mark.parametrize(("kind", "name"), [("text", "*.store"), ("vectors", "*/keys.i64")])
+    @pytest.mark.parametrize(
+        ("kind", "name"),
+        [("text", "*.store"), ("vectors", "*/keys.i64"), ("vectors", "*/rows.f32")],
+    )
     def test_a_damaged_index(self, tantivy: Path, kind: str, name: str) -> None:
         (file,) = tantivy.with_name("kb.db.index").glob(f"{kind}-*/{name}")
         content = bytearray(file.read_bytes())
@@ -229,12 +284,17 @@ class TestIndexes:
             assert base.retrieve("unique3x")[0].document_id == "d003"
         assert not findings(tantivy, "problem", code=0)
 
-    def test_mostly_dead(self, tantivy: Path) -> None:
-        with opened(tantivy) as base:
+    def test_mostly_dead(self, tantivy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        with monkeypatch.context() as patched, opened(tantivy) as base:
+            patched.setattr(TantivyIndex, "tidy", lambda *_: None)
             base.remove(*(item.id for item in documents(20)[:8]))
             base.retrieve("unique17x")
+            base.close()
         note = only(tantivy, "note", code=0)
         assert note["what"] == "57 of the 143 chunks in the text index are removed"
+        with opened(tantivy) as base:
+            base.retrieve("unique17x")
+        assert not findings(tantivy, "note", code=0)
 
     def test_folders_of_former_rules(self, tantivy: Path) -> None:
         folder = tantivy.with_name("kb.db.index")

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from lagotto.indexes import overlay
 from lagotto.indexes.base import START, ChunkKeys, FilterKeys, LogPosition, TextSnapshot
+from lagotto.indexes.bm25 import idf, term_weight
 from lagotto.indexes.folder import IndexFolder
 from lagotto.indexes.overlay import EmptyText, NewerChunks, OverlayText, OverlayVectors, is_short
 from lagotto.indexes.registry import IndexSite
@@ -185,9 +186,87 @@ class TestEverythingIsNewer(TextIndexContract):
 
 
 def test_how_much_may_be_newer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """New chunks are analysed, removals only noted."""
     log = sample_log()
-    monkeypatch.setattr(overlay, "MOST_CHANGES", len(TEXTS))
+    monkeypatch.setattr(overlay, "MOST_CHUNKS", len(TEXTS))
     assert is_short(log, since=START)
     log.remove(1)
+    assert is_short(log, since=START)
+    for text in ("one more", "another", "and another"):
+        log.add(text, language="en")
     assert not is_short(log, since=START)
-    assert is_short(log, since=LogPosition(1, log.token_at(1) or 0))
+    assert is_short(log, since=LogPosition(3, log.token_at(3) or 0))
+
+
+@settings(max_examples=200, deadline=None)
+@given(CHANGES, st.lists(st.tuples(CHANGES, st.booleans()), max_size=4))
+def test_what_is_newer_is_extended(
+    before: list[tuple[str, int]], steps: list[tuple[list[tuple[str, int]], bool]]
+) -> None:
+    """Step by step, while the index now and then catches up: the same as read at once."""
+    log = MemoryChangeLog()
+    changed(log, before)
+    position = log.head
+    newer = NewerChunks.of(log, since=position)
+    for changes, catches_up in steps:
+        changed(log, changes)
+        newer = newer.extended(log, since=position)
+        right = NewerChunks.of(log, since=position)
+        assert newer.chunks == right.chunks
+        assert newer.removed.tolist() == right.removed.tolist()
+        assert newer.head == log.head
+        position = log.head if catches_up else position
+
+
+async def test_scores_do_not_depend_on_the_lag() -> None:
+    """A tantivy index with an overlay scores as one that has caught up, but for the mean length."""
+    log = MemoryChangeLog()
+    for number in range(300):
+        log.add(f"{TEXTS[number % len(TEXTS)]} w{number % 30}x", language="en")
+    with tempfile.TemporaryDirectory() as folder:
+        site = IndexSite(IndexFolder(Path(folder) / "kb.db.index", "a" * 32), timeout=1)
+        tantivy = open_tantivy(site)
+        index = tantivy.follow(log)
+        assert index is not None
+        for number in range(60):
+            log.add(f"{TEXTS[number % len(TEXTS)]} w{number % 3}x", language="en")
+        united = OverlayText(index, NewerChunks.of(log, since=index.indexed_up_to))
+        caught_up = tantivy.follow(log)
+        assert caught_up is not None
+        for query in (*QUERIES, TextQuery(((Term("w1x"),), (Term("w7x"), Term("lake", 0.5))))):
+            right = await caught_up.search(query, k=400, allowed=None)
+            found = await united.search(query, k=400, allowed=None)
+            scores = dict(zip(found.keys.tolist(), found.scores.tolist(), strict=True))
+            assert scores == pytest.approx(
+                dict(zip(right.keys.tolist(), right.scores.tolist(), strict=True)), rel=2e-3
+            )
+
+
+async def test_the_best_are_found_behind_many_removed_ones() -> None:
+    log = MemoryChangeLog()
+    for number in range(200):
+        log.add("lake " * (200 - number) + "x" * number, language="en")
+    index = MemoryText(log)
+    for key in range(1, 191):
+        log.remove(key)
+    united = OverlayText(index, NewerChunks.of(log, since=index.indexed_up_to))
+    query = TextQuery(((Term("lake"),),))
+    found = await united.search(query, k=3, allowed=None)
+    right = await MemoryText(log).search(query, k=3, allowed=None)
+    assert found.keys.tolist() == right.keys.tolist()
+
+
+@pytest.mark.parametrize("terms", [1, 40, 41, 42, 55, 56, 59, 60, 88, 95, 1_000, 123_456])
+async def test_lengths_are_those_that_tantivy_stores(terms: int, tmp_path: Path) -> None:
+    log = MemoryChangeLog()
+    log.add("lake " + "x " * (terms - 1), language=None)
+    log.add("dog", language=None)
+    index = open_tantivy(IndexSite(IndexFolder(tmp_path / "kb.db.index", "a" * 32), timeout=1))
+    snapshot = index.follow(log)
+    assert snapshot is not None
+    known = await snapshot.statistics()
+    assert known.mean_length == pytest.approx((terms + 1) / 2)
+    (score,) = await snapshot.scores(TextQuery(((Term("lake"),),)), np.array([1]))
+    length = float(known.stored_length(terms))
+    right = term_weight(1.0, length, mean=(terms + 1) / 2, idf=idf(1, count=2))
+    assert score == pytest.approx(right, rel=1e-5)

@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from lagotto.concurrency import checkpoint
 from lagotto.documents import Block, Document, Span
 
 Offsets = NDArray[np.int64]
@@ -103,6 +104,7 @@ class Boundaries:
         """
         text, start = self._document.text, 0
         for end in (*self._paragraph.tolist(), len(text)):
+            checkpoint()
             if end - start >= SENTENCE_BATCH or end == len(text):
                 visible = len(text[start:end].rstrip())
                 batch = text[start : min(end, start + visible + len(BLANK_LINE))]

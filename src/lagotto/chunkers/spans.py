@@ -7,7 +7,7 @@ cut only if it is larger than a chunk, and no overlap reaches into another secti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ import numpy as np
 from lagotto.chunkers.base import parse_sizes
 from lagotto.chunkers.boundaries import Boundaries, BoundaryKind, Offsets
 from lagotto.chunkers.structure import Structure
+from lagotto.concurrency import checkpoint
 from lagotto.documents import Chunk, ChunkLevel, Document, Span, chunk_id
 from lagotto.token_ruler import TokenRuler
 from lagotto.tokens import Tokenizer
@@ -31,6 +32,10 @@ ANYWHERE: tuple[BoundaryKind, ...] = (
     "sentence",
     "word",
 )
+
+
+COUNTED = 64
+"""Texts whose tokens are counted in one call, which can't be interrupted."""
 
 
 def whole(document: Document) -> Iterable[Span]:
@@ -95,7 +100,7 @@ class Cutter:
         """Count exactly: a cut inside a word can add tokens; such a span is halved."""
         texts = [self._text[span.start : span.end] for span in spans]
         fitting: list[Cut] = []
-        for span, text, tokens in zip(spans, texts, self._tokenizer.count(texts), strict=True):
+        for span, text, tokens in zip(spans, texts, self._counts(texts), strict=True):
             if text.isspace():
                 continue
             if tokens <= size or len(text) == 1:
@@ -104,6 +109,11 @@ class Cutter:
                 middle = (span.start + span.end) // 2
                 fitting += self._fit(size, [Span(span.start, middle), Span(middle, span.end)])
         return fitting
+
+    def _counts(self, texts: Sequence[str]) -> Iterator[int]:
+        for start in range(0, len(texts), COUNTED):
+            checkpoint()
+            yield from self._tokenizer.count(texts[start : start + COUNTED])
 
 
 class ChunkBuilder:
@@ -125,6 +135,7 @@ class ChunkBuilder:
         document = self._document
         chunks = []
         for ordinal, (start, end, tokens) in enumerate(cuts):
+            checkpoint()
             span = Span(start, end)
             chunk = Chunk(
                 id=chunk_id(document, self._chunker_id, level, span),
@@ -173,6 +184,7 @@ def plan(region: Span, *, cuts: Cuts, ruler: TokenRuler, size: int, overlap: int
     spans: list[Span] = []
     start = covered = region.start
     while covered < region.end:
+        checkpoint()
         limit = ruler.forward(start, size)
         if limit >= region.end:
             end = region.end

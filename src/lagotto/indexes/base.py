@@ -11,7 +11,7 @@ To add an index: one folder with a class that satisfies TextIndex or VectorIndex
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, TypeVar
@@ -30,11 +30,13 @@ __all__ = [
     "ChangeLog",
     "ChunkKeys",
     "ChunkText",
+    "ContextText",
     "FilterKeys",
     "Finding",
     "IndexRole",
     "IndexState",
     "LogPosition",
+    "PreparedTexts",
     "TextIndex",
     "TextSnapshot",
     "TextStatistics",
@@ -103,6 +105,13 @@ class ChunkText:
     detected: str | None = None
 
 
+ContextText = tuple[str, str | None]
+"""A chunk's text under its title and headings, and its language."""
+
+PreparedTexts = Mapping[ContextText, Sequence[str]]
+"""Texts with their terms."""
+
+
 class ChangeLog(Protocol):
     """The changes of a base in their order, as one state of the record has them.
 
@@ -145,10 +154,14 @@ class ChangeLog(Protocol):
 
 
 class TextStatistics(NamedTuple):
-    """What BM25 needs to know of all chunks; `mean_length` is None where the index can't tell."""
+    """What BM25 needs to know of all chunks; `mean_length` is None where the index can't tell.
+
+    `stored_length` is what the index takes for the length of a chunk with so many terms.
+    """
 
     chunks: int
     mean_length: float | None
+    stored_length: Callable[[int], int] = int
 
 
 class TextSnapshot(Protocol):
@@ -259,6 +272,13 @@ class _Follower(Protocol[Log]):
         """Whether the index is there, whole, of this history, and up to date; changes nothing."""
         ...
 
+    def tidy(self, changes: Log) -> None:
+        """Compact or save what has changed if that is worthwhile; takes its time.
+
+        Searches go on meanwhile. StoreErrors as in `follow`.
+        """
+        ...
+
     def close(self) -> None:
         """Save what is worth it; the index may be used again."""
         ...
@@ -277,10 +297,20 @@ class TextIndex(_Follower[Log], Protocol[Log]):
         ...
 
     def latest(self, changes: Log) -> TextSnapshot | None:
-        """The index of this history as far as it is, read only; None if there is none."""
+        """The index of this history as far as it is, and not ahead of the log; None without one.
+
+        Reads only, and does not wait for a thread or process that catches up.
+        """
         ...
 
-    def add_chunks(self, changes: Log, *, since: int) -> None:
+    def prepare(self, texts: Iterable[ContextText]) -> PreparedTexts:
+        """What `add_chunks` needs of texts, computed before the transaction that adds them.
+
+        A transaction keeps other writers waiting, so it should not analyse texts.
+        """
+        ...
+
+    def add_chunks(self, changes: Log, *, since: int, prepared: PreparedTexts) -> None:
         """Index the chunks after a number, in the transaction that adds them.
 
         Only for an index inside the record's database; others do nothing, and follow later.

@@ -161,7 +161,7 @@ def file_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as exc:
-        if exc.errno in (errno.ENOSPC, errno.EDQUOT):
+        if exc.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise StoreFullError(f"{path} can't be written: {exc}; free some disk space") from exc
         if exc.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise StoreReadOnlyError(f"{path} can't be written: {exc}; check its rights") from exc

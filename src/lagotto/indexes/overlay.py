@@ -1,30 +1,34 @@
 """Changes that an index does not hold yet, searched from the record and merged.
 
-An index may lag: it is behind a network, another process holds its lock, the disk is full. Then
-its snapshot answers for what it holds, without what was removed since, and the chunks added since
-are scored here. So a writer finds what it wrote, and if k chunks match, k come back.
+An index may lag: it is behind a network, it catches up while searches go on, another process holds
+its lock, the disk is full. Then its snapshot answers for what it holds, without what was removed
+since, and the chunks added since are scored here. So a writer finds what it wrote, and if k chunks
+match, k come back.
 
-Vector scores are exact either way. Text scores of the newer chunks use document frequencies and a
-count of both parts together. The index keeps its own statistics for its chunks, and where it can't
-tell the mean length (tantivy, FTS5), that of the newer chunks stands in. With a lag of one per cent
-of a base the scores differ by about one per cent from those of an index that is up to date.
+Vector scores are exact either way. Text scores of both parts use the document frequencies and the
+count of both together: what the index scores with frequencies of its own is put right by weights.
+The mean length stays that of the index until it has caught up. After a removal of more than
+MOST_COUNTED chunks frequencies are estimated until then.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lagotto.concurrency import checkpoint
 from lagotto.documents import Vector, Vectors
 from lagotto.indexes.base import (
     START,
     ChangeLog,
     ChunkKeys,
+    ChunkText,
     FilterKeys,
     LogPosition,
     TextSnapshot,
@@ -47,52 +51,107 @@ from lagotto.indexes.text_query import (
 from lagotto.terms import analyze
 from lagotto.terms.vocabulary import Vocabulary
 
-MOST_CHANGES = 5_000
-"""More than this takes longer to read at a search than a search may take."""
+MOST_CHUNKS = 2_000
+"""More new chunks than this take longer to read at a search than a search may take."""
+
+MOST_COUNTED = 2_000
+"""Up to here the removed chunks with a word are counted; beyond, their share is estimated."""
+
+SOME = 32
 
 
 def is_short(changes: ChangeLog, *, since: LogPosition) -> bool:
-    """Whether the changes since a position are few enough for an overlay."""
-    return changes.head.number - since.number <= MOST_CHANGES
+    """Whether the chunks added since a position are few enough for an overlay."""
+    first = next(changes.ranges(since=since.number, at_once=MOST_CHUNKS + 1), None)
+    return first is None or first[1] == changes.head.number
+
+
+class NewerChunk(NamedTuple):
+    """The terms of a chunk, in their order and counted."""
+
+    terms: Sequence[str]
+    counts: Mapping[str, int]
+
+    @classmethod
+    def of(cls, chunk: ChunkText) -> NewerChunk:
+        """The chunk as it would be indexed."""
+        terms = analyze(chunk.text, chunk.language)
+        return cls(terms, Counter(terms))
 
 
 class NewerChunks:
     """The chunks added after a position, with their terms, and the keys removed since."""
 
     def __init__(
-        self, head: LogPosition, *, terms: dict[int, list[str]], removed: ChunkKeys
+        self,
+        since: LogPosition,
+        head: LogPosition,
+        *,
+        chunks: Mapping[int, NewerChunk],
+        removed: ChunkKeys,
     ) -> None:
+        self.since = since
         self.head = head
-        self.terms = terms
+        self.chunks = chunks
         self.removed = removed
-        self.keys = np.array(sorted(terms), np.int64)
-        self.counts = {key: Counter(found) for key, found in terms.items()}
+        self.keys = np.array(sorted(chunks), np.int64)
 
     @classmethod
     def of(cls, changes: ChangeLog, *, since: LogPosition) -> NewerChunks:
         """What the log has after a position."""
-        terms: dict[int, list[str]] = {}
-        removed = [np.empty(0, np.int64)]
-        for start, stop in changes.ranges(since=since.number):
-            for chunk in changes.added_texts(start, stop):
-                terms[chunk.key] = analyze(chunk.text, chunk.language)
-            removed.append(changes.removed(start, stop))
-        gone = np.unique(np.concatenate(removed))
-        return cls(changes.head, terms=terms, removed=gone[gone <= since.number])
+        nothing = cls(since, since, chunks={}, removed=np.empty(0, np.int64))
+        return nothing.extended(changes, since=since)
 
-    @property
+    @classmethod
+    def only_removed(cls, changes: ChangeLog, *, since: LogPosition) -> NewerChunks:
+        """What the log has removed after a position, without what it has added."""
+        return cls(since, changes.head, chunks={}, removed=_removed(changes, since=since))
+
+    def extended(self, changes: ChangeLog, *, since: LogPosition) -> NewerChunks:
+        """The same for a later state of the log, and of the index; only what is new is read."""
+        if not self._leads_to(changes, since):
+            return NewerChunks.of(changes, since=since)
+        chunks = {key: chunk for key, chunk in self.chunks.items() if key > since.number}
+        for start, stop in changes.ranges(since=max(self.head.number, since.number)):
+            for text in changes.added_texts(start, stop):
+                checkpoint()
+                chunks[text.key] = NewerChunk.of(text)
+        if since == self.since:
+            later = _removed(changes, since=self.head)
+            removed = np.union1d(self.removed, later[later <= since.number])
+        else:
+            removed = later = _removed(changes, since=since)
+        for key in later.tolist():
+            chunks.pop(key, None)
+        removed = removed[removed <= since.number]
+        return NewerChunks(since, changes.head, chunks=chunks, removed=removed)
+
+    def _leads_to(self, changes: ChangeLog, since: LogPosition) -> bool:
+        """Whether this is an earlier state of the same history."""
+        earlier = self.since.number <= since.number and self.head.number <= changes.head.number
+        return earlier and changes.token_at(self.head.number) == self.head.token
+
+    @cached_property
     def mean_length(self) -> float:
         """How many terms a newer chunk has on average, at least 1."""
-        return max(1.0, sum(map(len, self.terms.values())) / max(1, len(self.terms)))
+        lengths = [len(chunk.terms) for chunk in self.chunks.values()]
+        return max(1.0, sum(lengths) / max(1, len(lengths)))
 
     def frequency(self, word: Word) -> int:
         """How many of the newer chunks hold one of a word's terms."""
-        return sum(any(term in held for term in word.terms) for held in self.counts.values())
+        if len(word.terms) == 1:
+            term = word.terms[0]
+            return sum(term in chunk.counts for chunk in self.chunks.values())
+        return sum(any(term in c.counts for term in word.terms) for c in self.chunks.values())
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
         """The terms of the newer chunks."""
-        return Vocabulary(sorted(set().union(*self.counts.values())))
+        return Vocabulary(sorted(set().union(*(chunk.counts for chunk in self.chunks.values()))))
+
+
+def _removed(changes: ChangeLog, *, since: LogPosition) -> ChunkKeys:
+    return np.unique(changes.removed(since.number, changes.head.number))
 
 
 class EmptyText:
@@ -129,21 +188,21 @@ class OverlayText:
     def __init__(self, index: TextSnapshot, newer: NewerChunks) -> None:
         self._index = index
         self._newer = newer
+        self._idf: dict[Word, tuple[float, float]] = {}
         self.indexed_up_to = newer.head
         self.immediate = index.immediate
 
     async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
-        found = await self._index.search(query, k=k + len(self._newer.removed), allowed=allowed)
-        kept = ~are_among(found.keys, self._newer.removed)
+        older = await self._older(await self._weighed(query), k=k, allowed=allowed)
         keys = self._newer.keys
         if allowed is not None:
             keys = keys[allowed.contains(keys)]
-        keys = keys[[_asked(query, self._newer.terms[key]) for key in keys.tolist()]]
-        newer = Hits(keys, await self._scored(query, keys))
-        return merge_hits([Hits(found.keys[kept], found.scores[kept]), newer], k=k)
+        chunks = self._newer.chunks
+        keys = keys[[_asked(query, chunks[key]) for key in keys.tolist()]]
+        return merge_hits([older, Hits(keys, await self._scored(query, keys))], k=k)
 
     async def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
-        scores = await self._index.scores(query, keys)
+        scores = await self._index.scores(await self._weighed(query), keys)
         scores[are_among(keys, self._newer.removed)] = 0.0
         newer = are_among(keys, self._newer.keys)
         scores[newer] = await self._scored(query, keys[newer])
@@ -153,23 +212,22 @@ class OverlayText:
         newer = are_among(among, self._newer.keys)
         older = among[~newer & ~are_among(among, self._newer.removed)]
         found = await self._index.matching(match, older)
-        held = [key for key in among[newer].tolist() if holds(match, self._newer.terms[key])]
+        chunks = self._newer.chunks
+        held = [key for key in among[newer].tolist() if holds(match, chunks[key].terms)]
         return np.sort(np.concatenate([found, np.array(held, np.int64)]))
 
     async def frequencies(self, words: Sequence[Word]) -> list[int]:
+        older = await self._index.frequencies(words)
         return [
-            having - await self._removed_with(word) + self._newer.frequency(word)
-            for word, having in zip(words, await self._index.frequencies(words), strict=True)
+            await self._living(word, having) + self._newer.frequency(word)
+            for word, having in zip(words, older, strict=True)
         ]
 
     async def statistics(self) -> TextStatistics:
         older, newer = await self._index.statistics(), self._newer
-        count = older.chunks - len(newer.removed) + len(newer.keys)
-        mean = newer.mean_length
-        if older.mean_length is not None and older.chunks:
-            total = older.mean_length * older.chunks + mean * len(newer.keys)
-            mean = total / (older.chunks + len(newer.keys))
-        return TextStatistics(max(count, len(newer.keys)), mean)
+        count = max(older.chunks - len(newer.removed), 0) + len(newer.keys)
+        mean = older.mean_length if older.chunks else None
+        return TextStatistics(count, mean or newer.mean_length, older.stored_length)
 
     async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
         having = await self.frequencies(single_words(words))
@@ -189,6 +247,18 @@ class OverlayText:
             for word, terms in zip(words, older, strict=True)
         ]
 
+    async def _older(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
+        """The best `k` of the index that are still there; mostly few of the best are removed."""
+        removed = self._newer.removed
+        most = k + len(removed)
+        depth = min(k + SOME, most)
+        while True:
+            found = await self._index.search(query, k=depth, allowed=allowed)
+            kept = np.flatnonzero(~are_among(found.keys, removed))[:k]
+            if len(kept) == k or len(found) < depth or depth == most:
+                return Hits(found.keys[kept], found.scores[kept])
+            depth = min(4 * depth, most)
+
     async def _united(self, older: Sequence[Term], newer: Sequence[Term]) -> tuple[Term, ...]:
         """Terms of both parts, the greatest weight first, without those that no chunk has now."""
         weights: dict[str, float] = {}
@@ -200,28 +270,57 @@ class OverlayText:
             sorted(((term, weights[term]) for term in living), key=lambda pair: (-pair[1], pair[0]))
         )
 
-    async def _removed_with(self, word: Word) -> int:
-        """How many of the removed chunks the index counts for a word."""
-        if not len(self._newer.removed):
-            return 0
-        return len(await self._index.matching(word, self._newer.removed))
+    async def _living(self, word: Word, having: int) -> int:
+        """How many of the chunks that the index counts for a word are still there."""
+        removed = self._newer.removed
+        if not having or not len(removed):
+            return having
+        if len(removed) <= MOST_COUNTED:
+            return having - len(await self._index.matching(word, removed))
+        share = len(removed) / max((await self._index.statistics()).chunks, 1)
+        return max(1, round(having * (1 - share)))
+
+    async def _weighed(self, query: TextQuery) -> TextQuery:
+        """The query with weights that turn the IDF of the index into that of both parts."""
+        await self._read_idf(query)
+        words = []
+        for word in query.words:
+            older, both = self._idf[as_word(word)]
+            words.append(tuple(Term(term.text, term.weight * both / older) for term in word))
+        return replace(query, words=tuple(words))
+
+    async def _read_idf(self, query: TextQuery) -> None:
+        """The IDF of each word of a query: in the index, and in both parts."""
+        words = [word for word in map(as_word, query.words) if word not in self._idf]
+        if not words:
+            return
+        older, both = await self._index.statistics(), await self.statistics()
+        numbers = zip(
+            words, await self._index.frequencies(words), await self.frequencies(words), strict=True
+        )
+        for word, there, everywhere in numbers:
+            in_index = idf(there, count=max(older.chunks, there))
+            in_both = idf(everywhere, count=max(both.chunks, everywhere))
+            self._idf[word] = (in_index, in_both)
 
     async def _scored(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
         """BM25 of newer chunks, 0 where the query asks for others."""
-        if not len(keys) or not query.words:
+        if not len(keys) or not any(query.words):
             return np.zeros(len(keys), np.float32)
+        await self._read_idf(query)
         known = await self.statistics()
-        having = await self.frequencies([as_word(word) for word in query.words])
-        idfs = [idf(number, count=known.chunks) for number in having]
-        mean = known.mean_length or 1.0
-        scores = [self._score(query, key, idfs, mean) for key in keys.tolist()]
+        idfs = [self._idf[as_word(word)][1] for word in query.words]
+        scores = [self._score(query, self._newer.chunks[key], idfs, known) for key in keys.tolist()]
         return np.array(scores, np.float32)
 
-    def _score(self, query: TextQuery, key: int, idfs: Sequence[float], mean: float) -> float:
-        terms, counts = self._newer.terms[key], self._newer.counts[key]
-        if not _asked(query, terms):
+    def _score(
+        self, query: TextQuery, chunk: NewerChunk, idfs: Sequence[float], known: TextStatistics
+    ) -> float:
+        if not _asked(query, chunk):
             return 0.0
-        return text_score(query.words, idfs, counts, length=len(terms), mean=mean)
+        length = known.stored_length(len(chunk.terms))
+        mean = known.mean_length or 1.0
+        return text_score(query.words, idfs, chunk.counts, length=length, mean=mean)
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,8 +366,8 @@ class OverlayVectors:
         return scores
 
 
-def _asked(query: TextQuery, terms: Sequence[str]) -> bool:
-    """Whether a query finds a chunk with these terms at all."""
+def _asked(query: TextQuery, chunk: NewerChunk) -> bool:
+    """Whether a query finds a chunk at all."""
     if query.where is not None:
-        return holds(query.where, terms)
-    return any(term.text in terms for word in query.words for term in word)
+        return holds(query.where, chunk.terms)
+    return any(term.text in chunk.counts for word in query.words for term in word)

@@ -270,6 +270,27 @@ class FollowingTextContract:
             assert await latest.frequencies([Word(("dog",))]) == [2]
             assert index.check(log).level == "ok"
 
+    async def test_it_is_searched_while_it_lags_or_is_tidied(self) -> None:
+        log = sample_log()
+        with self.index() as index:
+            assert index.latest(log) is None
+            former = index.follow(log)
+            assert former is not None
+            log.add("a new lake", language="en")
+            for key in range(1, len(TEXTS)):
+                log.remove(key)
+            latest = index.latest(log)
+            assert latest is not None
+            assert latest.indexed_up_to == former.indexed_up_to
+            assert index.follow(log) is not None
+            index.tidy(log)
+            tidied = index.latest(log)
+            assert tidied is not None
+            assert tidied.indexed_up_to == log.head
+            found = await tidied.search(QUERIES[1], k=9, allowed=None)
+            assert found.keys.tolist() == [len(TEXTS) + 1]
+            assert index.check(log).level == "ok"
+
 
 class VectorIndexContract:
     """What every VectorSnapshot answers: exact cosines, also through filters."""
@@ -335,6 +356,16 @@ class FollowingVectorContract:
             assert 2 not in found.keys.tolist()
             before = await first.search(unit_vector(1), k=1, allowed=None)
             assert before.keys.tolist() == [2]
+
+    async def test_it_is_tidied(self) -> None:
+        log = sample_log()
+        with self.index() as index:
+            assert index.follow(log) is not None
+            log.remove(2)
+            index.tidy(log)
+            followed = index.follow(log)
+            assert followed is not None
+            assert 2 not in (await followed.search(unit_vector(1), k=99, allowed=None)).keys
 
     async def test_another_history_is_never_served(self) -> None:
         ours = sample_log()

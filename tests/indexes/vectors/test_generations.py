@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from lagotto.errors import IndexDamagedError
-from lagotto.indexes.vectors import VectorMatrix, generations
+from lagotto.indexes.vectors import Tuning, VectorMatrix, generations
+from lagotto.indexes.vectors.checksums import BLOCK_BYTES, rows_per_block
 from lagotto.indexes.vectors.generations import Generation
 from tests.indexes.vectors.brute import keys_of, unit_vectors
 from tests.indexes.vectors.made import is_whole, load, made
 
-FILES = ["frame.f32", "keys.i64", "meta.json", "rows.f32", "sketch.u64"]
+FILES = ["checksums.u32", "frame.f32", "keys.i64", "meta.json", "rows.f32", "sketch.u64"]
 
 
 @pytest.mark.parametrize("size", [0, 1, 100, 101, 300])
@@ -83,6 +84,13 @@ def test_rows_are_mapped_and_cannot_be_changed(saved: Path) -> None:
         index.snapshot().base.rows[0] = 0
 
 
+def read_whole(folder: Path, *, dimension: int = 16) -> None:
+    """Load an index, and use all its rows."""
+    index = load(folder, dimension=dimension)
+    assert index is not None
+    index.snapshot().base.verify()
+
+
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize(
     "harm",
@@ -99,38 +107,67 @@ def test_rows_are_mapped_and_cannot_be_changed(saved: Path) -> None:
 def test_damage_is_noticed(saved: Path, name: str, harm: Callable[[Path], object]) -> None:
     harm(saved / "00000001" / name)
     with pytest.raises(IndexDamagedError, match="00000001"):
-        load(saved)
+        read_whole(saved)
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_flipped_bit_is_noticed(saved: Path, name: str) -> None:
-    path = saved / "00000001" / name
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
+    flip_bit(saved / "00000001" / name)
     with pytest.raises(IndexDamagedError):
-        load(saved)
+        read_whole(saved)
 
 
-def test_of_many_rows_only_samples_are_checked(tmp_path: Path) -> None:
-    """5 MB of rows: the ends are looked at, a flipped bit between two samples is not."""
-    index = VectorMatrix("m", dimension=256)
+def flip_bit(path: Path, *, at: float = 0.5) -> None:
+    content = bytearray(path.read_bytes())
+    content[int(at * (len(content) - 1))] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    """5 MB of rows, without a sketch."""
+    index = VectorMatrix("m", dimension=256, tuning=Tuning(exact_rows=10_000))
     index.add(np.arange(5000), unit_vectors(0, count=5000, dimension=256))
-    index.save(tmp_path, stamp=1)
-    path = tmp_path / "00000001" / "rows.f32"
-    whole = path.read_bytes()
+    index.save(tmp_path / "large", stamp=1)
+    return tmp_path / "large"
 
-    def flipped(place: int) -> None:
-        content = bytearray(whole)
-        content[place] ^= 1
-        path.write_bytes(content)
 
-    for place in (0, len(whole) - 1):
-        flipped(place)
-        with pytest.raises(IndexDamagedError, match=r"rows\.f32 is damaged"):
-            load(tmp_path, dimension=256)
-    flipped((1 << 16) + 5)
-    assert load(tmp_path, dimension=256)
+@pytest.mark.parametrize("at", [0.0, 0.013, 0.31, 0.777, 1.0])
+def test_a_flipped_bit_anywhere_in_many_rows_is_noticed_by_a_search(large: Path, at: float) -> None:
+    flip_bit(large / "00000001" / "rows.f32", at=at)
+    index = load(large, dimension=256)
+    assert index is not None
+    with pytest.raises(IndexDamagedError, match=r"rows\.f32 is damaged: wrong checksum"):
+        index.search(unit_vectors(1, count=1, dimension=256)[0], 5)
+
+
+def test_only_the_blocks_that_are_read_are_compared(large: Path) -> None:
+    flip_bit(large / "00000001" / "rows.f32", at=1.0)
+    index = load(large, dimension=256)
+    assert index is not None
+    query = unit_vectors(0, count=5000, dimension=256)[7]
+    assert index.search(query, 1, allowed=np.arange(100)).keys.tolist() == [7]
+    assert index.scores(query, keys_of(7))[0] == pytest.approx(1)
+    with pytest.raises(IndexDamagedError):
+        index.scores(query, keys_of(4999))
+    with pytest.raises(IndexDamagedError):
+        index.search_many(query[None], 1)
+
+
+def test_damaged_rows_are_not_saved_with_a_new_checksum(large: Path) -> None:
+    flip_bit(large / "00000001" / "rows.f32", at=0.4)
+    index = load(large, dimension=256)
+    assert index is not None
+    with pytest.raises(IndexDamagedError):
+        index.save(large, stamp=2)
+    assert [path.name for path in large.iterdir()] == ["00000001"]
+
+
+@pytest.mark.parametrize("dimension", [1, 3, 16, 384, 4096, 20_000])
+def test_a_block_is_a_power_of_two_of_rows(dimension: int) -> None:
+    count = rows_per_block(dimension)
+    assert count & (count - 1) == 0
+    assert count == 1 or BLOCK_BYTES // 2 < 4 * dimension * count <= BLOCK_BYTES
 
 
 def test_another_model_dimension_or_version_is_refused(saved: Path) -> None:
@@ -139,9 +176,11 @@ def test_another_model_dimension_or_version_is_refused(saved: Path) -> None:
     with pytest.raises(IndexDamagedError, match="not of m"):
         load(saved, dimension=8)
     meta = saved / "00000001" / "meta.json"
-    meta.write_text(meta.read_text().replace('"version":2', '"version":3'))
-    with pytest.raises(IndexDamagedError, match="version"):
-        load(saved)
+    whole = meta.read_text()
+    for version in ("2", "4"):
+        meta.write_text(whole.replace('"version":3', f'"version":{version}'))
+        with pytest.raises(IndexDamagedError, match="version"):
+            load(saved)
 
 
 def test_if_the_newest_is_damaged_an_older_one_is_used(saved: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from lagotto.documents import Document
 from lagotto.stores.registry import create_store
@@ -58,3 +59,9 @@ def run_sql(path: Path, *statements: str) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
         for statement in statements:
             connection.execute(statement)
+
+
+def fetch(path: Path, question: str) -> list[tuple[Any, ...]]:
+    """Read the file behind the base's back."""
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(question).fetchall()

@@ -74,6 +74,22 @@ def test_each_file_damaged_while_closed(
         assert caplog.text == ""
 
 
+def test_rows_damaged_while_open(tmp_path: Path, whole: tuple[Path, Answers]) -> None:
+    """512 bytes of garbage, anywhere in the rows: never a wrong answer."""
+    source, right = whole
+    (rows,) = (path for path in index_files(source) if path.name == "rows.f32")
+    size = rows.stat().st_size
+    for number, offset in enumerate(range(0, size - 512, size // 9)):
+        folder = tmp_path / str(number)
+        shutil.copytree(source, folder)
+        with opened(folder / "kb.db") as base:
+            base.info()
+            with (folder / rows.relative_to(source)).open("r+b") as file:
+                file.seek(offset)
+                file.write(b"\x7e" * 512)
+            assert answers(base) == right
+
+
 @pytest.mark.parametrize("text_index", ["tantivy", "fts5"])
 def test_the_folder_deleted_while_closed(tmp_path: Path, text_index: str) -> None:
     right = made(tmp_path / "kb.db", text_index=text_index)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import subprocess
 import sys
@@ -27,6 +28,33 @@ from tests.stores.sqlite.bases import answers, document, documents, made, opened
 pytestmark = pytest.mark.slow
 
 PAGE = 4096
+
+
+SEARCHES_ON_A_FULL_DISK = """
+import json, resource, signal, sys, time
+from pathlib import Path
+from lagotto.indexes import overlay
+from tests.stores.sqlite.bases import opened
+
+overlay.MOST_CHUNKS = int(sys.argv[2])
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+with opened(Path(sys.argv[1])) as base:
+    def find(word):
+        hits = base.retrieve(word, mode="keyword", fuzzy={"mode": "off"})
+        return sorted({hit.document_id for hit in hits})
+    base.info()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+    find("unique3x")
+    time.sleep(1)
+    hits = base.retrieve("the dog", mode="semantic", top_k=100)
+    said = {
+        "old": find("unique3x"), "new": find("unique6x"), "removed": find("unique2x"),
+        "semantic": len({hit.document_id for hit in hits}),
+        "degraded": " ".join(base.retrieve("unique3x").degraded),
+    }
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    print(json.dumps(said), flush=True)
+"""
 
 
 @pytest.fixture
@@ -80,6 +108,31 @@ class TestFullDisk:
             assert answers(base)[0] == before[0]
             base.add(*documents(150))
             assert base.info().documents == 150
+
+    @pytest.mark.parametrize("most_chunks", [2_000, 2])
+    @pytest.mark.parametrize("indexed", [True, False], ids=["indexed", "never indexed"])
+    def test_searches_go_on_from_what_is_there(
+        self, path: Path, most_chunks: int, indexed: bool
+    ) -> None:
+        """The text index can't grow; what it lacks is searched from the record, if it is little."""
+        if indexed:
+            made(path, count=5)
+        with opened(path) as base:
+            base.add(*documents(7))
+            base.remove("d002")
+        with child(SEARCHES_ON_A_FULL_DISK, path, most_chunks) as process:
+            found = json.loads(said(process))
+            assert process.wait() == 0
+        new = ["d006"] if most_chunks > 2 else []
+        assert found["new"] == new
+        assert found["old"] == (["d003"] if indexed else new and ["d003"])
+        assert found["removed"] == []
+        assert found["semantic"] == 6
+        assert "free some disk space" in found["degraded"]
+        assert ("searched without it" if new else "not searched for words") in found["degraded"]
+        with opened(path) as base:
+            assert base.retrieve("unique6x", mode="keyword")[0].document_id == "d006"
+            assert not base.retrieve("unique6x").degraded
 
     def test_searches_go_on_without_room_for_vectors(
         self, path: Path, caplog: pytest.LogCaptureFixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lagotto.concurrency import in_thread
+from lagotto.concurrency import checkpoint, in_thread
 from lagotto.documents import CONTEXT_RULES
 from lagotto.errors import IndexDamagedError, StoreError
 from lagotto.indexes.base import (
@@ -20,9 +20,12 @@ from lagotto.indexes.base import (
     START,
     ChangeLog,
     ChunkKeys,
+    ChunkText,
+    ContextText,
     FilterKeys,
     Finding,
     LogPosition,
+    PreparedTexts,
     TextStatistics,
 )
 from lagotto.indexes.findings import (
@@ -37,7 +40,7 @@ from lagotto.indexes.hits import Hits
 from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.tantivy.disk import ALL_FILES, META, check_files, read_state
 from lagotto.indexes.tantivy.errors import tantivy_errors
-from lagotto.indexes.tantivy.search import TantivySnapshot
+from lagotto.indexes.tantivy.search import TantivySnapshot, stored_length
 from lagotto.indexes.tantivy.writer import TantivyWriter
 from lagotto.indexes.text_query import Match, Term, TextQuery, Word, single_words
 from lagotto.indexes.vocabulary_cache import TermLookup, VocabularyCache
@@ -73,6 +76,7 @@ class TantivyIndex:
         self._indexes = indexes
         self._timeout = timeout
         self._index: TantivyWriter | None = None
+        self._served: TantivySnapshot | None = None
         self._changing = threading.RLock()
 
     @property
@@ -90,15 +94,22 @@ class TantivyIndex:
         return TantivyText(self, snapshot, changes)
 
     def latest(self, changes: ChangeLog) -> TantivyText | None:
-        with self._changing:
-            snapshot = self._readable()
-        if snapshot is None or snapshot.position.number > changes.head.number:
+        served = self._served
+        if served is None or served.position != changes.head:
+            known = [self._readable(), served]
+            usable = [each for each in known if each is not None and _is_of(changes, each.position)]
+            # while the index is rebuilt, the one before has come further
+            served = max(usable, key=lambda each: each.position.number, default=None)
+        if served is None:
             return None
-        if changes.token_at(snapshot.position.number) != snapshot.position.token:
-            return None
-        return TantivyText(self, snapshot, changes)
+        self._served = served
+        return TantivyText(self, served, changes)
 
-    def add_chunks(self, changes: ChangeLog, *, since: int) -> None:
+    def prepare(self, texts: Iterable[ContextText]) -> PreparedTexts:
+        """Nothing to prepare."""
+        return {}
+
+    def add_chunks(self, changes: ChangeLog, *, since: int, prepared: PreparedTexts) -> None:
         """Nothing to do: the next search catches up."""
 
     def remove_documents(self, changes: ChangeLog, document_keys: Sequence[int]) -> None:
@@ -120,9 +131,20 @@ class TantivyIndex:
                 log.warning(OTHER_HISTORY, "text")
                 self._empty()
 
+    def tidy(self, changes: ChangeLog) -> None:
+        """Rebuild the index if too many of its chunks are removed ones."""
+        with self._changing:
+            index = self._index
+            if index is None or index.dead_share <= MOST_DEAD or index.position != changes.head:
+                return
+            with self._indexes.lock(timeout=self._timeout):
+                self._empty()
+            self._caught_up(changes)
+            self._served = None
+
     def close(self) -> None:
         """Nothing to save: every commit is on the disk."""
-        self._index = None
+        self._index = self._served = None
 
     def check(self, changes: ChangeLog) -> Finding:
         if not self.folder.exists():
@@ -137,15 +159,16 @@ class TantivyIndex:
             return other_history("text")
         if meta.dead > MOST_DEAD * meta.total:
             what = f"{meta.dead} of the {meta.total} chunks in the text index are removed"
-            return Finding(level="note", what=what, advice="it is rebuilt after the next change")
+            return Finding(level="note", what=what, advice="the next search rebuilds it")
         last = changes.head.number
         return index_state("text", folder=self.folder, indexed_up_to=position.number, changes=last)
 
     def repaired(self, problem: IndexDamagedError, changes: ChangeLog) -> TantivySnapshot:
         """The index rebuilt after damage that a search has found."""
         with self._changing:
+            self._served = None
             self._drop_damaged(problem)
-        return self._caught_up(changes)
+            return self._caught_up(changes)
 
     def _caught_up(self, changes: ChangeLog) -> TantivySnapshot:
         """Step by step, so that other processes get the lock; mostly one step does all."""
@@ -177,24 +200,31 @@ class TantivyIndex:
         if changes.token_at(index.stamp) != index.position.token:
             log.warning(OTHER_HISTORY, "text")
             self._empty()
-        elif index.dead_share > MOST_DEAD and index.stamp < last:
-            self._empty()
         index = self._opened()
         for start, stop in islice(changes.ranges(since=index.stamp, at_once=size), 1):
             _apply(index, changes, start, stop)
         return index.snapshot
 
     def _readable(self) -> TantivySnapshot | None:
-        """The index as it is on the disk, opened for reading; None if it can't be read."""
+        """The index as it is on the disk, opened for reading; None if it can't be read now."""
+        index = self._index
         try:
-            if self._index is None and (self.folder / META).exists():
-                self._index = _open(self.folder)
-            if self._index is not None:
-                self._index.reload_if_changed()
+            if index is None:
+                index = self._opened_to_read()
+            if index is not None:
+                index.reload_if_changed()
         except StoreError as exc:
             log.warning("the text index can't be read: %s", exc)
-            self._index = None
-        return self._index.snapshot if self._index is not None else None
+            return None
+        return index.snapshot if index is not None else None
+
+    def _opened_to_read(self) -> TantivyWriter | None:
+        if not self._changing.acquire(blocking=False):  # it is being rebuilt
+            return None
+        try:
+            return self._opened() if (self.folder / META).exists() else None
+        finally:
+            self._changing.release()
 
     def _opened(self) -> TantivyWriter:
         if self._index is None:
@@ -237,8 +267,8 @@ class TantivyText:
         )
 
     async def statistics(self) -> TextStatistics:
-        """tantivy keeps the mean length to itself."""
-        return TextStatistics(self._snapshot.count, None)
+        snapshot = self._snapshot
+        return TextStatistics(snapshot.count, snapshot.mean_length, stored_length)
 
     async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
         having = await self.frequencies(single_words(words))
@@ -272,6 +302,12 @@ def open_tantivy(site: IndexSite) -> TantivyIndex:
     return TantivyIndex(folder, indexes=site.indexes, timeout=site.timeout)
 
 
+def _is_of(changes: ChangeLog, position: LogPosition) -> bool:
+    """Whether a position is one of this history, and not ahead of it."""
+    number, token = position
+    return number <= changes.head.number and changes.token_at(number) == token
+
+
 def step_size(missing: int) -> int:
     """How many of the missing chunks to index at once.
 
@@ -294,10 +330,15 @@ def _open(folder: Path) -> TantivyWriter:
 def _apply(index: TantivyWriter, changes: ChangeLog, start: int, stop: int) -> None:
     texts = changes.added_texts(start, stop)
     index.apply(
-        added=((chunk.key, analyze(chunk.text, chunk.language)) for chunk in texts),
+        added=((chunk.key, _analyzed(chunk)) for chunk in texts),
         removed=changes.removed(start, stop).tolist(),
         since=start,
         stamp=stop,
         token=changes.token_at(stop) or 0,
         owners={chunk.key: chunk.document for chunk in texts},
     )
+
+
+def _analyzed(chunk: ChunkText) -> list[str]:
+    checkpoint()
+    return analyze(chunk.text, chunk.language)

@@ -3,6 +3,7 @@
 ranking      exact scores and their order
 places       from keys to rows
 sketch       one bit per dimension
+checksums    checksums of rows on disk, compared before their first use
 segment      rows that never change, and the search in them
 snapshot     base and tail at one moment
 generations  the base on disk

@@ -13,7 +13,7 @@ import mmap
 import os
 import shutil
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from lagotto.documents import Record
+from lagotto.documents import Record, Vectors
 from lagotto.errors import (
     IndexDamagedError,
     StoreError,
@@ -31,44 +31,35 @@ from lagotto.errors import (
     StoreReadOnlyError,
 )
 from lagotto.indexes.base import LogPosition
+from lagotto.indexes.vectors.checksums import RowChecksums, Sums, block_sums, rows_per_block
 from lagotto.indexes.vectors.places import Places
 from lagotto.indexes.vectors.segment import VectorSegment
 from lagotto.indexes.vectors.sketch import WORD, Frame, Sketch
 from lagotto.indexes.vectors.snapshot import MatrixSnapshot
 
-ROWS, KEYS, FRAME, CODES = "rows.f32", "keys.i64", "frame.f32", "sketch.u64"
+ROWS, SUMS, KEYS = "rows.f32", "checksums.u32", "keys.i64"
+FRAME, CODES = "frame.f32", "sketch.u64"
 META = "meta.json"
 PART = ".part"
 
 
-BLOCK = 1 << 16
-SAMPLES = 16
+BLOCK = 1 << 20
 
 
 class Mark(Record):
-    """What a file is recognised by: its size, and a checksum of all of it or of samples."""
+    """What a file is recognised by: its size and a checksum."""
 
     size: int
     checksum: int
 
     @classmethod
-    def of(cls, path: Path, *, sampled: bool) -> Mark:
-        """The mark of a file; samples are 16 blocks of 64 KiB, the first and the last included.
-
-        Samples show that a file is of another kind, another time, cut off or never filled. They
-        don't show a flipped bit between them.
-        """
-        size = path.stat().st_size
-        offsets: Sequence[int] = range(0, size, BLOCK)
-        if sampled and len(offsets) > SAMPLES:
-            places = np.linspace(0, len(offsets) - 1, SAMPLES).astype(int).tolist()
-            offsets = [offsets[place] for place in places]
+    def of(cls, path: Path) -> Mark:
+        """The mark of a file."""
         checksum = 0
         with path.open("rb", buffering=0) as file:
-            for offset in offsets:
-                file.seek(offset)
-                checksum = zlib.crc32(file.read(BLOCK), checksum)
-        return cls(size=size, checksum=checksum)
+            while part := file.read(BLOCK):
+                checksum = zlib.crc32(part, checksum)
+        return cls(size=path.stat().st_size, checksum=checksum)
 
 
 def write_file(path: Path, parts: Iterable[bytes | memoryview]) -> None:
@@ -102,17 +93,18 @@ def map_array(path: Path, *, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]
 class Meta(Record):
     """What a generation holds; `words` of 64 bits per row are in its sketch, 0 without one.
 
-    Version 1 had no token.
+    `files` has the marks of all files but the rows, whose blocks have checksums in a file of their
+    own. Earlier versions had none; such an index is rebuilt.
     """
 
     format: Literal["lagotto vectors"] = "lagotto vectors"
-    version: Literal[1, 2] = 2
+    version: Literal[3] = 3
     model_id: str
     dimension: int = Field(ge=1)
     count: int = Field(ge=0)
     words: int = Field(ge=0)
     stamp: int
-    token: int = 0
+    token: int
     files: dict[str, Mark]
 
 
@@ -125,9 +117,7 @@ class SealedMeta(Record):
     @classmethod
     def of(cls, meta: Meta) -> SealedMeta:
         """`meta`, sealed."""
-        unknown = {"token"} if meta.version == 1 else None
-        sealed = meta.model_dump_json(exclude=unknown)
-        return cls(meta=meta, checksum=zlib.crc32(sealed.encode()))
+        return cls(meta=meta, checksum=zlib.crc32(meta.model_dump_json().encode()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +142,7 @@ def write_generation(
         try:
             _write_part(part, snapshot, model_id=model_id, position=position)
             written = part.rename(folder / f"{number:08}")
-        except OSError:
+        except (OSError, IndexDamagedError):  # of the rows that are to be copied
             shutil.rmtree(part, ignore_errors=True)
             raise
         sync_folder(folder)
@@ -192,7 +182,7 @@ def read_generation(path: Path, *, model_id: str, dimension: int) -> Generation:
                 f"{model_id} ({dimension})"
             )
         for name, mark in meta.files.items():
-            if Mark.of(path / name, sampled=name == ROWS) != mark:
+            if Mark.of(path / name) != mark:
                 raise IndexDamagedError(f"{path / name} is damaged: wrong size or checksum")
         return Generation(_mapped(path, meta), LogPosition(meta.stamp, meta.token))
     except (OSError, ValueError) as exc:
@@ -205,7 +195,7 @@ def _write_part(
     part.mkdir()
     keys, dimension = snapshot.keys, snapshot.dimension
     write_file(part / KEYS, [keys.data])
-    write_file(part / ROWS, (block.data for block in snapshot.blocks()))
+    write_file(part / SUMS, [_write_rows(part / ROWS, snapshot.blocks()).data])
     rows = map_array(part / ROWS, dtype="<f4", shape=(len(keys), dimension))
     sketch = VectorSegment.of(keys, rows, tuning=snapshot.tuning).sketch
     if sketch:
@@ -218,21 +208,38 @@ def _write_part(
         words=sketch.frame.words if sketch else 0,
         stamp=position.number,
         token=position.token,
-        files={path.name: Mark.of(path, sampled=path.name == ROWS) for path in part.iterdir()},
+        files={path.name: Mark.of(path) for path in part.iterdir() if path.name != ROWS},
     )
     write_file(part / META, [SealedMeta.of(meta).model_dump_json().encode()])
     sync_folder(part)
 
 
+def _write_rows(path: Path, blocks: Iterable[Vectors]) -> Sums:
+    """Write the rows; the checksums of what was to be written, not of what is read back."""
+    sums: list[int] = []
+
+    def parts() -> Iterator[memoryview]:
+        for rows in blocks:
+            sums.extend(block_sums(rows))
+            yield rows.data
+
+    write_file(path, parts())
+    return np.array(sums, "<u4")
+
+
 def _mapped(path: Path, meta: Meta) -> VectorSegment:
     keys = map_array(path / KEYS, dtype="<i8", shape=(meta.count,))
     rows = map_array(path / ROWS, dtype="<f4", shape=(meta.count, meta.dimension))
+    blocks = -(-meta.count // rows_per_block(meta.dimension))
+    sums = map_array(path / SUMS, dtype="<u4", shape=(blocks,))
+    checksums = RowChecksums(rows, sums, path=path / ROWS)
     if not meta.words:
-        return VectorSegment(keys, rows, Places(keys))
+        return VectorSegment(keys, rows, Places(keys), checksums=checksums)
     lines = 1 + meta.words * WORD
     frame = map_array(path / FRAME, dtype="<f4", shape=(lines, meta.dimension))
     codes = map_array(path / CODES, dtype="<u8", shape=(meta.words, meta.count))
-    return VectorSegment(keys, rows, Places(keys), sketch=Sketch(Frame(frame[0], frame[1:]), codes))
+    sketch = Sketch(Frame(frame[0], frame[1:]), codes)
+    return VectorSegment(keys, rows, Places(keys), sketch=sketch, checksums=checksums)
 
 
 def _generations(folder: Path) -> list[Path]:
@@ -248,7 +255,7 @@ def _translated(folder: Path) -> Iterator[None]:
         yield
     except OSError as exc:
         kind: type[StoreError] = StoreError
-        if exc.errno in (errno.ENOSPC, errno.EDQUOT):
+        if exc.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             kind = StoreFullError
         elif exc.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             kind = StoreReadOnlyError

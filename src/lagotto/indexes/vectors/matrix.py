@@ -89,6 +89,7 @@ class VectorMatrix:
         self.saved: LogPosition | None = None
         self._tuning = tuning or Tuning()
         self._writing = Lock()
+        self._saving = Lock()
         self._snapshot: MatrixSnapshot
         self._tail: Tail
         self._start_from(VectorSegment.empty(dimension))
@@ -174,16 +175,27 @@ class VectorMatrix:
         """Write all rows as a new base to `folder`, and map them from there.
 
         The former base stays valid until the new one is complete. Failures are StoreErrors, and
-        leave the index unchanged. Searches continue meanwhile, changes wait.
+        leave the index unchanged. Searches and changes continue meanwhile: `stamp` and `token` are
+        those of the last change made before the call.
         """
-        with self._writing:
+        with self._saving:
+            saved = self._snapshot
             position = LogPosition(stamp, token)
-            path = write_generation(
-                folder, self._snapshot, model_id=self.model_id, position=position
-            )
+            path = write_generation(folder, saved, model_id=self.model_id, position=position)
             written = read_generation(path, model_id=self.model_id, dimension=self.dimension)
-            self._start_from(written.base)
-            self.saved = position
+            with self._writing:
+                self._continue_from(written.base, saved)
+                self.saved = position
+
+    def _continue_from(self, base: VectorSegment, saved: MatrixSnapshot) -> None:
+        """Start from a base with what was in `saved`, and repeat what has changed since."""
+        later = self._snapshot
+        self._start_from(base)
+        keys, rows = later.tail.living_from(len(saved.tail.keys))
+        gone = np.concatenate([keys, np.setdiff1d(saved.keys, later.keys, assume_unique=True)])
+        rest = self._snapshot.without(gone)
+        tail = self._tail.append(keys, rows, alive=None)
+        self._snapshot = replace(rest, tail=tail)
 
     def _start_from(self, base: VectorSegment) -> None:
         frame = base.sketch.frame if base.sketch else None

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from lagotto.documents import Vector, Vectors
 from lagotto.indexes.filter_keys import ChunkKeys
 from lagotto.indexes.hits import Hits, top_k
+from lagotto.indexes.vectors.checksums import RowChecksums
 from lagotto.indexes.vectors.places import Places
 from lagotto.indexes.vectors.ranking import Positions, Scores, best_of_each, dots
 from lagotto.indexes.vectors.sketch import Sketch
@@ -27,7 +28,8 @@ class VectorSegment:
     """Keys and their unit vectors; `alive` marks the rows that still count, None means all.
 
     A segment is never changed, so any number of threads may search it. With a sketch, a search
-    scores only the rows that the sketch proposes, but scores them exactly.
+    scores only the rows that the sketch proposes, but scores them exactly. Rows with checksums,
+    which come from a file, are verified before they are first used: IndexDamagedError.
     """
 
     keys: ChunkKeys
@@ -35,6 +37,7 @@ class VectorSegment:
     places: Places
     alive: NDArray[np.bool_] | None = None
     sketch: Sketch | None = None
+    checksums: RowChecksums | None = None
 
     @classmethod
     def of(cls, keys: ChunkKeys, rows: Vectors, *, tuning: Tuning) -> Self:
@@ -86,7 +89,7 @@ class VectorSegment:
         if self.sketch and self._many(among, count):
             among = self.sketch.nearest(query, count=count, among=among)
         keys = self.keys if among is None else self.keys.take(among)
-        return top_k(keys, dots(self.rows, query, among), k)
+        return top_k(keys, self._scored(query, among), k)
 
     def search_each(
         self, queries: Vectors, *, k: int, among: Positions | None, tuning: Tuning
@@ -94,6 +97,7 @@ class VectorSegment:
         """The result of `search` for each of `queries`."""
         if self.sketch and self._many(among, tuning.candidates_for(k, rows=len(self.keys))):
             return (self.search(query, k=k, among=among, tuning=tuning) for query in queries)
+        self.verify(among)
         if among is None:
             return best_of_each(self.keys, self.rows, queries, k=k)
         return best_of_each(self.keys[among], self.rows[among], queries, k=k)
@@ -102,13 +106,31 @@ class VectorSegment:
         """Fill in the scores of those `keys` that are in this segment."""
         found = self.find(keys)
         here = np.flatnonzero(found >= 0)
-        scores[here] = dots(self.rows, query, found[here])
+        scores[here] = self._scored(query, found[here])
 
     def copy_rows(self, target: Vectors, keys: ChunkKeys) -> None:
         """Fill in the rows of those `keys` that are in this segment."""
         found = self.find(keys)
         here = np.flatnonzero(found >= 0)
+        self.verify(found[here])
         target[here] = self.rows.take(found[here], axis=0)
+
+    def living_from(self, start: int) -> tuple[ChunkKeys, Vectors]:
+        """Keys and rows of the living rows from a position on."""
+        later = np.arange(start, len(self.keys))
+        if self.alive is not None:
+            later = later[self.alive[later]]
+        self.verify(later)
+        return self.keys[later], self.rows[later]
+
+    def verify(self, positions: Positions | None = None) -> None:
+        """Compare rows with their checksums, if they have any: those at `positions`, or all."""
+        if self.checksums is not None:
+            self.checksums.verify(positions)
+
+    def _scored(self, query: Vector, among: Positions | None) -> Scores:
+        self.verify(among)
+        return dots(self.rows, query, among)
 
     @cached_property
     def _living(self) -> Positions | None:

@@ -12,7 +12,7 @@ from lagotto.documents import Vectors, in_context
 from lagotto.errors import StoreError
 from lagotto.indexes.base import ChunkKeys, ChunkText, LogPosition
 from lagotto.stores.languages import main_language
-from lagotto.stores.sql.read import CHUNK_TEXT, TEXT_ROW, language_counts
+from lagotto.stores.sql.read import CHUNK_TEXT, TEXT_ROW, language_counts, unit_vectors
 from lagotto.stores.sql.tables import (
     ChunkRow,
     ChunkTextRow,
@@ -143,9 +143,9 @@ def added_vectors(
         EmbeddingRow.model_id == model_id,
     )
     rows = (connection.execute(statement)).all()
-    keys = np.fromiter((key for key, _ in rows), np.int64, len(rows))
-    joined = b"".join(vector for _, vector in rows)
-    return keys, np.frombuffer(joined, "<f4").reshape(-1, dimension).astype(np.float32)
+    keys = [key for key, _ in rows]
+    vectors = unit_vectors(keys, [vector for _, vector in rows])
+    return np.array(keys, np.int64), vectors.reshape(-1, dimension)
 
 
 class SqlChangeLog:

@@ -1,18 +1,24 @@
 """What may be wrong with the rows of a base, for every SQL store.
 
-Plain functions over a Connection, as in `reading`; each gives the findings that matter.
+Plain functions over a Connection, as in `read`; each gives the findings that matter.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 
+import numpy as np
 from sqlalchemy import BindParameter, Connection, Row, and_, bindparam, func, select
 
-from lagotto.documents import iso
+from lagotto.documents import Document, iso
 from lagotto.indexes.base import Finding
-from lagotto.stores.sql.read import TEXT_ROW
+from lagotto.stores.base import fingerprint
+from lagotto.stores.sql.changelog import ranges
+from lagotto.stores.sql.read import TEXT_ROW, are_units, counter
+from lagotto.stores.sql.rows import document_of
 from lagotto.stores.sql.settings import setting
 from lagotto.stores.sql.tables import (
     ChunkCacheRow,
@@ -23,6 +29,7 @@ from lagotto.stores.sql.tables import (
     EmbeddingRow,
     RemovalRow,
 )
+from lagotto.stores.sql.write import AT_ONCE
 
 SHOWN = 5
 """Documents that a finding names."""
@@ -32,12 +39,24 @@ MANY_REMOVALS = 10_000
 REBUILD = "run `lagotto rebuild`"
 
 _DOCUMENT: BindParameter[int] = bindparam("document_key")
-_TEXT = select(DocumentRow.text).where(DocumentRow.key == _DOCUMENT)
+_DOCUMENTS = select(DocumentRow.__table__).where(DocumentRow.key == _DOCUMENT)
 _CHUNK_TEXTS = (
     select(ChunkRow.start, ChunkRow.end, ChunkTextRow.text)
     .join(ChunkTextRow, TEXT_ROW)
     .where(ChunkRow.document_key == _DOCUMENT)
 )
+_VECTORS = select(EmbeddingRow.chunk_key, EmbeddingRow.vector).where(
+    EmbeddingRow.chunk_key > bindparam("start"),
+    EmbeddingRow.chunk_key <= bindparam("stop"),
+    EmbeddingRow.model_id == bindparam("model"),
+)
+_OWNERS = (
+    select(DocumentRow.collection, DocumentRow.id)
+    .distinct()
+    .join(ChunkRow, ChunkRow.document_key == DocumentRow.key)
+    .where(ChunkRow.key.in_(bindparam("keys", expanding=True)))
+)
+_OWN_HASH = re.compile("[0-9a-f]{32}")
 
 
 def check_rows(connection: Connection) -> list[Finding]:
@@ -48,7 +67,8 @@ def check_rows(connection: Connection) -> list[Finding]:
         *_other_models(connection),
         *_former_contents(connection),
         *_lost_texts(connection),
-        *_other_texts(connection),
+        *_changed_documents(connection),
+        *_damaged_vectors(connection),
         *_expired(connection),
         *_removals(connection),
     ]
@@ -127,20 +147,77 @@ def _lost_texts(connection: Connection) -> list[Finding]:
     return [Finding(level="note", what=what, advice=REBUILD)]
 
 
-def _other_texts(connection: Connection) -> list[Finding]:
-    """The texts of chunks are stored twice; a document at a time is read to compare them."""
+def _damaged_vectors(connection: Connection) -> list[Finding]:
+    """A vector that is not of length 1 could outrank all others."""
+    size = 4 * int(setting(connection, "dimension") or 0)
+    model = setting(connection, "model_id") or ""
+    damaged: list[int] = []
+    for start, stop in ranges(connection, since=0, until=counter(connection, "change")):
+        values = {"start": start, "stop": stop, "model": model}
+        rows = connection.execute(_VECTORS, values).all()
+        damaged += _not_units([(key, stored) for key, stored in rows], size=size)
+    if not damaged:
+        return []
+    named: list[Row[tuple[str, str]]] = []
+    for start in range(0, len(damaged), AT_ONCE):
+        named += connection.execute(_OWNERS, {"keys": damaged[start : start + AT_ONCE]})
+    owners = sorted(set(map(tuple, named)))
+    return [_add_again(f"{len(damaged)} vectors are damaged: {_named(owners)}")]
+
+
+def _not_units(rows: Sequence[tuple[int, bytes]], *, size: int) -> list[int]:
+    """The keys of the vectors that have another dimension than the model, or another length."""
+    whole = [(key, stored) for key, stored in rows if len(stored) == size]
+    vectors = np.frombuffer(b"".join(stored for _, stored in whole), "<f4")
+    units = are_units(vectors.reshape(len(whole), -1)) if whole else ()
+    sound = {key for (key, _), is_unit in zip(whole, units, strict=True) if is_unit}
+    return [key for key, _ in rows if key not in sound]
+
+
+def _changed_documents(connection: Connection) -> list[Finding]:
+    """Documents that are not what their hashes say, and chunks that are not of their document.
+
+    A document at a time is read to compare them.
+    """
     statement = select(DocumentRow.collection, DocumentRow.id, DocumentRow.key)
     rows = connection.execute(statement.order_by(DocumentRow.collection, DocumentRow.id)).all()
-    wrong = [row for row in rows if not _has_its_texts(connection, row.key)]
-    if not wrong:
-        return []
-    return [_add_again(f"the texts of chunks are not those of the document: {_named(wrong)}")]
+    changed, other = [], []
+    for row in rows:
+        document = _whole_document(connection, row.key)
+        if document is None:
+            changed.append(row)
+        elif not _has_its_texts(connection, row.key, document.text):
+            other.append(row)
+    found = []
+    if changed:
+        found.append(_add_again(f"documents are not what their hashes say: {_named(changed)}"))
+    if other:
+        what = f"the texts of chunks are not those of the document: {_named(other)}"
+        found.append(_add_again(what))
+    return found
 
 
-def _has_its_texts(connection: Connection, document_key: int) -> bool:
-    key = {"document_key": document_key}
-    text = connection.scalar(_TEXT, key) or ""
-    chunks = connection.execute(_CHUNK_TEXTS, key)
+def _whole_document(connection: Connection, document_key: int) -> Document | None:
+    """A document, None if it is damaged.
+
+    `content_hash` may also be the caller's own, such as an ETag; it is compared if it has the form
+    of ours.
+    """
+    row = connection.execute(_DOCUMENTS, {"document_key": document_key}).one()
+    try:
+        document = document_of(row._mapping)
+        plain = document.model_dump(exclude={"content_hash"})
+        content_hash = Document.model_validate(plain).content_hash
+    except ValueError:
+        return None
+    ours = _OWN_HASH.fullmatch(document.content_hash) is not None
+    if (ours and document.content_hash != content_hash) or fingerprint(document) != row.fingerprint:
+        return None
+    return document
+
+
+def _has_its_texts(connection: Connection, document_key: int, text: str) -> bool:
+    chunks = connection.execute(_CHUNK_TEXTS, {"document_key": document_key})
     return all(text[start:end] == stored for start, end, stored in chunks)
 
 
@@ -167,7 +244,7 @@ def _add_again(what: str) -> Finding:
     return Finding(level="problem", what=what, advice=advice)
 
 
-def _named(rows: Sequence[Row[*tuple[str, str, int]] | Row[*tuple[str, str]]]) -> str:
+def _named(rows: Sequence[Sequence[Any]]) -> str:
     """The first documents by collection and id."""
     names = [f"{row[0]}/{row[1]}" for row in rows[:SHOWN]]
     return ", ".join([*names, f"and {len(rows) - SHOWN} more"] if len(rows) > SHOWN else names)

@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import (
     BindParameter,
     Connection,
@@ -21,6 +22,7 @@ from sqlalchemy import (
 )
 
 from lagotto.documents import Chunk, Document, Vectors
+from lagotto.errors import StoreDamagedError
 from lagotto.filters import Filter, matches
 from lagotto.filters.unknown_fields import metadata_fields, unknown_field_notes
 from lagotto.garbage_collection import paused_collector
@@ -40,6 +42,9 @@ from lagotto.stores.sql.tables import (
     EmbeddingRow,
 )
 from lagotto.stores.sql.write import AT_ONCE
+
+UNIT_TOLERANCE = 2e-3
+"""Of a squared norm: what an index takes for a unit vector."""
 
 PAGE = 500
 """Documents that a listing reads at once."""
@@ -346,8 +351,34 @@ def read_vectors(connection: Connection, keys: Sequence[int]) -> Vectors:
         found |= {row.chunk_key: row.vector for row in rows}
     if missing := set(keys) - set(found):
         raise ValueError(f"the chunk {min(missing)} has no vector")
-    joined = b"".join(found[key] for key in keys)
-    return np.frombuffer(joined, "<f4").astype(np.float32).reshape(len(keys), -1 if keys else 0)
+    return unit_vectors(keys, [found[key] for key in keys])
+
+
+def unit_vectors(keys: Sequence[int], stored: Sequence[bytes]) -> Vectors:
+    """The vectors of chunks as stored; a damaged one is an error, since it could outrank all."""
+    sizes = set(map(len, stored))
+    if len(sizes) > 1 or any(size % 4 for size in sizes):
+        raise _damaged_vector("vectors have different sizes")
+    rows = np.frombuffer(b"".join(stored), "<f4").astype(np.float32)
+    rows = rows.reshape(len(keys), -1 if keys else 0)
+    if len(broken := np.flatnonzero(~are_units(rows))):
+        raise _damaged_vector(f"the vector of the chunk {keys[broken[0]]} is not of length 1")
+    return rows
+
+
+def are_units(rows: Vectors) -> NDArray[np.bool_]:
+    """Which of the rows are finite vectors of length 1."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        norms = np.vecdot(rows, rows)
+    units: NDArray[np.bool_] = np.abs(norms - 1) < UNIT_TOLERANCE
+    return units
+
+
+def _damaged_vector(problem: str) -> StoreDamagedError:
+    return StoreDamagedError(
+        f"the database is damaged: {problem}; `lagotto doctor` names the documents, remove them "
+        "and add them again"
+    )
 
 
 def read_passages(connection: Connection, keys: Sequence[int]) -> dict[int, Passage]:

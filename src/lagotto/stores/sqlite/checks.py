@@ -6,13 +6,12 @@ import shlex
 from collections import Counter
 from pathlib import Path
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection
 
 from lagotto.indexes.base import Finding
 from lagotto.indexes.findings import MEGABYTE
 from lagotto.indexes.folder import IndexFolder, other_folders, size_of
-from lagotto.stores.sql.settings import setting
-from lagotto.stores.sql.tables import SCHEMA_VERSION, EmbeddingRow
+from lagotto.stores.sql.tables import SCHEMA_VERSION
 from lagotto.stores.sqlite.database import ways_out
 
 MUCH_FREE = 0.25
@@ -30,10 +29,9 @@ def check_file(connection: Connection, path: Path) -> list[Finding]:
 
 
 def check_contents(connection: Connection, path: Path) -> list[Finding]:
-    """Rows that belong to nothing, vectors that are none, room that is not used."""
+    """Rows that belong to nothing, room that is not used."""
     return [
         *_orphans(connection),
-        *_broken_vectors(connection),
         *_free_space(connection, path),
     ]
 
@@ -57,21 +55,6 @@ def _orphans(connection: Connection) -> list[Finding]:
         return []
     counts = ", ".join(f"{count} of {table}" for table, count in sorted(tables.items()))
     return [_copy_it(f"rows belong to documents or chunks that are not there: {counts}")]
-
-
-def _broken_vectors(connection: Connection) -> list[Finding]:
-    size = 4 * int(setting(connection, "dimension") or 0)
-    wrong = func.length(EmbeddingRow.vector) != size
-    count = connection.scalar(select(func.count()).select_from(EmbeddingRow).where(wrong))
-    if not count:
-        return []
-    return [
-        Finding(
-            level="problem",
-            what=f"{count} vectors have another length than those of the base's model",
-            advice="make a new base and add the documents to it",
-        )
-    ]
 
 
 def _free_space(connection: Connection, path: Path) -> list[Finding]:

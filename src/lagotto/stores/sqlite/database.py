@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from sqlalchemy import URL, Connection, Engine, event, insert
 from sqlalchemy import create_engine as create_sqlalchemy_engine
 from sqlalchemy.exc import DBAPIError
 
-from lagotto.concurrency import interruptible
+from lagotto.concurrency import checkpoint, interruptible
 from lagotto.errors import (
     ConfigError,
     EmbeddingError,
@@ -39,6 +40,8 @@ APPLICATION_ID = 0x4C41474F
 
 SQLITE_HEADER = b"SQLite format 3\0"
 BUSY_TIMEOUT = 30.0
+BETWEEN_ATTEMPTS = 0.003
+"""Seconds between two attempts to take the lock of the file."""
 SHOWN = 100
 """Characters of a problem with the file that an error shows."""
 COUNTERS = ("document", "chunk_set", "change", "state")
@@ -69,11 +72,42 @@ def create_engine(path: Path, *, busy_timeout: float = BUSY_TIMEOUT) -> Engine:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        immediate = connection.get_execution_options().get("writing", False)
-        # the driver's own cursor: SQLAlchemy's takes as long as the rest of opening a view
-        connection.connection.cursor().execute("BEGIN IMMEDIATE" if immediate else "BEGIN")
+        # the driver's own connection: SQLAlchemy's takes as long as the rest of opening a view
+        driver: Any = connection.connection.driver_connection
+        if connection.get_execution_options().get("writing", False):
+            _begin_to_write(driver, timeout=busy_timeout)
+        else:
+            driver.execute("BEGIN")
 
     return engine
+
+
+def _begin_to_write(driver: Any, *, timeout: float) -> None:
+    """Take the lock of the file, trying often.
+
+    SQLite itself tries ever more rarely, so that a process which writes all the time would keep the
+    lock for itself; and it could not be cancelled meanwhile.
+    """
+    deadline = time.monotonic() + timeout
+    driver.execute("PRAGMA busy_timeout = 0")
+    try:
+        while True:
+            try:
+                driver.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as exc:
+                if not _is_busy(exc) or time.monotonic() >= deadline:
+                    raise
+                checkpoint()
+                time.sleep(BETWEEN_ATTEMPTS)
+            else:
+                return
+    finally:
+        driver.execute(f"PRAGMA busy_timeout = {int(timeout * 1000)}")
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    name = getattr(error, "sqlite_errorname", "") or ""
+    return name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
 
 
 def recognise(path: Path) -> None:
@@ -177,7 +211,7 @@ def damage_errors(path: Path) -> Iterator[None]:
 
 def _explained(path: Path, error: sqlite3.Error) -> StoreError:
     name = getattr(error, "sqlite_errorname", "") or ""
-    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+    if _is_busy(error):
         return StoreBusyError(f"{path}: another process is writing; try again when it has ended")
     if name.startswith(("SQLITE_FULL", "SQLITE_IOERR_WRITE")):  # the latter also for a quota
         return StoreFullError(
@@ -209,6 +243,27 @@ def ways_out(path: Path) -> str:
     )
 
 
+class DriverHandle:
+    """The connection on which a cancelled task interrupts what runs in a thread."""
+
+    def __init__(self) -> None:
+        self._driver: Any = None
+
+    def hold(self, connection: Connection) -> None:
+        """Interrupt this connection from now on."""
+        self._driver = connection.connection.driver_connection
+
+    def release(self) -> None:
+        """Interrupt nothing any more."""
+        self._driver = None
+
+    def interrupt(self) -> None:
+        """End the statement that is running; it fails, but nobody waits for it any more."""
+        driver = self._driver
+        if driver is not None:
+            driver.interrupt()
+
+
 class SqliteReader:
     """A RecordReader on a connection; what is not brief runs in a thread, one at a time."""
 
@@ -216,16 +271,12 @@ class SqliteReader:
         self._connection = connection
         self._path = path
         self._lock = threading.Lock()
+        self._driver = DriverHandle()
+        self._driver.hold(connection)
 
     async def ask(self, question: Callable[[Connection], T], *, brief: bool = False) -> T:
         def answer() -> T:
             with self._lock, damage_errors(self._path):
                 return question(self._connection)
 
-        return answer() if brief else await interruptible(answer, interrupt=self._interrupt)
-
-    def _interrupt(self) -> None:
-        """End the statement that is running; it fails, but nobody waits for it any more."""
-        driver = self._connection.connection.driver_connection
-        if driver is not None:
-            driver.interrupt()
+        return answer() if brief else await interruptible(answer, interrupt=self._driver.interrupt)

@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, TextClause, text
 
+from lagotto.concurrency import checkpoint
 from lagotto.documents import storable
 from lagotto.indexes.base import (
     START,
     ChunkKeys,
     ChunkText,
+    ContextText,
     FilterKeys,
     Finding,
     LogPosition,
+    PreparedTexts,
     TextStatistics,
 )
 from lagotto.indexes.bm25 import idf
@@ -102,7 +105,7 @@ def copy_fts5(connection: Connection, *, source: str) -> None:
 def rebuild_fts5(connection: Connection) -> None:
     """Index all chunks again."""
     connection.exec_driver_sql("DELETE FROM chunk_terms")
-    _index(SqlChangeLog(connection), since=0)
+    _index(SqlChangeLog(connection), since=0, prepared={})
 
 
 class Fts5Index:
@@ -121,8 +124,15 @@ class Fts5Index:
     def latest(self, changes: SqlChangeLog) -> Fts5Text:
         return self.follow(changes)
 
-    def add_chunks(self, changes: SqlChangeLog, *, since: int) -> None:
-        _index(changes, since=since)
+    def prepare(self, texts: Iterable[ContextText]) -> PreparedTexts:
+        prepared: dict[ContextText, Sequence[str]] = {}
+        for each in texts:
+            checkpoint()
+            prepared[each] = analyze(*each)
+        return prepared
+
+    def add_chunks(self, changes: SqlChangeLog, *, since: int, prepared: PreparedTexts) -> None:
+        _index(changes, since=since, prepared=prepared)
 
     def remove_documents(self, changes: SqlChangeLog, document_keys: Sequence[int]) -> None:
         for key in document_keys:
@@ -133,6 +143,9 @@ class Fts5Index:
 
     def discard(self, position: LogPosition) -> None:
         """Nothing to do: it has the history of the file."""
+
+    def tidy(self, changes: SqlChangeLog) -> None:
+        """Nothing to do: FTS5 merges its segments with every write."""
 
     def close(self) -> None:
         """Nothing to do: it is part of the file."""
@@ -231,9 +244,9 @@ def _frequency(connection: Connection, word: Word) -> int:
     return (connection.scalar(_HAVING, {"wanted": wanted}) or 0) if wanted else 0
 
 
-def _index(changes: SqlChangeLog, *, since: int) -> None:
+def _index(changes: SqlChangeLog, *, since: int, prepared: PreparedTexts) -> None:
     for start, stop in changes.ranges(since=since):
-        if rows := _rows(changes.added_texts(start, stop)):
+        if rows := _rows(changes.added_texts(start, stop), prepared):
             changes.connection.execute(_ADD, rows)
 
 
@@ -335,8 +348,12 @@ def _keys(connection: Connection, statement: TextClause, **values: str) -> Chunk
     return np.fromiter(keys, np.int64, len(keys))
 
 
-def _rows(texts: Sequence[ChunkText]) -> list[dict[str, object]]:
-    return [
-        {"key": chunk.key, "terms": " ".join(analyze(chunk.text, chunk.language))}
-        for chunk in texts
-    ]
+def _rows(texts: Sequence[ChunkText], prepared: PreparedTexts) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
+    for chunk in texts:
+        checkpoint()
+        terms = prepared.get((chunk.text, chunk.language))
+        if terms is None:
+            terms = analyze(chunk.text, chunk.language)
+        rows.append({"key": chunk.key, "terms": " ".join(terms)})
+    return rows

@@ -18,11 +18,12 @@ from typing import TypeVar
 
 from sqlalchemy import Connection, Engine
 
-from lagotto.concurrency import in_thread
-from lagotto.documents import Chunk, Document
+from lagotto.concurrency import in_thread, interruptible
+from lagotto.documents import Chunk, Document, in_context
 from lagotto.errors import ConfigError, StoreError
 from lagotto.filters import Filter
 from lagotto.indexes.base import (
+    ContextText,
     Finding,
     IndexRole,
     IndexState,
@@ -72,6 +73,8 @@ from lagotto.stores.sql.write import (
 from lagotto.stores.sqlite.checks import check_contents, check_file, check_leftovers
 from lagotto.stores.sqlite.database import (
     BUSY_TIMEOUT,
+    DriverHandle,
+    SqliteReader,
     create_engine,
     damage_errors,
     prepare_schema,
@@ -79,6 +82,7 @@ from lagotto.stores.sqlite.database import (
     schema_version,
     sqlite_errors,
 )
+from lagotto.stores.sqlite.follower import IndexFollower
 from lagotto.stores.sqlite.fts5_index import create_fts5, rebuild_fts5
 from lagotto.stores.sqlite.rebuild import SqliteStaging, check_rebuild, sqlite_staging
 from lagotto.stores.sqlite.view_factory import SqliteViews
@@ -123,11 +127,13 @@ class SqliteStore:
         self._cache_engine: Engine | None = None
         self._text: TextIndex[SqlChangeLog] | None = None
         self._vectors: VectorIndex[SqlChangeLog] | None = None
+        self._follower = IndexFollower(self._follow_changes)
         self._views = SqliteViews(
             self.path,
             text=self._text_index,
             vectors=self._vector_index,
             follow_rebuild=self._follow_rebuild,
+            follower=self._follower,
         )
         self._writing = asyncio.Lock()
         self.chunk_cache = SqlChunkCache(read=self._read, write=self._write_cache)
@@ -147,6 +153,8 @@ class SqliteStore:
         await in_thread(self._close)
 
     async def write(self, entries: Sequence[Entry]) -> None:
+        prepared = await in_thread(self._text_index().prepare, _texts(entries))
+
         def write(connection: Connection) -> None:
             self._follow_rebuild(connection)
             check_config(connection, entries, str(self.path))
@@ -155,7 +163,9 @@ class SqliteStore:
             self._remove(connection, list(former.values()))
             write_entries(connection, entries, numbers=self._numbering(connection, entries))
             last = LogPosition(counter(connection, "change"), 0)
-            self._text_index().add_chunks(SqlChangeLog(connection, head=last), since=before)
+            self._text_index().add_chunks(
+                SqlChangeLog(connection, head=last), since=before, prepared=prepared
+            )
             note_change(connection)
 
         await self._write(write)
@@ -202,10 +212,8 @@ class SqliteStore:
     async def view(self, where: Filter) -> AsyncIterator[SqlView]:
         with sqlite_errors(self.path), ExitStack() as stack:
             engine = self._opened()
-            view = self._views.cached(engine, where, stack)
-            if view is None:
-                view = await in_thread(self._views.view, engine, where, stack)
-            yield view
+            cached = self._views.cached(engine, where, stack)
+            yield cached or await self._views.view(engine, where, stack)
 
     async def update_indexes(self, *, least: int = 1) -> None:
         def update() -> None:
@@ -288,7 +296,19 @@ class SqliteStore:
             raise StoreError(f"{self.path} is closed; open it first")
         return self._text
 
+    def _follow_changes(self) -> None:
+        """Bring the indexes up to date; runs beside searches."""
+        with self._transaction() as connection, damage_errors(self.path):
+            self._follow_rebuild(connection)
+            reader = SqliteReader(connection, path=self.path)
+            changes = SqlChangeLog(connection, reader=reader)
+            for index in (self._text_index(), self._vector_index(connection)):
+                if index is not None:
+                    index.follow(changes)
+                    index.tidy(changes)
+
     def _close(self) -> None:
+        self._follower.finish()
         self._views.clear()
         for index in (self._text, self._vectors):
             if index is not None:
@@ -378,12 +398,18 @@ class SqliteStore:
     async def _write(self, change: Callable[[Connection], T]) -> T:
         """A change that is durable when it ends; one after another."""
 
+        driver = DriverHandle()
+
         def write() -> T:
             with self._transaction(writing=True) as connection:
-                return change(connection)
+                driver.hold(connection)
+                try:
+                    return change(connection)
+                finally:
+                    driver.release()  # the commit is not interrupted
 
         async with self._writing:
-            return await in_thread(write)
+            return await interruptible(write, interrupt=driver.interrupt)
 
     async def _write_cache(
         self, change: Callable[[Connection], T], _names: Collection[tuple[str, str]] | None
@@ -409,3 +435,13 @@ class SqliteStore:
         if engine is None:
             raise StoreError(f"{self.path} is closed; open it first")
         return engine
+
+
+def _texts(entries: Sequence[Entry]) -> Iterator[ContextText]:
+    """The texts of the chunks that can be found, as a text index sees them."""
+    for entry in entries:
+        document = entry.document
+        for chunk in entry.chunks:
+            if chunk.level != "parent":
+                text = in_context(document.title, chunk.text, headings=chunk.heading_path)
+                yield text, document.language

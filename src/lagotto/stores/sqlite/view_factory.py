@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine
 
+from lagotto.concurrency import checkpoint, interruptible
 from lagotto.errors import (
     StoreBusyError,
+    StoreError,
     StoreFullError,
     StoreReadOnlyError,
 )
@@ -38,15 +40,18 @@ from lagotto.stores.sql.changelog import (
 )
 from lagotto.stores.sql.read import filter_notes, findable_keys, main_languages, resolve_filter
 from lagotto.stores.sql.view import SqlView
-from lagotto.stores.sqlite.database import SqliteReader, damage_errors
-
-log = logging.getLogger(__name__)
+from lagotto.stores.sqlite.database import DriverHandle, SqliteReader, damage_errors
+from lagotto.stores.sqlite.follower import IndexFollower
 
 FILTERS_CACHED = 64
 ATTEMPTS = 1_000
 """How often a view is tried again because another search has taken an index further meanwhile."""
 
 CANT_FOLLOW = (StoreBusyError, StoreFullError, StoreReadOnlyError)
+
+
+class IndexLags(Exception):  # noqa: N818 a signal, not an error
+    """An index lacks more than can be read at a search; it has to catch up first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +67,8 @@ class SqliteViews:
     """Makes views; caches what they have in common as long as nothing is written.
 
     `text` gives the text index, `vectors` that of the base's model, None while it has no model.
-    `follow_rebuild` makes these the indexes of the generation that a connection sees.
+    `follow_rebuild` makes these the indexes of the generation that a connection sees. The
+    `follower` brings them up to date; a search does not wait for it, but reads the rest itself.
     """
 
     def __init__(
@@ -72,6 +78,7 @@ class SqliteViews:
         text: Callable[[], TextIndex[SqlChangeLog]],
         vectors: Callable[[Connection], VectorIndex[SqlChangeLog] | None],
         follow_rebuild: Callable[[Connection], int],
+        follower: IndexFollower,
     ) -> None:
         self._path = path
         self._text = text
@@ -81,12 +88,14 @@ class SqliteViews:
         self._filters: dict[tuple[str, int], tuple[FilterKeys, Sequence[str]]] = {}
         self._languages: tuple[int, Sequence[str | None]] | None = None
         self._counted: tuple[int, int] | None = None
-        self._overlay: tuple[LogPosition, LogPosition, NewerChunks] | None = None
+        self._overlay: NewerChunks | None = None
         self._overlaying = threading.Lock()
+        self._follower = follower
+        self._requested: LogPosition | None = None
 
     def clear(self) -> None:
         """Forget the last state: the store is closed."""
-        self._ready = None
+        self._ready = self._requested = self._overlay = None
 
     def cached(self, engine: Engine, where: Filter, stack: ExitStack) -> SqlView | None:
         """A view without changing threads, None unless all it needs is cached for this state.
@@ -98,25 +107,59 @@ class SqliteViews:
             return None
         if where != And() and (where.cache_key, ready.head.token) not in self._filters:
             return None
+        view: SqlView | None = None
         with ExitStack() as mine:
             connection = mine.enter_context(engine.connect())
-            with damage_errors(self._path):
+            with damage_errors(self._path), suppress(IndexLags):
                 if read_head(connection) != ready.head:
                     return None
-                view = self._at_state(connection, where, ready)
+                view = self._at_state(connection, where, ready, None)
             if view is not None:
                 stack.push(mine.pop_all())
         return view
 
-    def view(self, engine: Engine, where: Filter, stack: ExitStack) -> SqlView:
-        """A read transaction, and all that the search needs of the same state."""
-        connection = stack.enter_context(engine.connect())
-        for _ in range(ATTEMPTS):
-            with damage_errors(self._path):
-                view = self._at_state(connection, where, self._state(connection))
-            if view is not None:
-                return view
-            self._begin_anew(connection)
+    async def view(self, engine: Engine, where: Filter, stack: ExitStack) -> SqlView:
+        """A view, once the indexes have come near enough.
+
+        They catch up in the background: a search that is cancelled need not wait for them.
+        """
+        gave_up: StoreError | None = None
+        for attempt in range(3):
+            driver = DriverHandle()
+            read = partial(self._read, engine, where, stack, driver, gave_up)
+            try:
+                return await interruptible(read, interrupt=driver.interrupt)
+            except IndexLags:
+                gave_up = await self._follower.catch_up()
+            if gave_up is not None and not isinstance(gave_up, CANT_FOLLOW):
+                raise gave_up
+            if attempt == 1 and gave_up is None:
+                gave_up = StoreBusyError("the base is written to faster than it is indexed")
+        raise AssertionError("a view that has given up on an index does not wait for it")
+
+    def _read(
+        self,
+        engine: Engine,
+        where: Filter,
+        stack: ExitStack,
+        driver: DriverHandle,
+        gave_up: StoreError | None,
+    ) -> SqlView:
+        """A read transaction, and all that the search needs of the same state.
+
+        IndexLags if an index has to catch up first; `gave_up` says why it can't.
+        """
+        with ExitStack() as mine:
+            connection = mine.enter_context(engine.connect())
+            driver.hold(connection)
+            for _ in range(ATTEMPTS):
+                checkpoint()
+                with damage_errors(self._path):
+                    view = self._at_state(connection, where, self._state(connection), gave_up)
+                if view is not None:
+                    stack.push(mine.pop_all())
+                    return view
+                self._begin_anew(connection)
         raise StoreBusyError(f"{self._path} is written to all the time; search when that has ended")
 
     def update_indexes(self, connection: Connection, *, least: int) -> None:
@@ -144,19 +187,24 @@ class SqliteViews:
             if token_at(connection, position.number) != position.token:
                 index.discard(position)
 
-    def _at_state(self, connection: Connection, where: Filter, state: _State) -> SqlView | None:
+    def _at_state(
+        self, connection: Connection, where: Filter, state: _State, gave_up: StoreError | None
+    ) -> SqlView | None:
         """None if an index is ahead of what the connection sees."""
         self._ready = None
         reader = SqliteReader(connection, path=self._path)
         changes = SqlChangeLog(connection, head=state.position, reader=reader)
         degraded: list[str] = []
-        text = self._text_snapshot(changes, degraded)
+        text = self._text_snapshot(changes, degraded, gave_up)
         if text is None:
             return None
         index = self._vectors(connection)
+        if index and gave_up is None and not is_short(changes, since=index.position):
+            raise IndexLags
         vectors = index.follow(changes) if index else None
         if index and vectors is None:
             return None
+        self._request_indexing(state.position)
         allowed, notes = self._resolved(connection, where, state.head.token)
         view = SqlView(
             reader,
@@ -174,29 +222,54 @@ class SqliteViews:
             self._ready = state
         return view
 
-    def _text_snapshot(self, changes: SqlChangeLog, degraded: list[str]) -> TextSnapshot | None:
-        """The text index at the head of the log; where it can't follow, with an overlay."""
-        try:
-            return self._text().follow(changes)
-        except CANT_FOLLOW as exc:
-            former = self._text().latest(changes)
-            position = former.indexed_up_to if former else START
-            if not is_short(changes, since=position):
-                raise
-            behind = changes.head.number - position.number
-            log.warning("the text index is %d changes behind: %s", behind, exc)
-            degraded.append(
-                f"the text index is {behind} changes behind, which are searched without it ({exc})"
-            )
-            return OverlayText(former or EmptyText(), self._newer(changes, position))
+    def _text_snapshot(
+        self, changes: SqlChangeLog, degraded: list[str], gave_up: StoreError | None
+    ) -> TextSnapshot | None:
+        """The text index at the head of the log; what it lacks is read from the record.
 
-    def _newer(self, changes: SqlChangeLog, position: LogPosition) -> NewerChunks:
+        If it lacks more than can be read now, it has to catch up first.
+        """
+        index = self._text()
+        former = index.latest(changes)
+        position = former.indexed_up_to if former else START
+        if former is not None and position == changes.head:
+            return former
+        if former is None and index.position.number > changes.head.number:
+            return None
+        newer = self._newer(changes, position)
+        problem = gave_up or self._follower.problem
+        if newer is None and gave_up is None:
+            raise IndexLags
+        if problem is not None:
+            what = "are searched without it" if newer else "are not searched for words"
+            degraded.append(_behind(changes, position, what, problem))
+        if newer is None:
+            newer = NewerChunks.only_removed(changes, since=position)
+        return OverlayText(former or EmptyText(), newer)
+
+    def _newer(self, changes: SqlChangeLog, position: LogPosition) -> NewerChunks | None:
+        """What the text index lacks, None if that is too much to read at a search."""
         with self._overlaying:
             known = self._overlay
-            if known is None or known[:2] != (position, changes.head):
-                known = (position, changes.head, NewerChunks.of(changes, since=position))
-                self._overlay = known
-            return known[2]
+            if known is not None and (known.since, known.head) == (position, changes.head):
+                return known
+            if not is_short(changes, since=position):
+                return None
+            if known is None:
+                known = NewerChunks.of(changes, since=position)
+            else:
+                known = known.extended(changes, since=position)
+            self._overlay = known
+            return known
+
+    def _request_indexing(self, position: LogPosition) -> None:
+        """What the indexes lack, they are given in the background; asked for once in each state.
+
+        And again as long as it fails.
+        """
+        if position != START and (position != self._requested or self._follower.problem):
+            self._requested = position
+            self._follower.request()
 
     def _resolved(
         self, connection: Connection, where: Filter, token: int
@@ -224,6 +297,11 @@ class SqliteViews:
         if self._languages is None or self._languages[0] != token:
             self._languages = (token, main_languages(connection))
         return self._languages[1]
+
+
+def _behind(changes: SqlChangeLog, position: LogPosition, what: str, problem: StoreError) -> str:
+    behind = changes.head.number - position.number
+    return f"the text index is {behind} changes behind, which {what} ({problem})"
 
 
 async def _all_keys(record: RecordReader, vectors: VectorSnapshot | None) -> ChunkKeys:
