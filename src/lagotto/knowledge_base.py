@@ -32,7 +32,7 @@ from lagotto.folder_sync import FolderSync
 from lagotto.ingest import AddReport, Ingest, OnProgress
 from lagotto.interchange import ExportFormat, export_to, import_from
 from lagotto.prefs import RetrievalPrefs
-from lagotto.readers import Columns, FetchLimits, ReadOptions, check_paths, load
+from lagotto.readers import Columns, FetchLimits, Ocr, ReadOptions, check_paths, load
 from lagotto.readers.language import with_language
 from lagotto.rebuild import OnProgress as OnRebuildProgress
 from lagotto.rebuild import RebuildProgress, rebuild_base
@@ -140,6 +140,7 @@ class AsyncKnowledgeBase(SearchVerbs):
         metadata: Mapping[str, Any] | None = None,
         columns: Columns | None = None,
         fetch_limits: FetchLimits | None = None,
+        ocr: str | Ocr | None = None,
         progress: OnProgress | None = None,
     ) -> AddReport:
         """Add files, folders, web addresses (`https://...`) and Documents.
@@ -159,7 +160,7 @@ class AsyncKnowledgeBase(SearchVerbs):
         chosen: Any = {"include": include, "exclude": exclude, "everything": everything}
         await asyncio.to_thread(check_paths, paths, **chosen)
         ingest = await self._ingest(progress)
-        loading = load(paths, options=options, fetch_limits=fetch_limits, **chosen)
+        loading = load(paths, options=options, fetch_limits=fetch_limits, ocr=ocr, **chosen)
         report = await ingest.run(chain(documents, loading), interrupt=loading.interrupt)
         return report.model_copy(
             update={"skipped": loading.skipped, "notes": (*report.notes, *loading.notes)}
@@ -176,6 +177,7 @@ class AsyncKnowledgeBase(SearchVerbs):
         language: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         columns: Columns | None = None,
+        ocr: str | Ocr | None = None,
         checksum: bool = False,
         progress: OnProgress | None = None,
     ) -> AddReport:
@@ -196,6 +198,7 @@ class AsyncKnowledgeBase(SearchVerbs):
             exclude=exclude,
             everything=everything,
             options=options,
+            ocr=ocr,
             tracker=state,
         )
         report = await ingest.run(loading, interrupt=loading.interrupt)

@@ -73,6 +73,7 @@ def read_arguments(reading: ReadingOptions) -> dict[str, Any]:
         "everything": reading.everything,
         "language": reading.language,
         "metadata": parse_metadata(reading.metadata),
+        "ocr": reading.ocr,
         "columns": Columns(
             text=tuple(reading.text_column),
             title=reading.title_column,

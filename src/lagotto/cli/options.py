@@ -88,6 +88,10 @@ class ReadingOptions:
         list[str],
         Option("--metadata", metavar="KEY=VALUE", help="Metadata for every document."),
     ] = field(default_factory=list)
+    ocr: Annotated[
+        str | None,
+        Option("--ocr", metavar="NAME", help="Read scanned PDF pages: tesseract, ocrmypdf, auto."),
+    ] = None
     text_column: Annotated[
         list[str], Option("--text-column", metavar="NAME", help="JSONL, CSV: column of the text.")
     ] = field(default_factory=list)

@@ -18,6 +18,7 @@ from lagotto.readers.load import (
     read_path,
     read_text,
 )
+from lagotto.readers.ocr import Ocr, PageImage
 from lagotto.readers.process import Limits
 
 __all__ = [
@@ -26,6 +27,8 @@ __all__ = [
     "FetchLimits",
     "Limits",
     "Loading",
+    "Ocr",
+    "PageImage",
     "ReadFailure",
     "ReadOptions",
     "Reader",

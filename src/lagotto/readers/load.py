@@ -19,6 +19,7 @@ from lagotto.readers.folder.skipped import SkipLog, Skipped, SkipReason
 from lagotto.readers.folder.unwanted import unwanted_content
 from lagotto.readers.folder.walk import Selection, walk
 from lagotto.readers.formats import READERS, Formats
+from lagotto.readers.ocr import Ocr, create_ocr
 from lagotto.readers.process import ISOLATED, Limits, ReaderProcess
 
 MOST_REASON = 500
@@ -62,9 +63,10 @@ def read_text(
 
 def _strict(reader: Reader, source: Source, options: ReadOptions | None) -> Iterator[Document]:
     for result in reader.read(source, options=options or ReadOptions()):
-        if not isinstance(result, Document):
+        if isinstance(result, Document):
+            yield result
+        elif not isinstance(result, NoTextLayerError):  # a blank page; the others were read
             raise result
-        yield result
 
 
 class ReadFailure(Record):
@@ -104,6 +106,7 @@ def load(
     options: ReadOptions | None = None,
     limits: Limits | None = None,
     fetch_limits: FetchLimits | None = None,
+    ocr: str | Ocr | None = None,
     tracker: FileTracker | None = None,
 ) -> Loading:
     """Read files, folders and web addresses.
@@ -117,14 +120,18 @@ def load(
     skipped is in `Loading.skipped`. A file in `paths` of a format without a reader is a failure,
     and so is a folder without any file to read. No file is read twice.
 
+    `ocr` reads the pages of a PDF without text: a callable that takes a PageImage, `tesseract`,
+    `ocrmypdf`, or `auto` for the first of these that is installed. Pages that stay without text
+    are in `Loading.notes`.
+
     PDF, HTML, office files, books and mail are read in a child process within `limits`: a file that
     makes it hang, crash or exceed its memory is a failure, and the other files are read.
     """
     loading = Loading(
         selection=Selection(tuple(include), tuple(exclude), everything=everything),
         options=options or ReadOptions(),
-        process=ReaderProcess(limits),
         fetch_limits=fetch_limits,
+        process=ReaderProcess(limits, ocr=create_ocr(ocr)),
         tracker=tracker,
     )
     loading.start([paths] if isinstance(paths, str | Path) else paths)
@@ -234,6 +241,9 @@ class Loading(Iterator["Document | ReadFailure"]):
                 return
             failed = False
             for result in self._read(self._formats.name(source), source):
+                if isinstance(result, NoTextLayerError):
+                    self._notes.append(str(result))
+                    continue
                 failed = failed or isinstance(result, ReadError)
                 yield result
             if self._tracker is not None and not failed:

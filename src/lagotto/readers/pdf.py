@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NoReturn
 
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
 
-from lagotto.documents import Document, Page
+from lagotto.documents import Document, Page, storable
 from lagotto.errors import (
     CorruptSourceError,
     EmptySourceError,
@@ -23,10 +23,14 @@ from lagotto.readers.base import ReadOptions, Source
 from lagotto.readers.builder import GAP, HeadingMark, one_line, sections
 from lagotto.readers.draft import Draft, parse_pdf_date
 from lagotto.readers.formats import SUFFIXES
+from lagotto.readers.ocr import DPI, Ocr, PageImage, png
 
 PDFIUM = threading.Lock()
 """PDFium is not thread-safe, not even for different documents."""
 
+MOST_NAMED = 20
+MOST_PIXELS = 4_000
+"""Along the longer side of a page."""
 HYPHEN = "\x02"
 METADATA = {"Author": "author", "Subject": "subject", "Keywords": "keywords"}
 INFORMATION = ("Title", "CreationDate", "ModDate", *METADATA)
@@ -37,9 +41,14 @@ class PdfReader:
 
     Words hyphenated at a line end stay hyphenated. A heading starts where the title of its outline
     entry is found on its page, or else at the start of the page, after the previous entry. A page
-    that can't be read is yielded as an error after the document with all other pages. A PDF of
-    scanned images has no text: EmptySourceError.
+    that can't be read is yielded as an error after the document with all other pages.
+
+    Pages without a text layer are read by `ocr`. Those that stay without text are yielded as a
+    NoTextLayerError after the document; a PDF without any text raises it.
     """
+
+    def __init__(self, *, ocr: Ocr | None = None) -> None:
+        self._ocr = ocr
 
     kind = "pdf"
     suffixes = SUFFIXES["pdf"]
@@ -47,13 +56,20 @@ class PdfReader:
     def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
         data = source.read(limit=options.max_bytes)
         with PDFIUM, _opened(data, label=source.label) as pdf:
-            draft, broken = _draft(pdf)
+            recognised = _recognised(pdf, self._ocr, source) if self._ocr else {}
+            draft, broken = _draft(pdf, recognised)
         if not draft.text.strip():
             raise NoTextLayerError(
                 source.label,
                 f"none of {len(draft.pages)} pages has a text layer; run OCR first",
             )
         yield draft.document(source, options=options)
+        if blank := [page.number for page in draft.pages if page.start == page.end]:
+            pages = f"page {blank[0]} has" if len(blank) == 1 else f"{len(blank)} pages have"
+            named = ", ".join(map(str, blank[:MOST_NAMED])) + (", ..." * (len(blank) > MOST_NAMED))
+            yield NoTextLayerError(
+                source.label, f"{pages} no text layer and can't be found ({named}); use OCR"
+            )
         for number in broken:
             yield CorruptSourceError(
                 source.label,
@@ -88,9 +104,31 @@ def _refuse(data: bytes, label: str, code: int) -> NoReturn:
     raise CorruptSourceError(label, "damaged or truncated PDF, or not a PDF")
 
 
-def _draft(pdf: pdfium.PdfDocument) -> tuple[Draft, list[int]]:
+def _recognised(pdf: pdfium.PdfDocument, ocr: Ocr, source: Source) -> dict[int, str]:
+    """The texts that OCR gives for pages without any, by index."""
+    found = {}
+    for index in range(len(pdf)):
+        text = _page_text(pdf, index)
+        if text is not None and not text.strip():
+            image = PageImage(source.label, index + 1, _picture(pdf, index))
+            found[index] = storable(ocr(image)).replace("\r\n", "\n").strip()
+    return found
+
+
+def _picture(pdf: pdfium.PdfDocument, index: int) -> bytes:
+    """A page as PNG; a huge one with fewer pixels."""
+    page = pdf[index]
+    largest = max(1.0, *page.get_size())
+    bitmap = page.render(scale=min(DPI / 72, MOST_PIXELS / largest), grayscale=True)
+    picture = png(bytes(bitmap.buffer), bitmap.width, bitmap.height, bitmap.stride)
+    bitmap.close()
+    page.close()
+    return picture
+
+
+def _draft(pdf: pdfium.PdfDocument, recognised: Mapping[int, str]) -> tuple[Draft, list[int]]:
     """The content of the document, and the numbers of the pages that can't be read."""
-    texts = [_page_text(pdf, index) for index in range(len(pdf))]
+    texts = [recognised.get(index) or _page_text(pdf, index) for index in range(len(pdf))]
     pages, position = [], 0
     for index, text in enumerate(texts):
         end = position + len(text or "")

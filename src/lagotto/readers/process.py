@@ -8,7 +8,9 @@ JSON, never pickles: a compromised child can send wrong text, but no code.
 
 from __future__ import annotations
 
+import base64
 import json
+import logging
 import os
 import selectors
 import signal
@@ -20,16 +22,20 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 from lagotto import errors
 from lagotto.documents import Document
 from lagotto.errors import CorruptSourceError, ReadError, SourceTooLargeError
-from lagotto.readers.base import ReadOptions, Source
+from lagotto.readers.base import Reader, ReadOptions, Source
+from lagotto.readers.ocr import Ocr, PageImage
 
 ISOLATED = frozenset({"pdf", "docx", "pptx", "xlsx", "odt", "epub", "html", "mail", "mailbox"})
 """Built-in readers with native parsers, or with attachments that need them."""
+
+log = logging.getLogger(__name__)
 
 MEGABYTE = 1_000_000
 _LENGTH = struct.Struct(">Q")
@@ -65,8 +71,9 @@ class ReaderProcess:
     Not thread-safe, except for `interrupt`.
     """
 
-    def __init__(self, limits: Limits | None = None) -> None:
+    def __init__(self, limits: Limits | None = None, *, ocr: Ocr | None = None) -> None:
         self._limits = limits or Limits()
+        self._ocr = ocr
         self._child: subprocess.Popen[bytes] | None = None
         self._interrupted = threading.Event()
 
@@ -77,13 +84,16 @@ class ReaderProcess:
         size = source.path.stat().st_size if source.path else len(source.data)
         child = self._started()
         with suppress(BrokenPipeError, ConnectionResetError):  # it is gone
-            _send(child.stdin, _request(reader, source, options, self._limits, size))
+            ocr = self._ocr is not None
+            _send(child.stdin, _request(reader, source, options, self._limits, size, ocr=ocr))
             if not source.path:
                 _send(child.stdin, source.data)
         deadline = time.monotonic() + self._limits.wall_factor * self._limits.cpu(size)
         try:
             while (answer := self._answer(child, source, size, deadline)) != {}:
-                if "document" in answer:
+                if "page" in answer:
+                    deadline += self._recognise(child, source, answer)
+                elif "document" in answer:
                     yield Document.model_validate(answer["document"])
                 elif answer.get("raised"):
                     raise _error(answer["error"], source)
@@ -92,6 +102,22 @@ class ReaderProcess:
         except GeneratorExit:
             self.close()  # it may still send answers to this request
             raise
+
+    def _recognise(
+        self, child: subprocess.Popen[bytes], source: Source, page: dict[str, Any]
+    ) -> float:
+        """Send the child the text of a page that it asks for; returns the time that it took."""
+        assert self._ocr is not None
+        began = time.monotonic()
+        image = PageImage(source.label, page["page"], base64.b64decode(page["png"]))
+        try:
+            text = self._ocr(image)
+        except Exception as exc:  # noqa: BLE001 the caller's code, or a command
+            log.warning("OCR of page %d of %s failed: %s", image.number, source.label, exc)
+            text = ""
+        with suppress(BrokenPipeError, ConnectionResetError):
+            _send(child.stdin, text.encode(errors="replace"))
+        return time.monotonic() - began
 
     @property
     def interrupted(self) -> bool:
@@ -168,8 +194,11 @@ class ReaderProcess:
 _OUT_OF_MEMORY = 12
 
 
-def _request(reader: str, source: Source, options: ReadOptions, limits: Limits, size: int) -> bytes:
+def _request(
+    reader: str, source: Source, options: ReadOptions, limits: Limits, size: int, *, ocr: bool
+) -> bytes:
     request = {
+        "ocr": ocr and reader == "pdf",
         "reader": reader,
         "name": source.name,
         "path": str(source.path) if source.path else None,
@@ -236,21 +265,37 @@ def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
         if request["path"] is None:
             data = requests.read(*_LENGTH.unpack(requests.read(_LENGTH.size)))
         answer: dict[str, Any] = {}
-        for answer in _answers(request, data):
+        for answer in _answers(request, data, partial(_ask_for_text, requests, answers)):
             _send(answers, json.dumps(answer).encode())
         if not answer.get("raised"):
             _send(answers, b"{}")
 
 
-def _answers(request: dict[str, Any], data: bytes) -> Iterator[dict[str, Any]]:
+def _ask_for_text(requests: BinaryIO, answers: BinaryIO, image: PageImage) -> str:
+    """The text of a page, from the parent (in the child)."""
+    page = {"page": image.number, "png": base64.b64encode(image.png).decode("ascii")}
+    _send(answers, json.dumps(page).encode())
+    return requests.read(*_LENGTH.unpack(requests.read(_LENGTH.size))).decode()
+
+
+def _reader(request: dict[str, Any], ocr: Ocr) -> Reader:
     from lagotto.readers.formats import READERS
+
+    if request["ocr"]:
+        from lagotto.readers.pdf import PdfReader
+
+        return PdfReader(ocr=ocr)
+    return READERS.get(request["reader"])()
+
+
+def _answers(request: dict[str, Any], data: bytes, ocr: Ocr) -> Iterator[dict[str, Any]]:
 
     _limit(request["cpu_seconds"], request["memory"])
     path = Path(request["path"]) if request["path"] else None
     source = Source(name=request["name"], path=path, data=data, title=request["title"])
     options = ReadOptions.model_validate(request["options"])
     try:
-        for result in READERS.get(request["reader"])().read(source, options=options):
+        for result in _reader(request, ocr).read(source, options=options):
             if isinstance(result, Document):
                 yield {"document": result.model_dump(mode="json")}
             else:
