@@ -559,3 +559,27 @@ def test_a_weight_that_could_overflow_is_refused(weight: float) -> None:
             RetrievalPrefs.from_dict({"scoring": {name: weight}})
         with pytest.raises(ConfigError, match="by_type"):
             RetrievalPrefs.from_dict({"scoring": {"by_type": {"question": {name: weight}}}})
+
+
+@pytest.mark.parametrize(
+    ("name", "fuzzy", "parents", "stage"),
+    [
+        ("oasis", "off", "replace", "before_rerank"),
+        ("kotlin-rag", "off", "section", "after_rerank"),
+        ("local-rag", "always", "none", "after_rerank"),
+        ("aiblox", "off", "none", "after_rerank"),
+    ],
+)
+def test_designs_by_reciprocal_ranks(name: str, fuzzy: str, parents: str, stage: str) -> None:
+    """Nothing is added to what they describe: no scores filled in, no weights adapted."""
+    prefs = RetrievalPrefs.preset(name)
+    assert (prefs.mode, prefs.scoring.blend) == ("hybrid", "rrf")
+    assert (prefs.scoring.fill, prefs.scoring.adapt) == (False, False)
+    assert (prefs.fuzzy.mode, prefs.parents.mode, prefs.parents.stage) == (fuzzy, parents, stage)
+
+
+def test_sizes_of_designs() -> None:
+    pack, local = RetrievalPrefs.preset("contextpack"), RetrievalPrefs.preset("local-rag")
+    assert (pack.candidates, pack.top_k, pack.parents.mode) == (50, 15, "none")
+    assert (local.candidates, local.top_k, local.fuzzy.over) == (10, 10, "chunks")
+    assert RetrievalPrefs.preset("aiblox").candidates == 20
