@@ -63,11 +63,11 @@ WITH records AS MATERIALIZED (
     SELECT * FROM unnest(%(asked)s::text[], %(words)s::int[], %(weights)s::float8[])
         AS given (term, word, weight)
 ), held_by AS (
-    SELECT word, count(DISTINCT chunk_key) AS having
+    SELECT word, count(DISTINCT chunk_key) AS holders
     FROM living JOIN given USING (term) GROUP BY word
 ), asked AS (
     SELECT term, word,
-        weight * ln(1 + (%(chunks)s - having + 0.5::float8) / (having + 0.5::float8)) AS tells
+        weight * ln(1 + (%(chunks)s - holders + 0.5::float8) / (holders + 0.5::float8)) AS tells
     FROM given JOIN held_by USING (word)
 ), worded AS (
     SELECT chunk_key, word, max(
