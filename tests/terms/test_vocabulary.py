@@ -122,3 +122,15 @@ def test_an_empty_vocabulary() -> None:
 def test_it_can_be_pickled(vocabulary: Vocabulary) -> None:
     copy = pickle.loads(pickle.dumps(vocabulary))
     assert copy.corrections("atlanits") == vocabulary.corrections("atlanits")
+
+
+@pytest.mark.parametrize("word", ["fy21", "fy2", "fy", "q42023", "2021fy", "covid18"])
+def test_a_correction_never_changes_a_digit(word: str) -> None:
+    vocabulary = Vocabulary(["fy23", "fy22", "fy2021", "q32023", "covid19", "fyi"])
+    digits = [char for char in word if char.isdigit()]
+    for term, _ in vocabulary.corrections(word):
+        assert [char for char in term if char.isdigit()] == digits
+
+
+def test_letters_beside_digits_are_corrected() -> None:
+    assert Vocabulary(["covid19", "cvi18"]).corrections("covd19")[0][0] == "covid19"

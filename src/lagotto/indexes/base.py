@@ -19,10 +19,11 @@ from typing import Literal, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lagotto.documents import Record, Vector, Vectors
+from lagotto.documents import CONTEXT_RULES, Record, Vector, Vectors
 from lagotto.indexes.filter_keys import ChunkKeys, FilterKeys
 from lagotto.indexes.hits import Hits
 from lagotto.indexes.text_query import Match, Term, TextQuery, Word
+from lagotto.terms.stems import analyzer_id
 
 __all__ = [
     "IMMEDIATE_CHUNKS",
@@ -42,6 +43,7 @@ __all__ = [
     "TextStatistics",
     "VectorIndex",
     "VectorSnapshot",
+    "text_rules",
 ]
 
 T = TypeVar("T")
@@ -50,6 +52,11 @@ IMMEDIATE_CHUNKS = 150_000
 """Up to here a search in an embedded index takes about a millisecond, less than changing threads
 costs: `benchmarks/scale.py` at 100,000 chunks: 6.2 ms of CPU a search with threads, 5.1 without.
 So it runs in the event loop's own thread, and `immediate` says so."""
+
+
+def text_rules() -> str:
+    """Names everything that the terms of a chunk depend on; indexes by other rules are rebuilt."""
+    return f"{analyzer_id()}/context-{CONTEXT_RULES}"
 
 
 class LogPosition(NamedTuple):

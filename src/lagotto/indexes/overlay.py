@@ -48,7 +48,7 @@ from lagotto.indexes.text_query import (
     holds,
     single_words,
 )
-from lagotto.terms import analyze
+from lagotto.terms import index_terms
 from lagotto.terms.vocabulary import Vocabulary
 
 MOST_CHUNKS = 2_000
@@ -75,7 +75,7 @@ class NewerChunk(NamedTuple):
     @classmethod
     def of(cls, chunk: ChunkText) -> NewerChunk:
         """The chunk as it would be indexed."""
-        terms = analyze(chunk.text, chunk.language)
+        terms = index_terms(chunk.text, chunk.language)
         return cls(terms, Counter(terms))
 
 

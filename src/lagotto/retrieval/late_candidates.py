@@ -26,7 +26,7 @@ from lagotto.retrieval.recall import LegQueries, Recall, by_distance
 from lagotto.retrieval.single_query import listed
 from lagotto.retrieval.trigram_text import TrigramTextQuery
 from lagotto.stores.base import CachedChunks, Passage, View
-from lagotto.terms import analyze
+from lagotto.terms import index_terms
 from lagotto.terms.similarity import word_similarity
 
 Name = tuple[str, str]
@@ -273,7 +273,7 @@ def index_text(
         text = chunk.text
         if headers or not text:
             text = in_context(document.title, text, headings=chunk.heading_path)
-        indexed.append(IndexedText(document, chunk, analyze(text, language)))
+        indexed.append(IndexedText(document, chunk, index_terms(text, language)))
     return indexed
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -22,7 +23,7 @@ from lagotto.retrieval.query.types import classify, identifiers, quotations
 from lagotto.retrieval.recall import LegQueries
 from lagotto.retrieval.trigram_text import TrigramTextQuery, trigram_text_query
 from lagotto.stores.base import Capabilities, View
-from lagotto.terms import QueryTerm, content_terms, query_terms
+from lagotto.terms import QueryTerm, compounds, content_terms, query_terms
 from lagotto.terms.alphabets import alphabet_share
 from lagotto.terms.languages import UNSTEMMED, language_named
 from lagotto.terms.stems import language_of
@@ -237,7 +238,7 @@ class QueryPlanner:
         query = TextQuery(
             tuple(corrected.get(word) or weighed(word.variants, word.count) for word in words)
         )
-        return self._conditioned(query, corrected), share
+        return self._conditioned(_with_compounds(query, self._query), corrected), share
 
     def _conditioned(
         self, query: TextQuery, found: Mapping[QueryTerm, tuple[Term, ...]]
@@ -328,6 +329,12 @@ async def correct(
     corrected = {word: terms for word, terms in zip(doubtful, found, strict=True) if terms}
     certainty = sum(max(term.weight for term in terms) for terms in corrected.values())
     return corrected, certainty / len(words)
+
+
+def _with_compounds(corrected: TextQuery, query: str) -> TextQuery:
+    """The query in place of which it stands also asks for these."""
+    names = tuple(weighed((name,), times) for name, times in Counter(compounds(query)).items())
+    return replace(corrected, words=corrected.words + names)
 
 
 def _added(

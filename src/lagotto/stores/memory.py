@@ -42,7 +42,7 @@ from lagotto.stores.languages import (
     query_languages,
 )
 from lagotto.stores.source_files import SourceDocument, SourceFile
-from lagotto.terms import analyze
+from lagotto.terms import index_terms
 from lagotto.terms.vocabulary import Vocabulary
 
 
@@ -180,7 +180,7 @@ class MemoryStore:
         for chunk, vector in zip(findable, entry.vectors, strict=True):
             self._last_key += 1
             text = in_context(entry.document.title, chunk.text, headings=chunk.heading_path)
-            terms = analyze(text, language)
+            terms = index_terms(text, language)
             item = _Item(chunk, entry.document, vector, terms, Counter(terms))
             self._items[self._last_key] = item
 

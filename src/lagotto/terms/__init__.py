@@ -5,9 +5,11 @@ from lagotto.terms.analyzer import (
     QueryTerm,
     analyze,
     content_terms,
+    index_terms,
     keywords,
     query_terms,
 )
+from lagotto.terms.compounds import compounds
 from lagotto.terms.similarity import edit_distance, similarity, trigrams, word_similarity
 from lagotto.terms.stems import analyzer_id
 from lagotto.terms.stopwords import stop_words
@@ -19,8 +21,10 @@ __all__ = [
     "Vocabulary",
     "analyze",
     "analyzer_id",
+    "compounds",
     "content_terms",
     "edit_distance",
+    "index_terms",
     "keywords",
     "query_terms",
     "similarity",

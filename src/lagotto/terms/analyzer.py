@@ -1,8 +1,9 @@
 """The analyzer: turns text into index terms, the same way on every store.
 
-A store indexes `analyze(text, language)` and searches for the variants of `query_terms`. Terms
-contain no white space and, of ASCII, only lower-case letters and digits, so they can be joined by
-spaces and split again by any tokenizer that keeps letters and digits together.
+A store indexes `index_terms(text, language)`, and searches for the variants of `query_terms` and
+for `compounds`. Terms contain no white space and, of ASCII, only lower-case letters, digits and, in
+compounds, `_`. So they can be joined by spaces and split again by any tokenizer that keeps these
+together.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from lagotto.terms.compounds import compounds
 from lagotto.terms.stems import language_of, term_maker
 from lagotto.terms.stopwords import stop_words
 from lagotto.terms.words import fold, words
@@ -35,8 +37,16 @@ class QueryTerm:
     count: int = 1
 
 
+def index_terms(text: str, language: str | None = None) -> list[str]:
+    """The terms by which `text` is found: its words in order, then its compounds.
+
+    Behind the words, compounds are in nobody's way: a phrase is found as it stands in the text.
+    """
+    return [*analyze(text, language), *compounds(text)]
+
+
 def analyze(text: str, language: str | None = None) -> list[str]:
-    """All index terms of `text` in order, stop words included.
+    """The terms of all words of `text` in order, stop words included.
 
     A term has 1 to 64 characters. The number of terms does not depend on the language; without a
     language or a stemmer for it, words are not stemmed. Identifiers are split into their parts, in

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from lagotto.terms.compounds import JOINER
 from lagotto.terms.features import deletion_pairs, trigram_pairs
 from lagotto.terms.postings import FeaturePostings
 from lagotto.terms.similarity import edit_distance
@@ -28,12 +29,13 @@ LEAST_SIMILARITY = 0.1
 class Vocabulary:
     """An immutable set of index terms, searchable by trigrams and by edit distance.
 
-    `terms` are results of `analyze`. If they are given with document frequencies, `corrections`
-    prefers frequent ones. Takes about 200 bytes per term.
+    `terms` are results of `index_terms`, of which compounds are left out: nobody misspells a
+    number as a whole. If they are given with document frequencies, `corrections` prefers frequent
+    ones. Takes about 200 bytes per term.
     """
 
     def __init__(self, terms: Iterable[str] | Mapping[str, int]) -> None:
-        self.terms = tuple(sorted(set(terms)))
+        self.terms = tuple(sorted({term for term in terms if JOINER not in term}))
         self._factors = self._frequency_factors(terms)
         self._trigrams = FeaturePostings.of_pairs(*trigram_pairs(self.terms))
         self._sizes = np.bincount(self._trigrams.ids, minlength=len(self.terms))
@@ -60,18 +62,18 @@ class Vocabulary:
     def corrections(self, word: str, *, limit: int = 3) -> list[tuple[str, float]]:
         """Terms to search for instead of `word`, an analysed term, with weights in (0, 1].
 
-        Best first. A word in the vocabulary is its own correction; numbers and words of one or two
-        characters are not corrected.
+        Best first. A word in the vocabulary is its own correction; words of one or two characters
+        are not corrected. Digits stay as they are: `fy21` is not a misspelling of `fy23`.
         """
         if word in self:
             return [(word, 1.0)]
-        if len(word) < SHORTEST_CORRECTED or word.isdigit():
+        if len(word) < SHORTEST_CORRECTED or word.isdigit() or JOINER in word:
             return []
         weighted = []
-        similarities = self._similarities(word)
+        similarities, digits = self._similarities(word), _digits(word)
         for term in self._candidates(word, similarities).tolist():
             likeness = _likeness(word, self.terms[term], float(similarities[term]))
-            if likeness >= MIN_LIKENESS:
+            if likeness >= MIN_LIKENESS and _digits(self.terms[term]) == digits:
                 weighted.append((self.terms[term], likeness * float(self._factors[term])))
         return sorted(weighted, key=lambda pair: (-pair[1], pair[0]))[:limit]
 
@@ -101,6 +103,10 @@ def _nearest(
     """The ids of the most similar terms, best first; ties by id."""
     ids = np.flatnonzero((similarities >= threshold) & (similarities > 0))
     return ids[np.argsort(-similarities[ids], kind="stable")[:limit]]
+
+
+def _digits(word: str) -> str:
+    return "".join(filter(str.isdigit, word))
 
 
 def _likeness(word: str, term: str, similarity: float) -> float:

@@ -23,7 +23,7 @@ from lagotto.indexes.base import (
 from lagotto.indexes.bm25 import idf, text_score
 from lagotto.indexes.hits import Hits, top_k
 from lagotto.indexes.text_query import Match, Term, TextQuery, Word, as_terms, as_word, holds
-from lagotto.terms import analyze
+from lagotto.terms import index_terms
 from lagotto.terms.vocabulary import Vocabulary
 
 T = TypeVar("T")
@@ -104,7 +104,8 @@ class MemoryText:
     def __init__(self, log: MemoryChangeLog) -> None:
         self.indexed_up_to = log.head if log.chunks or log.head != START else START
         self.terms = {
-            key: analyze(chunk.text, chunk.language) for key, chunk in sorted(log.chunks.items())
+            key: index_terms(chunk.text, chunk.language)
+            for key, chunk in sorted(log.chunks.items())
         }
 
     async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:

@@ -41,7 +41,7 @@ from lagotto.indexes.text_query import (
     single_words,
 )
 from lagotto.stores.base import Store, View
-from lagotto.terms import analyze
+from lagotto.terms import index_terms
 from lagotto.testing.change_log import MemoryChangeLog, MemoryText, MemoryVectors
 from lagotto.testing.store_samples import entry
 
@@ -155,7 +155,7 @@ class TextIndexContract:
     async def test_statistics_and_terms(self) -> None:
         log = sample_log()
         oracle = MemoryText(log)
-        terms = sorted({term for text in TEXTS for term in analyze(text, "en")})
+        terms = sorted({term for text in TEXTS for term in index_terms(text, "en")})
         async with self.snapshot(log) as (index, _):
             asked = [*single_words([*terms, "nowhere"]), Word(("lake", "water", "water")), Word(())]
             assert await index.frequencies(asked) == await oracle.frequencies(asked)

@@ -35,7 +35,7 @@ from lagotto.indexes.text_query import (
 )
 from lagotto.stores.base import Store, View
 from lagotto.stores.memory import MemoryStore
-from lagotto.terms import analyze
+from lagotto.terms import index_terms
 from lagotto.testing.store_samples import DOCUMENTS, EMBEDDER, entries
 
 WORDS = ("a", "ab", "b", "b1", "ц", "цаб", "京")
@@ -76,7 +76,7 @@ def corpora(draw: st.DrawFn) -> list[Document]:
 
 def terms_of(document: Document) -> list[str]:
     """The index terms of a document of one chunk."""
-    return analyze(in_context(document.title, document.text), document.language)
+    return index_terms(in_context(document.title, document.text), document.language)
 
 
 class TextQueryContract:

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.concurrency import checkpoint, in_thread
-from lagotto.documents import CONTEXT_RULES
 from lagotto.errors import IndexDamagedError, StoreError
 from lagotto.indexes.base import (
     IMMEDIATE_CHUNKS,
@@ -27,6 +26,7 @@ from lagotto.indexes.base import (
     LogPosition,
     PreparedTexts,
     TextStatistics,
+    text_rules,
 )
 from lagotto.indexes.findings import (
     OTHER_HISTORY,
@@ -44,7 +44,7 @@ from lagotto.indexes.tantivy.search import TantivySnapshot, stored_length
 from lagotto.indexes.tantivy.writer import TantivyWriter
 from lagotto.indexes.text_query import Match, Term, TextQuery, Word, single_words
 from lagotto.indexes.vocabulary_cache import TermLookup, VocabularyCache
-from lagotto.terms import analyze, analyzer_id
+from lagotto.terms import index_terms
 
 log = logging.getLogger(__name__)
 
@@ -298,7 +298,7 @@ class TantivyText:
 
 def open_tantivy(site: IndexSite) -> TantivyIndex:
     """The tantivy index of a base."""
-    folder = site.folder("text", f"{analyzer_id()}/context-{CONTEXT_RULES}")
+    folder = site.folder("text", text_rules())
     return TantivyIndex(folder, indexes=site.indexes, timeout=site.timeout)
 
 
@@ -341,4 +341,4 @@ def _apply(index: TantivyWriter, changes: ChangeLog, start: int, stop: int) -> N
 
 def _analyzed(chunk: ChunkText) -> list[str]:
     checkpoint()
-    return analyze(chunk.text, chunk.language)
+    return index_terms(chunk.text, chunk.language)

@@ -21,7 +21,7 @@ from lagotto.retrieval.query.operands import (
 )
 from lagotto.retrieval.query.strict_syntax import read_strict
 from lagotto.retrieval.query.web_syntax import read_web
-from lagotto.terms import MAX_QUERY_TERMS, query_terms
+from lagotto.terms import MAX_QUERY_TERMS, compounds, query_terms
 from lagotto.terms.words import runs
 
 
@@ -83,7 +83,7 @@ def _read_plain(text: str, languages: Sequence[str | None]) -> Reading:
 
 
 def _scored(reading: Reading, languages: Sequence[str | None]) -> tuple[tuple[Term, ...], ...]:
-    """The content words of each part, all words of a part without any: it must score as well."""
+    """The content words of each part, all words of a part without any, and the compounds."""
     stops = stop_words_in(reading.text, languages)
     found: Counter[tuple[str, ...]] = Counter()
     for part in reading.parts:
@@ -91,6 +91,7 @@ def _scored(reading: Reading, languages: Sequence[str | None]) -> tuple[tuple[Te
         content = [word for word in words if Word(word.variants) not in stops] or words
         for word in content:
             found[word.variants] += word.count
+    found.update((name,) for part in reading.parts for name in compounds(part))
     return tuple(
         weighed(variants, times) for variants, times in islice(found.items(), MAX_QUERY_TERMS)
     )

@@ -8,8 +8,8 @@ import psycopg
 from sqlalchemy import Connection, insert, inspect, text
 from sqlalchemy.exc import DBAPIError
 
-from lagotto.documents import CONTEXT_RULES
 from lagotto.errors import NotABaseError
+from lagotto.indexes.base import text_rules
 from lagotto.stores.postgres.errors import EXTENSIONS, missing_extension, old_extension
 from lagotto.stores.postgres.locks import acquire_database_lock
 from lagotto.stores.postgres.tables import PostgresTables
@@ -17,7 +17,6 @@ from lagotto.stores.sql.migrations import migrate
 from lagotto.stores.sql.settings import put_setting, setting
 from lagotto.stores.sql.tables import SCHEMA_VERSION, Counter, Tables
 from lagotto.stores.sql.write import start_history
-from lagotto.terms import analyzer_id
 
 COUNTERS = ("document", "chunk_set", "change", "segment", "state")
 STATISTICS = ("indexed_chunks", "indexed_terms")
@@ -58,11 +57,6 @@ def schema_version(connection: Connection, place: str) -> int:
             f"{SCHEMA_VERSION}); upgrade Lagotto to open it"
         )
     return int(version)
-
-
-def text_rules() -> str:
-    """Names everything that the terms of a chunk depend on."""
-    return f"{analyzer_id()}/context-{CONTEXT_RULES}"
 
 
 def _create(connection: Connection) -> None:

@@ -27,6 +27,7 @@ from lagotto.indexes.base import (
     LogPosition,
     PreparedTexts,
     TextStatistics,
+    text_rules,
 )
 from lagotto.indexes.bm25 import idf
 from lagotto.indexes.hits import Hits, top_k
@@ -46,7 +47,8 @@ from lagotto.indexes.text_query import (
 from lagotto.indexes.vocabulary_cache import TermLookup, VocabularyCache
 from lagotto.stores.sql.changelog import RecordReader, SqlChangeLog
 from lagotto.stores.sql.checks import REBUILD
-from lagotto.terms import analyze
+from lagotto.stores.sql.settings import put_setting, setting
+from lagotto.terms import index_terms
 
 _CREATE = """
 CREATE VIRTUAL TABLE IF NOT EXISTS chunk_terms USING fts5(terms, tokenize="ascii tokenchars '_'")
@@ -79,6 +81,8 @@ _COUNTED = {
 # FTS5 would cut other strings into pieces, or read capitals as small letters.
 _is_term = re.compile(r"(?:[a-z0-9_]|[^\x00-\x7f\ud800-\udfff])+").fullmatch
 
+RULES_SETTING = "text_rules"
+
 SMALLEST_IDF = 1e-6
 """What FTS5 takes for the inverse document frequency of a term that is everywhere."""
 
@@ -87,6 +91,12 @@ def create_fts5(connection: Connection) -> None:
     """Create the tables."""
     connection.exec_driver_sql(_CREATE)
     connection.exec_driver_sql(_CREATE_VOCABULARY)
+    put_setting(connection, RULES_SETTING, text_rules())
+
+
+def is_current(connection: Connection) -> bool:
+    """Whether the terms are those that this version makes of the chunks."""
+    return setting(connection, RULES_SETTING) == text_rules()
 
 
 def drop_fts5(connection: Connection) -> None:
@@ -106,6 +116,7 @@ def rebuild_fts5(connection: Connection) -> None:
     """Index all chunks again."""
     connection.exec_driver_sql("DELETE FROM chunk_terms")
     _index(SqlChangeLog(connection), since=0, prepared={})
+    put_setting(connection, RULES_SETTING, text_rules())
 
 
 class Fts5Index:
@@ -128,7 +139,7 @@ class Fts5Index:
         prepared: dict[ContextText, Sequence[str]] = {}
         for each in texts:
             checkpoint()
-            prepared[each] = analyze(*each)
+            prepared[each] = index_terms(*each)
         return prepared
 
     def add_chunks(self, changes: SqlChangeLog, *, since: int, prepared: PreparedTexts) -> None:
@@ -354,6 +365,6 @@ def _rows(texts: Sequence[ChunkText], prepared: PreparedTexts) -> list[dict[str,
         checkpoint()
         terms = prepared.get((chunk.text, chunk.language))
         if terms is None:
-            terms = analyze(chunk.text, chunk.language)
+            terms = index_terms(chunk.text, chunk.language)
         rows.append({"key": chunk.key, "terms": " ".join(terms)})
     return rows

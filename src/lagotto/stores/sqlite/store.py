@@ -83,7 +83,7 @@ from lagotto.stores.sqlite.database import (
     sqlite_errors,
 )
 from lagotto.stores.sqlite.follower import IndexFollower
-from lagotto.stores.sqlite.fts5_index import create_fts5, rebuild_fts5
+from lagotto.stores.sqlite.fts5_index import create_fts5, is_current, rebuild_fts5
 from lagotto.stores.sqlite.rebuild import SqliteStaging, check_rebuild, sqlite_staging
 from lagotto.stores.sqlite.view_factory import SqliteViews
 
@@ -264,13 +264,14 @@ class SqliteStore:
         """The kind of text index; waits for other writers only if there is something to create."""
         with self._transaction() as connection:
             if schema_version(connection) == SCHEMA_VERSION:
-                return self._text_kind(connection)
+                kind = self._text_kind(connection)
+                if kind != "fts5" or is_current(connection):
+                    return kind
         with self._transaction(writing=True) as connection:
-            former = schema_version(connection)
             prepare_schema(connection)
             kind = self._text_kind(connection)
-            if former and kind == "fts5":
-                rebuild_fts5(connection)  # what is indexed changes with the schema
+            if kind == "fts5" and not is_current(connection):
+                rebuild_fts5(connection)
             return kind
 
     def _find_indexes(self) -> None:

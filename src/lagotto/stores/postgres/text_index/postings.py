@@ -21,7 +21,7 @@ from lagotto.indexes.base import ChunkKeys
 from lagotto.indexes.filter_keys import are_among
 from lagotto.stores.base import Entry
 from lagotto.stores.languages import LanguageCounts, main_language
-from lagotto.terms import analyze
+from lagotto.terms import index_terms
 
 RECORD = np.dtype([("key", "<u4"), ("count", "<u2"), ("length", "<u2")])
 LARGEST = 2**16 - 1
@@ -73,7 +73,7 @@ def make_segment(
     found: list[tuple[int, int, int, int]] = []
     chunks = []
     for number, ((text, _), language) in enumerate(zip(texts, languages, strict=True)):
-        terms = analyze(text, language)
+        terms = index_terms(text, language)
         length = min(len(terms), LARGEST)
         chunks.append(ChunkTerms(len(terms), tsvector(terms)))
         for term, count in Counter(terms).items():

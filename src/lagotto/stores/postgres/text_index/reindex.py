@@ -7,7 +7,8 @@ import logging
 import numpy as np
 from sqlalchemy import Connection, delete, update
 
-from lagotto.stores.postgres.schema import STATISTICS, text_rules
+from lagotto.indexes.base import text_rules
+from lagotto.stores.postgres.schema import STATISTICS
 from lagotto.stores.postgres.tables import TEXT_INDEX
 from lagotto.stores.postgres.text_index.postings import make_segment
 from lagotto.stores.postgres.text_index.write import (

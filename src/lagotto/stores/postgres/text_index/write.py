@@ -15,6 +15,7 @@ from lagotto.stores.postgres.chunk_words import keep_words
 from lagotto.stores.postgres.tables import SegmentRow
 from lagotto.stores.postgres.text_index.postings import PostingSegment
 from lagotto.stores.sql.write import note_change, take_numbers
+from lagotto.terms.compounds import JOINER
 from lagotto.terms.features import deletion_pairs
 
 _NEW_TERMS = text(
@@ -109,8 +110,9 @@ def conclude(connection: Connection, change: Counts = Counts()) -> None:  # noqa
 
 
 def _add_terms(connection: Connection, terms: Sequence[str]) -> None:
-    """Add new terms, in order, so that no two writers deadlock."""
-    new = sorted(connection.scalars(_NEW_TERMS, {"terms": list(terms)}))
+    """Add new terms, in order, so that no two writers deadlock; no compounds, see Vocabulary."""
+    words = [term for term in terms if JOINER not in term]
+    new = sorted(connection.scalars(_NEW_TERMS, {"terms": words}))
     if not new:
         return
     hashes, owners = deletion_pairs(new)

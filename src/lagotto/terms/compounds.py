@@ -1,0 +1,63 @@
+"""Compound terms: versions, decimals, dates, part numbers, addresses and paths as one term each.
+
+The words of `3.7` are 3 and 7, which `3.8.7` has as well. Its compound term, `3_7`, tells the two
+apart. Compounds come beside the words, never in place of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lagotto.terms.words import LONGEST_WORD, UNSPACED, fold, normalise
+
+JOINER = "_"
+"""Between the parts of a compound term, whatever the text has there; no word contains it."""
+
+MOST_PREFIXES = 3
+
+_WORD = rf"[^\W_{UNSPACED}]"
+_RUN = re.compile(
+    rf"(?<!{_WORD}){_WORD}++(?:(?:[-./\\@_\u2010\u2011]{{1,3}}+|(?<=\d)[,:](?=\d)){_WORD}++)++"
+)
+_LEVELS = re.compile(r"[/\\@]+")
+_PARTS = re.compile(r"[\W_]+")
+_IS_NAMED = re.compile(r"[\d.@_\\]|/.*/").search
+_IS_NUMBERED = re.compile(r"\d+(?:[-.\u2010\u2011]\d+){2,}").fullmatch
+_VERSION_MARK = re.compile(r"v(?=\d)")
+
+
+def compounds(text: str) -> list[str]:
+    """The compound terms of `text` in order: words joined by punctuation that make up one name.
+
+    `COVID-19`, `1,000.5`, `2024-01-31`, `joe@example.com`, `src/base.py`, `SQLITE_BUSY`, but not
+    `well-known` or `and/or`. Those of a path or an address include its levels (`base.py`,
+    `example.com`), those of a version or a date its beginnings (`3.7` of `3.7.1`). They don't
+    depend on the language.
+    """
+    return [term for run in _RUN.findall(normalise(text)) for term in _terms(run)]
+
+
+def _terms(run: str) -> Iterator[str]:
+    if not _IS_NAMED(run):
+        return
+    yield _joined(run)
+    levels = _LEVELS.split(run)
+    for level in levels:
+        if len(levels) > 1 and _IS_NAMED(level) and _PARTS.search(level):
+            yield _joined(level)
+        if _IS_NUMBERED(_VERSION_MARK.sub("", level, count=1)):
+            yield from _beginnings(level)
+
+
+def _beginnings(numbers: str) -> Iterator[str]:
+    """A version or date without its last parts, down to two."""
+    parts = _PARTS.split(numbers)
+    for count in range(2, min(len(parts), 2 + MOST_PREFIXES)):
+        yield _joined(JOINER.join(parts[:count]))
+
+
+def _joined(run: str) -> str:
+    """The term of a run; of a long one its end, which says more of a path."""
+    parts = _PARTS.split(_VERSION_MARK.sub("", run, count=1) if run[0] == "v" else run)
+    return fold(JOINER.join(parts))[-LONGEST_WORD:]
