@@ -20,7 +20,7 @@ from lagotto.documents import Document
 from lagotto.embedders.minilm import PUBLISHED, MiniLMFiles, minilm
 
 ROOT = Path(__file__).parent.parent
-IDS = ["recursive", "sentence", "heading", "page", "code", "parent-child"]
+IDS = ["section", "recursive", "sentence", "heading", "page", "code", "parent-child"]
 
 
 def sample(megabytes: float) -> str:

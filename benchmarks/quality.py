@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from beir import Judgements, mean, ndcg, read_questions, recall
+from lagotto.chunkers import DEFAULT_CHUNKER
 from lagotto.embedders import CachedEmbedder, create_embedder
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.readers import Columns
@@ -81,7 +82,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("datasets", nargs="+", type=Path)
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("--embedder", default="minilm")
-    parser.add_argument("--chunker", default="recursive:256/32")
+    parser.add_argument("--chunker", default=DEFAULT_CHUNKER)
     parser.add_argument("--text-index", choices=["tantivy", "fts5"])
     parser.add_argument("--cache", type=Path)
     parser.add_argument("--json", action="store_true")

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from lagotto.display import EXCERPT
-from lagotto.documents import Location
+from lagotto.documents import Document, Location
 from lagotto.results import (
     CandidateItem,
     EvidenceChunk,
@@ -18,6 +19,8 @@ from lagotto.results import (
     ScoreBreakdown,
     format_citation,
 )
+from lagotto.sync_facade import KnowledgeBase
+from lagotto.testing.hash_embedder import HashEmbedder
 
 HIT: dict[str, Any] = {
     "rank": 1,
@@ -118,3 +121,40 @@ def test_an_explanation_tells_ranks_apart_from_scores_alone() -> None:
         "   semantic   0.5000 (rank 2) -> 0.5000 x 0.5000 = 0.2500",
         "   text       7.1000 (scored, not in its list) -> 0.8000 x 0.5000 = 0.4000",
     ]
+
+
+def test_rows_are_cited_by_their_number_and_file(tmp_path: Path) -> None:
+    rows = tmp_path / "dogs.csv"
+    rows.write_text("id,name,text\nx,Rex,He digs for truffles.\ny,Bo,She sleeps all day.\n")
+    with KnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder()) as kb:
+        kb.add(rows)
+        hit = kb.retrieve("sleeps", mode="keyword")[0]
+        assert hit.citation == "Doc: Bo (dogs.csv) | Rows: 2"
+        (citation, *_) = kb.context("sleeps", mode="keyword").citations
+        assert citation.label == hit.citation
+        assert kb.resolve(citation).label == hit.citation
+        assert kb.search("sleeps", mode="keyword").evidence[0].location.row_range == (2, 2)
+
+
+def test_code_is_cited_by_path_and_lines(tmp_path: Path) -> None:
+    code = tmp_path / "dogs.py"
+    code.write_text(
+        "import os\n\n\ndef dig():\n    return 'truffles'\n\n\ndef sleep():\n    pass\n"
+    )
+    with KnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder(), chunker="code:16/0") as kb:
+        kb.add(code)
+        hit = kb.retrieve("truffles", mode="keyword")[0]
+        assert hit.citation == f"Doc: {code.resolve()} | Section: dig | Lines: 1-5"
+        assert kb.context("truffles", mode="keyword").citations[0].lines == (1, 9)
+        assert kb.search("truffles", mode="keyword").evidence[0].location.lines == (1, 5)
+
+
+def test_identical_texts_are_told_apart_by_their_sources(tmp_path: Path) -> None:
+    for name in ("one.txt", "two.txt"):
+        (tmp_path / name).write_text("The same words stand here.")
+    with KnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder()) as kb:
+        kb.add(tmp_path / "one.txt", tmp_path / "two.txt")
+        kb.add(Document(text="No source."), Document(text="No source."))
+        assert kb.info().documents == 3
+        hits = kb.retrieve("same words", mode="keyword")
+        assert {hit.citation for hit in hits} == {"Doc: one", "Doc: two"}

@@ -249,9 +249,9 @@ class Location(Record):
     """The location of a passage in its document; chunks, hits and citations all have one.
 
     `start` and `end` are offsets in the document's text. `pages` is the first and the last page
-    that the passage touches, `heading_path` the titles above its first character. `row_range` and
-    `item_range` are the rows of a table or the items of a list, counted from 1. Both ends of a
-    range are included.
+    that the passage touches, `heading_path` the titles of its section, outermost first. `row_range`
+    and `item_range` are the rows of a table or the items of a list, `lines` the lines of source
+    code, counted from 1. Both ends of a range are included.
     """
 
     start: int = Field(ge=0)
@@ -260,6 +260,7 @@ class Location(Record):
     heading_path: tuple[str, ...] = ()
     row_range: tuple[int, int] | None = None
     item_range: tuple[int, int] | None = None
+    lines: tuple[int, int] | None = None
 
     @property
     def location(self) -> Location:
@@ -274,10 +275,19 @@ class Location(Record):
 _LOCATION_FIELDS = tuple(Location.model_fields)
 
 
+class ChunkSection(NamedTuple):
+    """A section that a chunk reaches into: the offset from which on it does, and its headings."""
+
+    start: int
+    heading_path: tuple[str, ...]
+
+
 class Chunk(Location):
     """A span of a document: `document.text[chunk.start:chunk.end] == chunk.text`, always.
 
-    `ordinal` counts from 0 within the chunk's level.
+    `ordinal` counts from 0 within the chunk's level. A chunk of more than one section has all of
+    them in `sections`, in order; its `heading_path` is what they have in common, or that of its
+    first character, as its chunker has it.
     """
 
     id: str
@@ -290,6 +300,7 @@ class Chunk(Location):
     text: str
     token_count: int = Field(ge=0)
     element: ElementKind = "paragraph"
+    sections: tuple[ChunkSection, ...] = ()
 
 
 def chunk_id(document: Document, chunker_id: str, level: ChunkLevel, span: Span) -> str:

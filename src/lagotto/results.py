@@ -6,7 +6,8 @@ are kept beside it, on their own scales, so that a score can be explained.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from pydantic import Field
@@ -17,6 +18,9 @@ from lagotto.documents import DEFAULT_COLLECTION, Location, Record, Span
 Score = float
 Leg = Literal["semantic", "text", "fuzzy", "exact"]
 """The recall paths of a query: vectors, full text, spelling corrections, verbatim phrases."""
+
+CODE, ROW = "code", "row"
+"""Kinds of documents that are cited by their lines, or as a row of their file."""
 
 LEGS: tuple[Leg, ...] = ("semantic", "text", "fuzzy", "exact")
 
@@ -81,6 +85,7 @@ class RetrievalResult(Location):
     document_id: str
     document_title: str | None
     document_source: str
+    document_kind: str = "text"
     collection: str
     language: str | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
@@ -95,9 +100,13 @@ class RetrievalResult(Location):
     @property
     def citation(self) -> str:
         """`Doc: ... | Page: ... | Section: ...`, with the parts that are known."""
-        return format_citation(
-            self.document_title or self.document_source or self.document_id, self
-        )
+        return format_citation(self.document_name, self)
+
+    @property
+    def document_name(self) -> str:
+        """What a citation calls the document: code by its path, a row by its file as well."""
+        title, source = self.document_title, self.document_source
+        return named_document(title, source, self.document_kind) or self.document_id
 
     def explain(self) -> str:
         """Return how the score is made up, in numbers that add up."""
@@ -133,13 +142,33 @@ def _explained(leg: Leg, said: LegScore) -> str:
     )
 
 
+def named_document(title: str | None, source: str, kind: str) -> str:
+    """The name of a document in citations; empty if it has neither title nor source."""
+    if kind == CODE and source:
+        return source
+    if kind == ROW and title and source:
+        return f"{title} ({PurePosixPath(source).name})"
+    return title or source
+
+
+def cited_row(kind: str, metadata: Mapping[str, Any]) -> tuple[int, int] | None:
+    """The row of its file that a document is, if it is one."""
+    number = metadata.get("row") if kind == ROW else None
+    return (number, number) if isinstance(number, int) and number > 0 else None
+
+
 def format_citation(document: str, location: Location, *, title: str | None = None) -> str:
     """The document and the location of a passage in one line, for people.
 
     `title` is for a document that is named by its id.
     """
     parts = [f"Doc: {document}"]
-    ranges = {"Page": location.pages, "Rows": location.row_range, "Items": location.item_range}
+    ranges = {
+        "Page": location.pages,
+        "Lines": location.lines,
+        "Rows": location.row_range,
+        "Items": location.item_range,
+    }
     for name, numbers in ranges.items():
         if numbers:
             first, last = numbers
@@ -237,6 +266,7 @@ class EvidenceChunk(Record):
             heading_path=tuple(self.heading_path or ()),
             row_range=anchors.get("rows"),
             item_range=anchors.get("items"),
+            lines=anchors.get("lines"),
         )
 
 

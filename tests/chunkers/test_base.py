@@ -13,6 +13,7 @@ from tests.chunkers.words import Words
 @pytest.mark.parametrize(
     ("given", "full"),
     [
+        ("section", "section:256/32"),
         ("recursive", "recursive:256/32"),
         ("recursive:128", "recursive:128/32"),
         ("recursive:64", "recursive:64/16"),

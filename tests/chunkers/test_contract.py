@@ -29,6 +29,18 @@ class TestRecursiveCountedRoughly(ChunkerContract):
     size, overlap = 24, 6
 
 
+class TestSection(ChunkerContract):
+    tokenizer = WORDPIECE
+    chunker = CHUNKERS.create("section:16/4", tokenizer=WORDPIECE)
+    size, overlap = 16, 4
+
+
+class TestSectionWithALargeOverlap(ChunkerContract):
+    tokenizer = WORDPIECE
+    chunker = CHUNKERS.create("section:40/20", tokenizer=WORDPIECE)
+    size, overlap = 40, 20
+
+
 class TestSentence(ChunkerContract):
     tokenizer = WORDPIECE
     chunker = CHUNKERS.create("sentence:16/4", tokenizer=WORDPIECE)

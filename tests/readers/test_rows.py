@@ -30,14 +30,14 @@ def documents(data: str, name: str, *, columns: Columns | None = None) -> list[D
 def test_jsonl() -> None:
     tom, kit = documents(JSONL, "jsonl")
     assert (tom.text, tom.title, tom.source_ref) == ("Tom sleeps.", "Tom", "a")
-    assert (tom.kind, tom.metadata, tom.source) == ("row", {"year": 2024}, "rows.jsonl")
+    assert (tom.kind, tom.metadata, tom.source) == ("row", {"row": 1, "year": 2024}, "rows.jsonl")
     assert (kit.text, kit.title, kit.source_ref) == ("Kit eats.", None, "b")
 
 
 def test_csv() -> None:
     tom, kit = documents(CSV, "csv")
     assert (tom.text, tom.title, tom.source_ref) == ("Tom sleeps, a lot.", "Tom", "1")
-    assert tom.metadata == {"year": 2024}
+    assert tom.metadata == {"row": 1, "year": 2024}
     assert kit.id != tom.id
 
 
@@ -46,7 +46,7 @@ def test_named_columns() -> None:
     data = json.dumps({"q": "What?", "a": "That.", "key": "k1", "n": [1], "rest": 2, "text": "no"})
     [document] = documents(data, "jsonl", columns=columns)
     assert (document.text, document.title, document.id) == ("What?\n\nThat.", "That.", "k1")
-    assert document.metadata == {"n": [1]}
+    assert document.metadata == {"row": 1, "n": [1]}
 
 
 def test_found_id_is_only_a_reference() -> None:
@@ -58,10 +58,17 @@ def test_rows_without_an_id_are_numbered() -> None:
     assert [d.source_ref for d in documents("text\na\n\nb\n", "csv")] == ["1", "2"]
 
 
+def test_rows_have_their_number() -> None:
+    found = documents("id,text\nx,a\n\ny,b\n", "csv")
+    assert [(d.source_ref, d.metadata["row"]) for d in found] == [("x", 1), ("y", 2)]
+    (own,) = documents('{"text": "a", "row": "seat 12"}', "jsonl")
+    assert own.metadata == {"row": "seat 12"}
+
+
 def test_without_a_text_column_all_texts_are_taken() -> None:
     [document] = documents('{"name": "Tom", "colour": "grey", "age": 3, "note": " "}', "jsonl")
     assert (document.text, document.title) == ("colour: grey", "Tom")
-    assert document.metadata == {"colour": "grey", "age": 3, "note": " "}
+    assert document.metadata == {"row": 1, "colour": "grey", "age": 3, "note": " "}
 
 
 def test_a_row_may_be_only_a_title() -> None:
@@ -122,7 +129,7 @@ def test_ragged_csv() -> None:
     results = read("id,text,note\n1,a\n2,b,c,d\n3,e,f\n", "csv")
     short, long, right = results
     assert isinstance(short, Document)
-    assert short.metadata == {"note": ""}
+    assert short.metadata == {"row": 1, "note": ""}
     assert str(long) == "rows.csv: line 3 has 4 cells for 3 columns"
     assert isinstance(right, Document)
 
@@ -147,7 +154,7 @@ def test_one_column() -> None:
 
 def test_strange_headers() -> None:
     [document] = documents("text,,x,x\na,b,c,d\n", "csv")
-    assert document.metadata == {"column 2": "b", "x": "c", "x (4)": "d"}
+    assert document.metadata == {"row": 1, "column 2": "b", "x": "c", "x (4)": "d"}
 
 
 def test_huge_cell() -> None:

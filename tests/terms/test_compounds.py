@@ -1,11 +1,18 @@
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 
+from lagotto.documents import Document
+from lagotto.sync_facade import KnowledgeBase
 from lagotto.terms import Vocabulary, analyze, compounds, index_terms
 from lagotto.terms.compounds import JOINER
 from lagotto.terms.words import LONGEST_WORD
+from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.strategies import texts
 
 
@@ -68,3 +75,31 @@ def test_the_vocabulary_has_no_compounds() -> None:
     assert "3_7" not in vocabulary
     assert vocabulary.corrections("3_8") == vocabulary.corrections("bse_py") == []
     assert vocabulary.corrections("pyhton")[0][0] == "python"
+
+
+VERSIONS = {
+    "old": "Release 3.8.7 has 3 fixes and 7 changes: 3 of 7, 7 of 3.",
+    "wanted": "Support for Python 3.7 ends with this release, as announced in the notes before.",
+    "patch": "Release 3.7.1 mends what was broken.",
+}
+
+
+@pytest.mark.parametrize("text_index", ["tantivy", "fts5"])
+def test_a_version_is_found_by_its_number(tmp_path: Path, text_index: str) -> None:
+    with KnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder(), text_index=text_index) as base:
+        base.add(*(Document(id=name, text=text) for name, text in VERSIONS.items()))
+        hits = base.retrieve("3.7", mode="keyword", fuzzy={"mode": "off"})
+        assert [hit.document_id for hit in hits][-1] == "old"
+        assert base.retrieve("3.8.7", mode="keyword")[0].document_id == "old"
+
+
+def test_an_fts5_index_by_other_rules_is_rebuilt(tmp_path: Path) -> None:
+    path = tmp_path / "kb.db"
+    with KnowledgeBase(path, embedder=HashEmbedder(), text_index="fts5") as base:
+        base.add(*(Document(id=name, text=text) for name, text in VERSIONS.items()))
+        before = base.retrieve("3.7", mode="keyword")[0].breakdown
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("UPDATE setting SET value = 'terms-1' WHERE name = 'text_rules'")
+        file.execute("UPDATE chunk_terms SET terms = '3 7'")
+    with KnowledgeBase(path, embedder=HashEmbedder()) as base:
+        assert base.retrieve("3.7", mode="keyword")[0].breakdown == before

@@ -18,7 +18,9 @@ from lagotto.concurrency import checkpoint
 from lagotto.documents import Block, Document, Span
 
 Offsets = NDArray[np.int64]
-BoundaryKind = Literal["section", "definition", "paragraph", "part", "line", "sentence", "word"]
+BoundaryKind = Literal[
+    "section", "definition", "paragraph", "part", "line", "sentence", "statement", "word"
+]
 
 _SPACES = np.array([code for code in range(0x3001) if chr(code).isspace()], np.uint32)
 _NEWLINE = ord("\n")
@@ -46,12 +48,7 @@ class Boundaries:
 
     def within_part(self, offsets: Offsets) -> NDArray[np.bool_]:
         """Mask the offsets that would split a table row or a list item."""
-        starts, ends = self._part_starts, self._part_ends
-        if not len(starts):
-            return np.zeros(len(offsets), np.bool_)
-        before = np.searchsorted(starts, offsets) - 1
-        inside: NDArray[np.bool_] = (before >= 0) & (offsets < ends[before])
-        return inside
+        return _inside(offsets, self._part_starts, self._part_ends)
 
     @cached_property
     def _section(self) -> Offsets:
@@ -94,6 +91,20 @@ class Boundaries:
             start + sentence["start_index"]
             for start, text in self._batches()
             for sentence in get_sentence_boundaries(language, text)
+        )
+
+    @cached_property
+    def _statement(self) -> Offsets:
+        """Sentences of prose, lines of code."""
+        code = [block for block in outermost(self._document.blocks) if block.kind == "code"]
+        whole = len(self._document.text)
+        if len(code) == 1 and (code[0].start, code[0].end) == (0, whole):
+            return self._line  # no sentences to look for
+        lines, sentences = self._line, self._sentence
+        starts = np.array([block.start for block in code], np.int64)
+        ends = np.array([block.end for block in code], np.int64)
+        return np.union1d(
+            sentences[~_inside(sentences, starts, ends)], lines[_inside(lines, starts, ends)]
         )
 
     def _batches(self) -> Iterator[tuple[int, str]]:
@@ -162,6 +173,15 @@ def outermost(blocks: Iterable[Block]) -> list[Block]:
         if not kept or block.start >= kept[-1].end:
             kept.append(block)
     return kept
+
+
+def _inside(offsets: Offsets, starts: Offsets, ends: Offsets) -> NDArray[np.bool_]:
+    """Mask the offsets that are strictly inside one of the spans, which are in order."""
+    if not len(starts):
+        return np.zeros(len(offsets), np.bool_)
+    before = np.searchsorted(starts, offsets) - 1
+    inside: NDArray[np.bool_] = (before >= 0) & (offsets < ends[before])
+    return inside
 
 
 def _offsets(values: Iterable[int]) -> Offsets:

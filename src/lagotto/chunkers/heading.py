@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from lagotto.chunkers.spans import SpanChunker
+from lagotto.chunkers.structure import is_bare
 from lagotto.documents import Document, Span
 from lagotto.tokens import Tokenizer
 
@@ -22,13 +23,7 @@ def sections(document: Document) -> Iterable[Span]:
     headings = set(starts)
     start = 0
     for before, end in pairwise([0, *starts, len(text)]):
-        bare = _is_bare(text[before:end]) if before in headings else not text[:end].strip()
+        bare = is_bare(text[before:end]) if before in headings else not text[:end].strip()
         if end == len(text) or not bare:
             yield Span(start, end)
             start = end
-
-
-def _is_bare(section: str) -> bool:
-    """Whether a section is only a heading, which Markdown may underline."""
-    _, *below = section.strip().splitlines() or [""]
-    return not any(line.strip("=- ") for line in below)

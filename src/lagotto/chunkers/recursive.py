@@ -1,4 +1,4 @@
-"""`recursive:SIZE/OVERLAP`: cut at the coarsest boundary that fits. The default."""
+"""`recursive:SIZE/OVERLAP`: cut at the coarsest boundary that fits."""
 
 from __future__ import annotations
 

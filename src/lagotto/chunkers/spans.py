@@ -1,8 +1,9 @@
 """SpanChunker: cut a document into token-sized spans at the best boundary that fits.
 
 A chunk extends as far as the size allows and ends at the coarsest boundary in the second half of
-that range; with an overlap, the next chunk starts a little earlier. A table row or a list item is
-cut only if it is larger than a chunk, and no overlap reaches into another section, table or list.
+that range; with an overlap, the next chunk starts a little earlier, at a boundary as well. A table
+row or a list item is cut only if it is larger than a chunk, and no overlap reaches into another
+section, table or list.
 """
 
 from __future__ import annotations
@@ -84,12 +85,21 @@ class Cutter:
     """Cuts regions of one document; its tokens and boundaries are computed once."""
 
     def __init__(
-        self, document: Document, tokenizer: Tokenizer, ranks: Sequence[BoundaryKind]
+        self,
+        document: Document,
+        tokenizer: Tokenizer,
+        ranks: Sequence[BoundaryKind],
+        *,
+        starts: int | None = None,
     ) -> None:
         self._text = document.text
         self._tokenizer = tokenizer
         self._ruler = TokenRuler(document.text, tokenizer)
-        self._cuts = Cuts.ranked(Boundaries(document), ranks)
+        self._cuts = Cuts.ranked(Boundaries(document), ranks, starts=starts)
+
+    def tokens(self, span: Span) -> int:
+        """The number of tokens in `span`, nearly: a word at either end may be cut."""
+        return self._ruler.between(*span)
 
     def cut(self, region: Span, *, size: int, overlap: int) -> list[Cut]:
         """Cover `region` with spans that are neither blank nor larger than `size`."""
@@ -117,12 +127,18 @@ class Cutter:
 
 
 class ChunkBuilder:
-    """Turns cuts of one document into chunks."""
+    """Turns cuts of one document into chunks.
 
-    def __init__(self, document: Document, chunker_id: str) -> None:
+    The headings of a chunk are those of all its sections with `common_headings`, else those above
+    its first character.
+    """
+
+    def __init__(
+        self, document: Document, chunker_id: str, *, common_headings: bool = False
+    ) -> None:
         self._document = document
         self._chunker_id = chunker_id
-        self._structure = Structure(document)
+        self._structure = Structure(document, common_headings=common_headings)
 
     def make(
         self,
@@ -159,15 +175,19 @@ class ChunkBuilder:
 class Cuts:
     """Boundaries in order of preference; those in `last_resort` split a row or item.
 
-    An overlap doesn't cross `fences`.
+    An overlap doesn't cross `fences`. At the first `starts` kinds of boundary a sentence or line
+    starts, and so may a chunk; None for all kinds.
     """
 
     preferred: tuple[Offsets, ...]
     last_resort: tuple[Offsets, ...]
     fences: Offsets
+    starts: int | None = None
 
     @classmethod
-    def ranked(cls, boundaries: Boundaries, ranks: Sequence[BoundaryKind]) -> Cuts:
+    def ranked(
+        cls, boundaries: Boundaries, ranks: Sequence[BoundaryKind], *, starts: int | None = None
+    ) -> Cuts:
         """Collect the given kinds of boundary, coarsest first."""
         ranked = [boundaries.of(kind) for kind in ranks]
         splits_part = [boundaries.within_part(offsets) for offsets in ranked]
@@ -176,6 +196,7 @@ class Cuts:
             preferred=tuple(offsets[~splits] for offsets, splits in pairs),
             last_resort=tuple(offsets[splits] for offsets, splits in pairs),
             fences=boundaries.of("section"),
+            starts=starts,
         )
 
 
@@ -189,7 +210,8 @@ def plan(region: Span, *, cuts: Cuts, ruler: TokenRuler, size: int, overlap: int
         if limit >= region.end:
             end = region.end
         else:
-            end = _cut(cuts, covered, ruler.forward(start, size // 2), limit)
+            half, quarter = (ruler.forward(start, size // part) for part in (2, 4))
+            end = _cut(cuts, covered, half, quarter, limit)
         spans.append(Span(start, end))
         earliest = max(ruler.backward(end, overlap), start + 1, _last(cuts.fences, end))
         start = _resume(cuts, earliest, end)
@@ -197,13 +219,21 @@ def plan(region: Span, *, cuts: Cuts, ruler: TokenRuler, size: int, overlap: int
     return spans
 
 
-def _cut(cuts: Cuts, covered: int, middle: int, limit: int) -> int:
-    """The best boundary after `covered` and up to `limit`, if possible after `middle`."""
+def _cut(cuts: Cuts, covered: int, half: int, quarter: int, limit: int) -> int:
+    """The best boundary after `covered` and up to `limit`, if possible after `half`.
+
+    For one at which a chunk starts well, a chunk may also be filled to a `quarter` only.
+    """
     for group in (cuts.preferred, cuts.last_resort):
         latest = [_last(offsets, limit) for offsets in group]
-        for offset in latest:
-            if offset > max(covered, middle):
-                return offset
+        wishes = [(half, latest)]
+        if cuts.starts is not None:
+            good = latest[: cuts.starts]
+            wishes = [(half, good), (quarter, good), *wishes]
+        for least, offsets in wishes:
+            for offset in offsets:
+                if offset > max(covered, least):
+                    return offset
         if latest and max(latest) > covered:
             return max(latest)
     return limit
@@ -211,12 +241,19 @@ def _cut(cuts: Cuts, covered: int, middle: int, limit: int) -> int:
 
 def _resume(cuts: Cuts, earliest: int, end: int) -> int:
     """The start of the next chunk: the best boundary that uses most of the overlap."""
+    if cuts.starts is not None:
+        return min(_first(offsets, earliest, end) for offsets in cuts.preferred[: cuts.starts])
     halfway = (earliest + end) // 2
     for offsets in cuts.preferred:
         index = int(np.searchsorted(offsets, earliest))
         if index < len(offsets) and offsets[index] <= halfway:
             return int(offsets[index])
     return end
+
+
+def _first(offsets: Offsets, earliest: int, end: int) -> int:
+    index = int(np.searchsorted(offsets, earliest))
+    return min(int(offsets[index]), end) if index < len(offsets) else end
 
 
 def _last(offsets: Offsets, limit: int) -> int:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from itertools import pairwise, takewhile
 from typing import Any
 
 from lagotto.chunkers.boundaries import outermost
-from lagotto.documents import Block, Document, Heading, Span
+from lagotto.documents import Block, ChunkSection, Document, Heading, Span
+
+CODE = "code"
+"""The kind of documents whose passages are cited by lines."""
 
 
 class Structure:
     """Looks spans up in a document's structure, each in logarithmic time."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, *, common_headings: bool = False) -> None:
         self._text = document.text
+        self._common_headings = common_headings
         self._pages = [page for page in document.pages if page.start < page.end]
         self._page_starts = [page.start for page in self._pages]
         self._page_ends = [page.end for page in self._pages]
@@ -22,6 +29,7 @@ class Structure:
         self._parents = _parents(document.headings)
         self._blocks = outermost(document.blocks)
         self._block_ends = [block.end for block in self._blocks]
+        self._line_ends = _line_ends(document.text) if document.kind == CODE else None
 
     def describe(self, span: Span) -> dict[str, Any]:
         """The fields of a Chunk that come from the document's structure.
@@ -29,9 +37,14 @@ class Structure:
         White space at the ends of a chunk doesn't count: it may lie on another page.
         """
         visible = self._visible(span)
+        sections = self.sections(visible)
+        paths = [section.heading_path for section in sections]
+        common = common_path(paths) if self._common_headings else self.heading_path(visible.start)
         return {
             "pages": self.pages(visible),
-            "heading_path": self.heading_path(visible.start),
+            "heading_path": common,
+            "sections": sections if paths != [common] else (),
+            "lines": self._lines(visible),
             **self._element(visible),
         }
 
@@ -57,6 +70,50 @@ class Structure:
             index = self._parents[index]
         return tuple(reversed(path))
 
+    def sections(self, span: Span) -> tuple[ChunkSection, ...]:
+        """The sections that the span reaches into, in order.
+
+        A heading right above that of a subsection is no section of its own.
+        """
+        first = bisect_right(self._heading_starts, span.start)
+        last = bisect_left(self._heading_starts, span.end)
+        inner = {*self._heading_starts[first:last], *self._ends_within(span)}
+        found: list[ChunkSection] = []
+        for start, end in pairwise([span.start, *sorted(inner), span.end]):
+            path = self.heading_path(start)
+            is_new = not found or found[-1].heading_path != path
+            if is_new and not self._is_blank(start, end, bare=end < span.end):
+                found.append(ChunkSection(start, path))
+        return tuple(found)
+
+    def _is_blank(self, start: int, end: int, *, bare: bool) -> bool:
+        """Whether there is no text, or, if `bare` headings count for none, only a heading."""
+        text = self._text[start:end]
+        if not bare or not text.strip():
+            return not text.strip()
+        index = bisect_left(self._heading_starts, start)
+        is_heading = index < len(self._headings) and self._heading_starts[index] == start
+        below = index + 1 < len(self._headings) and self._parents[index + 1] == index
+        return is_heading and below and is_bare(text)
+
+    def _ends_within(self, span: Span) -> set[int]:
+        """Where sections end inside the span: a function may end before the next one starts."""
+        ends = set()
+        index = bisect_left(self._heading_starts, span.end) - 1
+        while index >= 0 and self._heading_starts[index] >= span.start:
+            ends.add(self._headings[index].end)
+            index -= 1
+        while index >= 0:
+            ends.add(self._headings[index].end)
+            index = self._parents[index]
+        return {end for end in ends if span.start < end < span.end}
+
+    def _lines(self, span: Span) -> tuple[int, int] | None:
+        if self._line_ends is None:
+            return None
+        first, last = (bisect_left(self._line_ends, at) + 1 for at in (span.start, span.end - 1))
+        return first, last
+
     def _element(self, span: Span) -> dict[str, Any]:
         """The kind of block that makes up most of the span, and its range of rows or items."""
         shared = [(_shared(block, span), block) for block in self._touching(span)]
@@ -75,6 +132,22 @@ class Structure:
         while last < len(self._blocks) and self._blocks[last].start < span.end:
             last += 1
         return self._blocks[first:last]
+
+
+def is_bare(section: str) -> bool:
+    """Whether a section is only a heading, which Markdown may underline."""
+    _, *below = section.strip().splitlines() or [""]
+    return not any(line.strip("=- ") for line in below)
+
+
+def common_path(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """What all of the paths start with."""
+    pairs = zip(min(paths), max(paths), strict=False)  # whatever these two share, all do
+    return tuple(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _line_ends(text: str) -> list[int]:
+    return [match.start() for match in re.finditer("\n", text)]
 
 
 def _parents(headings: tuple[Heading, ...]) -> list[int]:

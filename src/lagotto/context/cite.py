@@ -18,7 +18,7 @@ from lagotto.chunkers.structure import Structure
 from lagotto.context.passages import PackPassage
 from lagotto.documents import Document, Location, Span, digest
 from lagotto.errors import CitationError
-from lagotto.results import format_citation
+from lagotto.results import cited_row, format_citation, named_document
 
 DocumentOf = Callable[[str, str], Awaitable[Document | None]]
 """A document by collection and id, None if there is none."""
@@ -127,11 +127,15 @@ def cited(document: Document, key: CitationKey) -> CitedPassage:
             f"~{key.check} to see what stands there now"
         )
     described = Structure(document).describe(Span(key.start, key.end))
-    described.pop("element", None)
+    for name in ("element", "sections"):
+        described.pop(name, None)
+    if row := cited_row(document.kind, document.metadata):
+        described["row_range"] = row
     location = Location(start=key.start, end=key.end, **described)
+    name = named_document(document.title, document.source, document.kind)
     return CitedPassage(
         key=str(key),
-        label=format_citation(document.title or document.source or document.id, location),
+        label=format_citation(name or document.id, location),
         collection=document.collection,
         document_id=document.id,
         document_title=document.title,

@@ -10,7 +10,7 @@ from typing import Literal
 
 from lagotto.documents import Chunk, Location
 from lagotto.prefs import CiteBy
-from lagotto.results import RetrievalResult, format_citation
+from lagotto.results import RetrievalResult, cited_row, format_citation
 
 PackRole = Literal["primary", "parent", "sibling", "cross_page"]
 ROLES: tuple[PackRole, ...] = ("primary", "parent", "sibling", "cross_page")
@@ -79,17 +79,25 @@ class PackPassage:
     def location(self) -> Location:
         """The location of the whole passage; under the headings of its strongest piece."""
         chunks = [piece.chunk for piece in self._in_document_order()]
-        pages = [chunk.pages for chunk in chunks if chunk.pages]
         return Location(
             start=self.start,
             end=self.end,
-            pages=(min(first for first, _ in pages), max(last for _, last in pages))
-            if pages
-            else None,
-            heading_path=self.lead.chunk.heading_path,
-            row_range=_joined(chunk.row_range for chunk in chunks),
+            pages=_reach(chunk.pages for chunk in chunks),
+            heading_path=self._heading_path,
+            row_range=_joined(chunk.row_range for chunk in chunks) or self._row,
             item_range=_joined(chunk.item_range for chunk in chunks),
+            lines=_reach(chunk.lines for chunk in chunks),
         )
+
+    @property
+    def _row(self) -> Range | None:
+        hit = self.lead.hit
+        return cited_row(hit.document_kind, hit.metadata)
+
+    @property
+    def _heading_path(self) -> tuple[str, ...]:
+        lead = self.lead
+        return lead.hit.heading_path if lead.role == "primary" else lead.chunk.heading_path
 
     @cached_property
     def label(self) -> str:
@@ -97,8 +105,7 @@ class PackPassage:
         hit = self.lead.hit
         if self.cite_by == "id":
             return format_citation(hit.document_id, self.location, title=hit.document_title)
-        name = hit.document_title or hit.document_source or hit.document_id
-        return format_citation(name, self.location)
+        return format_citation(hit.document_name, self.location)
 
     def _in_document_order(self) -> list[Piece]:
         return sorted(self.pieces, key=lambda piece: (piece.chunk.start, -piece.chunk.end))
@@ -154,6 +161,12 @@ def _continues(piece: Piece, other: Piece) -> bool:
     pages = {page for item in (chunk, next_) for page in item.pages or (0, 0)}
     neighbours = {piece.role, other.role} & {"sibling", "cross_page"}
     return shared == 0 and len(pages) == 1 and bool(neighbours)
+
+
+def _reach(ranges: Iterable[Range | None]) -> Range | None:
+    """From the first to the last of the pages or lines of pieces; None if they have none."""
+    found = [one for one in ranges if one]
+    return (min(first for first, _ in found), max(last for _, last in found)) if found else None
 
 
 def _joined(ranges: Iterable[Range | None]) -> Range | None:

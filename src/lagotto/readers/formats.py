@@ -22,7 +22,7 @@ READERS: Registry[Callable[[], Reader]] = Registry(
         "notebook": "lagotto.readers.text.notebook:NotebookReader",
         "subtitles": "lagotto.readers.text.subtitles:SubtitleReader",
         "html": "lagotto.readers.html.reader:HtmlReader",
-        "pdf": "lagotto.readers.pdf:PdfReader",
+        "pdf": "lagotto.readers.pdf.reader:PdfReader",
         "docx": "lagotto.readers.office.docx:DocxReader",
         "pptx": "lagotto.readers.office.pptx:PptxReader",
         "xlsx": "lagotto.readers.office.xlsx:XlsxReader",

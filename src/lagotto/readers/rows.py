@@ -19,6 +19,9 @@ from lagotto.readers.draft import Draft
 from lagotto.readers.formats import SUFFIXES
 
 KIND = "row"
+ROW = "row"
+"""The metadata field with the number of a row, from 1; a column of that name takes precedence."""
+
 TEXT_NAMES = ("text", "body", "content", "abstract")
 TITLE_NAMES = ("title", "headline", "name")
 ID_NAMES = ("id", "_id", "doc_id", "uid")
@@ -72,8 +75,9 @@ class RowMapper:
     ) -> Document | ReadError:
         """The document of a row, or an error with the line number.
 
-        `source_ref` is the row's id, or its 1-based `number` if it has none. A second row with the
-        same id is an error: it would silently replace the first.
+        `source_ref` is the row's id, or its 1-based `number` if it has none; the number is also in
+        the metadata, for citations. A second row with the same id is an error: it would silently
+        replace the first.
         """
         try:
             return self._document(values, number=number)
@@ -92,11 +96,14 @@ class RowMapper:
             kind=KIND,
             text=text,
             title=title or None,
-            metadata=typed_values(
-                {name: values[name] for name in columns.metadata or ()},
-                self._types,
-                label=self._source.label,
-            ),
+            metadata={
+                ROW: number,
+                **typed_values(
+                    {name: values[name] for name in columns.metadata or ()},
+                    self._types,
+                    label=self._source.label,
+                ),
+            },
         )
         return draft.row(
             self._source,

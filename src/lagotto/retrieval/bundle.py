@@ -74,7 +74,7 @@ def _evidence(item: Ranked, outcome: Outcome) -> EvidenceChunk:
         score=item.score,
         score_text=_score(legs.get("text")),
         score_vec=_score(legs.get("semantic")),
-        heading_path=list(chunk.heading_path),
+        heading_path=list(item.location_fields["heading_path"]),
         anchors=_anchors(item, chunk),
     )
 
@@ -83,8 +83,9 @@ def _anchors(item: Ranked, chunk: Chunk) -> dict[str, object]:
     anchors = {
         "collection": chunk.collection,
         "pages": chunk.pages,
-        "rows": chunk.row_range,
+        "rows": item.location_fields["row_range"],
         "items": chunk.item_range,
+        "lines": chunk.lines,
         "element": chunk.element,
         "parent_id": chunk.parent_id,
         "child_id": item.child and item.child.id,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -18,6 +18,7 @@ from lagotto.documents import Chunk, Vector
 from lagotto.embedders import Embedder
 from lagotto.prefs import RetrievalPrefs
 from lagotto.rerankers.base import Reranker
+from lagotto.retrieval.best_section import cited_headings
 from lagotto.retrieval.diagnostics import Diagnostics
 from lagotto.retrieval.diversity import cap, mmr
 from lagotto.retrieval.fusion import Candidates, Fused, HybridScorer, fuse
@@ -161,7 +162,11 @@ class Search:
                 ranked = await resolve_parents(scored.source, ranked, parents, self.diagnostics)
         with stage("diversity"):
             ranked = await self._diverse(scored, above(ranked, self._prefs.min_score), size)
-        return Outcome(scored, ranked[: size.passages], seen, verdicts, judged)
+        shown = [
+            replace(item, heading_path=cited_headings(item, self._prefs.query_text))
+            for item in ranked[: size.passages]
+        ]
+        return Outcome(scored, shown, seen, verdicts, judged)
 
     async def surroundings(self, outcome: Outcome) -> list[Chunk]:
         """The chunks that were found, their parents and their neighbours, for a context pack."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.documents import Chunk, Span, Vectors
 from lagotto.indexes.base import ChunkKeys
+from lagotto.results import cited_row
 from lagotto.retrieval.fusion import Candidates, Scores
 from lagotto.stores.base import Passage
 
@@ -46,6 +47,7 @@ class Ranked:
 
     `row` is its position among the candidates. `child` is the chunk that was found, if the
     passage is its parent now. `rerank` is on the reranker's own scale, `rerank_score` in [0, 1].
+    `heading_path` is the section that it is cited by, once that is known.
     """
 
     passage: Passage
@@ -59,11 +61,23 @@ class Ranked:
     rerank_score: float | None = None
     answerable: bool | None = None
     evidence: Span | None = None
+    heading_path: tuple[str, ...] | None = None
 
     @property
     def found(self) -> Chunk:
         """The chunk that the legs found."""
         return self.child or self.passage.chunk
+
+    @property
+    def location_fields(self) -> dict[str, Any]:
+        """The location that the hit is cited by."""
+        fields = self.passage.chunk.location_fields()
+        if self.heading_path is not None:
+            fields["heading_path"] = self.heading_path
+        document = self.passage.document
+        if row := cited_row(document.kind, document.metadata):
+            fields["row_range"] = row
+        return fields
 
 
 async def rank(

@@ -107,13 +107,14 @@ def _best(found: Sequence[_Match], width: int) -> Span:
         while match.span.end - found[first].span.start > width and first < last:
             terms.subtract(found[first].terms)
             first += 1
-        worth = (sum(map(_worth, +terms)), last - first + 1)
+        worth = (sum(map(term_worth, +terms)), last - first + 1)
         if worth > best_worth:
             best, best_worth = Span(found[first].span.start, match.span.end), worth
     return best
 
 
-def _worth(term: str) -> int:
+def term_worth(term: str) -> int:
+    """How much a term counts beside others: numbers and codes count for more."""
     return NUMBER_WORTH if any(map(str.isdigit, term)) else 1
 
 

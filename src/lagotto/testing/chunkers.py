@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from hypothesis import HealthCheck, given, settings
 
 from lagotto.chunkers.base import Chunker
+from lagotto.chunkers.structure import common_path
 from lagotto.documents import Chunk, Document, Span
 from lagotto.testing.strategies import documents, texts
 from lagotto.tokens import Tokenizer
@@ -67,7 +68,11 @@ class ChunkerContract:
             assert (chunk.document_id, chunk.collection) == (document.id, document.collection)
             assert chunk.chunker_id == self.chunker.id
             assert chunk.pages == _pages(document, chunk)
-            assert chunk.heading_path == _headings(document, chunk)
+            paths = _heading_paths(document, chunk)
+            named = [section.heading_path for section in chunk.sections] or [chunk.heading_path]
+            assert chunk.heading_path in (paths[0], common_path(named))
+            following = iter(paths)
+            assert all(path in following for path in named)
 
     def _check_order(self, document: Document, chunks: list[Chunk]) -> None:
         assert [chunk.ordinal for chunk in chunks] == list(range(len(chunks)))
@@ -107,6 +112,11 @@ def _pages(document: Document, chunk: Chunk) -> tuple[int, int] | None:
     return (touched[0], touched[-1]) if touched else None
 
 
-def _headings(document: Document, chunk: Chunk) -> tuple[str, ...]:
-    start, _ = _visible(chunk)
-    return tuple(item.title for item in document.headings if item.start <= start < item.end)
+def _heading_paths(document: Document, chunk: Chunk) -> list[tuple[str, ...]]:
+    """The titles above each visible character, in order, the same ones in a row once."""
+    paths = [
+        tuple(item.title for item in document.headings if item.start <= offset < item.end)
+        for offset in range(*_visible(chunk))
+        if not document.text[offset].isspace()
+    ]
+    return [path for path, _ in groupby(paths)]

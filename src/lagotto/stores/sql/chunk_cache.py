@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-FORMAT = 1
+FORMAT = 2
 """Increased whenever the row format changes; rows of another format fail their checksum."""
 
 KEPT = (
@@ -42,6 +42,8 @@ KEPT = (
     "element",
     "row_range",
     "item_range",
+    "lines",
+    "sections",
 )
 """The fields of a chunk that are kept, in this order, followed by the index of its parent."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from lagotto.documents import Chunk, Document, iso
+from lagotto.documents import Chunk, ChunkSection, Document, iso
 from lagotto.filters.fields import field_name
 from lagotto.filters.operands import kind_of
 from lagotto.stores.base import fingerprint
@@ -86,6 +86,7 @@ def chunk_row(key: int, document_key: int, set_key: int, chunk: Chunk) -> dict[s
     page_first, page_last = chunk.pages or (None, None)
     row_first, row_last = chunk.row_range or (None, None)
     item_first, item_last = chunk.item_range or (None, None)
+    line_first, line_last = chunk.lines or (None, None)
     return {
         "key": key,
         "id": chunk.id,
@@ -105,6 +106,9 @@ def chunk_row(key: int, document_key: int, set_key: int, chunk: Chunk) -> dict[s
         "row_last": row_last,
         "item_first": item_first,
         "item_last": item_last,
+        "line_first": line_first,
+        "line_last": line_last,
+        "sections": [list(section) for section in chunk.sections] or None,
     }
 
 
@@ -132,7 +136,14 @@ def chunk_of(row: Mapping[str, Any], *, collection: str, document_id: str) -> Ch
         element=row["element"],
         row_range=_range(row["row_first"], row["row_last"]),
         item_range=_range(row["item_first"], row["item_last"]),
+        lines=_range(row["line_first"], row["line_last"]),
+        sections=tuple(map(_section, row["sections"] or ())),
     )
+
+
+def _section(row: Sequence[Any]) -> ChunkSection:
+    start, heading_path = row
+    return ChunkSection(start, tuple(heading_path))
 
 
 def _range(first: int | None, last: int | None) -> tuple[int, int] | None:

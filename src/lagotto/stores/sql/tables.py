@@ -27,7 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import UserDefinedType
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 
 
 class Number(UserDefinedType[int | float]):
@@ -176,6 +176,9 @@ class ChunkRow(Tables):
     row_last: Mapped[int | None]
     item_first: Mapped[int | None]
     item_last: Mapped[int | None]
+    line_first: Mapped[int | None]
+    line_last: Mapped[int | None]
+    sections: Mapped[list[Any] | None] = mapped_column(JSON(none_as_null=True))
 
 
 class ChunkTextRow(Tables):

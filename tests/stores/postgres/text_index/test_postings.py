@@ -16,7 +16,7 @@ from lagotto.stores.postgres.text_index.postings import (
     phrase,
     tsvector,
 )
-from lagotto.terms import analyze
+from lagotto.terms import index_terms
 
 TEXTS = st.lists(st.text("ab. ", max_size=30), max_size=6)
 SIZES = st.lists(st.integers(1, 100_000), max_size=200)
@@ -31,7 +31,7 @@ def test_a_segment_holds_every_term_of_every_chunk(texts: list[str]) -> None:
         for term, records in segment.rows(keys)
         for key, count, length in np.frombuffer(records, RECORD)
     }
-    terms = {int(key): analyze(text) for key, text in zip(keys, texts, strict=True)}
+    terms = {int(key): index_terms(text) for key, text in zip(keys, texts, strict=True)}
     assert found == {
         (term, key): (count, len(some))
         for key, some in terms.items()

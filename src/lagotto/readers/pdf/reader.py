@@ -11,7 +11,7 @@ from typing import NoReturn
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
 
-from lagotto.documents import Document, Page, storable
+from lagotto.documents import Block, Document, Page, Span, storable
 from lagotto.errors import (
     CorruptSourceError,
     EmptySourceError,
@@ -24,6 +24,9 @@ from lagotto.readers.builder import GAP, HeadingMark, one_line, sections
 from lagotto.readers.draft import Draft, parse_pdf_date
 from lagotto.readers.formats import SUFFIXES
 from lagotto.readers.ocr import DPI, Ocr, PageImage, png
+from lagotto.readers.pdf.running_text import MARGIN, MOST_LINES, PageText, without_running_text
+from lagotto.readers.pdf.tables import tables
+from lagotto.readers.pdf.titles import choose_title
 
 PDFIUM = threading.Lock()
 """PDFium is not thread-safe, not even for different documents."""
@@ -32,14 +35,18 @@ MOST_NAMED = 20
 MOST_PIXELS = 4_000
 """Along the longer side of a page."""
 HYPHEN = "\x02"
+SENTENCE_ENDS = ".!?:;…。！？"
 METADATA = {"Author": "author", "Subject": "subject", "Keywords": "keywords"}
 INFORMATION = ("Title", "CreationDate", "ModDate", *METADATA)
 
 
 class PdfReader:
-    """Reads the text layer page by page, with a blank line between pages.
+    """Reads the text layer page by page, with a blank line between pages unless a sentence goes on.
 
-    Words hyphenated at a line end stay hyphenated. A heading starts where the title of its outline
+    Running headers, footers and page numbers are left out; `metadata["running_text"]` has their
+    wordings. Lines that end in columns of numbers are tables. Words hyphenated at a line end stay
+    hyphenated. The title is the one in the file's metadata unless that is a placeholder, a number
+    or the name of a file. A heading starts where the title of its outline
     entry is found on its page, or else at the start of the page, after the previous entry. A page
     that can't be read is yielded as an error after the document with all other pages.
 
@@ -57,7 +64,7 @@ class PdfReader:
         data = source.read(limit=options.max_bytes)
         with PDFIUM, _opened(data, label=source.label) as pdf:
             recognised = _recognised(pdf, self._ocr, source) if self._ocr else {}
-            draft, broken = _draft(pdf, recognised)
+            draft, broken = _draft(pdf, recognised, stem=source.stem)
         if not draft.text.strip():
             raise NoTextLayerError(
                 source.label,
@@ -108,8 +115,8 @@ def _recognised(pdf: pdfium.PdfDocument, ocr: Ocr, source: Source) -> dict[int, 
     """The texts that OCR gives for pages without any, by index."""
     found = {}
     for index in range(len(pdf)):
-        text = _page_text(pdf, index)
-        if text is not None and not text.strip():
+        page = _page_text(pdf, index)
+        if page is not None and not page.text.strip():
             image = PageImage(source.label, index + 1, _picture(pdf, index))
             found[index] = storable(ocr(image)).replace("\r\n", "\n").strip()
     return found
@@ -126,40 +133,88 @@ def _picture(pdf: pdfium.PdfDocument, index: int) -> bytes:
     return picture
 
 
-def _draft(pdf: pdfium.PdfDocument, recognised: Mapping[int, str]) -> tuple[Draft, list[int]]:
+def _draft(
+    pdf: pdfium.PdfDocument, recognised: Mapping[int, str], *, stem: str | None
+) -> tuple[Draft, list[int]]:
     """The content of the document, and the numbers of the pages that can't be read."""
-    texts = [recognised.get(index) or _page_text(pdf, index) for index in range(len(pdf))]
-    pages, position = [], 0
-    for index, text in enumerate(texts):
-        end = position + len(text or "")
-        label = _written(pdf.get_page_label, index)
-        pages.append(Page(start=position, end=end, number=index + 1, label=label))
-        position = end + len(GAP)
-    text = GAP.join(text or "" for text in texts)
+    read = [
+        PageText(recognised[index]) if recognised.get(index) else _page_text(pdf, index)
+        for index in range(len(pdf))
+    ]
+    texts, running = without_running_text([page or PageText("") for page in read])
+    labels = [_written(pdf.get_page_label, index) for index in range(len(pdf))]
+    text, pages = joined_pages(texts, labels)
     marks = sorted(_marks(pdf, pages, text), key=lambda mark: mark.start)
+    headings = sections(marks, end=len(text))
     information = {key: _written(pdf.get_metadata_value, key) for key in INFORMATION}
+    metadata = {name: information[key] for key, name in METADATA.items() if information[key]}
     draft = Draft(
         kind=PdfReader.kind,
         text=text,
         pages=tuple(pages),
-        headings=sections(marks, end=len(text)),
-        title=information["Title"],
-        metadata={name: information[key] for key, name in METADATA.items() if information[key]},
+        headings=headings,
+        blocks=tuple(_tables(pages, text)),
+        title=choose_title(information["Title"], headings, stem),
+        metadata={**metadata, **({"running_text": running} if running else {})},
         created_at=parse_pdf_date(information["CreationDate"]),
         updated_at=parse_pdf_date(information["ModDate"]),
     )
-    return draft, [number for number, text in enumerate(texts, start=1) if text is None]
+    return draft, [number for number, page in enumerate(read, start=1) if page is None]
 
 
-def _page_text(pdf: pdfium.PdfDocument, index: int) -> str | None:
+def joined_pages(texts: Sequence[str], labels: Sequence[str | None]) -> tuple[str, list[Page]]:
+    """One text of all pages, and their spans in it."""
+    pieces: list[str] = []
+    pages: list[Page] = []
+    position = 0
+    for number, (text, label) in enumerate(zip(texts, labels, strict=True), start=1):
+        if number > 1:
+            pieces.append("\n" if _goes_on(texts[number - 2], text) else GAP)
+            position += len(pieces[-1])
+        pieces.append(text)
+        pages.append(Page(start=position, end=position + len(text), number=number, label=label))
+        position += len(text)
+    return "".join(pieces), pages
+
+
+def _goes_on(before: str, after: str) -> bool:
+    """Whether a sentence goes on over a page break."""
+    end, start = before.rstrip()[-1:], after.lstrip()[:1]
+    return bool(end and start) and (end in ",-" or (end not in SENTENCE_ENDS and start.islower()))
+
+
+def _tables(pages: Sequence[Page], text: str) -> Iterator[Block]:
+    for page in pages:
+        for table in tables(text[page.start : page.end]):
+            parts = tuple(
+                Span(part.start + page.start, part.end + page.start) for part in table.parts
+            )
+            yield Block(start=parts[0].start, end=parts[-1].end, kind="table", parts=parts)
+
+
+def _page_text(pdf: pdfium.PdfDocument, index: int) -> PageText | None:
     try:
         page = pdf[index]
-        text: str = page.get_textpage().get_text_bounded()
+        chars = page.get_textpage()
+        _, bottom, _, top = page.get_bbox()
+        margin = MARGIN * (top - bottom)
+        text, above, below = (
+            _clean(chars.get_text_bounded(**bounds))
+            for bounds in ({}, {"bottom": top - margin}, {"top": bottom + margin})
+        )
         page.close()
     except pdfium.PdfiumError:
         return None
+    return PageText(text, _lines(above)[:MOST_LINES], _lines(below)[-MOST_LINES:])
+
+
+def _clean(text: str) -> str:
     # PDFium marks a hyphen at a line end and drops the line end after it.
     return text.replace(HYPHEN, "-\n").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _lines(text: str) -> tuple[str, ...]:
+    return tuple(line.strip() for line in text.split("\n") if line.strip())
 
 
 def _written(read: Callable[..., str], *arguments: object) -> str | None:

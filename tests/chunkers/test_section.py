@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from lagotto.chunkers import CHUNKERS
+from lagotto.documents import Chunk, Document
+from tests.chunkers.words import Words
+from tests.readers.samples import only
+
+SENTENCE = "Some dogs find truffles below old oaks. "
+
+
+def chunked(markdown: str, chunker: str = "section:40/8") -> list[Chunk]:
+    document = only(markdown.encode(), "x.md")
+    return CHUNKERS.create(chunker, tokenizer=Words()).chunk(document)
+
+
+def sections(markdown: str, chunker: str = "section:40/8") -> list[str]:
+    return [" > ".join(chunk.heading_path) for chunk in chunked(markdown, chunker)]
+
+
+def test_a_large_section_does_not_share_chunks() -> None:
+    text = f"# Log\n\n## 0.31.0\n\n{SENTENCE * 4}\n\n## 0.30.0\n\n{SENTENCE * 4}"
+    assert sections(text) == ["Log > 0.31.0", "Log > 0.30.0"]
+
+
+def test_small_siblings_are_merged_under_their_parent() -> None:
+    text = "# Log\n\n## 0.31.0\n\nFaster.\n\n## 0.30.0\n\nDrop Python 3.7.\n"
+    (chunk,) = chunked(text)
+    assert chunk.heading_path == ("Log",)
+    assert [section.heading_path for section in chunk.sections] == [
+        ("Log", "0.31.0"),
+        ("Log", "0.30.0"),
+    ]
+
+
+def test_a_small_section_does_not_join_that_of_another_parent() -> None:
+    text = f"# A\n\n## A1\n\n{SENTENCE * 5}\n\n## A2\n\nSmall.\n\n# B\n\n{SENTENCE * 5}"
+    assert sections(text) == ["A > A1", "A > A2", "B"]
+
+
+def test_a_heading_without_text_is_not_alone() -> None:
+    text = f"# A\n\n## A1\n\n{SENTENCE * 9}\n\n## A2\n\n{SENTENCE * 9}"
+    first, *_ = chunked(text)
+    assert first.text.startswith("# A\n\n## A1\n\nSome dogs")
+
+
+def test_text_before_the_first_heading() -> None:
+    assert sections(f"{SENTENCE * 5}\n\n# A\n\n{SENTENCE * 5}") == ["", "A"]
+
+
+@pytest.mark.parametrize("overlap", [0, 8, 16])
+def test_chunks_begin_at_sentences(overlap: int) -> None:
+    lines = (SENTENCE * 30).replace("below ", "below\n")
+    chunks = chunked(lines, f"section:40/{overlap}")
+    assert len(chunks) > 5
+    assert all(chunk.text.startswith("Some dogs") for chunk in chunks)
+    shared = sum(one.end > two.start for one, two in pairwise(chunks))
+    assert (shared > 0) == (overlap >= 8)
+
+
+def test_a_chunk_is_filled_to_a_quarter_rather_than_cut_within_a_sentence() -> None:
+    text = "A short one is here, with fifteen words in it, so that it fills a quarter. " + (
+        "word " * 30 + "end. "
+    )
+    first, second, *_ = chunked(text)
+    assert first.text.rstrip().endswith("quarter.")
+    assert second.text.startswith("word")
+
+
+def test_code_begins_at_lines() -> None:
+    code = "\n".join(f"value_{number} = compute(number) + {number}" for number in range(60))
+    document = only(code.encode(), "x.py")
+    chunks = CHUNKERS.create("section:40/8", tokenizer=Words()).chunk(document)
+    assert len(chunks) > 3
+    assert all(chunk.text.startswith("value_") for chunk in chunks)
+
+
+def test_lines_of_code() -> None:
+    code = "import os\n\n\ndef first():\n    return 1\n\n\ndef second():\n    return 2\n"
+    document = Document(kind="code", text=code)
+    chunks = CHUNKERS.create("code:8/0", tokenizer=Words()).chunk(document)
+    found = {chunk.text.strip().split("(")[0]: chunk.lines for chunk in chunks}
+    assert found == {"import os\n\n\ndef first": (1, 5), "def second": (8, 9)}
+    prose = CHUNKERS.create("code:8/0", tokenizer=Words()).chunk(Document(text=code))
+    assert all(chunk.lines is None for chunk in prose)
+
+
+def test_many_headings_take_linear_time() -> None:
+    deep = "\n\n".join(f"{'#' * (1 + number % 6)} Heading {number}" for number in range(5000))
+    assert chunked(deep)

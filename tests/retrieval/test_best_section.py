@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lagotto import KnowledgeBase
+from lagotto.chunkers import CHUNKERS
+from lagotto.retrieval.best_section import best_headings
+from lagotto.testing.hash_embedder import HashEmbedder
+from tests.chunkers.words import Words
+from tests.readers.samples import only
+
+LOG = """# Changelog
+
+## 0.31.0
+
+Faster searches. Support for Python 3.13.
+
+## 0.30.0
+
+Drop Python 3.7 support.
+
+## 0.29.0
+
+Truffles are found, not bought.
+"""
+
+
+@pytest.mark.parametrize(
+    ("query", "headings"),
+    [
+        ("drop support of Python 3.7", ("Changelog", "0.30.0")),
+        ("faster searches", ("Changelog", "0.31.0")),
+        ("finding a truffle", ("Changelog", "0.29.0")),
+        ("0.29.0", ("Changelog", "0.29.0")),
+        ("Python", ("Changelog",)),
+        ("nothing of it", ("Changelog",)),
+    ],
+)
+def test_the_words_tell_the_section(query: str, headings: tuple[str, ...]) -> None:
+    document = only(LOG.encode(), "log.md")
+    (chunk,) = CHUNKERS.create("section:90/0", tokenizer=Words()).chunk(document)
+    assert best_headings(chunk, query, language="en") == headings
+
+
+def test_every_view_cites_the_best_section(tmp_path: Path) -> None:
+    (tmp_path / "log.md").write_text(LOG)
+    with KnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder(), chunker="section") as kb:
+        kb.add(tmp_path / "log.md")
+        query = "drop support of Python 3.7"
+        (hit,) = kb.retrieve(query)
+        assert hit.heading_path == ("Changelog", "0.30.0")
+        assert hit.citation.endswith("Section: Changelog > 0.30.0")
+        assert kb.search(query).evidence[0].heading_path == ["Changelog", "0.30.0"]
+        (citation,) = kb.context(query).citations
+        assert citation.heading_path == ("Changelog", "0.30.0")
+
+
+def test_children_and_parents(tmp_path: Path) -> None:
+    (tmp_path / "log.md").write_text(LOG)
+    with KnowledgeBase(
+        tmp_path / "kb.db", embedder=HashEmbedder(), chunker="parent-child:256/16/0"
+    ) as kb:
+        kb.add(tmp_path / "log.md")
+        hit = kb.retrieve("drop Python 3.7", parents={"mode": "replace"})[0]
+        assert hit.child_id
+        assert hit.heading_path == ("Changelog", "0.30.0")
