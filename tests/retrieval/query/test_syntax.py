@@ -21,7 +21,7 @@ from lagotto.indexes.text_query import (
 from lagotto.prefs import FtsMode
 from lagotto.retrieval.query.operands import operand, pieces
 from lagotto.retrieval.query.syntax import ParsedQuery, parse_query
-from lagotto.terms import MAX_QUERY_TERMS, analyze, content_terms, query_terms
+from lagotto.terms import MAX_QUERY_TERMS, analyze, compounds, content_terms, query_terms
 from lagotto.testing.strategies import texts
 
 LENIENT: list[FtsMode] = ["any", "web", "plain", "phrase"]
@@ -339,7 +339,8 @@ def test_any_scores_content_words(text: str, languages: list[str | None]) -> Non
     words = parse_query(text, "any", languages).words
     expected = content_terms(query_terms(text, languages))
     assert {tuple(term.text for term in word) for word in words} == {
-        term.variants for term in expected
+        *(term.variants for term in expected),
+        *((name,) for name in compounds(text)),
     }
 
 
