@@ -20,7 +20,7 @@ STARTS = 4
 """How many of these kinds of boundary start a sentence, or at least a line of code."""
 
 SMALL = 0.25
-"""Sections of up to this share of the size join their siblings. Chosen by measurement."""
+"""Sections of up to this share of the size join their siblings."""
 
 
 class SectionChunker:
