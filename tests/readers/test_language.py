@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import errno
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagotto.readers import detect_language
+from lagotto.errors import ReadError
+from lagotto.readers import detect_language, language
 from lagotto.readers.language import language_code
 
 SENTENCES = [
@@ -78,3 +81,13 @@ def test_language_tags() -> None:
     assert language_code("x") is None
     assert language_code("English") is None
     assert language_code(None) is None
+
+
+def test_a_full_disk_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_args: object, **_options: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("py3langid.langid.LanguageIdentifier.from_model_file", refuse)
+    language._identifier.cache_clear()
+    with pytest.raises(ReadError, match=r"can't be unpacked in .* \(No space left on device\)"):
+        detect_language("A text that is long enough for its language to be detected.")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from functools import cache
 from typing import Protocol
 
 from lagotto.documents import Document, in_context
+from lagotto.errors import ReadError
 
 LETTERS_NEEDED = 12
 CONFIDENCE_NEEDED = 0.5
@@ -125,5 +127,12 @@ def _most_likely(sample: str) -> tuple[str, float]:
 def _identifier() -> _Identifier:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-    identifier: _Identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    try:
+        identifier: _Identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    except OSError as exc:  # it is unpacked into a temporary file
+        raise ReadError(
+            "language detection",
+            f"its model can't be unpacked in {tempfile.gettempdir()} ({exc.strerror}); free some "
+            "disk space there, set TMPDIR, or pass the language",
+        ) from exc
     return identifier

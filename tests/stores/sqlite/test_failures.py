@@ -93,6 +93,8 @@ class TestFullDisk:
             "import resource, sys\n"
             "from pathlib import Path\n"
             "from tests.stores.sqlite.bases import documents, opened\n"
+            "from lagotto.readers.language import detect_language\n"
+            "detect_language('Its model is unpacked while there is room.')\n"
             "with opened(Path(sys.argv[1])) as base:\n"
             "    resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))\n"
             "    try:\n"
@@ -105,7 +107,7 @@ class TestFullDisk:
             assert process.wait() == 0
         with opened(path) as base:
             assert base.info().documents >= 20
-            assert answers(base)[0] == before[0]
+            assert answers(base)[0][:2] == before[0][:2]  # its score depends on what was added
             base.add(*documents(150))
             assert base.info().documents == 150
 
