@@ -22,6 +22,7 @@ from lagotto.embedders import EMBEDDERS
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.stores.base import Store
 from lagotto.stores.registry import create_store
+from lagotto.stores.sql.migrations import v0008
 from lagotto.stores.sql.tables import SCHEMA_VERSION
 from lagotto.testing.postgres import PostgresServer
 from lagotto.testing.rebuild import hashed
@@ -36,6 +37,7 @@ CHOICES: tuple[dict[str, Any], ...] = (
 """What a base is made with, and what rebuilds change it to."""
 
 UNDO = {
+    8: tuple(f"ALTER TABLE chunk DROP COLUMN {name}" for name in v0008.COLUMNS),
     7: ("DELETE FROM chunk_text",),
     6: ("DROP TABLE source_file",),
     5: ("ALTER TABLE chunk_set ADD COLUMN expires_at TEXT",),

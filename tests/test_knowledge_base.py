@@ -24,6 +24,7 @@ from lagotto.ingest import Progress
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
 from lagotto.request_context import RequestContext
+from lagotto.stores.sql.migrations import v0008
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.tokens import Tokenizer
 from tests.counting import CountingEmbedder
@@ -395,6 +396,8 @@ class TestOpening:
             file.execute("ALTER TABLE chunk_set ADD COLUMN expires_at TEXT")
             file.execute("DROP TABLE source_file")
             file.execute("DROP TABLE chunk_text")
+            for name in v0008.COLUMNS:
+                file.execute(f"ALTER TABLE chunk DROP COLUMN {name}")
             file.execute("PRAGMA user_version = 4")
         async with AsyncKnowledgeBase(path) as base:
             assert (await base.add(Document(id="a", text="A text. " * 30))).unchanged == 1

@@ -24,7 +24,7 @@ from lagotto.request_context import RequestContext
 from lagotto.stores.base import Entry
 from lagotto.stores.sqlite import fts5_index
 from lagotto.stores.sqlite.store import SqliteStore
-from lagotto.terms import analyze
+from lagotto.terms import index_terms
 from lagotto.testing.hash_embedder import HashEmbedder
 
 FOR_EVER = """
@@ -70,7 +70,7 @@ class SlowAnalysis:
     def __call__(self, text: str, language: str | None) -> list[str]:
         self.calls += 1
         time.sleep(0.01)
-        return analyze(text, language)
+        return index_terms(text, language)
 
 
 async def test_a_search_does_not_wait_for_an_index_that_lags_too_much(
@@ -79,7 +79,7 @@ async def test_a_search_does_not_wait_for_an_index_that_lags_too_much(
     """It catches up in the background, whether the search that needs it goes on or not."""
     slow = SlowAnalysis()
     monkeypatch.setattr(overlay, "MOST_CHUNKS", 5)
-    monkeypatch.setattr(tantivy_index, "analyze", slow)
+    monkeypatch.setattr(tantivy_index, "index_terms", slow)
     async with AsyncKnowledgeBase(
         tmp_path / "kb.db", embedder=HashEmbedder(), chunker="recursive:64/0"
     ) as base:
@@ -95,7 +95,7 @@ async def test_a_search_that_reads_what_an_index_lacks_can_be_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = SlowAnalysis()
-    monkeypatch.setattr(overlay, "analyze", slow)
+    monkeypatch.setattr(overlay, "index_terms", slow)
     async with AsyncKnowledgeBase(
         tmp_path / "kb.db", embedder=HashEmbedder(), chunker="recursive:64/0"
     ) as base:
@@ -116,7 +116,7 @@ async def test_a_cancelled_write_is_rolled_back(
         await base.add(SHORT)
         writing, cleared = asyncio.Event(), list[Callable[[], object]]()
         if where == "analysis":
-            monkeypatch.setattr(fts5_index, "analyze", slow)
+            monkeypatch.setattr(fts5_index, "index_terms", slow)
         elif where == "lock":
             other = sqlite3.connect(tmp_path / "kb.db", isolation_level=None)
             other.execute("BEGIN IMMEDIATE")
@@ -161,11 +161,11 @@ async def test_other_writers_do_not_wait_for_the_analysis(
                 free.append(True)
             except sqlite3.OperationalError:
                 free.append(False)
-        return analyze(text, language)
+        return index_terms(text, language)
 
     async with AsyncKnowledgeBase(path, embedder=HashEmbedder(), text_index="fts5") as base:
         await base.add(SHORT)
-        monkeypatch.setattr(fts5_index, "analyze", watching)
+        monkeypatch.setattr(fts5_index, "index_terms", watching)
         await base.add(Document(id="b", title="Title", text="Two.", language="en"))
         await base.add(Document(id="c", text="# Three\n\nand four", kind="markdown"))
     assert len(free) >= 2
