@@ -19,8 +19,8 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from typing import Protocol
+from dataclasses import fields
+from typing import Any, Protocol
 
 from campaign_child import start_server
 from campaign_damage import DamageCounts, Vandal
@@ -63,8 +63,13 @@ def main() -> int:
     start_server()
     deadline = time.monotonic() + 60 * options.minutes
     counts = asyncio.run(run_all(options, lambda: time.monotonic() > deadline))
-    print(json.dumps(counts, default=asdict) if options.json else table(counts))
+    print(json.dumps(counts, default=as_fields) if options.json else table(counts))
     return int(any(one.findings.all() for part in counts.values() for one in part.values()))
+
+
+def as_fields(record: Any) -> dict[str, Any]:
+    """The fields of a dataclass; `asdict` can't copy a Counter."""
+    return {field.name: getattr(record, field.name) for field in fields(record)}
 
 
 async def run_all(
