@@ -24,6 +24,7 @@ from lagotto.stores.memory import MemoryStore
 from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.stores import DOCUMENTS, EMBEDDER, entry
+from tests.closeness import are_close
 
 MODES: tuple[Mode, ...] = ("hybrid", "semantic", "keyword")
 BLENDS: tuple[Blend, ...] = ("linear", "rrf")
@@ -287,4 +288,4 @@ async def test_every_process_gives_the_same_answer(tmp_path: Path) -> None:
             capture_output=True,
             check=True,
         )
-        assert [json.loads(line) for line in done.stdout.splitlines()] == expected
+        assert are_close([json.loads(line) for line in done.stdout.splitlines()], expected)

@@ -13,7 +13,7 @@ from lagotto.tokens import Tokenizer
 SMALLEST_CHUNK = 8
 """Tokens. In a smaller chunk a single character of some scripts might not fit."""
 
-DEFAULT_CHUNKER = "section:256/32"
+DEFAULT_CHUNKER = "recursive:256/32"
 
 
 @runtime_checkable

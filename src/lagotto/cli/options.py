@@ -119,7 +119,9 @@ class MakingOptions:
 
     chunker: Annotated[
         str | None,
-        Option("--chunker", metavar="NAME", help="Chunker of a new base, such as section:256/32."),
+        Option(
+            "--chunker", metavar="NAME", help="Chunker of a new base, such as recursive:256/32."
+        ),
     ] = None
     pooling: Annotated[
         Pooling | None, Option("--pooling", help="How a new base pools token vectors.")

@@ -294,6 +294,10 @@ class _Follower(Protocol[Log]):
 class TextIndex(_Follower[Log], Protocol[Log]):
     """Full text over the chunks of a base, derived from its change log."""
 
+    def stored_length(self, terms: int, /) -> int:
+        """What the index takes for the length of a chunk with so many terms."""
+        ...
+
     def follow(self, changes: Log) -> TextSnapshot | None:
         """Catch up with the head of the log; None if the index is ahead of it.
 

@@ -14,7 +14,7 @@ MOST_COUNTED chunks frequencies are estimated until then.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -155,10 +155,13 @@ def _removed(changes: ChangeLog, *, since: LogPosition) -> ChunkKeys:
 
 
 class EmptyText:
-    """The TextSnapshot of an index that holds nothing."""
+    """The TextSnapshot of an index that holds nothing; `stored_length` is that of the index."""
 
     indexed_up_to = START
     immediate = True
+
+    def __init__(self, stored_length: Callable[[int], int] = int) -> None:
+        self._stored_length = stored_length
 
     async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
         return NO_HITS
@@ -173,7 +176,7 @@ class EmptyText:
         return [0] * len(words)
 
     async def statistics(self) -> TextStatistics:
-        return TextStatistics(0, None)
+        return TextStatistics(0, None, self._stored_length)
 
     async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
         return [()] * len(words)

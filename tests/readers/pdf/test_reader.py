@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from fpdf import FPDF
 
-from lagotto.chunkers import CHUNKERS, DEFAULT_CHUNKER
+from lagotto.chunkers import CHUNKERS
 from lagotto.documents import Document
 from lagotto.embedders.minilm import minilm
 from tests.readers.samples import only
@@ -67,7 +67,7 @@ def test_sentences_go_on_over_pages(filing: Document) -> None:
 
 
 def test_chunks_of_a_filing_begin_at_sentences_and_rows(filing: Document) -> None:
-    chunks = CHUNKERS.create(DEFAULT_CHUNKER, tokenizer=minilm().tokenizer).chunk(filing)
+    chunks = CHUNKERS.create("section", tokenizer=minilm().tokenizer).chunk(filing)
     starts = {" ".join(chunk.text.split())[:5] for chunk in chunks}
     assert starts <= {"Sales", "Part ", "Net s", "Cost ", "Net i"}
     assert all(filing.text[chunk.start : chunk.end] == chunk.text for chunk in chunks)

@@ -79,6 +79,9 @@ class TantivyIndex:
         self._served: TantivySnapshot | None = None
         self._changing = threading.RLock()
 
+    def stored_length(self, terms: int, /) -> int:
+        return stored_length(terms)
+
     @property
     def position(self) -> LogPosition:
         index = self._index

@@ -129,6 +129,9 @@ class Fts5Index:
     def __init__(self) -> None:
         self._vocabularies = VocabularyCache()
 
+    def stored_length(self, terms: int, /) -> int:
+        return terms
+
     def follow(self, changes: SqlChangeLog) -> Fts5Text:
         return Fts5Text(changes.reader, changes.head, self._vocabularies)
 

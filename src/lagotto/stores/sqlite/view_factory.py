@@ -245,7 +245,7 @@ class SqliteViews:
             degraded.append(_behind(changes, position, what, problem))
         if newer is None:
             newer = NewerChunks.only_removed(changes, since=position)
-        return OverlayText(former or EmptyText(), newer)
+        return OverlayText(former or EmptyText(index.stored_length), newer)
 
     def _newer(self, changes: SqlChangeLog, position: LogPosition) -> NewerChunks | None:
         """What the text index lacks, None if that is too much to read at a search."""
