@@ -141,7 +141,7 @@ class TestCalledOff:
 @pytest.fixture
 async def narrow(location: str) -> AsyncIterator[AsyncKnowledgeBase]:
     """A base with few connections."""
-    place = with_options(location, pool_size="1", max_connections="2", pool_timeout="0.5")
+    place = with_options(location, pool_size="1", max_connections="2", pool_timeout="15")
     async with AsyncKnowledgeBase(place, embedder=HashEmbedder()) as base:
         await base.add(*DOCUMENTS)
         yield base

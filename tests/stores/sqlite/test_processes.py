@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lagotto.documents import Document
 from lagotto.errors import DegradedError
 from lagotto.filters import And
 from lagotto.indexes import overlay
@@ -222,12 +223,13 @@ async def test_a_search_keeps_its_state(tmp_path: Path) -> None:
         async with store.view(And()) as view:
             before = await view.semantic(vector, k=100)
             await base.add(*(document(number, version=2) for number in range(10)))
+            await base.add(Document(id="new", text="The marhs.", metadata={"version": 2}))
             assert {hit.metadata["version"] for hit in await base.retrieve("unique3x")} == {2}
             after = await view.semantic(vector, k=100)
             assert after.keys.tolist() == before.keys.tolist()
-            terms = await view.corrections(["unique3x", "version2", "version1"])
+            terms = await view.corrections(["unique3x", "marhs", "version1"])
             assert (terms[0], terms[2]) == ((), ())
-            assert terms[1] != ()
+            assert [term.text for term in terms[1]] == ["marsh"]
             passages = await view.passages(after.keys)
             assert {item.document.metadata["version"] for item in passages} == {1}
 
