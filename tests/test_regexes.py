@@ -54,7 +54,7 @@ def modules() -> list[str]:
 
 
 MADE_OF_INPUT = {
-    "readers/pdf.py": "the words of a title; runs in the child process, within its limits",
+    "readers/pdf/reader.py": "the words of a title; runs in the child process, within its limits",
     "rerankers/llm/answer.py": "the words of a quotation, as long as an answer and a passage are",
 }
 """Modules with a pattern that depends on their input, and why that is bearable."""

@@ -14,6 +14,8 @@ from lagotto.documents import Block, ChunkSection, Document, Heading, Span
 CODE = "code"
 """The kind of documents whose passages are cited by lines."""
 
+_LINE_END = re.compile("\n")
+
 
 class Structure:
     """Looks spans up in a document's structure, each in logarithmic time."""
@@ -147,7 +149,7 @@ def common_path(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def _line_ends(text: str) -> list[int]:
-    return [match.start() for match in re.finditer("\n", text)]
+    return [match.start() for match in _LINE_END.finditer(text)]
 
 
 def _parents(headings: tuple[Heading, ...]) -> list[int]:

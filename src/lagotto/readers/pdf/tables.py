@@ -19,7 +19,9 @@ LONGEST_LABEL = 80
 MOST_LABELS = 3
 """Such lines in a row; more of them are text between two tables."""
 
-_CELL = re.compile(r"[($€£¥+\-–—−]*\d[\d,.' ]*[)%*]*|[-–—−*]|n/?[am]", re.IGNORECASE)
+_CELL = re.compile(
+    r"(?<![($€£¥+\-–—−])[($€£¥+\-–—−]*+\d[\d,.' ]*+[)%*]*+|[-–—−*]|n/?[am]", re.IGNORECASE
+)
 _SIGN = frozenset("$€£¥%()")
 
 

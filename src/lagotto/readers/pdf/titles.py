@@ -19,7 +19,8 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE,
 )
 _OF_A_FILE = re.compile(
-    r".*\.(?:docx?|docm|rtf|odt|pptx?|xlsx?|indd|qxp|qxd|pub|tex|dvi|ps|eps|pdf|html?|txt|md|wpd)$",
+    r"\A.*\.(?:docx?|docm|rtf|odt|pptx?|xlsx?|indd|qxp|qxd|pub|tex|dvi|ps|eps|pdf|html?|txt|md"
+    r"|wpd)$",
     re.IGNORECASE,
 )
 _IS_HEX = re.compile(r"[0-9a-f-]{16,}", re.IGNORECASE).fullmatch

@@ -24,7 +24,7 @@ CODE = re.compile(r"\.\. (?:code-block|code|sourcecode|parsed-literal|literalinc
 FIELD = re.compile(r":([A-Za-z][A-Za-z -]{0,40}):[ \t]+(\S.*)")
 ROLE = re.compile(r":[A-Za-z][\w.+-]*+:(?=`)")
 REFERENCE = re.compile(r"`([^`<]*)<[^`>]*>`_{1,2}")
-RULES = re.compile(r"=+(?: +=+)+ *")
+RULES = re.compile(r"(?<!=)=++(?: ++=++)++ *+")
 
 
 class RstReader:
