@@ -167,11 +167,11 @@ def test_a_file_that_failed_is_tried_again(
     base.sync(notes)
     write(notes / "a.md", "The text of a is longer now.")
 
-    def fail(_self: object, _document: Document) -> list[Chunk]:
+    def fail(_chunker: object, _document: Document) -> list[Chunk]:
         raise RuntimeError("no chunks today")
 
     with monkeypatch.context() as patch:
-        patch.setattr("lagotto.chunkers.spans.SpanChunker.chunk", fail)
+        patch.setattr("lagotto.ingest.chunk_document", fail)
         assert len(base.sync(notes).failures) == 1
     assert base.sync(notes).updated == 1
     assert text_of(base, "a.md") == "The text of a is longer now."

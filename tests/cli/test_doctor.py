@@ -341,8 +341,8 @@ def test_advice_can_be_pasted_into_a_shell(tmp_path: Path) -> None:
     assert not (tmp_path / "owned").exists()
 
     moved.write_bytes(moved.read_bytes()[:4096] + b"garbage" * 2000)
-    (told,) = re.findall(r"`(sqlite3 .* \.recover)`", run("--kb", moved, "doctor").out)
-    assert shlex.split(told) == ["sqlite3", str(moved), ".recover"]
+    (told,) = re.findall(r"`(sqlite3 .*)`", run("--kb", moved, "doctor").out)
+    assert shlex.split(told) == ["sqlite3", str(moved), ".recover", "|", "sqlite3", "recovered.db"]
 
 
 def test_other_advice_is_quoted_too(tmp_path: Path) -> None:

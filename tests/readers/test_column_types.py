@@ -64,9 +64,9 @@ def read(data: bytes, **columns: object) -> list[Document]:
 def test_columns_of_csv_are_typed() -> None:
     one, two = read(ROWS)
     assert one.metadata == {
-        "year": 2019, "price": 1.5, "zip": "01234", "sold": True, "note": "a"
+        "row": 1, "year": 2019, "price": 1.5, "zip": "01234", "sold": True, "note": "a"
     }  # fmt: skip
-    assert two.metadata == {"year": 2024, "zip": "10115", "sold": False, "note": "7"}
+    assert two.metadata == {"row": 2, "year": 2024, "zip": "10115", "sold": False, "note": "7"}
 
 
 def test_given_types_take_precedence() -> None:
@@ -101,4 +101,4 @@ def test_values_of_json_lines() -> None:
 def test_rows_without_a_text_column_still_show_numbers() -> None:
     [document] = read(b"city,founded\nBerlin,1237\n")
     assert document.text == "city: Berlin\nfounded: 1237"
-    assert document.metadata == {"city": "Berlin", "founded": 1237}
+    assert document.metadata == {"row": 1, "city": "Berlin", "founded": 1237}
