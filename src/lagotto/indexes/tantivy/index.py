@@ -142,6 +142,7 @@ class TantivyIndex:
                 return
             with self._indexes.lock(timeout=self._timeout):
                 self._empty()
+                self._opened()  # so that no other process misses it
             self._caught_up(changes)
             self._served = None
 
@@ -216,6 +217,10 @@ class TantivyIndex:
                 index = self._opened_to_read()
             if index is not None:
                 index.reload_if_changed()
+        except IndexDamagedError as exc:
+            # or another process rebuilds it; whoever catches up has the lock, and knows
+            log.info("the text index can't be read now: %s", exc)
+            return None
         except StoreError as exc:
             log.warning("the text index can't be read: %s", exc)
             return None
