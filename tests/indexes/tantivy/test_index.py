@@ -1,15 +1,18 @@
-"""In how many steps the text index follows the database."""
+"""In how many steps the text index follows the database, and what a check says meanwhile."""
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagotto.indexes.tantivy.index import LONGEST_STEP, SHORTEST_STEP, step_size
+from lagotto.indexes.folder import IndexFolder
+from lagotto.indexes.tantivy.index import LONGEST_STEP, SHORTEST_STEP, TantivyIndex, step_size
 from lagotto.indexes.tantivy.writer import TantivyWriter
+from lagotto.testing.change_log import MemoryChangeLog
 
 
 @pytest.mark.parametrize(
@@ -40,3 +43,43 @@ def test_eight_steps_become_one_segment(tmp_path: Path) -> None:
         index.apply(added=added, removed=(), since=step, stamp=step + 1)
     index.reload_if_changed()
     assert index.snapshot.searcher.num_segments == 1
+
+
+@pytest.fixture
+def half_made(tmp_path: Path) -> TantivyIndex:
+    """An index whose folder is there, and not yet its files."""
+    indexes = IndexFolder.beside(tmp_path / "kb.db", base_id="a" * 32)
+    indexes.claim()
+    folder = indexes.path / "text-1"
+    folder.mkdir()
+    return TantivyIndex(folder, indexes=indexes, timeout=0.2)
+
+
+def test_a_half_made_index_is_checked_when_its_writer_has_finished(
+    half_made: TantivyIndex,
+) -> None:
+    half_made._timeout = 60
+    levels = list[str]()
+    checking = threading.Thread(
+        target=lambda: levels.append(half_made.check(MemoryChangeLog()).level)
+    )
+    with half_made._indexes.lock(timeout=1):
+        checking.start()
+        checking.join(0.3)
+        assert levels == []
+        TantivyWriter.open(half_made.folder)
+    checking.join()
+    assert levels == ["ok"]
+
+
+def test_a_half_made_index_without_a_writer_is_damaged(half_made: TantivyIndex) -> None:
+    assert half_made.check(MemoryChangeLog()).level == "problem"
+
+
+def test_an_index_that_is_written_all_the_time_is_not_called_damaged(
+    half_made: TantivyIndex,
+) -> None:
+    with half_made._indexes.lock(timeout=1):
+        finding = half_made.check(MemoryChangeLog())
+    assert finding.level == "note"
+    assert "being written" in finding.what

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.concurrency import checkpoint, in_thread
-from lagotto.errors import IndexDamagedError, StoreError
+from lagotto.errors import IndexDamagedError, StoreBusyError, StoreError
 from lagotto.indexes.base import (
     IMMEDIATE_CHUNKS,
     START,
@@ -38,7 +38,7 @@ from lagotto.indexes.findings import (
 from lagotto.indexes.folder import IndexFolder
 from lagotto.indexes.hits import Hits
 from lagotto.indexes.registry import IndexSite
-from lagotto.indexes.tantivy.disk import ALL_FILES, META, check_files, read_state
+from lagotto.indexes.tantivy.disk import ALL_FILES, META, TantivyMeta, check_files, read_state
 from lagotto.indexes.tantivy.errors import tantivy_errors
 from lagotto.indexes.tantivy.search import TantivySnapshot, stored_length
 from lagotto.indexes.tantivy.writer import TantivyWriter
@@ -154,11 +154,11 @@ class TantivyIndex:
         if not self.folder.exists():
             return missing_index("text")
         try:
-            with tantivy_errors(self.folder):
-                position, meta = read_state(self.folder)
-                check_files(self.folder, ALL_FILES)
+            position, meta = self._verified()
+        except StoreBusyError as exc:
+            return Finding(level="note", what=f"the text index is being written: {exc}")
         except StoreError as exc:
-            return damaged_index("text", exc)
+            return damaged_index("text", exc) if self.folder.exists() else missing_index("text")
         if changes.token_at(position.number) != position.token:
             return other_history("text")
         if meta.dead > MOST_DEAD * meta.total:
@@ -166,6 +166,14 @@ class TantivyIndex:
             return Finding(level="note", what=what, advice="the next search rebuilds it")
         last = changes.head.number
         return index_state("text", folder=self.folder, indexed_up_to=position.number, changes=last)
+
+    def _verified(self) -> tuple[LogPosition, TantivyMeta]:
+        """Read every file; one that looks damaged may be half written: then under the lock."""
+        try:
+            return _verify(self.folder)
+        except StoreError:
+            with self._changing, self._indexes.lock(timeout=self._timeout):
+                return _verify(self.folder)
 
     def repaired(self, problem: IndexDamagedError, changes: ChangeLog) -> TantivySnapshot:
         """The index rebuilt after damage that a search has found."""
@@ -333,6 +341,13 @@ def _open(folder: Path) -> TantivyWriter:
     index = TantivyWriter.open(folder)
     index.verify()
     return index
+
+
+def _verify(folder: Path) -> tuple[LogPosition, TantivyMeta]:
+    with tantivy_errors(folder):
+        state = read_state(folder)
+        check_files(folder, ALL_FILES)
+    return state
 
 
 def _apply(index: TantivyWriter, changes: ChangeLog, start: int, stop: int) -> None:
