@@ -25,11 +25,11 @@ from lagotto.stores.postgres.text_index.write import (
     forget,
     take_segment_number,
 )
+from lagotto.stores.sql.names import document_keys
 from lagotto.stores.sql.read import matching_names
 from lagotto.stores.sql.settings import check_config, setting
 from lagotto.stores.sql.write import (
     Numbers,
-    document_keys,
     number_entries,
     remove_documents,
     update_documents,

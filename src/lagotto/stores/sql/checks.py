@@ -17,6 +17,7 @@ from lagotto.documents import Document, iso
 from lagotto.indexes.base import Finding
 from lagotto.stores.base import fingerprint
 from lagotto.stores.sql.changelog import ranges
+from lagotto.stores.sql.names import AT_ONCE
 from lagotto.stores.sql.read import TEXT_ROW, are_units, counter
 from lagotto.stores.sql.rows import document_of
 from lagotto.stores.sql.settings import setting
@@ -29,7 +30,6 @@ from lagotto.stores.sql.tables import (
     EmbeddingRow,
     RemovalRow,
 )
-from lagotto.stores.sql.write import AT_ONCE
 
 SHOWN = 5
 """Documents that a finding names."""

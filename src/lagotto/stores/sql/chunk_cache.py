@@ -22,8 +22,8 @@ from sqlalchemy import Connection, delete, insert, select, tuple_
 from lagotto.documents import Chunk, Document, Span, chunk_id, iso
 from lagotto.errors import StoreDamagedError, StoreError
 from lagotto.stores.base import CachedChunks, CacheKey
+from lagotto.stores.sql.names import AT_ONCE, is_named
 from lagotto.stores.sql.tables import ChunkCacheRow, DocumentRow
-from lagotto.stores.sql.write import AT_ONCE
 
 log = logging.getLogger(__name__)
 
@@ -120,12 +120,13 @@ def load_sets(
     found: dict[CacheKey, CachedChunks] = {}
     bad: list[CacheKey] = []
     for start in range(0, len(keys), AT_ONCE):
+        some = keys[start : start + AT_ONCE]
         statement = (
             select(*_KEY.clauses, DocumentRow.text, *_CONTENTS)
             .select_from(ChunkCacheRow)
             .join(DocumentRow, DocumentRow.key == ChunkCacheRow.document_key)
             .where(DocumentRow.content_hash == ChunkCacheRow.content_hash)
-            .where(_KEY.in_(keys[start : start + AT_ONCE]))
+            .where(is_named(key[:2] for key in some), _KEY.in_(some))
         )
         for row in connection.execute(statement):
             key = CacheKey(*row[: len(CacheKey._fields)])
@@ -181,8 +182,9 @@ def _current_documents(
     wanted = sorted({key[:3] for key in keys})
     found: dict[tuple[str, ...], int] = {}
     for start in range(0, len(wanted), AT_ONCE):
+        some = wanted[start : start + AT_ONCE]
         statement = select(*named.clauses, DocumentRow.key).where(
-            named.in_(wanted[start : start + AT_ONCE])
+            is_named(key[:2] for key in some), named.in_(some)
         )
         found |= {tuple(row[:3]): row.key for row in connection.execute(statement)}
     return found

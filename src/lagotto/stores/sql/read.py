@@ -31,6 +31,7 @@ from lagotto.indexes.filter_keys import FilterKeys
 from lagotto.stores.base import Passage, StoredChunks, Version
 from lagotto.stores.languages import LanguageCounts, query_languages
 from lagotto.stores.sql.filters import concerns_chunks, condition
+from lagotto.stores.sql.names import AT_ONCE, is_named, keys_by_name
 from lagotto.stores.sql.rows import CHUNK_COLUMNS, OUTLINE_COLUMNS, chunk_of, document_of
 from lagotto.stores.sql.tables import (
     AttributeRow,
@@ -41,7 +42,6 @@ from lagotto.stores.sql.tables import (
     DocumentRow,
     EmbeddingRow,
 )
-from lagotto.stores.sql.write import AT_ONCE
 
 UNIT_TOLERANCE = 2e-3
 """Of a squared norm: what an index takes for a unit vector."""
@@ -106,7 +106,7 @@ def read_sources(connection: Connection, names: Sequence[tuple[str, str]]) -> li
     """The documents of these collections and ids, whole, in that order."""
     found: dict[tuple[str, str], Document] = {}
     for start in range(0, len(names), AT_ONCE):
-        some = tuple_(DocumentRow.collection, DocumentRow.id).in_(names[start : start + AT_ONCE])
+        some = is_named(names[start : start + AT_ONCE])
         for row in connection.execute(select(DocumentRow.__table__).where(some)):
             document = document_of(row._mapping)
             found[document.collection, document.id] = document
@@ -248,8 +248,10 @@ def read_parents(connection: Connection, chunks: Sequence[Chunk]) -> dict[str, C
         statement = _chunks().add_columns(
             DocumentRow.collection, DocumentRow.id.label("document_id")
         )
+        some = wanted[start : start + AT_ONCE]
+        documents = is_named((collection, name) for collection, name, _ in some)  # by the index
         name = tuple_(DocumentRow.collection, DocumentRow.id, ChunkRow.id)
-        rows = connection.execute(statement.where(name.in_(wanted[start : start + AT_ONCE])))
+        rows = connection.execute(statement.where(documents, name.in_(some)))
         for row in rows:
             parent = chunk_of(
                 dict(row._mapping), collection=row.collection, document_id=row.document_id
@@ -262,7 +264,7 @@ def read_neighbours(
     connection: Connection, chunks: Sequence[Chunk], *, near: int, across: int
 ) -> list[Chunk]:
     """The chunks of the same document and level around each of `chunks`, in document order."""
-    owners = _document_keys(connection, sorted({(c.collection, c.document_id) for c in chunks}))
+    owners = keys_by_name(connection, sorted({(c.collection, c.document_id) for c in chunks}))
     wanted: set[tuple[int, str, int]] = set()
     for chunk in chunks:
         owner = owners.get((chunk.collection, chunk.document_id))
@@ -276,19 +278,6 @@ def read_neighbours(
         for key in (row.document_key,)
     ]
     return sorted(found, key=lambda c: (c.collection, c.document_id, c.level, c.ordinal))
-
-
-def _document_keys(
-    connection: Connection, names: Sequence[tuple[str, str]]
-) -> dict[tuple[str, str], int]:
-    found: dict[tuple[str, str], int] = {}
-    named = tuple_(DocumentRow.collection, DocumentRow.id)
-    for start in range(0, len(names), AT_ONCE):
-        statement = select(*named.clauses, DocumentRow.key).where(
-            named.in_(names[start : start + AT_ONCE])
-        )
-        found |= {(row[0], row[1]): row[2] for row in connection.execute(statement)}
-    return found
 
 
 def _ordinals_around(
@@ -324,15 +313,20 @@ def read_stored(
     connection: Connection, names: Sequence[tuple[str, str]]
 ) -> dict[tuple[str, str], StoredChunks]:
     """The chunks of documents that can be found, by collection and id."""
-    named = tuple_(DocumentRow.collection, DocumentRow.id)
     found: dict[tuple[str, str], StoredChunks] = {}
     for start in range(0, len(names), AT_ONCE):
         statement = (
-            select(*named.clauses, ChunkSetRow.chunker_id, ChunkSetRow.model_id, ChunkRow.key)
+            select(
+                DocumentRow.collection,
+                DocumentRow.id,
+                ChunkSetRow.chunker_id,
+                ChunkSetRow.model_id,
+                ChunkRow.key,
+            )
             .select_from(ChunkRow)
             .join(DocumentRow, DocumentRow.key == ChunkRow.document_key)
             .join(ChunkSetRow, ChunkSetRow.key == ChunkRow.set_key)
-            .where(named.in_(names[start : start + AT_ONCE]), ChunkRow.level != "parent")
+            .where(is_named(names[start : start + AT_ONCE]), ChunkRow.level != "parent")
             .order_by(ChunkRow.document_key, ChunkRow.key)
         )
         groups = groupby(connection.execute(statement), key=lambda row: tuple(row[:4]))

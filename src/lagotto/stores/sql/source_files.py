@@ -8,8 +8,8 @@ from typing import Any, Protocol, TypeVar
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from lagotto.stores.source_files import SourceDocument, SourceFile
+from lagotto.stores.sql.names import AT_ONCE
 from lagotto.stores.sql.tables import DocumentRow, SourceFileRow
-from lagotto.stores.sql.write import AT_ONCE
 
 T = TypeVar("T")
 

@@ -12,11 +12,12 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
-from sqlalchemy import Connection, delete, insert, or_, select, tuple_, update
+from sqlalchemy import Connection, delete, insert, or_, select, update
 
 from lagotto.documents import Document, iso
 from lagotto.indexes.vectors.snapshot import check_vectors
 from lagotto.stores.base import Entry
+from lagotto.stores.sql.names import AT_ONCE, document_keys
 from lagotto.stores.sql.rows import attribute_rows, chunk_row, chunk_text_rows, document_row
 from lagotto.stores.sql.tables import (
     AttributeRow,
@@ -30,9 +31,6 @@ from lagotto.stores.sql.tables import (
     RemovalRow,
     Tables,
 )
-
-AT_ONCE = 500
-"""How many values go into one IN list."""
 
 HISTORY_KEPT = 100_000
 CHANGES_KEPT = 1_000_000
@@ -156,22 +154,6 @@ def start_history(connection: Connection) -> None:
 def new_token() -> int:
     """A random token for a commit; 0 is that of an index which has seen no change."""
     return secrets.randbits(62) + 1
-
-
-def document_keys(
-    connection: Connection, documents: Sequence[Document]
-) -> dict[tuple[str, str], int]:
-    """The keys of those documents that are stored."""
-    found: dict[tuple[str, str], int] = {}
-    for start in range(0, len(documents), AT_ONCE):
-        names = [(item.collection, item.id) for item in documents[start : start + AT_ONCE]]
-        rows = connection.execute(
-            select(DocumentRow.collection, DocumentRow.id, DocumentRow.key).where(
-                tuple_(DocumentRow.collection, DocumentRow.id).in_(names)
-            )
-        )
-        found |= {(collection, name): key for collection, name, key in rows}
-    return found
 
 
 def take_numbers(connection: Connection, counter: str, count: int) -> int:

@@ -24,6 +24,7 @@ from lagotto.indexes.base import Finding
 from lagotto.indexes.folder import IndexFolder, file_errors, size_of
 from lagotto.stores.base import BaseConfig, Entry, Pending
 from lagotto.stores.config import unfinished_rebuild
+from lagotto.stores.sql.names import document_keys
 from lagotto.stores.sql.read import counter, read_sources
 from lagotto.stores.sql.settings import put_config, put_setting, read_config, setting
 from lagotto.stores.sql.tables import (
@@ -39,7 +40,6 @@ from lagotto.stores.sql.tables import (
 )
 from lagotto.stores.sql.write import (
     Numbers,
-    document_keys,
     note_change,
     number_entries,
     take_numbers,

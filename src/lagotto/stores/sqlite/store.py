@@ -42,6 +42,7 @@ from lagotto.stores.base import BaseConfig, Capabilities, Entry, StoreInfo, Vers
 from lagotto.stores.sql.changelog import SqlChangeLog
 from lagotto.stores.sql.checks import check_rows
 from lagotto.stores.sql.chunk_cache import SqlChunkCache
+from lagotto.stores.sql.names import document_keys
 from lagotto.stores.sql.read import (
     counter,
     matching_names,
@@ -62,7 +63,6 @@ from lagotto.stores.sql.tables import SCHEMA_VERSION
 from lagotto.stores.sql.view import SqlView
 from lagotto.stores.sql.write import (
     Numbers,
-    document_keys,
     note_change,
     note_removals,
     number_entries,
