@@ -21,6 +21,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import _lru_cache_wrapper
 from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -278,11 +279,14 @@ def _serve(tree: Path, jobs: Sequence[Job], tests: Sequence[str], sender: Connec
     for name in {_module(job.path) for job in jobs}:
         import_module(name)
     functions = [item for item in gc.get_objects() if isinstance(item, FunctionType)]
+    caches = [item for item in gc.get_objects() if isinstance(item, _lru_cache_wrapper)]
     gc.freeze()  # less work for the collector of each child
     for job in jobs:
 
         def work(job: Job = job) -> Verdict:
             replace_code(functions, tree / job.path, job.text)
+            for cache in caches:
+                cache.cache_clear()  # of what the unchanged code returned
             return _verdict(job.stages)
 
         sender.send(_judged(work))

@@ -67,8 +67,8 @@ TESTS = (
 )  # fmt: skip
 TESTS_OF_PRESETS = ("tests/test_prefs.py", "tests/conformance")
 LEAST_KILLED = 0.95
-MOST_SECONDS = 5.0
-"""The CPU time of the tests of one stage, as measured on the unchanged code."""
+MOST_SECONDS, LAST_SECONDS = 5.0, 30.0
+"""The CPU time of the tests of a stage, and of the last one, as measured on the unchanged code."""
 FILES_AT_ONCE = 12
 """Test files that are traced by one process; what they call is kept after each."""
 STORED = ROOT / ".mutants" / "verdicts.jsonl"
@@ -235,9 +235,10 @@ def stages(mutant: Mutation, coverage: Coverage) -> list[list[str]]:
     folder, _, name = mutant.path.replace(PACKAGE, "tests").rpartition("/")
     tests = coverage.of(mutant.path, mutant.function)
     nearest = [f"{folder}/test_{name}", f"{folder}/", "tests/conformance/", ""]
+    limits = [MOST_SECONDS] * 3 + [LAST_SECONDS]
     found: list[list[str]] = []
-    for start in nearest:
-        left, chosen = MOST_SECONDS, []
+    for start, left in zip(nearest, limits, strict=True):
+        chosen = []
         for test in tests:
             if test.startswith(start) and coverage.seconds[test] <= left:
                 left -= coverage.seconds[test]

@@ -24,10 +24,10 @@ from lagotto.ingest import Progress
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
 from lagotto.request_context import RequestContext
-from lagotto.stores.sql.migrations import v0008
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.tokens import Tokenizer
 from tests.counting import CountingEmbedder
+from tests.stores.former_versions import undo
 
 
 @pytest.fixture
@@ -392,13 +392,8 @@ class TestOpening:
         async with AsyncKnowledgeBase(path, chunker="sentence:24/4") as base:
             await base.add(Document(id="a", text="A text. " * 30))
         with closing(sqlite3.connect(path)) as file, file:
-            file.execute("DELETE FROM setting WHERE name IN ('embedder', 'pooling', 'chunker_id')")
-            file.execute("ALTER TABLE chunk_set ADD COLUMN expires_at TEXT")
-            file.execute("DROP TABLE source_file")
-            file.execute("DROP TABLE chunk_text")
-            for name in v0008.COLUMNS:
-                file.execute(f"ALTER TABLE chunk DROP COLUMN {name}")
-            file.execute("PRAGMA user_version = 4")
+            for statement in undo(4, "sqlite"):
+                file.execute(statement)
         async with AsyncKnowledgeBase(path) as base:
             assert (await base.add(Document(id="a", text="A text. " * 30))).unchanged == 1
             assert base.embedder.info.model_id == "all-MiniLM-L6-v2"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +14,17 @@ import psycopg
 import pytest
 from sqlalchemy import create_engine, inspect
 
-from lagotto.documents import Document
+from lagotto.documents import Document, iso
 from lagotto.embedders import create_embedder
 from lagotto.errors import DegradedError
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
+from lagotto.rebuild import RebuildProgress
 from lagotto.results import Leg, RetrievalResult
 from lagotto.retrieval.fusion import fuse
 from lagotto.retrieval.query.expansion import declarative
 from lagotto.stores.postgres.native.trigram_text import TrigramTextComparison
+from lagotto.stores.postgres.vector_index import graph
 from lagotto.stores.sql.tables import SCHEMA_VERSION, ChunkRow, EmbeddingRow
 from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.terms import keywords, word_similarity
@@ -27,9 +32,23 @@ from lagotto.testing.hash_embedder import HashEmbedder
 from tests.conformance.lists import DOCUMENTS, candidates, named
 from tests.rerankers.tiny_cross_encoder import make_cross_encoder
 
+VECTORS = "SELECT chunk.id, model_id, {size} FROM embedding JOIN chunk ON chunk.key = chunk_key"
+SCANS = (
+    "SELECT indexrelname, idx_scan FROM pg_stat_user_indexes WHERE schemaname = current_schema() "
+    "AND indexrelname IN ('embedding_graph', 'chunk_text_trigrams')"
+)
+Vectors = list[tuple[str, str, int]]
+"""Of each vector its chunk, its model and its dimension."""
+
 EMBEDDER = HashEmbedder(dimension=64)
 LOCAL = RetrievalPrefs.preset("local-rag")
 QUESTION = "When was Stargate Atlantis cancelled?"
+
+
+def _scans(connection: psycopg.Connection) -> dict[str, int]:
+    """How often each index has been scanned, by sessions that have ended or said so."""
+    connection.execute("SELECT pg_stat_clear_snapshot()")
+    return dict(connection.execute(SCANS).fetchall())
 
 
 @pytest.fixture
@@ -155,22 +174,138 @@ async def test_configuration(base: AsyncKnowledgeBase) -> None:
     assert found == [hit for hit in everything if hit.score >= 0.3] != []
 
 
-def test_schema() -> None:
-    """local-rag 8: a vector belongs to a chunk and a model, and goes with its chunk."""
+async def test_schema(tmp_path: Path) -> None:
+    """local-rag 8: a vector belongs to a chunk and a model, and goes with its chunk.
+
+    It has the time at which it was made.
+    """
     table = EmbeddingRow.__table__
     assert [column.name for column in table.primary_key] == ["chunk_key", "model_id"]
     (foreign,) = table.foreign_keys
     assert foreign.column is ChunkRow.__table__.c.key
     assert foreign.ondelete == "CASCADE"
-
-
-async def test_indexes_serve_both_searches(tmp_path: Path) -> None:
-    """local-rag 9: neither search looks at every row by itself."""
     async with AsyncKnowledgeBase(tmp_path / "kb.db", embedder=EMBEDDER) as base:
+        earlier = iso(datetime.now(UTC))
         await base.add(*DOCUMENTS)
-        await base.retrieve(QUESTION)
-    kinds = {path.name.partition("-")[0] for path in (tmp_path / "kb.db.index").iterdir()}
-    assert "text" in kinds
+        with closing(sqlite3.connect(tmp_path / "kb.db")) as file:
+            times = [time for (time,) in file.execute("SELECT created_at FROM embedding")]
+            assert len(times) == len(DOCUMENTS)
+            assert earlier <= min(times) <= max(times) <= iso(datetime.now(UTC))
+            await base.remove(*(document.id for document in DOCUMENTS))
+            assert file.execute("SELECT count(*) FROM embedding").fetchone() == (0,)
+
+
+class TestModelsSideBySide:
+    """local-rag 8: while a base is rebuilt with another model, a chunk has a vector of each.
+
+    The vectors of the model to come are in a file or a schema of their own until they take over.
+    """
+
+    async def test_in_a_file(self, tmp_path: Path) -> None:
+        path = tmp_path / "kb.db"
+        following = tmp_path / "kb.db.index" / "rebuild" / "next" / "base.db"
+
+        def vectors() -> list[Vectors]:
+            found = []
+            for file in (path, following):
+                with closing(sqlite3.connect(file)) as connection:
+                    found.append(
+                        connection.execute(VECTORS.format(size="vector_dims(vector)")).fetchall()
+                    )
+            return found
+
+        await self._check(path, vectors)
+        assert not following.exists()
+
+    async def test_on_a_server(self, location: str) -> None:
+        with psycopg.connect(location, autocommit=True) as connection:
+            (name,) = connection.execute("SELECT current_schema()").fetchone() or ("",)
+
+            def vectors() -> list[Vectors]:
+                found = []
+                for schema in (name, f"{name}_rebuild"):
+                    connection.execute(f"SET search_path = {schema}, public")
+                    found.append(
+                        connection.execute(VECTORS.format(size="vector_dims(vector)")).fetchall()
+                    )
+                return found
+
+            await self._check(location, vectors)
+            exists = connection.execute("SELECT to_regnamespace(%s)", (f"{name}_rebuild",))
+            assert exists.fetchone() == (None,)
+
+    @staticmethod
+    async def _check(location: str | Path, vectors: Callable[[], list[Vectors]]) -> None:
+        other = HashEmbedder(model_id="other", dimension=32)
+        seen: list[list[Vectors]] = []
+
+        def progress(done: RebuildProgress) -> None:
+            if done.done == len(DOCUMENTS) and not seen:
+                seen.append(vectors())
+
+        async with AsyncKnowledgeBase(location, embedder=EMBEDDER) as base:
+            await base.add(*DOCUMENTS)
+            await base.rebuild(embedder=other, progress=progress)
+            assert (await base.info()).model_id == "other"
+        ((present, following),) = seen
+        assert {model for _, model, _ in present} == {"hash"}
+        assert {model for _, model, _ in following} == {"other"}
+        assert {chunk for chunk, _, _ in present} == {chunk for chunk, _, _ in following}
+        assert len(present) == len(following) == len(DOCUMENTS)
+        assert all(size == 64 for *_, size in present)
+        assert all(size == 32 for *_, size in following)
+
+
+class TestIndexesServeBothSearches:
+    """local-rag 9: neither search looks at every row by itself."""
+
+    async def test_in_a_file(self, tmp_path: Path) -> None:
+        """Texts and vectors that are lost behind the indexes' back are found all the same."""
+        path = tmp_path / "kb.db"
+        async with AsyncKnowledgeBase(path, embedder=EMBEDDER, prefs="local-rag") as base:
+            await base.add(*DOCUMENTS)
+            settings: dict[str, Any] = {"fuzzy": {"over": "terms"}, "min_score": 0}
+            expected = [
+                await base.retrieve(QUESTION, mode=mode, **settings)
+                for mode in ("semantic", "keyword")
+            ]
+            with closing(sqlite3.connect(path)) as file, file:
+                file.execute("DELETE FROM embedding")
+                file.execute("UPDATE chunk_text SET text = 'lost'")
+            found = [
+                await base.retrieve(QUESTION, mode=mode, **settings)
+                for mode in ("semantic", "keyword")
+            ]
+        assert [len(hits) for hits in found] == [5, 2]
+        assert {hit.content for hits in found for hit in hits} == {"lost"}
+        for hits, former in zip(found, expected, strict=True):
+            assert [hit.chunk_id for hit in hits] == [hit.chunk_id for hit in former]
+            assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in former])
+
+    @pytest.mark.slow
+    async def test_on_a_server(self, location: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The server counts the scans of its indexes: a search by vectors uses HNSW, one by
+        trigrams GIN."""
+        monkeypatch.setattr(graph, "GRAPH_FROM", 1000)
+        words = [f"{chr(97 + n % 26)}{n}x{n * n}" for n in range(24_000)]
+        others = [" ".join(words[n : n + 12]) for n in range(0, 24_000, 12)]
+        async with AsyncKnowledgeBase(location, embedder=EMBEDDER, prefs="local-rag") as base:
+            await base.add(*DOCUMENTS, *(Document(text=text) for text in others))
+            await base.retrieve(QUESTION, mode="keyword")  # makes the index of trigrams
+        with psycopg.connect(location, autocommit=True) as connection:
+            connection.execute("ANALYZE chunk_text, chunk, embedding")
+            for mode, index in (
+                ("semantic", "embedding_graph"),
+                ("keyword", "chunk_text_trigrams"),
+            ):
+                before = _scans(connection)
+                async with AsyncKnowledgeBase(
+                    location, embedder=EMBEDDER, prefs="local-rag"
+                ) as base:
+                    found = await base.retrieve(QUESTION, mode=mode)
+                    assert found.degraded == ()
+                after = _scans(connection)
+                assert {name for name in after if after[name] > before[name]} == {index}
 
 
 async def test_migrations_run_on_open(tmp_path: Path) -> None:

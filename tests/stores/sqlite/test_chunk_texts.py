@@ -12,16 +12,12 @@ from pathlib import Path
 import pytest
 
 from lagotto.documents import Document
-from lagotto.stores.sql.migrations import v0008
 from lagotto.stores.sql.tables import SCHEMA_VERSION
 from tests.child_process import child, said
+from tests.stores.former_versions import undo
 from tests.stores.sqlite.bases import answers, made, opened, run_sql
 
-TO_VERSION_6 = (
-    *(f"ALTER TABLE chunk DROP COLUMN {name}" for name in v0008.COLUMNS),
-    "DROP TABLE chunk_text",
-    "PRAGMA user_version = 6",
-)
+TO_VERSION_6 = undo(6, "sqlite")
 
 MIGRATION = """
 import sys

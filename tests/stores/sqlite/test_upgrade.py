@@ -76,22 +76,26 @@ def test_what_was_stored_is_unchanged(tmp_path: Path) -> None:
         base.retrieve("truffles")
     with closing(sqlite3.connect(path)) as file:
         after = set(file.iterdump())
-    assert {_as_now(line) for line in before if "CREATE TABLE chunk (" not in line} <= after
+    widened = ("CREATE TABLE chunk (", "CREATE TABLE embedding (")
+    assert {_as_now(line) for line in before if not line.startswith(widened)} <= after
 
 
 def _as_now(line: str) -> str:
     """A line of a dump as it is now.
 
-    Version 5 took the expiry of chunk sets, always NULL; version 8 gave chunks three columns.
+    Version 5 took the expiry of chunk sets, always NULL; version 8 gave chunks three columns, and
+    version 9 embeddings one.
     """
     if line.startswith('INSERT INTO "chunk_set"'):
         return line.removesuffix(",NULL);") + ");"
     if line.startswith('INSERT INTO "chunk"'):
         return line.removesuffix(");") + ",NULL,NULL,NULL);"
+    if line.startswith('INSERT INTO "embedding"'):
+        return line.removesuffix(");") + ",NULL);"
     return line.replace("\n\texpires_at TEXT,", "")
 
 
-@pytest.fixture(params=[2, 3, 4, 5, 6, 7])
+@pytest.fixture(params=range(2, SCHEMA_VERSION))
 def version(request: pytest.FixtureRequest) -> int:
     """A version of which there are bases, with their indexes, that its own code wrote."""
     number: int = request.param
@@ -123,11 +127,20 @@ def test_a_base_of_every_version_opens_with_its_indexes(
         fresh.add(*documents)
         assert hits(base) == hits(fresh)
         assert base.add(*documents).unchanged == len(documents)
+        assert created(path) == [None]
         assert not [item for item in base.run(base.base._record.check()) if item.level == "problem"]
         base.rebuild(embedder=HashEmbedder(model_id="other", dimension=16))
         assert base.info().model_id == "other"
+        assert None not in created(path)
         assert base.get("dogs") == fresh.get("dogs")
         assert base.retrieve("training", mode="keyword")[0].document_id == "dogs"
+
+
+def created(path: Path) -> list[str | None]:
+    """When vectors were made; those of a former version don't say."""
+    with closing(sqlite3.connect(path)) as file:
+        rows = file.execute("SELECT DISTINCT created_at FROM embedding")
+        return [value for (value,) in rows]
 
 
 def hits(base: KnowledgeBase) -> list[set[tuple[str, int]]]:

@@ -27,7 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import UserDefinedType
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 
 
 class Number(UserDefinedType[int | float]):
@@ -197,7 +197,10 @@ class ChunkTextRow(Tables):
 
 
 class EmbeddingRow(Tables):
-    """A chunk's vector under one model, as float32."""
+    """A chunk's vector under one model, as float32.
+
+    Without `created_at`, it was made by an earlier version, when its chunk set was.
+    """
 
     __tablename__ = "embedding"
 
@@ -206,6 +209,7 @@ class EmbeddingRow(Tables):
     )
     model_id: Mapped[str] = mapped_column(primary_key=True)
     vector: Mapped[bytes] = mapped_column(StoredVector())
+    created_at: Mapped[str | None]
 
 
 class ChunkCacheRow(Tables):

@@ -216,7 +216,8 @@ def _set_row(key: int, document_key: int, entry: Entry) -> dict[str, Any]:
 
 def _embedding_rows(chunks: Sequence[dict[str, Any]], entry: Entry) -> list[dict[str, Any]]:
     findable = [row["key"] for row in chunks if row["level"] != "parent"]
+    same = {"model_id": entry.model_id, "created_at": iso(datetime.now(UTC))}
     return [
-        {"chunk_key": key, "model_id": entry.model_id, "vector": vector.astype("<f4").tobytes()}
+        {"chunk_key": key, "vector": vector.astype("<f4").tobytes(), **same}
         for key, vector in zip(findable, entry.vectors, strict=True)
     ]

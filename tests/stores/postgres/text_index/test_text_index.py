@@ -96,25 +96,6 @@ async def test_other_rules_for_terms_make_another_index(
     await assert_same_texts(store, oracle)
 
 
-async def test_an_older_base_is_upgraded(store: PostgresStore, location: str) -> None:
-    await store.write(await entries(documents(5)))
-    with psycopg.connect(location, autocommit=True) as connection:
-        connection.execute("DROP INDEX chunk_by_set")
-        connection.execute("DROP TABLE chunk_text, history, source_file")
-        connection.execute("ALTER TABLE chunk_set ADD COLUMN expires_at text")
-        connection.execute("UPDATE setting SET value = '2' WHERE name = 'schema_version'")
-    await store.close()
-    await store.open()
-    with psycopg.connect(location) as connection:
-        found = connection.execute("SELECT to_regclass('chunk_by_set') IS NOT NULL").fetchone()
-    assert found == (True,)
-    assert [finding.level for finding in await store.check()] == ["ok", "ok"]
-    for document in documents(5):
-        for chunk in await store.chunks(document.collection, document.id):
-            assert chunk.text == document.text[chunk.start : chunk.end]
-    assert len(await store.delete(And())) == 5
-
-
 async def test_a_check_finds_what_is_wrong(
     store: PostgresStore, location: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sqlalchemy import (
+    BigInteger,
     Column,
     Connection,
     ForeignKey,
@@ -14,28 +15,31 @@ from sqlalchemy import (
     Text,
 )
 
+_NUMBER = BigInteger().with_variant(Integer(), "sqlite")
+_TEXT = Text().with_variant(Text(collation="C"), "postgresql")
+
 
 def upgrade(connection: Connection) -> None:
     """Add the table; nothing that is stored changes."""
     metadata = MetaData()
-    Table("document", metadata, Column("key", Integer, primary_key=True))
+    Table("document", metadata, Column("key", _NUMBER, primary_key=True))
     cache = Table(
         "chunk_cache",
         metadata,
         Column(
             "document_key",
-            Integer,
+            _NUMBER,
             ForeignKey("document.key", ondelete="CASCADE"),
             primary_key=True,
         ),
-        Column("content_hash", Text, primary_key=True),
-        Column("chunker_id", Text, primary_key=True),
-        Column("model_id", Text, primary_key=True),
+        Column("content_hash", _TEXT, primary_key=True),
+        Column("chunker_id", _TEXT, primary_key=True),
+        Column("model_id", _TEXT, primary_key=True),
         Column("chunks", LargeBinary, nullable=False),
         Column("vectors", LargeBinary, nullable=False),
-        Column("checksum", Text, nullable=False),
-        Column("created_at", Text, nullable=False),
-        Column("expires_at", Text),
+        Column("checksum", _TEXT, nullable=False),
+        Column("created_at", _TEXT, nullable=False),
+        Column("expires_at", _TEXT),
         Index("chunk_cache_by_expiry", "expires_at"),
     )
     metadata.create_all(connection, tables=[cache])
