@@ -25,7 +25,7 @@ from lagotto.retrieval.diversity import cap
 from lagotto.retrieval.explanation import leg_scores
 from lagotto.retrieval.fusion import fuse
 from lagotto.retrieval.late import LateChunking, late_chunker
-from lagotto.retrieval.late_candidates import late_candidates
+from lagotto.retrieval.late_candidates import bm25, late_candidates
 from lagotto.retrieval.query_plan import QueryPlan
 from lagotto.retrieval.ranking import above, document_of, rank
 from lagotto.retrieval.recall import LegQueries
@@ -505,3 +505,8 @@ class TestChunker:
         prefs = ChunkingPrefs(chunker_id="document", max_chunk_tokens=64)
         with pytest.raises(ConfigError, match="leave out max_chunk_tokens"):
             late_chunker(prefs, chunker_id="document", tokenizer=ApproximateTokenizer())
+
+
+def test_no_texts_have_no_scores() -> None:
+    scores = bm25([], TextQuery(((Term("dog"),),)), idfs=np.ones(1))
+    assert scores.shape == (0,)

@@ -17,6 +17,7 @@ from lagotto.documents import Document
 from lagotto.filters import And, Contains, Eq, Exists, Filter, Gte, Not, matches
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import Blend, Mode, RetrievalPrefs
+from lagotto.rerankers import Candidate, Verdict
 from lagotto.results import Results, RetrievalResult
 from lagotto.retrieval.retriever import HybridRetriever
 from lagotto.stores.base import Capabilities, Store
@@ -25,6 +26,7 @@ from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.stores import DOCUMENTS, EMBEDDER, entry
 from tests.closeness import are_close
+from tests.rerankers.doubles import Scripted
 
 MODES: tuple[Mode, ...] = ("hybrid", "semantic", "keyword")
 BLENDS: tuple[Blend, ...] = ("linear", "rrf")
@@ -289,3 +291,40 @@ async def test_every_process_gives_the_same_answer(tmp_path: Path) -> None:
             check=True,
         )
         assert are_close([json.loads(line) for line in done.stdout.splitlines()], expected)
+
+
+class TestLeastScore:
+    """`min_score` cuts what a hit scores in the end: with a reranker, what the reranker says."""
+
+    @staticmethod
+    def against(query: str, candidate: Candidate) -> Verdict:
+        """The worse the fused score, the better."""
+        return Verdict(1.0 - candidate.score)
+
+    async def test_reranked_scores_are_cut(self) -> None:
+        """Whatever the fused score was: what it would have cut stays, and the other way round."""
+        reranker = Scripted(rule=self.against)
+        async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER, reranker=reranker) as base:
+            await base.add(*DOCUMENTS)
+            everything = await base.retrieve("truffle dog", top_k=50)
+            fused = sorted(hit.breakdown.fused_score for hit in everything)
+            assert fused[0] < 0.5 < fused[-1]
+            found = await base.retrieve("truffle dog", top_k=50, min_score=0.5)
+            assert found == [hit for hit in everything if hit.score >= 0.5] != []
+            assert {hit.breakdown.fused_score < 0.5 for hit in found} == {True}
+            bundle = await base.search("truffle dog", min_score=0.5)
+            assert {item.item_id for item in bundle.candidates} == {
+                hit.document_id for hit in found
+            }
+
+    async def test_fused_scores_are_cut_without_a_reranker(self) -> None:
+        async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER) as base:
+            await base.add(*DOCUMENTS)
+            everything = await base.retrieve("truffle dog", top_k=50)
+            found = await base.retrieve("truffle dog", top_k=50, min_score=0.5)
+            assert 0 < len(found) < len(everything)
+            assert found == [hit for hit in everything if hit.score >= 0.5]
+            bundle = await base.search("truffle dog", min_score=0.5)
+            assert {item.item_id for item in bundle.candidates} == {
+                hit.document_id for hit in found
+            }

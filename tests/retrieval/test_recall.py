@@ -9,7 +9,7 @@ from lagotto.indexes.text_query import TextQuery
 from lagotto.prefs import RetrievalPrefs
 from lagotto.retrieval.diagnostics import Diagnostics
 from lagotto.retrieval.fusion import Candidates
-from lagotto.retrieval.recall import LegQueries, Recall
+from lagotto.retrieval.recall import LegQueries, Recall, by_distance
 from lagotto.stores.base import View
 from lagotto.stores.memory import MemoryStore
 from lagotto.testing.stores import EMBEDDER, entries, entry, text_query
@@ -77,3 +77,14 @@ async def test_equal_scores_have_equal_ranks() -> None:
         found = await recall(view, await queries("same words", language=None), depth=9)
     assert sorted(found.legs["text"].ranks.tolist()) == [0, 1, 1, 1]
     assert sorted(found.legs["semantic"].ranks.tolist()) == [1, 1, 1, 4]
+
+
+def test_scales_of_vector_scores() -> None:
+    """For cosines 1 and 0.5 and a query vector of length 2.
+
+    Inner products are 2 and 1; the distances are 1 and the root of 4 + 1 - 2 * 2 * 0.5 = 3.
+    """
+    cosines = np.array([1.0, 0.5])
+    assert by_distance(cosines, 2.0, "cosine").tolist() == [1.0, 0.5]
+    assert by_distance(cosines, 2.0, "ip").tolist() == [2.0, 1.0]
+    assert by_distance(cosines, 2.0, "l2") == pytest.approx([1 / 2, 1 / (1 + 3**0.5)])

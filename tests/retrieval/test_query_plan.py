@@ -1,0 +1,61 @@
+"""From a question to the query of each leg: what the store and the settings decide."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lagotto.indexes.text_query import NativeQuery
+from lagotto.prefs import RetrievalPrefs
+from lagotto.retrieval.diagnostics import Diagnostics
+from lagotto.retrieval.query_plan import native_query, query_languages
+from lagotto.stores.base import Capabilities
+
+SERVER = Capabilities(rank_functions=("bm25", "ts_rank", "ts_rank_cd"))
+
+
+@pytest.mark.parametrize(
+    ("config", "languages", "expected", "noted"),
+    [
+        (None, ["en", "de"], ["en", "de"], False),
+        ("english", ["en", "de"], ["en"], False),
+        ("de", ["en", "de", None], ["de"], False),
+        ("english", ["de"], ["de"], True),
+        ("german", [None], [None], True),
+        ("english", [], ["en"], False),
+    ],
+)
+def test_languages_of_a_query(
+    config: str | None, languages: list[str | None], expected: list[str | None], noted: bool
+) -> None:
+    """Words are stemmed as the documents are; a configuration that none has is noted."""
+    diagnostics = Diagnostics()
+    assert query_languages(config, languages, diagnostics) == expected
+    assert bool(diagnostics.notes) == noted
+
+
+@pytest.mark.parametrize(
+    ("fts", "languages", "expected"),
+    [
+        ({"rank_func": "bm25"}, ["en"], None),
+        ({"rank_func": "ts_rank"}, ["en"], NativeQuery("dogs", "any", "ts_rank", None)),
+        (
+            {"rank_func": "ts_rank_cd", "mode": "web", "config": "english"},
+            ["en"],
+            NativeQuery("dogs", "web", "ts_rank_cd", "english"),
+        ),
+        (
+            {"rank_func": "ts_rank_cd", "config": "english"},
+            ["de"],
+            NativeQuery("dogs", "any", "ts_rank_cd", None),
+        ),
+    ],
+)
+def test_query_of_a_server(
+    fts: dict[str, Any], languages: list[str], expected: NativeQuery | None
+) -> None:
+    """The server ranks if it is asked for a function that it has, in a language of the base."""
+    prefs = RetrievalPrefs(query_text="dogs", fts=fts)
+    assert native_query(prefs, SERVER, languages) == expected
+    assert native_query(prefs, Capabilities(), languages) is None
