@@ -19,7 +19,7 @@ from lagotto.documents import Document, iso
 from lagotto.embedders import create_embedder
 from lagotto.errors import DegradedError
 from lagotto.knowledge_base import AsyncKnowledgeBase
-from lagotto.prefs import RetrievalPrefs
+from lagotto.prefs import Mode, RetrievalPrefs
 from lagotto.rebuild import RebuildProgress
 from lagotto.results import Leg, RetrievalResult
 from lagotto.retrieval.fusion import fuse
@@ -254,6 +254,11 @@ class TestModelsSideBySide:
 class TestIndexesServeBothSearches:
     """local-rag 9: neither search looks at every row by itself."""
 
+    SERVED: tuple[tuple[Mode, str, str], ...] = (
+        ("semantic", "embedding_graph", "seqscan"),
+        ("keyword", "chunk_text_trigrams", "indexscan"),
+    )
+
     async def test_in_a_file(self, tmp_path: Path) -> None:
         """Texts and vectors that are lost behind the indexes' back are found all the same."""
         path = tmp_path / "kb.db"
@@ -261,15 +266,13 @@ class TestIndexesServeBothSearches:
             await base.add(*DOCUMENTS)
             settings: dict[str, Any] = {"fuzzy": {"over": "terms"}, "min_score": 0}
             expected = [
-                await base.retrieve(QUESTION, mode=mode, **settings)
-                for mode in ("semantic", "keyword")
+                await base.retrieve(QUESTION, mode=mode, **settings) for mode, *_ in self.SERVED
             ]
             with closing(sqlite3.connect(path)) as file, file:
                 file.execute("DELETE FROM embedding")
                 file.execute("UPDATE chunk_text SET text = 'lost'")
             found = [
-                await base.retrieve(QUESTION, mode=mode, **settings)
-                for mode in ("semantic", "keyword")
+                await base.retrieve(QUESTION, mode=mode, **settings) for mode, *_ in self.SERVED
             ]
         assert [len(hits) for hits in found] == [5, 2]
         assert {hit.content for hits in found for hit in hits} == {"lost"}
@@ -289,10 +292,7 @@ class TestIndexesServeBothSearches:
             await base.retrieve(QUESTION, mode="keyword")  # makes the index of trigrams
         with psycopg.connect(location, autocommit=True) as connection:
             connection.execute("ANALYZE chunk_text, chunk, embedding")
-            for mode, index, forbidden in (
-                ("semantic", "embedding_graph", "seqscan"),
-                ("keyword", "chunk_text_trigrams", "indexscan"),
-            ):
+            for mode, index, forbidden in self.SERVED:
                 before = self._scans(connection)
                 async with self._base(location, "seqscan", forbidden) as base:
                     found = await base.retrieve(QUESTION, mode=mode)

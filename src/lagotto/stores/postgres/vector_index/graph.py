@@ -10,7 +10,8 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 GRAPH_FROM = 10_000
-"""With fewer vectors, every search reads all of them."""
+"""With fewer vectors, every search reads all of them: with 5,000 that takes less time, with 10,000
+four times as much (`benchmarks/graph.py`)."""
 
 NEIGHBOURS, BREADTH = 16, 128
 """pgvector's m and ef_construction."""
