@@ -1,12 +1,18 @@
-"""Whether searches became slower from one checkout to another: both measured in turns.
+"""Two checkouts against each other: how fast they search, or how well they rank.
 
-    python benchmarks/checkouts.py BEFORE AFTER [--chunks 100000] [--queries 60] [--rounds 6]
-                                   [--text-index tantivy|fts5] [--json]
+    python benchmarks/checkouts.py speed BEFORE AFTER [--chunks 100000] [--queries 60] [--rounds 6]
+                                   [--text-index tantivy|fts5]
+    python benchmarks/checkouts.py quality BEFORE AFTER --datasets DATASET... [--queries 1000]
+                                   [--cache FOLDER]
 
-BEFORE and AFTER are folders with a checkout each, for example of `git worktree add`. Each builds
-the base of its own `scale.py` in a process of its own; then the two search in turns, a block of
-queries at a time, so that what else the machine does falls on both. CPU milliseconds, median and
-minimum, and the ratio after / before.
+BEFORE and AFTER are folders with a checkout each, for example of `git worktree add`.
+
+`speed`: each builds the base of its own `scale.py` in a process of its own; then the two search in
+turns, a block of queries at a time, so that what else the machine does falls on both. CPU
+milliseconds, median and minimum, and the ratio after / before.
+
+`quality`: each ranks the data sets with its own `quality.py`. nDCG@10 of text leg, hybrid and RRF,
+and the difference with a paired bootstrap interval of 95 %.
 """
 
 from __future__ import annotations
@@ -20,55 +26,92 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from beir import read_questions
+from quality import interval
+
 MODES = ("hybrid", "semantic", "keyword")
 FILTERS = ("all", "10 %", "1 %", "own topic")
+SYSTEMS = ("text", "hybrid", "rrf")
 WARM_UP = 2
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("action", choices=["speed", "quality"])
     parser.add_argument("before", type=Path)
     parser.add_argument("after", type=Path)
+    parser.add_argument("--datasets", nargs="+", type=Path, default=[])
+    parser.add_argument("--cache", type=Path)
     parser.add_argument("--chunks", type=int, default=100_000)
-    parser.add_argument("--queries", type=int, default=60)
+    parser.add_argument("--queries", type=int)
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--text-index", choices=["tantivy", "fts5"])
-    parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    workers = [Worker(checkout, options) for checkout in (options.before, options.after)]
+    if options.action == "speed":
+        speed(options)
+        return
+    print(f"{'nDCG@10':32}{'before':>8}{'after':>8}   difference")
+    for dataset in options.datasets:
+        quality(dataset, options)
+
+
+def speed(options: argparse.Namespace) -> None:
+    """CPU time of searches, in turns."""
+    given = [options.chunks, options.queries or 60, options.text_index or ""]
+    workers = [Worker(path, "searches", given) for path in (options.before, options.after)]
     for worker in workers:
-        worker.wait()
-    rows = {
-        f"{mode}, {where}": _ratio(*_in_turns(workers, mode, where, options.rounds))
-        for mode in MODES
-        for where in FILTERS
-    }
+        worker.answer()
+    head = ["before", "after", "ratio", "ratio of minima"]
+    print(f"{'CPU ms':22}" + "".join(f"{name:>17}" for name in head))
+    for mode in MODES:
+        for where in FILTERS:
+            row = _ratios(*_in_turns(workers, mode, where, options.rounds))
+            shown = "".join(f"{value:>17.3f}" for value in row)
+            print(f"{f'{mode}, {where}':22}" + shown, flush=True)
     for worker in workers:
         worker.close()
-    print(json.dumps(rows, indent=2) if options.json else _table(rows))
+
+
+def quality(dataset: Path, options: argparse.Namespace) -> None:
+    """nDCG@10 of one data set."""
+    given = [dataset, options.queries or 1000, options.cache or ""]
+    workers = [Worker(path, "gains", given) for path in (options.before, options.after)]
+    before, after = (worker.answer() for worker in workers)
+    for worker in workers:
+        worker.close()
+    for system in SYSTEMS:
+        low, mean, high = interval(np.subtract(after[system], before[system]))
+        means = f"{np.mean(before[system]):8.4f}{np.mean(after[system]):8.4f}"
+        name = f"{dataset.name} {system}"
+        print(f"{name:32}{means}   {mean:+.4f} [{low:+.4f}, {high:+.4f}]", flush=True)
 
 
 class Worker:
-    """A process that has built its base, and searches it when told to."""
+    """A process with the sources of a checkout."""
 
-    def __init__(self, checkout: Path, options: argparse.Namespace) -> None:
-        paths = [str(checkout.resolve() / name) for name in ("src", "benchmarks")]
-        text_index = options.text_index or ""
+    def __init__(self, checkout: Path, task: str, given: Sequence[object]) -> None:
+        paths = [
+            checkout.resolve() / "src",
+            checkout.resolve() / "benchmarks",
+            Path(__file__).parent,
+        ]
+        code = f"import asyncio, checkouts, sys; asyncio.run(checkouts.{task}(*sys.argv[1:]))"
         self._process = subprocess.Popen(
-            [sys.executable, "-c", WORKER, str(options.chunks), str(options.queries), text_index],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([*paths, str(Path(__file__).parent)])},
+            [sys.executable, "-c", code, *map(str, given)],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
 
-    def wait(self) -> Any:
+    def answer(self) -> Any:
         assert self._process.stdout is not None
         return json.loads(self._process.stdout.readline())
 
@@ -77,7 +120,7 @@ class Worker:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps([mode, where]) + "\n")
         self._process.stdin.flush()
-        times: list[float] = self.wait()
+        times: list[float] = self.answer()
         return times
 
     def close(self) -> None:
@@ -86,11 +129,27 @@ class Worker:
         self._process.wait()
 
 
-WORKER = "import asyncio, checkouts, sys; asyncio.run(checkouts.serve(*sys.argv[1:]))"
+async def gains(dataset: str, count: str, cache: str) -> None:
+    """Print the nDCG@10 of every query, by system."""
+    module: Any = import_module("quality")
+    options = argparse.Namespace(
+        embedder="minilm", chunker="recursive:256/32", cache=Path(cache) if cache else None
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        options.cache = options.cache or Path(folder)
+        asked, judged = read_questions(Path(dataset), int(count))
+        async with module.filled("sqlite", Path(dataset), options) as base:
+            found = {
+                system: module.gains_of(
+                    await module.rank(base, asked, module.SYSTEMS[system]), judged
+                )
+                for system in SYSTEMS
+            }
+    print(json.dumps(found), flush=True)
 
 
-async def serve(chunks: str, count: str, text_index: str) -> None:
-    """What a worker does, with the sources of its checkout."""
+async def searches(chunks: str, count: str, text_index: str) -> None:
+    """Search when told to, and print the times."""
     scale: Any = import_module("scale")
 
     with tempfile.TemporaryDirectory() as folder:
@@ -135,23 +194,9 @@ def _in_turns(
     return before, after
 
 
-def _ratio(before: list[float], after: list[float]) -> dict[str, float]:
-    medians = float(np.median(before)), float(np.median(after))
-    least = min(before), min(after)
-    return {
-        "before": round(medians[0], 2),
-        "after": round(medians[1], 2),
-        "ratio": round(medians[1] / medians[0], 3),
-        "ratio of minima": round(least[1] / least[0], 3),
-    }
-
-
-def _table(rows: dict[str, dict[str, float]]) -> str:
-    head = ["before", "after", "ratio", "ratio of minima"]
-    lines = [f"{'CPU ms':22}" + "".join(f"{name:>17}" for name in head)]
-    for name, row in rows.items():
-        lines.append(f"{name:22}" + "".join(f"{row[key]:>17}" for key in head))
-    return "\n".join(lines)
+def _ratios(before: list[float], after: list[float]) -> tuple[float, float, float, float]:
+    old, new = float(np.median(before)), float(np.median(after))
+    return old, new, new / old, min(after) / min(before)
 
 
 if __name__ == "__main__":
