@@ -129,6 +129,21 @@ class TestAdd:
             assert len(str(told.value)) < 300
             assert (await base.info()).documents == 0
 
+    @pytest.mark.parametrize(
+        ("given", "message"),
+        [
+            ([Document(id="a", text="x")], r"not list; .* add\(\*documents\)"),
+            (5, "Documents, not int$"),
+            (None, "Documents, not NoneType$"),
+            ({"text": "x"}, "Documents, not dict$"),
+        ],
+        ids=["list", "int", "None", "dict"],
+    )
+    async def test_what_is_no_source_is_an_error(self, given: Any, message: str) -> None:
+        async with memory() as base:
+            with pytest.raises(ConfigError, match=message):
+                await base.add(given)
+
     async def test_a_folder_without_files_is_an_error(self, notes: Path) -> None:
         empty = notes.parent / "empty"
         empty.mkdir()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+import os
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -153,6 +154,7 @@ class AsyncKnowledgeBase(SearchVerbs):
         detected as for files.
         """
         options = _options(collection, language, metadata, columns)
+        _check_sources(sources)
         paths = [source for source in sources if not isinstance(source, Document)]
         documents = (
             with_language(source, language) for source in sources if isinstance(source, Document)
@@ -428,3 +430,14 @@ def _within(collection: str | None, filters: FilterLike) -> Filter:
         return wanted
     inside = Eq("collection", collection)
     return inside if wanted == And() else And(inside, wanted)
+
+
+def _check_sources(sources: Sequence[object]) -> None:
+    for source in sources:
+        if isinstance(source, str | os.PathLike | Document):
+            continue
+        several = isinstance(source, Iterable) and not isinstance(source, bytes | Mapping)
+        advice = "; pass its items one by one, as in add(*documents)" if several else ""
+        raise ConfigError(
+            f"add takes paths, addresses and Documents, not {type(source).__name__}{advice}"
+        )
