@@ -30,6 +30,7 @@ ALLOWED = {
         "a damaged model, renamed by the lines above"
     ),
     ("models/fetched.py", "shutil.rmtree(left, ignore_errors=True)"): "work folders of a model",
+    ("models/file_hash.py", "Path(file.name).replace(target)"): "a hash in Lagotto's cache folder",
     ("models/hub.py", "self.target.unlink(missing_ok=True)"): "a partial download",
     ("models/hub.py", "self._etag_file.unlink(missing_ok=True)"): "the ETag of a partial download",
     ("models/onnx.py", "path.unlink(missing_ok=True)"): (

@@ -34,7 +34,7 @@ JsonScalar = str | int | float | bool | None
 class Record(BaseModel):
     """The base of all public records: frozen, unknown fields are errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Span(NamedTuple):

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from importlib.metadata import entry_points
-from typing import Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from lagotto.errors import UnknownNameError
 from lagotto.suggestions import did_you_mean
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
 
 T = TypeVar("T")
 
@@ -42,7 +44,7 @@ class Registry(Generic[T]):
 
     def names(self) -> list[str]:
         """All names, sorted."""
-        installed = (entry.name for entry in entry_points(group=self.group))
+        installed = (entry.name for entry in self._installed())
         return sorted({*self._builtin, *self._registered, *installed})
 
     def get(self, name: str) -> T:
@@ -53,10 +55,15 @@ class Registry(Generic[T]):
             module, attribute = self._builtin[name].split(":")
             found = getattr(import_module(module), attribute)
             return cast("T", found[name] if isinstance(found, Mapping) else found)
-        for entry in entry_points(group=self.group, name=name):
+        for entry in self._installed().select(name=name):
             return cast("T", entry.load())
         known = self.names()
         raise UnknownNameError(
             f'unknown {self.family} "{name}"; available: {", ".join(known)}'
             f"{did_you_mean(name, known)}"
         )
+
+    def _installed(self) -> EntryPoints:
+        from importlib.metadata import entry_points  # slow to import, and rarely needed
+
+        return entry_points(group=self.group)

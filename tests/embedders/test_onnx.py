@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from lagotto.embedders import create_embedder
+from lagotto.embedders.base import PreloadedEmbedder
 from lagotto.embedders.onnx import OnnxEmbedder, OnnxGraph, from_folder
 from lagotto.embedders.onnx_config import OnnxConfig
 from lagotto.errors import ConfigError, EmbeddingError, WeightsError
@@ -150,6 +151,35 @@ async def test_a_file_that_is_no_model(folder: Path) -> None:
     (folder / "onnx/model.onnx").write_bytes(b"not a model")
     with pytest.raises(WeightsError, match=r"can't load .*model\.onnx as an ONNX model"):
         await embedder_for(folder).embed(["red"], role="document")
+
+
+async def test_a_preloaded_model_fails_at_the_first_call_only(folder: Path) -> None:
+    (folder / "onnx" / "model.onnx").write_bytes(b"no model")
+    embedder = embedder_for(folder)
+    embedder.preload()
+    with pytest.raises(WeightsError, match="can't load"):
+        await embedder.embed(["red"], role="query")
+    await embedder.close()
+
+
+async def test_a_preloaded_model_is_loaded_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[Path] = []
+    original = OnnxGraph.__init__
+
+    def load(graph: OnnxGraph, path: Path) -> None:
+        loaded.append(path)
+        original(graph, path)
+
+    monkeypatch.setattr(OnnxGraph, "__init__", load)
+    embedder = embedder_for(folder)
+    assert isinstance(embedder, PreloadedEmbedder)
+    embedder.preload()
+    await embedder.embed(["red"], role="query")
+    embedder.preload()
+    await embedder.close()
+    assert len(loaded) == 1
 
 
 async def test_a_missing_model_file(folder: Path) -> None:

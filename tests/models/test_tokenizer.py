@@ -88,8 +88,14 @@ def test_a_long_text_is_cut_to_the_same_tokens_as_by_the_library(text: str, limi
     assert found.offsets == expected.offsets
 
 
-@given(st.lists(PIECES | st.just("\n\n") | st.just("\u0301"), max_size=60).map("".join))
+SEPARATORS = st.sampled_from(
+    ["\n\n", "\t", "\r", "\x0b", "\x1c", "\x85", "\u3000", "\u2028", "\u0301"]
+)
+
+
+@given(st.lists(PIECES | SEPARATORS, max_size=60).map("".join))
 @example("one\n\ntwo\n\n\nthree\n\n")
+@example("one\x1ctwo\x85three\u2028four")
 def test_a_long_text_has_the_tokens_that_the_library_counts(text: str) -> None:
     long = text + "\n\n" + "word " * LONG_TEXT
     REFERENCE.no_truncation()
@@ -97,9 +103,11 @@ def test_a_long_text_has_the_tokens_that_the_library_counts(text: str) -> None:
     assert MINILM.count([long]) == MINILM.count([long]) == [expected]
 
 
-def test_counts_of_paragraphs_are_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokenizer, "PARAGRAPHS_CACHED", 3)
+def test_counts_are_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokenizer, "WORDS_CACHED", 3)
+    monkeypatch.setattr(tokenizer, "PARAGRAPHS_CACHED", 1)
     fresh = HfTokenizer(PATH)
-    text = "\n\n".join("word " * number for number in range(1, 100))
-    assert fresh.count([text, text]) == [4_950, 4_950]
-    assert not fresh._counts
+    text = "one two three four five\n\n" * 500
+    assert fresh.count([text, text]) == [2_500, 2_500]
+    assert len(fresh._words) <= 3
+    assert not fresh._paragraphs

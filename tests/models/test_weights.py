@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from lagotto.errors import WeightsError
-from lagotto.models.weights import Published, models_folder, own_cache
+from lagotto.models.folders import models_folder, own_cache
+from lagotto.models.weights import Published
 
 FILES = {"tokenizer.json": b"{}", "onnx/model.onnx": b"graph", "onnx/model.onnx_data": b"weights"}
 

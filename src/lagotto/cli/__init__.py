@@ -18,6 +18,10 @@ COLLECT_AFTER = 50_000
 """New objects between two runs of the garbage collector. At the usual 700 it takes 7 % of the time
 of a short command, which mostly imports modules that stay."""
 
+DEFAULTS = {"OPENBLAS_NUM_THREADS": "1", "PYDANTIC_DISABLE_PLUGINS": "__all__"}
+"""Set unless they are set. Threads of NumPy's linear algebra cost more to start than they save in
+one search, and pydantic would look for plugins in every installed package."""
+
 UNEXPECTED = 70
 BROKEN_PIPE = 1
 
@@ -25,6 +29,8 @@ BROKEN_PIPE = 1
 def main(args: Sequence[str] | None = None) -> int:
     """Run a command with `args`, by default those of the process, and return its exit code."""
     gc.set_threshold(COLLECT_AFTER)
+    for name, value in DEFAULTS.items():
+        os.environ.setdefault(name, value)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal may lack characters of a text
@@ -32,6 +38,7 @@ def main(args: Sequence[str] | None = None) -> int:
         with _without_passwords(args):
             code = _run(args)
         sys.stdout.flush()
+        gc.freeze()  # or the collector looks through everything once more when the process ends
     except BrokenPipeError:
         # The reader of the output closed the pipe. Without the redirection Python would report it
         # again when it flushes stdout at exit.

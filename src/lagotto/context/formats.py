@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Literal, get_args
 
 from lagotto.context.passages import PackPassage
@@ -25,11 +26,15 @@ _INVISIBLE = (
     r"\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 """Unicode's Default_Ignorable_Code_Point, and control characters."""
-_HEAD_LIKE = re.compile(rf"(^|[{_LINE_BREAK}])((?:[^\S{_LINE_BREAK}]|[{_INVISIBLE}])*+)\[(?=\d+\])")
-"""What looks like the head of a passage, also behind characters that take no room."""
 _BACKTICKS = re.compile("`+")
 _MARKDOWN = re.compile(r"([\\`*\[\]<])")
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@cache
+def _head_like() -> re.Pattern[str]:
+    """What looks like the head of a passage, also behind characters that take no room."""
+    return re.compile(rf"(^|[{_LINE_BREAK}])((?:[^\S{_LINE_BREAK}]|[{_INVISIBLE}])*+)\[(?=\d+\])")
 
 
 def block(marker: int, passage: PackPassage, *, format: PackFormat) -> str:  # noqa: A002
@@ -87,7 +92,7 @@ def _line(label: str) -> str:
 
 
 def _unlike_heads(text: str) -> str:
-    return _HEAD_LIKE.sub(r"\1\2\\[", text)
+    return _head_like().sub(r"\1\2\\[", text) if "[" in text else text
 
 
 def _literal(text: str) -> str:

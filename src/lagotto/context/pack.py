@@ -98,7 +98,7 @@ async def build_pack(
     known = by_document(chunks)
     found, kept = await in_thread(_choose, results, known=known, frame=frame, prefs=wanted)
     passages = frame.passages(kept)
-    text = frame.join(frame.blocks(kept))
+    text = frame.join(frame.render(passages))
     tokens = frame.count(text)
     return ContextPack(
         query=query,
@@ -126,23 +126,33 @@ class _Frame:
     count: TokenCounter
     format: PackFormat
     cite_by: CiteBy
-    rendered: dict[Hashable, str] = field(default_factory=dict)
+    known: dict[Hashable, PackPassage] = field(default_factory=dict)
+    rendered: dict[tuple[int, int], str] = field(default_factory=dict)
 
     def passages(self, pieces: Sequence[Piece]) -> list[PackPassage]:
-        return merged(pieces, cite_by=self.cite_by)
+        """The passages of a pack; one that was part of another pack is the same object."""
+        found = merged(pieces, cite_by=self.cite_by)
+        return [self.known.setdefault(_name(passage), passage) for passage in found]
 
     def blocks(self, pieces: Sequence[Piece]) -> list[str]:
-        """The passages of a pack; one that was part of another pack is not rendered again."""
+        """The passages of a pack as text; what was rendered before is not rendered again."""
+        return self.render(self.passages(pieces))
+
+    def render(self, passages: Sequence[PackPassage]) -> list[str]:
         made = []
-        for marker, passage in enumerate(self.passages(pieces), 1):
-            name = (marker, *((piece.name, piece.chunk.end) for piece in passage.pieces))
-            if name not in self.rendered:
-                self.rendered[name] = block(marker, passage, format=self.format)
-            made.append(self.rendered[name])
+        for marker, passage in enumerate(passages, 1):
+            key = (marker, id(passage))
+            if key not in self.rendered:
+                self.rendered[key] = block(marker, passage, format=self.format)
+            made.append(self.rendered[key])
         return made
 
     def join(self, parts: Sequence[str]) -> str:
         return join_blocks(parts, format=self.format)
+
+
+def _name(passage: PackPassage) -> Hashable:
+    return tuple((*piece.name, piece.chunk.end) for piece in passage.pieces)
 
 
 def _choose(

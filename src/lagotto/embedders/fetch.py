@@ -16,7 +16,7 @@ from lagotto.embedders.catalog import KnownModel, known_model
 from lagotto.embedders.fetched import create_from_files, model_status
 from lagotto.embedders.static import StaticConfig
 from lagotto.errors import ConfigError, EmbeddingError, WeightsError
-from lagotto.models.fetched import sha256_of, workplace
+from lagotto.models.fetched import hash_of, workplace
 from lagotto.models.http import without_credentials
 from lagotto.models.hub import Hub, HubFile, hub_address
 from lagotto.models.onnx import check_quantizer, quantize
@@ -124,7 +124,7 @@ def _accept(
     model: KnownModel, path: str, part: Path, target: Path, *, published: str | None
 ) -> None:
     """Give a complete file its name; one with another hash than the published one is deleted."""
-    found = sha256_of(part)
+    found = hash_of(part)
     expected = model.hashes[path] or ({published} if published else {found})
     if found not in expected:
         part.unlink()

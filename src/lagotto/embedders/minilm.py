@@ -7,8 +7,9 @@ from pathlib import Path
 
 from lagotto.embedders.onnx import OnnxEmbedder
 from lagotto.embedders.onnx_config import OnnxConfig
+from lagotto.models.folders import own_cache
 from lagotto.models.onnx import quantized
-from lagotto.models.weights import Published, own_cache
+from lagotto.models.weights import Published
 
 MODEL = "onnx/model.onnx"
 TOKENIZER = "tokenizer.json"

@@ -68,6 +68,11 @@ class OnnxEmbedder:
                 self._tokenizer = HfTokenizer(self._files.tokenizer_path())
             return self._tokenizer
 
+    def preload(self) -> None:
+        """Start to load the model on one of the threads that run it."""
+        if self._graph is None:
+            self._pool.submit(self._loaded_graph)
+
     async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
         """Return one unit vector per text, in order."""
         rows = np.empty((len(texts), self.config.dimension), dtype=np.float32)

@@ -20,6 +20,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Literal
 from uuid import uuid4
@@ -39,11 +40,14 @@ from lagotto.locations import INDEX_MARKER
 LOCK = ".lock"
 MARKER = INDEX_MARKER
 
-_OURS = re.compile(
-    r"(text|vectors)-[0-9a-f]{8}(\.[0-9a-f]{8}\.old)?|\.lock(-journal)?|\.DS_Store|"
-    r"lagotto\.json|\.lagotto\.json\.[0-9a-f]{8}"
-)
-"""What a folder of indexes without a readable marker may hold: earlier versions wrote none."""
+
+@cache
+def _ours() -> re.Pattern[str]:
+    """What a folder of indexes without a readable marker may hold: earlier versions wrote none."""
+    return re.compile(
+        r"(text|vectors)-[0-9a-f]{8}(\.[0-9a-f]{8}\.old)?|\.lock(-journal)?|\.DS_Store|"
+        r"lagotto\.json|\.lagotto\.json\.[0-9a-f]{8}"
+    )
 
 
 class Marker(Record):
@@ -127,7 +131,7 @@ def refuse_foreign(folder: Path) -> None:
     """Raise if a folder holds files that are not ours."""
     if _owner(folder) is not None or not folder.is_dir():
         return
-    foreign = sorted(path.name for path in folder.iterdir() if not _OURS.fullmatch(path.name))
+    foreign = sorted(path.name for path in folder.iterdir() if not _ours().fullmatch(path.name))
     if foreign:
         more = f" and {len(foreign) - 1} more" if len(foreign) > 1 else ""
         raise StoreError(

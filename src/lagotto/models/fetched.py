@@ -16,7 +16,8 @@ from pydantic import Field, ValidationError
 
 from lagotto.documents import Record
 from lagotto.errors import WeightsError
-from lagotto.models.weights import models_folder
+from lagotto.models.file_hash import sha256_of
+from lagotto.models.folders import models_folder
 
 MANIFEST = "manifest.json"
 UNFINISHED = ".fetching"
@@ -81,7 +82,7 @@ class FetchedModel:
     def verified(self, path: str) -> Path:
         """The file `path` of the model, after comparing its hash."""
         self.check_present()
-        found = sha256_of(self.folder / path)
+        found = hash_of(self.folder / path)
         expected = self.hashes[path] or {self._manifest().files[path].sha256}
         if found not in expected:
             raise WeightsError(
@@ -103,7 +104,7 @@ class FetchedModel:
         """Move a folder with all files to its place, replacing a damaged model there."""
         files = {
             path: FileEntry(
-                size=(unfinished / path).stat().st_size, sha256=sha256_of(unfinished / path)
+                size=(unfinished / path).stat().st_size, sha256=hash_of(unfinished / path)
             )
             for path in self.hashes
         }
@@ -130,11 +131,10 @@ class FetchedModel:
         return f"run `lagotto models fetch {self.name}`"
 
 
-def sha256_of(path: Path) -> str:
+def hash_of(path: Path) -> str:
     """The SHA-256 of a file; WeightsError if it can't be read."""
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return sha256_of(path)
     except OSError as exc:
         raise WeightsError(f"can't read {path}: {exc}") from exc
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Sequence
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.errors import ConfigError, LagottoError, WeightsError
+from lagotto.models.file_hash import sha256_of
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
@@ -112,8 +112,7 @@ def quantized(source: Callable[[], Path], *, name: str, cache: Path) -> Path:
 
 
 def _file_name(name: str, path: Path) -> str:
-    with path.open("rb") as file:
-        return f"{name}.{hashlib.file_digest(file, 'sha256').hexdigest()[:DIGITS]}.onnx"
+    return f"{name}.{sha256_of(path)[:DIGITS]}.onnx"
 
 
 def _publish(made: Path, target: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,12 +23,17 @@ SPLITTING = ("added_tokens", "normalizer", "pre_tokenizer", "model")
 """The parts of a tokenizer file that decide where a text is split into tokens."""
 
 SPLITS_AT_SPACES = ("BertPreTokenizer", "Whitespace", "WhitespaceSplit")
-"""Pre-tokenizers for which the tokens of a text are those of its paragraphs in order."""
+NORMALISES_WORDS = ("NoneType", "BertNormalizer", "Lowercase")
+"""With these pre-tokenizers and normalizers, a text has the tokens of its words, in order."""
+
+SPACES = str.maketrans("\t\n\r", "   ")
+"""Characters at which these split; they remove other control characters, or split at them."""
 
 LONG_TEXT = 2_000
-PARAGRAPHS_CACHED = 20_000
-"""Texts of more characters are counted by paragraphs, so many of which are cached: a context pack
-is counted several times, and most of it is the same each time."""
+PARAGRAPHS_CACHED = 5_000
+WORDS_CACHED = 100_000
+"""Texts of more characters are counted by paragraphs, and these by words. So many of each are
+cached: a context pack is counted several times with few changes, and packs share most words."""
 
 CHARACTERS_PER_TOKEN = 8
 UNSETTLED_WORDS = 8
@@ -55,23 +62,31 @@ class HfTokenizer:
 
     def __init__(self, path: Path) -> None:
         self._tokenizer = load_tokenizer(path, unusable=WeightsError)
-        parts = json.loads(path.read_text(encoding="utf-8"))
-        self._id = digest([parts.get(name) for name in SPLITTING])[:16]
-        unknown = parts["model"].get("unk_token")  # Unigram models have the id
-        known_id = parts["model"].get("unk_id")
-        self._unknown = self._tokenizer.token_to_id(unknown) if unknown else known_id
-        splitter = parts.get("pre_tokenizer") or {}
-        self._by_paragraphs = splitter.get("type") in SPLITS_AT_SPACES
-        self._counts: dict[str, int] = {}
+        self._path = path
+        self._by_words = (
+            type(self._tokenizer.pre_tokenizer).__name__ in SPLITS_AT_SPACES
+            and type(self._tokenizer.normalizer).__name__ in NORMALISES_WORDS
+        )
+        self._paragraphs: dict[str, int] = {}
+        self._words: dict[str, int] = {}
 
-    @property
+    @cached_property
     def id(self) -> str:
         """A hash of the vocabulary and the splitting rules, independent of the file's name."""
-        return self._id
+        parts = json.loads(self._path.read_text(encoding="utf-8"))
+        return digest([parts.get(name) for name in SPLITTING])[:16]
+
+    @cached_property
+    def _unknown(self) -> int | None:
+        """The id of the token for what is not in the vocabulary, if there is one."""
+        model = json.loads(self._path.read_text(encoding="utf-8"))["model"]
+        name: str | None = model.get("unk_token")
+        by_id: int | None = model.get("unk_id")  # Unigram models have the id
+        return self._tokenizer.token_to_id(name) if name else by_id
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """The number of tokens of each text."""
-        if not self._by_paragraphs or all(len(text) <= LONG_TEXT for text in texts):
+        if not self._by_words or all(len(text) <= LONG_TEXT for text in texts):
             return self._counted(texts)
         return [self._count_paragraphs(text.split("\n\n")) for text in texts]
 
@@ -81,12 +96,23 @@ class HfTokenizer:
         return [len(encoding) for encoding in encodings]
 
     def _count_paragraphs(self, paragraphs: Sequence[str]) -> int:
-        counts = self._counts  # other threads may be here; nothing is ever removed from it
-        if new := [text for text in dict.fromkeys(paragraphs) if text not in counts]:
-            counts.update(zip(new, self._counted(new), strict=True))
-            if len(counts) > PARAGRAPHS_CACHED:
-                self._counts = {}
-        return sum(counts[text] for text in paragraphs)
+        counts = self._paragraphs  # other threads may be here; nothing is ever removed from it
+        for text in paragraphs:
+            if text not in counts:
+                counts[text] = self._count_words(storable(text).translate(SPACES).split(" "))
+        if len(counts) > PARAGRAPHS_CACHED:
+            self._paragraphs = {}
+        return sum(map(counts.__getitem__, paragraphs))
+
+    def _count_words(self, words: Sequence[str]) -> int:
+        counts = self._words
+        if new := [word for word in dict.fromkeys(words) if word not in counts]:
+            encoding = self._tokenizer.encode(new, is_pretokenized=True, add_special_tokens=False)
+            tokens = Counter(encoding.word_ids)
+            counts.update({word: tokens[index] for index, word in enumerate(new)})
+            if len(counts) > WORDS_CACHED:
+                self._words = {}
+        return sum(map(counts.__getitem__, words))
 
     def starts(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
         """For each text, the character offsets at which its tokens start."""

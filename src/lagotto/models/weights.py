@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -12,6 +11,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from lagotto.errors import ConfigError, WeightsError
+from lagotto.models.file_hash import sha256_of
+from lagotto.models.folders import models_folder, user_cache
 
 MODEL_FILES = ("onnx/model.onnx", "model.onnx")
 """Where a model's folder may have its ONNX file, in order of preference."""
@@ -95,8 +96,7 @@ class Published:
 
     def _verify(self, path: Path, *, hashes: frozenset[str]) -> None:
         try:
-            with path.open("rb") as file:
-                found = hashlib.file_digest(file, "sha256").hexdigest()
+            found = sha256_of(path)
         except OSError as exc:
             raise WeightsError(f"can't read {path}: {exc}; {self._remedy}") from exc
         if found not in hashes:
@@ -127,21 +127,6 @@ def _hub_cache() -> Path:
     if os.environ.get("HF_HOME"):
         return Path(os.environ["HF_HOME"]) / "hub"
     return user_cache() / "huggingface" / "hub"
-
-
-def user_cache() -> Path:
-    """The user's cache folder: XDG_CACHE_HOME, or `~/.cache`."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-
-
-def own_cache() -> Path:
-    """Lagotto's own cache folder: LAGOTTO_CACHE, or `lagotto` in the user's cache folder."""
-    return Path(os.environ.get("LAGOTTO_CACHE") or user_cache() / "lagotto")
-
-
-def models_folder() -> Path:
-    """The folder of fetched models: LAGOTTO_MODELS, or `models` in Lagotto's cache folder."""
-    return Path(os.environ.get("LAGOTTO_MODELS") or own_cache() / "models")
 
 
 def read_json_object(path: Path) -> dict[str, Any]:

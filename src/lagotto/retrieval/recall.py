@@ -73,7 +73,8 @@ class Recall:
             return both
         lists = await self._lists(depth, diagnostics)
         found = [hits.keys for hits in lists.values()]
-        keys = np.unique(np.concatenate([np.empty(0, np.int64), *found]))
+        # np.unique would import numpy.ma, which costs a short command more than the search.
+        keys = np.array(sorted(set(np.concatenate([[], *found]).tolist())), dtype=np.int64)
         scores = await self._each(self._filled(leg, hits, keys) for leg, hits in lists.items())
         return Candidates(keys, dict(zip(lists, scores, strict=True)), depth)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from lagotto.chunkers import DEFAULT_CHUNKER
 from lagotto.documents import Chunk, Vector
 from lagotto.embedders import Embedder
+from lagotto.embedders.base import PreloadedEmbedder
 from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.errors import ConfigError, EmbeddingError
 from lagotto.filters import And, Eq, Filter
@@ -96,7 +97,7 @@ class HybridRetriever:
         ctx: RequestContext | None = None,
     ) -> Results:
         """The best `top_k` passages for the query; none for a query without any text."""
-        async with self._search(prefs, ctx) as search:
+        async with self._search(prefs, ctx, query_vector) as search:
             if _is_empty(prefs, query_vector):
                 return Results()
             return _as_list(
@@ -133,7 +134,7 @@ class HybridRetriever:
         self, ctx: RequestContext, prefs: RetrievalPrefs, *, query_vector: Vector | None = None
     ) -> RetrievalBundle:
         """The documents that may hold the answer, and the passages in them that support it."""
-        async with self._search(prefs, ctx) as search:
+        async with self._search(prefs, ctx, query_vector) as search:
             if _is_empty(prefs, query_vector):
                 return RetrievalBundle(candidates=[], evidence=[])
             outcome = await search.run(SearchSize.of_bundle(prefs), vector=query_vector)
@@ -147,7 +148,7 @@ class HybridRetriever:
         ctx: RequestContext | None = None,
     ) -> PackMaterial:
         """What `retrieve` gives, with the chunks around the hits, all of one state of the store."""
-        async with self._search(prefs, ctx) as search:
+        async with self._search(prefs, ctx, query_vector) as search:
             if _is_empty(prefs, query_vector):
                 return PackMaterial(Results(), (), search.diagnostics)
             outcome = await search.run(SearchSize.of_list(prefs), vector=query_vector)
@@ -166,7 +167,7 @@ class HybridRetriever:
         ctx: RequestContext | None = None,
     ) -> WhyNot:
         """Why a document is not among the results of a query, or at which rank it is."""
-        async with self._search(prefs, ctx) as search:
+        async with self._search(prefs, ctx, query_vector) as search:
             results, outcome = Results(), None
             if not _is_empty(prefs, query_vector):
                 outcome = await search.run(SearchSize.of_list(prefs), vector=query_vector)
@@ -192,11 +193,13 @@ class HybridRetriever:
 
     @asynccontextmanager
     async def _search(
-        self, prefs: RetrievalPrefs, ctx: RequestContext | None
+        self, prefs: RetrievalPrefs, ctx: RequestContext | None, vector: Vector | None
     ) -> AsyncIterator[Search]:
         """A search on a view that is open inside; cancelled as its context asks for."""
         ctx = ctx or RequestContext()
         diagnostics = _diagnostics(prefs, ctx)
+        if vector is None and _is_embedded_as_it_is(prefs):
+            _preload(self._embedder)
         async with cancel_scope(ctx), AsyncExitStack() as stack:
             with diagnostics.stage("view"):
                 view = await stack.enter_async_context(self._view(_scope(prefs, ctx)))
@@ -268,6 +271,12 @@ def _is_embedded_as_it_is(prefs: RetrievalPrefs) -> bool:
     plain = prefs.fts.mode == "any" and not prefs.expansion.answers
     embedded = prefs.mode != "keyword" and prefs.vector.embed_query
     return plain and embedded and bool(prefs.query_text.strip())
+
+
+def _preload(embedder: Embedder) -> None:
+    """Load the model while the view is opened and the query planned."""
+    if isinstance(embedder, PreloadedEmbedder):
+        embedder.preload()
 
 
 def _is_empty(prefs: RetrievalPrefs, vector: Vector | None) -> bool:

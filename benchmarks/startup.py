@@ -1,0 +1,165 @@
+"""Measure what one command costs: the CPU time of `lagotto retrieve` on a small base, by stage.
+
+    python benchmarks/startup.py --runs 9
+    python benchmarks/startup.py --base notes.db --question "how are notes sorted?"
+
+Every run is a process of its own, user and system time of all its threads together. The stages run
+one after another in one process; what the libraries alone take, in others, is the floor.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+from lagotto.cli import COLLECT_AFTER, DEFAULTS
+from lagotto.embedders.minilm import PUBLISHED
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = [ROOT / "docs" / name for name in ("filters.md", "terms.md", "getting-started.md")]
+
+BEFORE = f"import gc; gc.set_threshold({COLLECT_AFTER})"
+"""The garbage collector as the command line has it."""
+
+STAGES = {
+    "interpreter": "import sys",
+    "command line": """
+from lagotto.cli.app import app
+import lagotto.cli.retrieve""",
+    "settings": """
+from lagotto.prefs import RetrievalPrefs
+prefs = RetrievalPrefs.from_env()""",
+    "numpy": "import numpy",
+    "knowledge base": "from lagotto.sync_facade import KnowledgeBase",
+    "open the base": "kb = KnowledgeBase(base)",
+    "words": "kb.retrieve(question, prefs=prefs, mode='keyword')",
+    "words, again": "kb.retrieve(question, prefs=prefs, mode='keyword')",
+    "model and vectors": "found = kb.retrieve(question, prefs=prefs)",
+    "hybrid, again": "found = kb.retrieve(question, prefs=prefs)",
+    "print": """
+from lagotto.cli.retrieve import _print
+_print(found, question, explain=False)""",
+    "close": "kb.close()",
+}
+"""The parts of `retrieve` in their order; `again` is what a search costs in a running process."""
+
+MODEL = """
+from pathlib import Path
+import numpy, onnxruntime, tokenizers
+folder = Path(model)
+options = onnxruntime.SessionOptions()
+options.intra_op_num_threads = 1
+session = onnxruntime.InferenceSession(
+    str(folder / "onnx/model.onnx"), options, providers=["CPUExecutionProvider"]
+)
+text = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json")).encode(question)
+known = {"input_ids": text.ids, "attention_mask": text.attention_mask}
+known["token_type_ids"] = text.type_ids
+session.run(
+    None, {item.name: numpy.array([known[item.name]]) for item in session.get_inputs()}
+)"""
+
+LIBRARIES = """
+import asyncio, typer, pydantic, rich.console, tantivy
+import sqlalchemy.orm, sqlalchemy.dialects.sqlite"""
+
+FLOOR = {
+    "numpy": "import numpy",
+    "numpy, onnxruntime, tokenizers": "import numpy, onnxruntime, tokenizers",
+    "these, the model, one question": MODEL,
+    "other libraries imported": LIBRARIES,
+    "both": LIBRARIES + MODEL,
+}
+"""What the libraries take for a question, without any code of Lagotto."""
+
+
+def main() -> None:
+    """Print the whole command, its stages and the floor."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=7)
+    parser.add_argument("--base", help="an existing base [default: three pages of the docs]")
+    parser.add_argument("--question", default="which operators have filters?")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        base = options.base or _small_base(Path(folder) / "small.db")
+        command = ["-m", "lagotto", "--kb", base, "retrieve", options.question]
+        _cpu(command)  # compiles modules, and brings the indexes up to date
+        whole: list[float] = []
+        stages: list[dict[str, float]] = []
+        floor: dict[str, list[float]] = {name: [] for name in FLOOR}
+        given = (
+            f"base, question, model = {base!r}, {options.question!r}, {str(PUBLISHED.find())!r}\n"
+        )
+        for _ in range(options.runs):
+            whole.append(_cpu(command))
+            stages.append(_staged(given))
+            for name, code in FLOOR.items():
+                floor[name].append(_cpu(["-c", f"{BEFORE}\n{given}{code}\ngc.freeze()"]))
+    _show("lagotto retrieve", whole)
+    print()
+    for name in STAGES:
+        _show(f"  {name}", [run[name] for run in stages])
+    print("\nfloor")
+    for name, seconds in floor.items():
+        _show(f"  {name}", seconds)
+
+
+def _small_base(path: Path) -> str:
+    command = ["-m", "lagotto", "--kb", str(path), "add", *map(str, DOCUMENTS)]
+    subprocess.run([sys.executable, *command], check=True, capture_output=True)
+    return str(path)
+
+
+def _cpu(arguments: Sequence[str]) -> float:
+    """Seconds of CPU time of Python with `arguments`."""
+    child = subprocess.Popen(
+        [sys.executable, *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=_environment(),
+    )
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise SystemExit(f"{arguments} failed with {child.returncode}")
+    return usage.ru_utime + usage.ru_stime
+
+
+def _environment() -> dict[str, str]:
+    """As the command sets it; and modules are compiled only once."""
+    environment = {**os.environ, **DEFAULTS}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    return environment
+
+
+def _staged(given: str) -> dict[str, float]:
+    """CPU seconds of each stage, in one process."""
+    lines = [BEFORE, "import time", given]
+    for number, code in enumerate(STAGES.values()):
+        lines += [code, f"t{number} = time.process_time()"]
+    times = ", ".join(f"t{number}" for number in range(len(STAGES)))
+    lines.append(f"print('TIMES', {times})")
+    ran = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=_environment(),
+    )
+    ends = [float(end) for end in ran.stdout.split("TIMES")[1].split()]
+    starts = [0.0, *ends]
+    return {name: end - start for name, start, end in zip(STAGES, starts, ends, strict=False)}
+
+
+def _show(name: str, seconds: Sequence[float]) -> None:
+    print(f"{name:34} {min(seconds) * 1000:6.0f} ms  median {median(seconds) * 1000:6.0f}")
+
+
+if __name__ == "__main__":
+    main()
