@@ -57,6 +57,9 @@ ALLOWED = {
         "models/disk_cache.py",
         "self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)",
     ): "SQLite's own files of a damaged cache",
+    ("stores/sqlite/discard.py", "path.unlink()"): (
+        "a base that this command has created, without documents, under its exclusive lock"
+    ),
     ("stores/sqlite/rebuild.py", "index.rename(target)"): (
         "an index of the next generation, into a folder with this base's marker"
     ),

@@ -418,6 +418,7 @@ class TestOpening:
             AsyncKnowledgeBase(tmp_path / "kb.db", chunker="nonsense:3")
         with pytest.raises(UnknownNameError, match="nonsense"):
             await AsyncKnowledgeBase(tmp_path / "kb.db", embedder="nonsense").open()
+        assert not list(tmp_path.iterdir())
 
     async def test_another_text_index_is_refused(self, tmp_path: Path) -> None:
         async with AsyncKnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder()):

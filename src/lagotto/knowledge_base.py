@@ -32,6 +32,7 @@ from lagotto.filters import And, Eq, Filter, In, parse_filter
 from lagotto.folder_sync import FolderSync
 from lagotto.ingest import AddReport, Ingest, OnProgress
 from lagotto.interchange import ExportFormat, export_to, import_from
+from lagotto.locations import is_missing_file
 from lagotto.prefs import RetrievalPrefs
 from lagotto.readers import Columns, FetchLimits, Ocr, ReadOptions, check_paths, load
 from lagotto.readers.language import with_language
@@ -92,11 +93,14 @@ class AsyncKnowledgeBase(SearchVerbs):
         """
         self._guard.bind()
         try:
+            if is_missing_file(self._record.location):
+                self._assembled = self._assemble(BaseConfig())  # or an empty base would be left
             await self._store.open()
             if (await self._store.config()).model_id is None:
                 await self._ready()
         except BaseException:
             await self._store.close()
+            self._assembled = None
             self._guard.release()
             raise
         return self

@@ -13,6 +13,8 @@ from lagotto.errors import ConfigError
 INDEX_MARKER = "lagotto.json"
 """The file that a folder of indexes carries; whatever has none is not ours."""
 
+FILE_SCHEME = "sqlite:///"
+
 MASK = "***"
 SHORTEST_SECRET = 3
 """Characters; replacing shorter ones in a message would make it unreadable."""
@@ -59,6 +61,21 @@ def secrets_of(location: str) -> set[str]:
         found |= {password, *_SEPARATORS.split(password)}
     found |= {unquote(secret) for secret in found}
     return {secret for secret in found if len(secret) >= SHORTEST_SECRET}
+
+
+def is_address(location: str) -> bool:
+    """Whether a base is on a server, not in a file."""
+    return "://" in location.removeprefix(FILE_SCHEME)
+
+
+def file_of(location: str) -> Path:
+    """The file of a base that is in one."""
+    return Path(location.removeprefix(FILE_SCHEME))
+
+
+def is_missing_file(location: str) -> bool:
+    """Whether opening a base here would create a file."""
+    return not is_address(location) and not os.path.exists(file_of(location))  # noqa: PTH110 any text
 
 
 def check_path(path: str) -> None:

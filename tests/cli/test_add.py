@@ -198,3 +198,34 @@ def stored(base: Path) -> int:
             return int(file.execute("SELECT count(*) FROM document").fetchone()[0])
         except sqlite3.OperationalError:  # not made yet, or just being made
             return 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--embedder", "nonsense", "add", "notes.txt"],
+        ["add", "missing.txt"],
+        ["add", "broken.pdf"],
+        ["add", "notes.txt", "--chunker", "recursive:0/5"],
+        ["add", "notes.txt", "--metadata", "nonsense"],
+        ["import", "broken.pdf"],
+    ],
+)
+def test_a_command_that_fails_leaves_no_base(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("notes.txt").write_text("Oaks are old.")
+    Path("broken.pdf").write_bytes(b"%PDF-1.4 broken")
+    assert run("--kb", "new.db", *arguments).code != 0
+    assert not list(tmp_path.glob("new.db*"))
+
+
+def test_a_failed_command_keeps_what_was_added(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("notes.txt").write_text("Oaks are old.")
+    Path("broken.pdf").write_bytes(b"%PDF-1.4 broken")
+    assert run("--kb", "new.db", "add", "notes.txt", "broken.pdf").code == 3
+    assert len(listed(Path("new.db"))) == 1

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from shlex import quote
 from typing import TYPE_CHECKING
 
 from lagotto.cli.options import BaseOptions, MakingOptions
 from lagotto.errors import StoreError
-from lagotto.locations import check_path, mask_location
+from lagotto.locations import (
+    FILE_SCHEME,
+    check_path,
+    file_of,
+    is_address,
+    is_missing_file,
+    mask_location,
+)
 
 if TYPE_CHECKING:
     from lagotto.stores.base import Store
@@ -28,6 +34,20 @@ def open_base(base: BaseOptions, making: MakingOptions) -> KnowledgeBase:
         pooling=making.pooling,
         text_index=making.text_index,
     )
+
+
+@contextmanager
+def no_empty_base(location: str) -> Iterator[None]:
+    """Remove the base again if a command that creates it fails before it has a document."""
+    is_new = is_missing_file(location)
+    try:
+        yield
+    except BaseException:
+        if is_new and not is_missing_file(location):
+            from lagotto.stores.sqlite.discard import discard_if_empty
+
+            discard_if_empty(file_of(location))
+        raise
 
 
 def open_existing(base: BaseOptions) -> KnowledgeBase:
@@ -53,12 +73,11 @@ async def open_store(location: str) -> AsyncIterator[Store]:
 
 def check_exists(location: str) -> None:
     """Raise StoreError if `location` is a file that does not exist."""
-    path = location.removeprefix("sqlite:///")
-    if "://" in path:
+    if is_address(location):
         return
-    check_path(path)
-    if not Path(path).exists():
-        shown = mask_location(path)
+    check_path(location.removeprefix(FILE_SCHEME))
+    if is_missing_file(location):
+        shown = mask_location(location.removeprefix(FILE_SCHEME))
         raise StoreError(
             f"there is no base at {shown}; create one with `lagotto --kb {quote(shown)} add PATH`, "
             "or pass the location of another with --kb"

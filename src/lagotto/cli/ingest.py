@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from lagotto.cli.connect import open_base
+from lagotto.cli.connect import no_empty_base, open_base
 from lagotto.cli.options import BaseOptions, MakingOptions, ReadingOptions
 from lagotto.cli.output import print_json, say
 from lagotto.errors import ConfigError, ReadError
@@ -36,8 +36,14 @@ def ingest(
 
     chosen = Selection(tuple(reading.include), tuple(reading.exclude), reading.everything)
     meter = Meter(paths, selection=chosen)
-    with resumable(meter), open_base(base, making) as kb:
-        report = run(kb, meter)
+    with no_empty_base(base.kb):
+        with resumable(meter), open_base(base, making) as kb:
+            report = run(kb, meter)
+        _print_report(report, verbose=verbose, as_json=as_json)
+
+
+def _print_report(report: AddReport, *, verbose: bool, as_json: bool) -> None:
+    """Print counts, what was skipped if asked for, and problems; files that failed end in Exit."""
     if as_json:
         print_json(report.model_dump(mode="json"))
     else:

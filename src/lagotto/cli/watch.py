@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lagotto.cli.connect import open_base
+from lagotto.cli.connect import no_empty_base, open_base
 from lagotto.cli.ingest import print_counts, read_arguments, say_problems
 from lagotto.cli.options import BaseOptions, MakingOptions, ReadingOptions
 from lagotto.cli.output import say
@@ -33,7 +33,7 @@ def watch(
     """Sync folders whenever a file in them changes, until Ctrl-C. Needs `lagotto[watch]`."""
     changes = _changes(folders)
     arguments = read_arguments(reading)
-    with open_base(base, making) as kb, suppress(KeyboardInterrupt):
+    with no_empty_base(base.kb), open_base(base, making) as kb, suppress(KeyboardInterrupt):
         _follow(kb, folders, changes, arguments)
     say("stopped; what was added is stored")
 
