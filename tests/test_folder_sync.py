@@ -206,3 +206,101 @@ def test_documents_of_files_that_are_ignored_now_are_kept_and_noted(
     (notes / "b.md").unlink()
     report = base.sync(notes)
     assert (report.removed, report.notes) == (1, ())
+
+
+def topics(base: KnowledgeBase) -> dict[str, object]:
+    return {Path(item.source).name: item.metadata.get("topic") for item in base.documents()}
+
+
+class TestGivenMetadata:
+    """What is given for a path stays with it."""
+
+    def test_a_plain_add_keeps_it(self, base: KnowledgeBase, notes: Path) -> None:
+        base.add(notes, metadata={"topic": "oaks"})
+        assert base.add(notes).unchanged == 3
+        assert topics(base) == {"a.md": "oaks", "b.md": "oaks", "c.md": "oaks"}
+
+    def test_so_does_a_changed_file_alone_and_a_new_one(
+        self, base: KnowledgeBase, notes: Path
+    ) -> None:
+        base.add(notes, metadata={"topic": "oaks"})
+        base.add(write(notes / "a.md", "Other text."), write(notes / "d.md", "New text."))
+        assert topics(base) == dict.fromkeys(["a.md", "b.md", "c.md", "d.md"], "oaks")
+
+    def test_another_value_replaces_it_and_null_takes_it_back(
+        self, base: KnowledgeBase, notes: Path
+    ) -> None:
+        base.add(notes, metadata={"topic": "oaks", "year": 2024})
+        base.add(notes, metadata={"topic": "elms"})
+        base.add(notes / "b.md", metadata={"topic": None})
+        base.add(notes)
+        assert topics(base) == {"a.md": "elms", "b.md": None, "c.md": "elms"}
+        assert {item.metadata["year"] for item in base.documents()} == {2024}
+        assert base.documents(filters={"topic": {"$exists": False}})[0].source.endswith("b.md")
+
+    def test_it_wins_over_what_the_file_says(self, base: KnowledgeBase, tmp_path: Path) -> None:
+        file = write(tmp_path / "x.md", "---\ntopic: elms\nyear: 2020\n---\nText.")
+        base.add(file, metadata={"topic": "oaks"})
+        write(file, "---\ntopic: ash\nyear: 2021\n---\nText.")
+        base.add(file)
+        assert base.documents()[0].metadata == {"topic": "oaks", "year": 2021}
+
+    def test_collections_are_apart(self, base: KnowledgeBase, notes: Path) -> None:
+        base.add(notes, metadata={"topic": "oaks"}, collection="trees")
+        base.add(notes)
+        found = base.documents(collection="default")
+        assert [item.metadata.get("topic") for item in found] == [None] * 3
+
+    def test_a_plain_sync_reads_nothing_again(
+        self, base: KnowledgeBase, notes: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        base.sync(notes, metadata={"topic": "oaks"})
+        monkeypatch.setattr("lagotto.readers.text.markdown.MarkdownReader.read", None)
+        assert base.sync(notes).unchanged == 3
+        assert set(topics(base).values()) == {"oaks"}
+
+    def test_documents_keep_their_own(self, base: KnowledgeBase) -> None:
+        base.add(Document(id="x", text="Text.", metadata={"topic": "oaks"}))
+        base.add(Document(id="x", text="Text."))
+        assert base.documents()[0].metadata == {}
+
+
+class TestMoved:
+    """`sync(moved=True)` finds the files that are somewhere else now."""
+
+    def test_a_moved_folder_is_not_duplicated(self, base: KnowledgeBase, notes: Path) -> None:
+        base.add(notes, metadata={"topic": "oaks"})
+        moved = notes.rename(notes.parent / "archive")
+        report = base.sync(moved, moved=True)
+        assert (report.added, report.removed) == (3, 3)
+        assert report.notes == (
+            f"3 documents were moved, such as {notes / 'a.md'} to {moved / 'a.md'}",
+        )
+        assert {Path(item.source).parent for item in base.documents()} == {moved}
+        assert topics(base) == {"a.md": "oaks", "b.md": "oaks", "c.md": "oaks"}
+        base.add(moved)
+        assert base.sync(moved, moved=True).unchanged == 3
+        assert set(topics(base).values()) == {"oaks"}
+
+    def test_without_it_both_stay(self, base: KnowledgeBase, notes: Path) -> None:
+        base.add(notes)
+        base.sync(notes.rename(notes.parent / "archive"))
+        assert len(base.documents()) == 6
+
+    def test_a_copy_and_other_content_stay(self, base: KnowledgeBase, notes: Path) -> None:
+        other = write(notes.parent / "other" / "x.md", "Only here.")
+        base.add(notes, other)
+        write(notes.parent / "copy" / "a.md", "The text of a.")
+        other.unlink()
+        report = base.sync(notes.parent / "copy", moved=True)
+        assert (report.added, report.removed) == (1, 0)
+        assert titles(base) == ["a.md", "a.md", "b.md", "c.md", "x.md"]
+
+    def test_a_moved_file(self, base: KnowledgeBase, notes: Path) -> None:
+        base.add(notes)
+        base.add(notes / "b.md", metadata={"topic": "elms"})
+        (notes / "sub").mkdir()
+        (notes / "b.md").rename(notes / "sub" / "b.md")
+        report = base.sync(notes, moved=True)
+        assert (report.added, report.unchanged, report.removed) == (1, 2, 1)
+        assert topics(base) == {"a.md": None, "b.md": "elms", "c.md": None}

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from lagotto import __version__
 from lagotto.documents import digest, storable
+from lagotto.given_metadata import GivenMetadata
 from lagotto.readers import ReadFailure, ReadOptions, Source
 from lagotto.stores.source_files import SourceDocument, SourceFile, SourceFiles
 
@@ -24,21 +25,41 @@ SETTLED_NS = 2_000_000_000
 """Nanoseconds that a file must be older than its reading, lest a later change have its time."""
 
 
+class Move(NamedTuple):
+    """A document of a file that is gone, and one of a file with the same content."""
+
+    origin: str
+    target: str
+    document_id: str
+
+
 class SyncOutcome(NamedTuple):
-    """The ids of documents to remove, the number of those not read again, and notes."""
+    """The ids of documents to remove, the number of those not read again, and notes.
+
+    `moved` are those to remove whose content has another source now.
+    """
 
     gone: list[str]
     unchanged: int
     notes: tuple[str, ...]
+    moved: tuple[Move, ...] = ()
 
 
 class FolderSync:
     """One run of `sync`: a FileTracker for `load`, then a judge of what is gone."""
 
-    def __init__(self, files: SourceFiles, *, options: ReadOptions, checksum: bool = False) -> None:
+    def __init__(
+        self,
+        files: SourceFiles,
+        *,
+        options: ReadOptions,
+        given: GivenMetadata,
+        checksum: bool = False,
+    ) -> None:
         self._files = files
         self._collection = options.collection
-        self._options = digest(__version__, options.model_dump(mode="json"))
+        self._options = options.model_dump(mode="json")
+        self._given = given
         self._checksum = checksum
         self._known: dict[str, SourceFile] = {}
         self._stored: dict[str, str] = {}
@@ -61,7 +82,7 @@ class FolderSync:
             and known is not None
             and known.mtime_ns is not None
             and (known.size, known.mtime_ns, known.options)
-            == (file.size, file.mtime_ns, self._options)
+            == (file.size, file.mtime_ns, file.options)
             and known.documents == self._stored.get(source.name)
         )
         if unchanged:
@@ -80,7 +101,7 @@ class FolderSync:
             path=found if found == storable(found) else source.name,
             size=status.st_size,
             mtime_ns=status.st_mtime_ns if settled else None,
-            options=self._options,
+            options=digest(__version__, self._options | {"metadata": self._given.of(source.name)}),
             documents="",
         )
 
@@ -90,8 +111,13 @@ class FolderSync:
         *,
         seen: Collection[tuple[str, str]],
         failures: Iterable[ReadFailure],
+        moved: bool = False,
     ) -> SyncOutcome:
-        """Store the state of the files; what is to be removed, and what is kept."""
+        """Store the state of the files; what is to be removed, and what is kept.
+
+        With `moved`, documents from anywhere are to be removed if their files are gone and a file
+        in `folders` has their content.
+        """
         documents = await self._files.documents(self._collection)
         failed = resolved(failure.source for failure in failures)
         roots, places = resolved(folders), _absolute(folders)
@@ -102,6 +128,8 @@ class FolderSync:
             and not lies_in(document.source, failed)
             and self._is_gone(document.source, roots, places)
         ]
+        moves = _moves(documents, roots) if moved else {}
+        gone += [document for document in moves if document not in gone]
         ids = {document.id for document in gone}
         kept = [document for document in documents if document.id not in ids]
         await self._save(kept, gone, failed)
@@ -115,7 +143,8 @@ class FolderSync:
         return SyncOutcome(
             gone=[document.id for document in gone],
             unchanged=sum(document.source in self._unchanged for document in documents),
-            notes=_kept_notes(skipped),
+            notes=(*_moved_notes(moves.values()), *_kept_notes(skipped)),
+            moved=tuple(moves.values()),
         )
 
     def _is_gone(self, source: str, roots: set[Path], places: set[Path]) -> bool:
@@ -142,6 +171,32 @@ class FolderSync:
         changed = {name: file for name, file in files.items() if file != self._known.get(name)}
         sources = {document.source for document in gone} - stored.keys()
         await self._files.save(self._collection, changed, gone=sources & self._known.keys())
+
+
+def _moves(documents: Sequence[SourceDocument], roots: set[Path]) -> dict[SourceDocument, Move]:
+    """The documents of files that are gone whose content a file below `roots` has now."""
+    present: dict[str, SourceDocument] = {}
+    missing: list[SourceDocument] = []
+    for document in sorted(documents, key=lambda document: document.source):
+        if not Path(document.source).is_absolute():
+            continue
+        if _is_missing(document.source):
+            missing.append(document)
+        elif lies_in(document.source, roots):
+            present.setdefault(document.content_hash, document)
+    return {
+        document: Move(document.source, found.source, found.id)
+        for document in missing
+        if (found := present.get(document.content_hash))
+    }
+
+
+def _moved_notes(moves: Collection[Move]) -> tuple[str, ...]:
+    if not moves:
+        return ()
+    first = min(moves)
+    documents = "1 document was" if len(moves) == 1 else f"{len(moves):,} documents were"
+    return (f"{documents} moved, such as {first.origin} to {first.target}",)
 
 
 def _kept_notes(skipped: set[str]) -> tuple[str, ...]:

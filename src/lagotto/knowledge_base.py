@@ -29,7 +29,8 @@ from lagotto.embedders import Embedder
 from lagotto.embedders.chunk_embedder import Pooling
 from lagotto.errors import ConfigError, LagottoError, StoreError
 from lagotto.filters import And, Eq, Filter, In, parse_filter
-from lagotto.folder_sync import FolderSync
+from lagotto.folder_sync import FolderSync, Move
+from lagotto.given_metadata import GivenMetadata, with_metadata
 from lagotto.ingest import AddReport, Ingest, OnProgress
 from lagotto.interchange import ExportFormat, export_to, import_from
 from lagotto.locations import is_missing_file
@@ -156,6 +157,9 @@ class AsyncKnowledgeBase(SearchVerbs):
         report; `everything` reads hidden, ignored, secret, vendored and minified files too. A
         Document keeps its own collection, and its language; without one, that is `language`, or
         detected as for files.
+
+        `metadata` is merged over that of the files, and stays with their paths: adding them again
+        without it does not lose it, and another value replaces it. None takes a value back.
         """
         options = _options(collection, language, metadata, columns)
         _check_sources(sources)
@@ -167,7 +171,9 @@ class AsyncKnowledgeBase(SearchVerbs):
         await asyncio.to_thread(check_paths, paths, **chosen)
         ingest = await self._ingest(progress)
         loading = load(paths, options=options, fetch_limits=fetch_limits, ocr=ocr, **chosen)
-        report = await ingest.run(chain(documents, loading), interrupt=loading.interrupt)
+        given = await self._given(paths, options)
+        results = chain(documents, given.applied(loading))
+        report = await ingest.run(results, interrupt=loading.interrupt)
         return report.model_copy(
             update={"skipped": loading.skipped, "notes": (*report.notes, *loading.notes)}
         )
@@ -185,6 +191,7 @@ class AsyncKnowledgeBase(SearchVerbs):
         columns: Columns | None = None,
         ocr: str | Ocr | None = None,
         checksum: bool = False,
+        moved: bool = False,
         progress: OnProgress | None = None,
     ) -> AddReport:
         """Add folders, and remove the documents of files that were deleted from them.
@@ -193,10 +200,17 @@ class AsyncKnowledgeBase(SearchVerbs):
         unless `checksum` is set. A document is kept as long as its file exists, even if the file is
         excluded or ignored now, or can't be read; a note in the report counts these. Nothing is
         removed if one of `folders` is missing or empty: it may be a disk that is not mounted.
+        `metadata` is as in `add`.
+
+        With `moved`, documents of files that are gone from anywhere are removed too if a file with
+        the same content is in `folders` now, and the metadata given for the old path goes with it.
         """
         options = _options(collection, language, metadata, columns)
         ingest = await self._ingest(progress)
-        state = FolderSync(self._store.source_files, options=options, checksum=checksum)
+        given = await self._given(folders, options)
+        state = FolderSync(
+            self._store.source_files, options=options, given=given, checksum=checksum
+        )
         await state.start()
         loading = load(
             folders,
@@ -207,8 +221,11 @@ class AsyncKnowledgeBase(SearchVerbs):
             ocr=ocr,
             tracker=state,
         )
-        report = await ingest.run(loading, interrupt=loading.interrupt)
-        outcome = await state.finish(folders, seen=ingest.seen, failures=report.failures)
+        report = await ingest.run(given.applied(loading), interrupt=loading.interrupt)
+        outcome = await state.finish(
+            folders, seen=ingest.seen, failures=report.failures, moved=moved
+        )
+        await self._move(outcome.moved, given, collection)
         gone = outcome.gone
         removed = await self.remove(*gone, collection=collection) if gone else []
         return report.model_copy(
@@ -219,6 +236,26 @@ class AsyncKnowledgeBase(SearchVerbs):
                 "notes": (*report.notes, *loading.notes, *outcome.notes),
             }
         )
+
+    async def _given(self, paths: Sequence[str | Path], options: ReadOptions) -> GivenMetadata:
+        files = self._store.source_files
+        return await GivenMetadata.load(files, options.collection, paths, options.metadata)
+
+    async def _move(self, moved: Sequence[Move], given: GivenMetadata, collection: str) -> None:
+        """Take the metadata that was given for the old paths of documents to the new ones."""
+        carried = {
+            move: {**old, **given.of(move.target)}
+            for move in moved
+            if (old := given.of(move.origin))
+        }
+        if not carried:
+            return
+        await self._store.source_files.give(
+            collection, {move.target: metadata for move, metadata in carried.items()}
+        )
+        for move, metadata in carried.items():
+            if document := await self._store.get(collection, move.document_id):
+                await self._store.update([with_metadata(document, metadata)])
 
     async def remove(
         self,

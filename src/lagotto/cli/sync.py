@@ -26,12 +26,20 @@ def sync(
     checksum: Annotated[
         bool, typer.Option("--checksum", help="Read every file, even if it looks unchanged.")
     ] = False,
+    moved: Annotated[
+        bool,
+        typer.Option(
+            "--moved",
+            help="Remove documents of files that are gone from anywhere if their content is here.",
+        ),
+    ] = False,
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
     """Add folders and remove what is gone. Documents of deleted files are removed."""
 
     def run(kb: KnowledgeBase, meter: Meter) -> AddReport:
-        return kb.sync(*folders, checksum=checksum, progress=meter, **read_arguments(reading))
+        given = read_arguments(reading)
+        return kb.sync(*folders, checksum=checksum, moved=moved, progress=meter, **given)
 
     ingest(run, folders, base, reading, making, verbose=verbose, as_json=as_json)

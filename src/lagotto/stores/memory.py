@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lagotto.documents import Chunk, Document, Vector, Vectors, in_context
+from lagotto.documents import Chunk, Document, Metadata, Vector, Vectors, in_context
 from lagotto.filters import Filter, matches
 from lagotto.filters.fields import field_name
 from lagotto.filters.unknown_fields import metadata_fields, unknown_field_notes
@@ -443,6 +443,7 @@ class MemorySourceFiles:
     def __init__(self, entries: Mapping[tuple[str, str], Entry]) -> None:
         self._entries = entries
         self._files: dict[tuple[str, str], SourceFile] = {}
+        self._given: dict[str, dict[str, Metadata]] = {}
 
     async def documents(self, collection: str) -> list[SourceDocument]:
         return [
@@ -462,3 +463,9 @@ class MemorySourceFiles:
         for source in gone:
             self._files.pop((collection, source), None)
         self._files |= {(collection, source): file for source, file in files.items()}
+
+    async def given(self, collection: str) -> dict[str, Metadata]:
+        return dict(self._given.get(collection, {}))
+
+    async def give(self, collection: str, given: Mapping[str, Metadata]) -> None:
+        self._given.setdefault(collection, {}).update(given)

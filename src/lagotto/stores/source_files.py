@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple, Protocol
 
+from lagotto.documents import Metadata
+
 
 class SourceFile(NamedTuple):
     """The state of a file when its documents were stored.
@@ -45,4 +47,12 @@ class SourceFiles(Protocol):
         self, collection: str, files: Mapping[str, SourceFile], *, gone: Collection[str] = ()
     ) -> None:
         """Store the state of files, and forget those that are gone."""
+        ...
+
+    async def given(self, collection: str) -> dict[str, Metadata]:
+        """The metadata that was given for paths of a collection, by path."""
+        ...
+
+    async def give(self, collection: str, given: Mapping[str, Metadata]) -> None:
+        """Store the metadata given for paths, in place of what was stored for them."""
         ...

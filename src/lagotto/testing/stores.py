@@ -131,6 +131,18 @@ class StoreContract(TextQueryContract, ManyValuesContract):
                 if document.collection == collection
             )
 
+    async def test_metadata_given_for_paths(self, store: Store) -> None:
+        files = store.source_files
+        assert await files.given("default") == {}
+        await files.give("default", {"/notes": {"topic": "dogs", "years": [2023, None]}})
+        await files.give("default", {"/notes/ä b.md": {"topic": None}})
+        await files.give("other", {"/notes": {"topic": "cats"}})
+        expected = {"/notes": {"topic": "dogs", "years": [2023, None]}}
+        assert await files.given("default") == expected | {"/notes/ä b.md": {"topic": None}}
+        await files.give("default", {"/notes": {"topic": "oaks"}})
+        assert (await files.given("default"))["/notes"] == {"topic": "oaks"}
+        assert await files.given("other") == {"/notes": {"topic": "cats"}}
+
     async def test_an_empty_store_finds_nothing(self) -> None:
         async with self.make() as store:
             assert await text_ids(store, "dog") == []

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
+from lagotto.documents import Metadata
 from lagotto.stores.source_files import SourceDocument, SourceFile
 from lagotto.stores.sql.names import AT_ONCE
+from lagotto.stores.sql.settings import put_setting, setting
 from lagotto.stores.sql.tables import DocumentRow, SourceFileRow
 
 T = TypeVar("T")
+
+GIVEN = "given_metadata:"
+"""The setting, of each collection, with the metadata that was given for paths."""
 
 
 class Run(Protocol):
@@ -55,6 +62,21 @@ class SqlSourceFiles:
 
         if files or gone:
             await self._write(write)
+
+    async def given(self, collection: str) -> dict[str, Metadata]:
+        return await self._read(partial(_given, collection=collection))
+
+    async def give(self, collection: str, given: Mapping[str, Metadata]) -> None:
+        def write(connection: Connection) -> None:
+            every = {**_given(connection, collection=collection), **given}
+            put_setting(connection, f"{GIVEN}{collection}", json.dumps(every))
+
+        await self._write(write)
+
+
+def _given(connection: Connection, *, collection: str) -> dict[str, Metadata]:
+    stored: dict[str, Metadata] = json.loads(setting(connection, f"{GIVEN}{collection}") or "{}")
+    return stored
 
 
 def _row(collection: str, source: str, file: SourceFile) -> dict[str, Any]:
