@@ -7,7 +7,9 @@
 text leg with how it differs from that of the base in which all languages are known. `mixed` puts
 all data sets, each in a language of its own, into one base, and shows for the queries of each how
 text leg and hybrid search differ from those over that data set alone; texts have to be in a folder
-whose name ends in the language, such as `xquad_ru`. Intervals are of 95 %, by paired bootstrap.
+whose name ends in the language, such as `xquad_ru`. A text of another data set with the id of a
+relevant one is taken for its translation, which answers the question too: it is left out of the
+ranking. Intervals are of 95 %, by paired bootstrap.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from lagotto.documents import Document
 from lagotto.embedders import CachedEmbedder, Embedder, create_embedder
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
-from quality import SYSTEMS, gains_of, interval, rank
+from quality import SYSTEMS, Rankings, gains_of, interval, rank
 from scale import temporary_location
 
 SHARES = (0.0, 0.02, 0.1, 0.5)
@@ -79,9 +81,22 @@ async def mixed(datasets: Sequence[Path], options: argparse.Namespace) -> None:
                 asked, judged = questions(path, options.queries)
                 for system in ("text", "hybrid"):
                     rankings = await rank(base, asked, SYSTEMS[system])
-                    gains[name, path.name, system] = gains_of(rankings, judged)
+                    fair = without_translations(rankings, judged)
+                    gains[name, path.name, system] = gains_of(fair, judged)
     for (name, queries, system), found in gains.items():
         _print(f"{system}, queries of {queries}, {name}", found, gains[queries, queries, system])
+
+
+def without_translations(rankings: Rankings, judged: Judgements) -> Rankings:
+    """The rankings without the texts of other data sets that have the id of a relevant one."""
+    fair = {}
+    for query, ranking in rankings.items():
+        relevant = {name: name.rpartition("/")[2] for name in judged[query]}
+        answers = set(relevant.values())
+        fair[query] = [
+            name for name in ranking if name in relevant or name.rpartition("/")[2] not in answers
+        ]
+    return fair
 
 
 def questions(dataset: Path, most: int) -> tuple[dict[str, str], Judgements]:
