@@ -194,10 +194,24 @@ class TestReport:
         for before, after in itertools.pairwise(steps):
             assert before.added <= after.added
             assert before.chunks <= after.chunks
-            assert before.documents < after.documents
+            assert before.documents <= after.documents
+            assert before.read <= after.read
+            assert before.found <= after.found
+            assert before.embedded <= after.embedded
             assert before.seconds <= after.seconds
         assert all(count >= step.added for count, step in zip(stored, steps, strict=True))
         assert (steps[-1].added, steps[-1].updated, steps[-1].failed) == (400, 1, 1)
+        assert all(step.chunks <= step.embedded <= step.found for step in steps)
+        assert steps[-1].read == 402
+        assert steps[-1].embedded == steps[-1].found == steps[-1].chunks
+
+    async def test_a_large_document_is_embedded_step_by_step(self, tmp_path: Path) -> None:
+        steps: list[int] = []
+        async with AsyncKnowledgeBase(tmp_path / "kb.db", chunker="recursive:8/0") as base:
+            text = " ".join(f"word{number}" for number in range(900))
+            await base.add(Document(text=text), progress=lambda step: steps.append(step.embedded))
+        assert len(set(steps)) > 4
+        assert steps == sorted(steps)
 
 
 def _count(folder: Path) -> int:

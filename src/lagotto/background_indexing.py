@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 
 from lagotto.errors import StoreError
 from lagotto.stores.base import Store
@@ -63,7 +64,9 @@ class BackgroundIndexing:
         self._step = asyncio.create_task(self._update(least))
 
     async def _update(self, least: int) -> None:
+        started = time.monotonic()
         try:
             await self._store.update_indexes(least=least)
+            log.info("indexes brought up to date in %.2f s", time.monotonic() - started)
         except StoreError as exc:
             log.warning("the indexes are not up to date, the next search continues: %s", exc)

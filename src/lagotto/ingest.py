@@ -9,10 +9,12 @@ loses nothing that it reported, and the next run skips what is stored.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal, TypeVar
 
 from lagotto.background_indexing import BackgroundIndexing
@@ -23,6 +25,8 @@ from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.errors import LagottoError
 from lagotto.readers import ReadFailure, Skipped
 from lagotto.stores.base import Entry, Store, Version, fingerprint
+
+log = logging.getLogger(__name__)
 
 BATCH_DOCUMENTS = 64
 BATCH_CHARACTERS = 60_000
@@ -37,7 +41,10 @@ _UNSERIALISABLE = (TypeError, ValueError, RecursionError, OverflowError)
 
 
 class Progress(Record):
-    """The progress of an ingest; everything it counts is stored durably."""
+    """The progress of an ingest; what it counts is stored durably, but for the last four.
+
+    These run ahead: documents read and the last source of them, chunks made, chunks embedded.
+    """
 
     added: int = 0
     updated: int = 0
@@ -46,6 +53,10 @@ class Progress(Record):
     chunks: int = 0
     seconds: float = 0.0
     source: str = ""
+    read: int = 0
+    reading: str = ""
+    found: int = 0
+    embedded: int = 0
 
     @property
     def documents(self) -> int:
@@ -110,14 +121,20 @@ class _Batch:
     def progress(self, done: Progress) -> Progress:
         """`done` and this batch."""
         counts = Counter(self.changes.values())
-        return Progress(
-            added=done.added + counts["added"],
-            updated=done.updated + counts["metadata"] + counts["content"],
-            unchanged=done.unchanged + counts["nothing"],
-            failed=done.failed + len(self.failures),
-            chunks=done.chunks + sum(map(self._stored_chunks, self.entries)),
-            source=self.source,
-        )
+        stored = {
+            "added": done.added + counts["added"],
+            "updated": done.updated + counts["metadata"] + counts["content"],
+            "unchanged": done.unchanged + counts["nothing"],
+            "failed": done.failed + len(self.failures),
+            "chunks": done.chunks + sum(map(self._stored_chunks, self.entries)),
+            "source": self.source,
+        }
+        return done.model_copy(update=stored)
+
+    @property
+    def to_embed(self) -> int:
+        """The number of chunks that get a vector."""
+        return sum(chunk.level != "parent" for _, chunks in self.new for chunk in chunks)
 
     def _stored_chunks(self, entry: Entry) -> int:
         name = entry.document.collection, entry.document.id
@@ -172,6 +189,10 @@ class Ingest:
             self._embed(prepared, embedded),
             self._write(embedded),
         )
+        made_with = (self._chunker.id, self._vectors.model_id)
+        log.info(
+            "adding documents to %s, chunks of %s, vectors of %s", self._store.location, *made_with
+        )
         tasks = [asyncio.create_task(stage) for stage in stages]
         try:
             await asyncio.gather(*tasks)
@@ -180,7 +201,9 @@ class Ingest:
                 if not task.cancelling():  # cancelling twice would also stop the running write
                     task.cancel()
             await asyncio.wait(tasks)
-        return self.report()
+        report = self.report()
+        log.info("%s", str(report).partition("\n")[0])
+        return report
 
     def report(self) -> AddReport:
         """The result so far."""
@@ -216,6 +239,11 @@ class Ingest:
     ) -> None:
         async for group in _in_thread(results, interrupt):
             batch = await self._sort_out(group)
+            self._report(
+                read=self._done.read + len(group),
+                reading=batch.source,
+                found=self._done.found + batch.to_embed,
+            )
             await out.put(batch)
         await out.put(None)
 
@@ -243,6 +271,15 @@ class Ingest:
             elif change == "content":
                 todo.append(document)
         batch.new = await in_thread(self._chunk, todo, batch)
+        for failure in failures:
+            log.info("failed: %s (%s)", failure.source, failure.error)
+        log.debug(
+            "read %d documents up to %s: %d to embed, %d chunks",
+            len(group),
+            batch.source,
+            len(todo),
+            batch.to_embed,
+        )
         return batch
 
     def _change(self, document: Document, stored: Version | None) -> Change:
@@ -283,7 +320,10 @@ class Ingest:
     ) -> None:
         """Embed all chunks of a batch at once, so that similar lengths are run together."""
         while (batch := await batches.get()) is not None:
-            made = await self._vectors.embed(batch.new)
+            before = self._done.embedded
+            made = await self._vectors.embed(batch.new, embedded=partial(self._embedded, before))
+            self._embedded(before, batch.to_embed)
+            log.debug("embedded %d chunks", batch.to_embed)
             self._languages.update(
                 document.language for document, _ in batch.new if document.language
             )
@@ -342,8 +382,17 @@ class Ingest:
 
     def _count(self, batch: _Batch) -> None:
         self._failures += batch.failures
+        self._done = batch.progress(self._done)
+        self._report()
+        log.debug("stored %d documents, %d chunks so far", self._done.documents, self._done.chunks)
+
+    def _embedded(self, before: int, count: int) -> None:
+        self._report(embedded=before + count)
+
+    def _report(self, **changes: int | str) -> None:
+        """Note how far the run has come, and say so."""
         seconds = time.monotonic() - self._started
-        self._done = batch.progress(self._done).model_copy(update={"seconds": seconds})
+        self._done = self._done.model_copy(update={**changes, "seconds": seconds})
         if self._on_progress:
             self._on_progress(self._done)
 

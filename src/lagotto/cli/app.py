@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from lagotto import __version__
+from lagotto.cli.logs import logging_to_stderr
 from lagotto.cli.options import DEFAULT_KB, flatten_groups
 
 COMMANDS = {
@@ -90,12 +91,19 @@ def options(
             help="The embedding model: minilm, gte-small, onnx:FOLDER, openai:MODEL and others.",
         ),
     ] = None,
+    verbose: Annotated[
+        int,
+        typer.Option(
+            "--verbose", "-v", count=True, help="Say what happens on stderr; -vv says more."
+        ),
+    ] = 0,
     version: Annotated[
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     """Pass options before the command on, as defaults of the same options behind it."""
+    context.with_resource(logging_to_stderr(verbose))
     defaults = {name: {"kb": kb, "embedder": embedder} for name in COMMANDS}
     source = context.get_parameter_source("kb")
     if source is None or source.name != "COMMANDLINE":

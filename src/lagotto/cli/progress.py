@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
@@ -112,25 +112,39 @@ class Meter(ProgressBar):
         super().__init__()
         self._paths = paths
         self._selection = selection or Selection()
-        self._positions: dict[str, int] = {}
+        self._ends: dict[str, int] = {}
+        self._read = self._written = self._shown = 0
 
     def __enter__(self) -> Self:
         super().__enter__()
         if not self._bar.disable:
-            self._positions = _positions(self._paths, self._selection)
-            self._bar.update(self._task, total=len(self._positions) or None)
+            self._ends = _ends(self._paths, self._selection)
+            self._bar.update(self._task, total=max(self._ends.values(), default=0) or None)
         return self
 
     def __call__(self, done: Progress) -> None:
         """Show a report of the ingest."""
         self.stored = done.added + done.updated + done.unchanged
-        rate = done.chunks / done.seconds if done.seconds else 0.0
+        rate = done.embedded / done.seconds if done.seconds else 0.0
+        counts = f"{done.read} read"
+        if done.found:
+            counts += f", {done.embedded} of {done.found} chunks, {rate:.0f}/s"
         self._bar.update(
             self._task,
-            completed=self._positions.get(done.source),
-            counts=f"{done.documents} documents, {done.chunks} chunks, {rate:.0f} chunks/s",
-            file=one_line(Path(done.source).name),
+            completed=self._bytes(done) if self._ends else None,
+            counts=counts,
+            file=one_line(Path(done.reading).name),
         )
+
+    def _bytes(self, done: Progress) -> int:
+        """The bytes of files that are done; of those under way, by the share of their chunks."""
+        self._read = self._ends.get(done.reading, self._read)
+        self._written = self._ends.get(done.source, self._written)
+        under_way = done.found - done.chunks
+        share = (done.embedded - done.chunks) / under_way if under_way > 0 else 0.0
+        reached = self._written + int(max(0, self._read - self._written) * min(1.0, share))
+        self._shown = max(self._shown, reached)  # a bar that goes back would confuse
+        return self._shown
 
 
 def _bar(console: Console) -> Bar:
@@ -149,12 +163,15 @@ def _bar(console: Console) -> Bar:
     )
 
 
-def _positions(paths: Iterable[Path], selection: Selection) -> dict[str, int]:
-    """The position of each file, from 1, in reading order."""
-    positions: dict[str, int] = {}
+def _ends(paths: Iterable[Path], selection: Selection) -> dict[str, int]:
+    """For each file, in reading order, the bytes up to its end: a measure of what is to be done."""
+    ends: dict[str, int] = {}
+    total = 0
     for path in paths:
         for item in walk(path, selection=selection) if path.is_dir() else [path]:
             if isinstance(item, Path):
                 name = Path(os.path.realpath(item)).as_posix()
-                positions.setdefault(name, len(positions) + 1)
-    return positions
+                with suppress(OSError):
+                    total += item.stat().st_size + 1
+                ends.setdefault(name, total)
+    return ends

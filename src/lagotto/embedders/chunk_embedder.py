@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Literal
@@ -31,6 +31,9 @@ SPECIAL_TOKENS = 4
 
 OWN_SHARE = 0.5
 """The largest share of a window for its own chunks if there are several; the rest is context."""
+
+REPORTED = 32
+"""Chunks between two reports of the progress."""
 
 WINDOWS_AT_ONCE = 64
 """Windows whose token vectors are in memory at a time."""
@@ -70,8 +73,13 @@ class ChunkEmbedder:
         """A copy with or without title and headings."""
         return ChunkEmbedder(self.embedder, pooling=self._pooling, headers=headers)
 
-    async def embed(self, works: Works) -> list[Vectors]:
-        """Return a unit vector for each chunk that is not a parent, per document, in order."""
+    async def embed(
+        self, works: Works, *, embedded: Callable[[int], None] | None = None
+    ) -> list[Vectors]:
+        """Return a unit vector for each chunk that is not a parent, per document, in order.
+
+        `embedded` is called, where the model runs here, with the number of chunks done so far.
+        """
         findable = [
             (document, [chunk for chunk in chunks if chunk.level != "parent"])
             for document, chunks in works
@@ -82,13 +90,21 @@ class ChunkEmbedder:
         if isinstance(self.embedder, TokenEmbedder) and self._pooling == "late":
             await _add_tokens(self.embedder, windows, rows)
         else:
-            texts = [window.text for window in windows]
-            made = await self.embedder.embed(texts, role="document")
-            vectors = checked(made, info=self.embedder.info, count=len(texts))
-            targets = np.array([window.parts[0].row for window in windows], np.int64)
-            np.add.at(rows, targets, vectors)
+            here = isinstance(self.embedder, TokenEmbedder) and embedded is not None
+            step = REPORTED if here else max(1, len(windows))
+            for start in range(0, len(windows), step):
+                await self._add_vectors(windows[start : start + step], rows)
+                if embedded is not None:
+                    embedded(windows[min(start + step, len(windows)) - 1].parts[0].row + 1)
         unit = normalised(rows)
         return [unit[start:end] for start, end in pairwise(edges)]
+
+    async def _add_vectors(self, windows: Sequence[_Window], rows: NDArray[np.float64]) -> None:
+        """Add the vector of each window to the row of its chunk."""
+        texts = [window.text for window in windows]
+        made = await self.embedder.embed(texts, role="document")
+        vectors = checked(made, info=self.embedder.info, count=len(texts))
+        np.add.at(rows, np.array([window.parts[0].row for window in windows], np.int64), vectors)
 
     def _windows(self, works: Works) -> list[_Window]:
         windows: list[_Window] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 from collections.abc import Callable, Sequence
@@ -17,6 +18,8 @@ from lagotto.models.file_hash import sha256_of
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
+
+log = logging.getLogger(__name__)
 
 Output = NDArray[np.float32]
 TokenMask = NDArray[np.int64]
@@ -43,6 +46,7 @@ class OnnxSession:
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
+        log.info("loading the model %s", path)
         try:
             self._session = onnxruntime.InferenceSession(
                 str(path), options, providers=["CPUExecutionProvider"]

@@ -66,6 +66,7 @@ class Diagnostics:
         self.corrections: dict[str, tuple[str, ...]] = {}
         """The misspelt words of the query, and the index terms that each was replaced by."""
         self.stage = self._stopwatch.stage
+        self.milliseconds = self._stopwatch.milliseconds
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ query time; both go through the same stages.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,8 @@ from lagotto.retrieval.ranking import ChunkSource, Ranked, Rows, above, document
 from lagotto.retrieval.rerank import rerank, verdict_score
 from lagotto.retrieval.stored_candidates import Recalled, StoredCandidates
 from lagotto.stores.base import Capabilities, ItemRepo, View
+
+log = logging.getLogger(__name__)
 
 MORE = 4
 """How many times more candidates to rank where too few of them remain."""
@@ -166,7 +169,16 @@ class Search:
             replace(item, heading_path=cited_headings(item, self._prefs.query_text))
             for item in ranked[: size.passages]
         ]
+        self._log(scored, shown)
         return Outcome(scored, shown, seen, verdicts, judged)
+
+    def _log(self, scored: Scored, shown: Sequence[Ranked]) -> None:
+        counts = ", ".join(f"{count} {name}" for name, count in scored.counts.items())
+        log.info("%s search: %d hits of %s", self._prefs.mode, len(shown), counts)
+        if log.isEnabledFor(logging.DEBUG):
+            stages = self.diagnostics.milliseconds().items()
+            times = ", ".join(f"{name} {spent:.1f}" for name, spent in stages)
+            log.debug("%r: milliseconds by stage: %s", self._prefs.query_text, times)
 
     async def surroundings(self, outcome: Outcome) -> list[Chunk]:
         """The chunks that were found, their parents and their neighbours, for a context pack."""

@@ -187,6 +187,8 @@ class TantivyIndex:
         last = changes.head.number
         with self._changing:
             size = step_size(last - self.position.number)
+            if self.position.number < last:
+                log.info("text index: reading changes %d to %d", self.position.number, last)
             while True:
                 with (
                     tantivy_errors(self.folder),

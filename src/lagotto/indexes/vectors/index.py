@@ -209,6 +209,7 @@ class EmbeddedVectorIndex:
         if self.position.number >= changes.head.number:
             return rows
         last = changes.head.number
+        log.info("vector index: reading changes %d to %d", self.position.number, last)
         for start, stop in changes.ranges(since=self.position.number):
             keys, vectors = changes.added_vectors(
                 start, stop, model_id=self._model_id, dimension=self._dimension
