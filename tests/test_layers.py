@@ -38,7 +38,7 @@ LAYERS = [
     {"chunk_context"},
     {"knowledge_base"},
     {"sync_facade"},
-    {"demo"},
+    {"demo", "server"},
     {"cli"},
     {"__main__", "testing"},
 ]

@@ -130,6 +130,7 @@ if TYPE_CHECKING:
         RetrievalResult,
         RetrievalStats,
         ScoreBreakdown,
+        ScoredCandidate,
     )
     from lagotto.retrieval.base import (
         Retriever,
@@ -260,6 +261,7 @@ _MODULES = {
         "RetrievalStats",
         "Results",
         "ScoreBreakdown",
+        "ScoredCandidate",
     ),
     "retrieval.base": ("Retriever",),
     "retrieval.why_not": ("WhyNot",),
@@ -347,6 +349,7 @@ __all__ = [
     "RetrievalStats",
     "Retriever",
     "ScoreBreakdown",
+    "ScoredCandidate",
     "ScoringPrefs",
     "SearchCancelled",
     "SelectedChunk",

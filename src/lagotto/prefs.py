@@ -44,6 +44,7 @@ ParentMode = Literal["replace", "attach", "section", "none"]
 ChunkStrategy = Literal["late", "precomputed", "mixed"]
 Strategy = Literal["auto", "legs", "statement"]
 CiteBy = Literal["title", "id"]
+Explain = Literal["hits", "candidates"]
 
 Verb = Literal["retrieve", "search", "context"]
 
@@ -328,6 +329,7 @@ class RetrievalPrefs(Preferences):
     `candidates` chunks: a number, or as many as are `needed`, which is what the reranker sees, or
     else what is asked for; or it brings `overfetch` times as many as are asked for. `min_score` is
     the threshold on the final score. `strict` turns whatever had to be left out into an error.
+    `explain` puts the scores of all candidates into the statistics, not only those of the hits.
     `strategy` is how a server is asked, leg by leg or in one statement where it can; the results
     are the same.
     """
@@ -357,6 +359,7 @@ class RetrievalPrefs(Preferences):
     cache: CachePrefs = CachePrefs()
     snippet: SnippetPrefs = SnippetPrefs()
     context: ContextPrefs = ContextPrefs()
+    explain: Explain = "hits"
     debug: bool = False
     _of_preset: _Origin = PrivateAttr(default=_Origin())
 

@@ -270,12 +270,24 @@ class EvidenceChunk(Record):
         )
 
 
+class ScoredCandidate(Record):
+    """A candidate before ranking, with every leg's score for it: enough to fuse it again."""
+
+    collection: str
+    document_id: str
+    chunk_id: str
+    start: int
+    end: int
+    breakdown: ScoreBreakdown
+
+
 class RetrievalStats(Record):
     """Statistics of a search: milliseconds per stage, counts, parameters, and degradations.
 
     `corrections` has the misspelt words of the query, with the index terms that were searched for
     instead. Without `debug` only `degraded` and `corrections` are set. The stages of `timing_ms`,
-    `other` among them, add up to its `total`.
+    `other` among them, add up to its `total`. `candidates` are all that the legs brought, by their
+    fused scores, if `explain` asks for them.
     """
 
     timing_ms: dict[str, float] = Field(default_factory=dict)
@@ -283,6 +295,7 @@ class RetrievalStats(Record):
     params: dict[str, Any] = Field(default_factory=dict)
     degraded: tuple[str, ...] = ()
     corrections: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    candidates: tuple[ScoredCandidate, ...] = ()
     trace_id: str | None = None
 
 

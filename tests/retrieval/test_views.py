@@ -131,6 +131,7 @@ TRIALS: dict[str, Trial] = {
         1, given={"context": {"max_tokens": 40}}, errors=ONLY_CONTEXT
     ),
     "context.cite_by": Trial("id", errors=ONLY_CONTEXT),
+    "explain": Trial("candidates"),
     "debug": Trial(True, given={"debug": False}),
 }
 

@@ -8,6 +8,7 @@ from lagotto.stores.sql.migrations import v0008
 from lagotto.stores.sql.tables import SCHEMA_VERSION
 
 UNDO: dict[int, tuple[str, ...]] = {
+    10: ("DROP TABLE keyed_value",),
     9: ("ALTER TABLE embedding DROP COLUMN created_at",),
     8: tuple(f"ALTER TABLE chunk DROP COLUMN {name}" for name in v0008.COLUMNS),
     6: ("DROP TABLE source_file",),

@@ -30,6 +30,8 @@ COMMANDS = {
     "export": "interchange:export",
     "import": "interchange:import_documents",
     "doctor": "doctor",
+    "serve": "serve",
+    "keys": "keys",
     "demo": "demo",
 }
 """The function of each command, in the module of its name in this package or in the one given."""

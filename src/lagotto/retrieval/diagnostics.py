@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from lagotto.errors import DegradedError, LagottoError
 from lagotto.prefs import RetrievalPrefs
-from lagotto.results import RetrievalStats
+from lagotto.results import RetrievalStats, ScoredCandidate
 
 REST = "other"
 """The stage that gets the time outside of all other stages."""
@@ -65,6 +65,8 @@ class Diagnostics:
         self._stopwatch = Stopwatch()
         self.corrections: dict[str, tuple[str, ...]] = {}
         """The misspelt words of the query, and the index terms that each was replaced by."""
+        self.candidates: tuple[ScoredCandidate, ...] = ()
+        """Every candidate with its scores, if the search was asked to explain them."""
         self.stage = self._stopwatch.stage
         self.milliseconds = self._stopwatch.milliseconds
 
@@ -85,12 +87,15 @@ class Diagnostics:
     def stats(self, prefs: RetrievalPrefs, counts: Mapping[str, int]) -> RetrievalStats:
         """The notes, and with `prefs.debug` times, counts, parameters and the trace id."""
         if not prefs.debug:
-            return RetrievalStats(degraded=self.notes, corrections=self.corrections)
+            return RetrievalStats(
+                degraded=self.notes, corrections=self.corrections, candidates=self.candidates
+            )
         return RetrievalStats(
             timing_ms=self._stopwatch.milliseconds(),
             counts=dict(counts),
             params=prefs.model_dump(mode="json"),
             degraded=self.notes,
             corrections=self.corrections,
+            candidates=self.candidates,
             trace_id=self._trace_id,
         )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from lagotto.results import LegScore, RetrievalResult, ScoreBreakdown
+from collections.abc import Sequence
+
+from lagotto.results import LegScore, RetrievalResult, ScoreBreakdown, ScoredCandidate
 from lagotto.retrieval.fusion import Candidates, Fused, LegContribution, LegScores
 from lagotto.retrieval.ranking import Ranked
+from lagotto.stores.base import Passage
 
 
 def as_result(rank: int, item: Ranked, candidates: Candidates, fused: Fused) -> RetrievalResult:
@@ -42,6 +45,30 @@ def breakdown(item: Ranked, candidates: Candidates, fused: Fused) -> ScoreBreakd
         fused_ends=fused.ends,
         rerank=item.rerank,
         rerank_score=item.rerank_score,
+    )
+
+
+def scored_candidates(
+    passages: Sequence[Passage], candidates: Candidates, fused: Fused
+) -> tuple[ScoredCandidate, ...]:
+    """The candidates that `passages` are of, best first, with every leg's score for each."""
+    rows = {int(key): row for row, key in enumerate(candidates.keys)}
+    found = sorted(passages, key=lambda passage: -fused.scores[rows[passage.key]])
+    return tuple(
+        ScoredCandidate(
+            collection=passage.document.collection,
+            document_id=passage.document.id,
+            chunk_id=passage.chunk.id,
+            start=passage.chunk.start,
+            end=passage.chunk.end,
+            breakdown=ScoreBreakdown(
+                **leg_scores(row, candidates, fused),
+                fused=float(fused.raw[row]),
+                fused_score=float(fused.scores[row]),
+                fused_ends=fused.ends,
+            ),
+        )
+        for passage, row in ((item, rows[item.key]) for item in found)
     )
 
 

@@ -19,9 +19,11 @@ from lagotto.documents import Chunk, Vector
 from lagotto.embedders import Embedder
 from lagotto.prefs import RetrievalPrefs
 from lagotto.rerankers.base import Reranker
+from lagotto.results import ScoredCandidate
 from lagotto.retrieval.best_section import cited_headings
 from lagotto.retrieval.diagnostics import Diagnostics
 from lagotto.retrieval.diversity import cap, mmr
+from lagotto.retrieval.explanation import scored_candidates
 from lagotto.retrieval.fusion import Candidates, Fused, HybridScorer, fuse
 from lagotto.retrieval.grouping import FoundDocument
 from lagotto.retrieval.late import LateChunking
@@ -147,6 +149,9 @@ class Search:
         """All stages, up to the passages that a view of this size shows."""
         stage, parents = self.diagnostics.stage, self._prefs.parents
         scored = await self._scored(size, vector)
+        if self._prefs.explain == "candidates":
+            with stage("explain"):
+                self.diagnostics.candidates = await self._explained(scored)
         with stage("rank"):
             ranked = await self._ranked(scored, size)
         if parents.stage == "before_rerank":
@@ -179,6 +184,10 @@ class Search:
             stages = self.diagnostics.milliseconds().items()
             times = ", ".join(f"{name} {spent:.1f}" for name, spent in stages)
             log.debug("%r: milliseconds by stage: %s", self._prefs.query_text, times)
+
+    async def _explained(self, scored: Scored) -> tuple[ScoredCandidate, ...]:
+        passages = await self.stored.read(scored.source, scored.candidates.keys)
+        return scored_candidates(passages, scored.candidates, scored.fused)
 
     async def surroundings(self, outcome: Outcome) -> list[Chunk]:
         """The chunks that were found, their parents and their neighbours, for a context pack."""

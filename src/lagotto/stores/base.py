@@ -21,6 +21,7 @@ from lagotto.indexes.base import ChunkKeys, Finding, IndexState
 from lagotto.indexes.hits import Hits
 from lagotto.indexes.text_query import Match, Term, TextQuery, Word
 from lagotto.stores.capabilities import NativeRanking, SingleQueryHybrid, TrigramTextSearch
+from lagotto.stores.keyed_values import KeyedValues
 from lagotto.stores.source_files import SourceFiles
 
 
@@ -374,6 +375,11 @@ class Store(SearchableStore, Protocol):
     @property
     def source_files(self) -> SourceFiles:
         """The state of the files that `sync` has read."""
+        ...
+
+    @property
+    def keyed_values(self) -> KeyedValues:
+        """Keys and tasks of servers."""
         ...
 
     async def open(self) -> None:

@@ -35,6 +35,7 @@ from lagotto.stores.base import (
     fingerprint,
 )
 from lagotto.stores.config import agreed_config
+from lagotto.stores.keyed_values import MemoryKeyedValues
 from lagotto.stores.languages import (
     LanguageCounts,
     count_languages,
@@ -70,6 +71,7 @@ class MemoryStore:
         self._config = BaseConfig()
         self.chunk_cache = MemoryChunkCache(self._entries)
         self.source_files = MemorySourceFiles(self._entries)
+        self.keyed_values = MemoryKeyedValues()
 
     async def open(self) -> None:
         """Nothing to do."""

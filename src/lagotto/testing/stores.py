@@ -143,6 +143,38 @@ class StoreContract(TextQueryContract, ManyValuesContract):
         assert (await files.given("default"))["/notes"] == {"topic": "oaks"}
         assert await files.given("other") == {"/notes": {"topic": "cats"}}
 
+    async def test_keyed_values(self, store: Store) -> None:
+        values = store.keyed_values
+        assert await values.get("task", "a") is None
+        assert not await values.put("task", "a", {"state": "lost"}, expected=3)
+        assert await values.put("task", "a", {"state": "new"}, data=b"\0\xff", expected=0)
+        assert not await values.put("task", "a", {"state": "other"}, expected=0)
+        assert await values.get("task", "a") == ("a", 1, {"state": "new"})
+        assert await values.put("task", "a", {"state": "done"}, expected=1)
+        assert not await values.put("task", "a", {"state": "late"}, expected=1)
+        assert await values.get("task", "a") == ("a", 2, {"state": "done"})
+        assert await values.data("task", "a") == b"\0\xff"
+        for value in ({}, {"ü": [1, None]}):
+            assert await values.put("task", "b", value)
+        assert await values.put("key", "a", {})
+        assert await values.items("task") == [
+            ("a", 2, {"state": "done"}),
+            ("b", 2, {"ü": [1, None]}),
+        ]
+        assert [item.name for item in await values.items("task", after="a", limit=5)] == ["b"]
+        assert [item.name for item in await values.items("task", limit=1)] == ["a"]
+        assert await values.data("task", "b") is None
+        assert [await values.remove("task", "a") for _ in range(2)] == [True, False]
+        assert await values.get("task", "a") is None
+        assert await values.get("key", "a") is not None
+
+    async def test_of_writers_at_once_one_succeeds(self, store: Store) -> None:
+        values = store.keyed_values
+        made = [values.put("task", "c", {"by": number}, expected=0) for number in range(5)]
+        assert sum(await asyncio.gather(*made)) == 1
+        changed = [values.put("task", "c", {"by": number}, expected=1) for number in range(5)]
+        assert sum(await asyncio.gather(*changed)) == 1
+
     async def test_an_empty_store_finds_nothing(self) -> None:
         async with self.make() as store:
             assert await text_ids(store, "dog") == []

@@ -127,7 +127,7 @@ def test_a_base_of_every_version_opens_with_its_indexes(
         fresh.add(*documents)
         assert hits(base) == hits(fresh)
         assert base.add(*documents).unchanged == len(documents)
-        assert created(path) == [None]
+        assert version > 8 or created(path) == [None]
         assert not [item for item in base.run(base.base._record.check()) if item.level == "problem"]
         base.rebuild(embedder=HashEmbedder(model_id="other", dimension=16))
         assert base.info().model_id == "other"

@@ -49,6 +49,7 @@ from lagotto.stores.postgres.write import (
     reserve_segment,
 )
 from lagotto.stores.sql.chunk_cache import SqlChunkCache
+from lagotto.stores.sql.keyed_values import SqlKeyedValues
 from lagotto.stores.sql.read import (
     language_counts,
     matching_page,
@@ -98,6 +99,7 @@ class PostgresStore:
         self._settling: asyncio.Task[None] | None = None
         self.chunk_cache = SqlChunkCache(read=self._read, write=self._write_cache)
         self.source_files = SqlSourceFiles(read=self._read_latest, write=self._write_alone)
+        self.keyed_values = SqlKeyedValues(read=self._read_latest, write=self._write_beside)
 
     async def open(self) -> None:
         self._servers = Servers.at(self.address)
@@ -269,6 +271,10 @@ class PostgresStore:
     async def _write_alone(self, change: Callable[[Connection], T]) -> T:
         """Change the base while nobody else writes."""
         return await self._write(change, None)
+
+    async def _write_beside(self, change: Callable[[Connection], T]) -> T:
+        """Change what belongs to no document, while others write documents."""
+        return await self._write(change, ())
 
     async def _write_cache(
         self, change: Callable[[Connection], T], names: Collection[Name] | None

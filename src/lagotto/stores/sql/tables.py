@@ -27,7 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import UserDefinedType
 
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 
 
 class Number(UserDefinedType[int | float]):
@@ -246,6 +246,18 @@ class SourceFileRow(Tables):
     mtime_ns: Mapped[int | None]
     options: Mapped[str]
     documents: Mapped[str]
+
+
+class KeyedValueRow(Tables):
+    """A value besides documents: a key or a task of a server; see KeyedValues."""
+
+    __tablename__ = "keyed_value"
+
+    kind: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(primary_key=True)
+    version: Mapped[int]
+    value: Mapped[dict[str, Any]]
+    data: Mapped[bytes | None]
 
 
 class RemovalRow(Tables):

@@ -42,6 +42,7 @@ from lagotto.stores.base import BaseConfig, Capabilities, Entry, StoreInfo, Vers
 from lagotto.stores.sql.changelog import SqlChangeLog
 from lagotto.stores.sql.checks import check_rows
 from lagotto.stores.sql.chunk_cache import SqlChunkCache
+from lagotto.stores.sql.keyed_values import SqlKeyedValues
 from lagotto.stores.sql.names import document_keys
 from lagotto.stores.sql.read import (
     counter,
@@ -138,6 +139,7 @@ class SqliteStore:
         self._writing = asyncio.Lock()
         self.chunk_cache = SqlChunkCache(read=self._read, write=self._write_cache)
         self.source_files = SqlSourceFiles(read=self._read, write=self._write)
+        self.keyed_values = SqlKeyedValues(read=self._read, write=self._write)
 
     @property
     def indexes(self) -> IndexFolder:

@@ -1,0 +1,167 @@
+"""Errors as problem details (RFC 9457): what is wrong, with JSON pointers, and nothing internal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from lagotto import errors
+from lagotto.errors import LagottoError
+
+MEDIA_TYPE = "application/problem+json"
+
+TITLES = {
+    "BadRequest": (
+        400,
+        "The request can't be read: it is not HTTP, JSON or a form as it should be.",
+    ),
+    "Unauthorized": (401, "The key is missing, unknown, expired or revoked."),
+    "Forbidden": (403, "The key does not allow this."),
+    "NotFound": (404, "There is nothing under this address, or nothing that the key may see."),
+    "MethodNotAllowed": (405, "This address does not take this method."),
+    "RequestTimeout": (408, "The body of the request did not arrive in time."),
+    "Conflict": (409, "The state of what is to be changed does not allow it."),
+    "ContentTooLarge": (413, "The body of the request is larger than the server accepts."),
+    "UnsupportedMediaType": (415, "The body is of another type than this address takes."),
+    "InvalidRequest": (422, "Fields of the request have values that are not allowed."),
+    "TooManyRequests": (429, "The server is busy; try again after the time in Retry-After."),
+    "InternalError": (500, "The server failed; its log has the reason under the request id."),
+    "Unavailable": (503, "The base can't be used at the moment."),
+    "Timeout": (504, "The work took longer than it may, and was cancelled."),
+}
+"""Problems that are no error of the library: status and title."""
+
+STATUSES: Mapping[type[LagottoError], int] = {
+    errors.ConfigError: 422,
+    errors.QueryError: 422,
+    errors.CitationError: 422,
+    errors.ReadError: 422,
+    errors.DegradedError: 503,
+    errors.DeadlineExceeded: 504,
+    errors.RerankError: 502,
+    errors.EmbeddingServiceError: 502,
+    errors.StoreBusyError: 503,
+    errors.StoreUnavailableError: 503,
+    errors.StoreReadOnlyError: 403,
+    errors.StoreFullError: 507,
+}
+"""The status of an error, of the nearest class; 500 for all others."""
+
+RETRY_AFTER = "1"
+
+
+class FieldProblem(BaseModel):
+    """What is wrong in one field; `pointer` is a JSON pointer into the request."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    pointer: str
+    detail: str
+
+
+class ProblemDetails(BaseModel):
+    """A problem as it is sent."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    error: str
+    request_id: str
+    errors: list[FieldProblem] = Field(default_factory=list)
+
+
+class Problem(Exception):  # noqa: N818
+    """A request that can't be answered; `name` is one of TITLES, or of an error of the library."""
+
+    def __init__(
+        self,
+        name: str,
+        detail: str,
+        *,
+        status: int | None = None,
+        fields: Sequence[FieldProblem] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.name = name
+        self.detail = detail
+        self.status = status or TITLES[name][0]
+        self.fields = list(fields)
+        self.headers = dict(headers or {})
+        if self.status in (429, 503):
+            self.headers.setdefault("Retry-After", RETRY_AFTER)
+
+    def details(self, request_id: str) -> ProblemDetails:
+        """The problem as it is sent."""
+        return ProblemDetails(
+            type=f"/problems/{self.name}",
+            title=title_of(self.name),
+            status=self.status,
+            detail=self.detail,
+            error=self.name,
+            request_id=request_id,
+            errors=self.fields,
+        )
+
+
+def title_of(name: str) -> str:
+    """One sentence on a kind of problem."""
+    if name in TITLES:
+        return TITLES[name][1]
+    return str(getattr(errors, name).__doc__).partition("\n")[0]
+
+
+def problem_names() -> list[str]:
+    """All kinds of problems, each with a page of its own."""
+    ours = (kind for kind in vars(errors).values() if isinstance(kind, type))
+    return sorted({*TITLES, *(kind.__name__ for kind in ours if issubclass(kind, LagottoError))})
+
+
+def problem_of(error: LagottoError) -> Problem:
+    """An error of the library as a problem.
+
+    The message of an error that the client can't mend may name files and servers: it stays here.
+    """
+    kind = type(error)
+    status = next((STATUSES[base] for base in kind.__mro__ if base in STATUSES), 500)
+    mine = status in (403, 422, 504)
+    detail = str(error) if mine else f"{title_of(_known(kind))} The log of the server has more."
+    fields = [FieldProblem(pointer="/filters", detail=detail)] if kind is errors.FilterError else []
+    return Problem(_known(kind), detail, status=status, fields=fields)
+
+
+def _known(kind: type[LagottoError]) -> str:
+    """The name of the nearest class in the error tree."""
+    return next(base.__name__ for base in kind.__mro__ if hasattr(errors, base.__name__))
+
+
+def invalid(error: ValidationError, *, start: str = "") -> Problem:
+    """The problem of a request whose fields are wrong."""
+    fields = list(_fields(error, start))
+    if len(fields) == 1 and "JSON" in fields[0].detail:
+        return Problem("BadRequest", fields[0].detail, fields=fields)
+    told = "; ".join(f"{field.pointer or '/'}: {field.detail}" for field in fields[:5])
+    return Problem("InvalidRequest", told, fields=fields)
+
+
+def _fields(error: ValidationError, start: str) -> Iterator[FieldProblem]:
+    for found in error.errors(include_url=False):
+        pointer = start + "".join(f"/{_escaped(part)}" for part in found["loc"])
+        cause: Any = found.get("ctx", {}).get("error")
+        nested = getattr(cause, "__cause__", None)
+        if isinstance(nested, ValidationError):
+            yield from _fields(nested, pointer)
+        elif found["type"] == "extra_forbidden":
+            yield FieldProblem(pointer=pointer, detail="there is no such field")
+        else:
+            said = str(cause) if isinstance(cause, ValueError) else found["msg"]
+            yield FieldProblem(pointer=pointer, detail=said)
+
+
+def _escaped(part: int | str) -> str:
+    return str(part).replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,286 @@
+"""A base as one caller sees it. Endpoints have no other way to documents.
+
+Every verb narrows what it is asked for by the caller's Sight. What a caller does not see does not
+exist for it: no message, count or statistic tells the difference.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from lagotto.context import CitedPassage, ContextPack
+from lagotto.context.cite import CitationKey, cited
+from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document, Vector, storable
+from lagotto.errors import CitationError
+from lagotto.filters import And, Eq, Filter, Gt, Or, matches, parse_filter
+from lagotto.ingest import AddReport, OnProgress
+from lagotto.knowledge_base import AsyncKnowledgeBase
+from lagotto.prefs import RetrievalPrefs, Verb
+from lagotto.request_context import RequestContext
+from lagotto.results import Results, RetrievalBundle, RetrievalStats
+from lagotto.retrieval.why_not import WhyNot
+from lagotto.server.access import Access
+from lagotto.server.bodies import ContextBody, SearchBody
+from lagotto.server.problems import FieldProblem, Problem
+from lagotto.server.settings import ServerSettings
+from lagotto.stores.base import StoreInfo
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A search: the settings that the caller asked for, and the query's vector, if it sent one.
+
+    These settings are shown to the caller; what runs is narrowed by its sight.
+    """
+
+    prefs: RetrievalPrefs
+    vector: Vector | None = None
+
+
+class ScopedBase:
+    """The verbs of a base for one caller."""
+
+    def __init__(
+        self, base: AsyncKnowledgeBase, access: Access, *, settings: ServerSettings
+    ) -> None:
+        self._base = base
+        self._sight = access.sight
+        self._settings = settings
+
+    def plan(self, verb: Verb, body: SearchBody) -> Planned:
+        """What a request asks for, checked against the limits of the server."""
+        settings = body.settings()
+        top_k = settings.pop("top_k", None)
+        asked = self._base._asked(
+            verb,
+            body.prefs,
+            settings,
+            query_text=body.query,
+            filters=body.filters,
+            **{"top_k_chunks" if verb == "search" else "top_k": top_k},
+        )
+        self._check(asked)
+        return Planned(asked, self._vector(body))
+
+    async def retrieve(self, planned: Planned, ctx: RequestContext) -> Results:
+        """The ranked list."""
+        found = await self._base.retrieve(**self._arguments(planned), request=ctx)
+        return self._shown_list(found, planned.prefs)
+
+    async def search(self, planned: Planned, ctx: RequestContext) -> RetrievalBundle:
+        """The bundle of documents and evidence."""
+        found = await self._base.search(**self._arguments(planned), request=ctx)
+        return found.model_copy(update={"stats": self._shown(found.stats, planned.prefs)})
+
+    async def context(
+        self, planned: Planned, body: ContextBody, ctx: RequestContext
+    ) -> ContextPack:
+        """The cited pack."""
+        pack = await self._base.context(
+            **self._arguments(planned),
+            max_tokens=body.max_tokens,
+            format=body.format,
+            request=ctx,
+        )
+        notes = tuple(note for note in pack.trace.notes if self._may_show(note))
+        stats = self._shown(pack.trace.stats, planned.prefs)
+        trace = pack.trace.model_copy(update={"notes": notes, "stats": stats})
+        return pack.model_copy(update={"trace": trace})
+
+    async def why_not(self, planned: Planned, document_id: str, ctx: RequestContext) -> WhyNot:
+        """Why a document is not among the hits, or at which rank it is."""
+        collection = planned.prefs.collection or DEFAULT_COLLECTION
+        if await self.outline(document_id, collection=collection) is None:
+            raise _no_document(document_id, collection)
+        arguments = self._arguments(planned)
+        found = await self._base.why_not(
+            arguments.pop("query"), document_id, **arguments, request=ctx
+        )
+        hidden, shown = repr(arguments["prefs"].filters), repr(planned.prefs.filters)
+        return found.model_copy(
+            update={
+                "reason": found.reason.replace(hidden, shown),
+                "results": self._shown_list(found.results, planned.prefs),
+            }
+        )
+
+    async def resolve(self, citation: str) -> tuple[CitedPassage | None, bool]:
+        """What a citation refers to now, and whether that has changed since it was made."""
+        key = CitationKey.parse(citation)
+        document = await self.get(key.document_id, collection=key.collection)
+        if document is None:
+            raise _no_document(key.document_id, key.collection)
+        try:
+            return cited(document, key), False
+        except CitationError:
+            if not key.check:
+                raise
+        try:
+            return cited(document, key._replace(check="")), True
+        except CitationError:
+            return None, True
+
+    async def documents(
+        self,
+        *,
+        filters: Filter | None = None,
+        collection: str | None = None,
+        after: tuple[str, str] | None = None,
+        limit: int | None = None,
+    ) -> list[Document]:
+        """Documents without their texts, by collection and id, those after a name."""
+        wanted = And(parse_filter(filters), _later(after)) if after else parse_filter(filters)
+        found: list[Document] = []
+        async for document in self._base.iter_documents(
+            filters=self._sight.where(wanted), collection=collection
+        ):
+            found.append(document)
+            if len(found) == limit:
+                break
+        return found
+
+    async def outline(self, document_id: str, *, collection: str) -> Document | None:
+        """A document without its text, None if the caller sees no such document."""
+        named = Eq("document_id", storable(document_id))
+        found = await self.documents(filters=named, collection=storable(collection), limit=1)
+        return found[0] if found else None
+
+    async def get(self, document_id: str, *, collection: str) -> Document | None:
+        """A document with its text, None if the caller sees no such document."""
+        if await self.outline(document_id, collection=collection) is None:
+            return None
+        found = await self._base.get(document_id, collection=collection)
+        # it may have been replaced in between
+        return found if found is not None and matches(self._sight.where(), found) else None
+
+    async def chunks(self, document_id: str, *, collection: str) -> list[Chunk] | None:
+        """The chunks of a document, None if the caller sees no such document."""
+        if await self.outline(document_id, collection=collection) is None:
+            return None
+        return await self._base.chunks(document_id, collection=collection)
+
+    async def collections(self) -> dict[str, int]:
+        """Collections with the number of documents that the caller sees."""
+        if self._sight.everything:
+            return (await self._base.info()).collections
+        return dict(Counter(item.collection for item in await self.documents()))
+
+    async def info(self) -> StoreInfo:
+        """The state of the whole base, for callers that see all of it."""
+        if not self._sight.everything:
+            raise Problem("Forbidden", "this key sees a part of the base; use /v1/collections")
+        return await self._base.info()
+
+    async def remove(
+        self, *ids: str, filters: Filter | None = None, collection: str | None = None
+    ) -> list[str]:
+        """Remove documents that the caller sees; their ids."""
+        narrowed = None if not ids and filters is None else self._sight.where(filters)
+        return await self._base.remove(*ids, filters=narrowed, collection=collection)
+
+    async def add(
+        self, documents: Sequence[Document], *, progress: OnProgress | None = None
+    ) -> AddReport:
+        """Add documents that the caller would see; others are refused before any is added."""
+        for document in documents:
+            await self.check_writable(document)
+        return await self._base.add(*documents, progress=progress)
+
+    async def check_writable(self, document: Document) -> None:
+        """Raise a problem if the caller would not see a document, or replace what it can't see."""
+        if self._sight.everything:
+            return
+        if not matches(self._sight.where(), document):
+            raise Problem(
+                "Forbidden",
+                f"the document {document.id!r} would not be visible to this key: check its "
+                "collection and metadata",
+            )
+        named = And(Eq("collection", document.collection), Eq("document_id", document.id))
+        async for stored in self._base.iter_documents(filters=named):
+            if not matches(self._sight.where(), stored):
+                raise Problem("Forbidden", f"the id {document.id!r} can't be used by this key")
+
+    def _arguments(self, planned: Planned) -> dict[str, Any]:
+        prefs = planned.prefs
+        narrowed = prefs.replace(filters=self._sight.where(prefs.filters), debug=True)
+        return {"query": prefs.query_text, "prefs": narrowed, "query_vector": planned.vector}
+
+    def _vector(self, body: SearchBody) -> Vector | None:
+        if body.query_vector is None:
+            return None
+        dimension = self._base.embedder.info.dimension
+        if len(body.query_vector) != dimension:
+            detail = f"{len(body.query_vector)} numbers; the vectors of this base have {dimension}"
+            raise _invalid("query_vector", detail)
+        return np.array(body.query_vector, np.float32)
+
+    def _check(self, prefs: RetrievalPrefs) -> None:
+        limits = self._settings
+        counts = {
+            "top_k": prefs.top_k,
+            "top_k_items": prefs.top_k_items,
+            "top_k_chunks": prefs.top_k_chunks,
+            "candidates": prefs.candidates if isinstance(prefs.candidates, int) else 0,
+            "rerank/candidates": prefs.rerank.candidates,
+        }
+        for name, count in counts.items():
+            if count > limits.max_top_k:
+                raise _invalid(name, f"{count} is more than {limits.max_top_k}, the most here")
+        if len(prefs.query_text) > limits.max_query:
+            raise _invalid("query", f"longer than {limits.max_query} characters, the most here")
+        named = prefs.rerank.reranker
+        if named is not None and prefs.rerank.enabled:
+            check_reranker(named, limits)
+
+    def _shown_list(self, found: Results, prefs: RetrievalPrefs) -> Results:
+        stats = self._shown(found.stats, prefs)
+        return Results(found, candidates=found.candidates, stats=stats)
+
+    def _shown(self, stats: RetrievalStats, prefs: RetrievalPrefs) -> RetrievalStats:
+        """The statistics that the caller may see.
+
+        Corrections are words of the whole base, and notes on filters name its fields. `params` are
+        those that were asked for, without the filter of the key.
+        """
+        changes: dict[str, Any] = {"degraded": tuple(filter(self._may_show, stats.degraded))}
+        if not self._sight.everything:
+            changes["corrections"] = {}
+        if stats.params:
+            changes["params"] = prefs.model_dump(mode="json")
+        return stats.model_copy(update=changes)
+
+    def _may_show(self, note: str) -> bool:
+        return self._sight.everything or not note.startswith("filter:")
+
+
+def check_reranker(name: str, settings: ServerSettings) -> None:
+    """Raise a problem unless requests may name this reranker: others open files and connections."""
+    if name not in settings.rerankers:
+        raise Problem(
+            "Forbidden",
+            f"the reranker {name!r} is not allowed on this server, which has "
+            f"{', '.join(settings.rerankers)}; `lagotto serve --allow-reranker` adds others",
+        )
+
+
+def _invalid(name: str, detail: str) -> Problem:
+    field = FieldProblem(pointer=f"/{name}", detail=detail)
+    return Problem("InvalidRequest", f"/{name}: {detail}", fields=[field])
+
+
+def _no_document(document_id: str, collection: str) -> Problem:
+    return Problem("NotFound", f"there is no document {document_id!r} in {collection!r}")
+
+
+def _later(name: tuple[str, str]) -> Filter:
+    collection, document_id = name
+    same = And(Eq("collection", collection), Gt("document_id", document_id))
+    return Or(Gt("collection", collection), same)

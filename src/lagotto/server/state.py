@@ -1,0 +1,137 @@
+"""What the operations of one server process share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from ipaddress import ip_address
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from starlette.requests import Request as HttpRequest
+
+from lagotto.embedders import Embedder
+from lagotto.errors import LagottoError
+from lagotto.knowledge_base import AsyncKnowledgeBase
+from lagotto.results import RetrievalStats
+from lagotto.server.access import Access
+from lagotto.server.gate import Gate
+from lagotto.server.keys import ApiKeys
+from lagotto.server.metrics import Metrics
+from lagotto.server.problems import Problem
+from lagotto.server.scoped_base import Planned, ScopedBase
+from lagotto.server.settings import ServerSettings
+
+T = TypeVar("T")
+
+CHALLENGE = {"WWW-Authenticate": 'Bearer realm="lagotto"'}
+
+
+class ServerState:
+    """The base, its keys, and who works on what; `stopping` is set when the server is to end."""
+
+    def __init__(self, base: AsyncKnowledgeBase, settings: ServerSettings) -> None:
+        self._base = base
+        self.settings = settings
+        self.gate = Gate(settings.concurrency, queue=settings.queue)
+        self.streams = Gate(settings.streams, queue=0)
+        self.stopping = asyncio.Event()
+        self.keys = ApiKeys(base._store.keyed_values)
+        self.metrics = Metrics(
+            {
+                "lagotto_requests_working": ("Requests worked on.", lambda: self.gate.working),
+                "lagotto_requests_waiting": ("Requests in the queue.", lambda: self.gate.waiting),
+            }
+        )
+
+    @property
+    def base(self) -> AsyncKnowledgeBase:
+        """The whole base: for its models and its state, never for its documents."""
+        return self._base
+
+    def seen_by(self, access: Access) -> ScopedBase:
+        """The base as a caller sees it."""
+        return ScopedBase(self._base, access, settings=self.settings)
+
+    async def embedder(self) -> Embedder:
+        """The embedder of the base."""
+        return (await self._base._ready()).parts.embedder
+
+    async def observed(self, http: HttpRequest, planned: Planned, work: Awaitable[T]) -> T:
+        """Do the work of a search, and count how it ends."""
+        if self.settings.log_queries:
+            http.scope["logged_query"] = planned.prefs.query_text
+        try:
+            found = await work
+        except LagottoError as exc:
+            self.metrics.count_search(type(exc).__name__)
+            raise
+        except asyncio.CancelledError:
+            self.metrics.count_search("cancelled")
+            raise
+        self.metrics.count_search("ok", _stats_of(found))
+        return found
+
+    def count_request(self, operation: str, status: int, seconds: float) -> None:
+        """Count a request that was answered."""
+        self.metrics.requests.add(operation=operation, status=str(status))
+        self.metrics.request_seconds.observe(seconds, operation=operation)
+
+    async def authenticate(self, http: HttpRequest) -> Access:
+        """Who is calling; a problem if the key is not valid, or missing where there are keys."""
+        _check_origin(http, self.settings)
+        given = http.headers.get("authorization")
+        if given is not None:
+            scheme, _, secret = given.partition(" ")
+            access = await self.keys.access(secret.strip()) if scheme.lower() == "bearer" else None
+            if access is None:
+                raise Problem(
+                    "Unauthorized", "the key is unknown, expired or revoked", headers=CHALLENGE
+                )
+            http.scope["key_id"] = access.key_id
+            return access
+        if await self.keys.exist():
+            raise Problem(
+                "Unauthorized",
+                "this server needs a key; send the header Authorization: Bearer lgt_...",
+                headers=CHALLENGE,
+            )
+        if not is_loopback(_host_name(http.headers.get("host", ""))):
+            # a web page may have its own name point here, to read what browsers can reach
+            raise Problem("Forbidden", "without keys, this server is called by its address alone")
+        return Access()
+
+
+def _stats_of(found: object) -> RetrievalStats | None:
+    """The statistics of a search, wherever its result has them."""
+    holder = getattr(found, "trace", None) or getattr(found, "results", None) or found
+    stats = getattr(holder, "stats", None)
+    return stats if isinstance(stats, RetrievalStats) else None
+
+
+def _check_origin(http: HttpRequest, settings: ServerSettings) -> None:
+    """Refuse changes that a page of another site makes a browser send."""
+    origin = http.headers.get("origin")
+    if origin is None or http.method in ("GET", "HEAD", "OPTIONS"):
+        return
+    if origin not in settings.cors_origins and urlsplit(origin).netloc != http.headers.get("host"):
+        raise Problem(
+            "Forbidden", "pages of this origin may not use this server; see --cors-origin"
+        )
+
+
+def _host_name(host: str) -> str:
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine, reached from this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

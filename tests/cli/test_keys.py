@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.cli.running import run
+
+
+def test_create_list_revoke(base: Path) -> None:
+    made = run(
+        "--kb", base, "keys", "create", "--name", "ci", "--scopes", "read,write,admin",
+        "--collections", "a,b", "--filter", '{"tenant": "x"}', "--expires", "30d",
+    )  # fmt: skip
+    assert made.code == 0
+    assert made.out.startswith("lgt_")
+    (listed,) = run("--kb", base, "keys", "list", "--json").json
+    assert listed["name"] == "ci"
+    assert listed["scopes"] == ["read", "write", "admin"]
+    assert listed["collections"] == ["a", "b"]
+    assert listed["filters"] == {"tenant": {"$eq": "x"}}
+    assert listed["state"] == "active"
+    assert made.out.strip() not in str(listed)
+    assert "is revoked" in run("--kb", base, "keys", "revoke", "ci").out
+    shown = run("--kb", base, "keys", "list").out
+    assert "revoked" in shown
+
+
+def test_problems(base: Path) -> None:
+    wrong = [
+        ["create"],
+        ["create", "--name", "n", "--scopes", "root"],
+        ["create", "--name", "n", "--expires", "soon"],
+        ["create", "--name", "n", "--filters", "{"],
+        ["revoke"],
+        ["revoke", "none"],
+    ]
+    for arguments in wrong:
+        assert run("--kb", base, "keys", *arguments).code == 2, arguments

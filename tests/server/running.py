@@ -1,0 +1,116 @@
+"""A real server in a thread of the test, on a port of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+
+from lagotto.documents import Document
+from lagotto.embedders import Embedder
+from lagotto.knowledge_base import AsyncKnowledgeBase
+from lagotto.server.app import create_app
+from lagotto.server.serve import LimitedH11Protocol
+from lagotto.server.settings import ServerSettings
+from lagotto.server.state import ServerState
+from lagotto.testing.hash_embedder import HashEmbedder
+
+DOCUMENTS = [
+    Document(
+        id="dog",
+        title="Lagotto",
+        text="A water dog from Romagna that finds truffles.",
+        metadata={"topic": "dogs", "year": 2020},
+    ),
+    Document(
+        id="oak",
+        title="Oaks",
+        text="Truffles grow on the roots of oak and hazel.",
+        metadata={"topic": "trees", "year": 2021},
+    ),
+    Document(id="error/4012", title="Errors", text="ERR_4012: the base is busy. Try again later."),
+    Document(id="secret", collection="b", title="Plan", text="The truffle plan of tenant b."),
+]
+
+
+class Running:
+    """A server that answers at `url`; `state` is that of its application."""
+
+    def __init__(self, server: uvicorn.Server, app: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self._server = server
+        self._app = app
+        self.loop = loop
+        port = server.servers[0].sockets[0].getsockname()[1]
+        self.port: int = port
+        self.url = f"http://127.0.0.1:{port}"
+        self.http = httpx.Client(base_url=self.url, timeout=30)
+
+    @property
+    def state(self) -> ServerState:
+        """The state of the application."""
+        state: ServerState = self._app.state.server
+        return state
+
+    def call(self, coroutine: Any) -> Any:
+        """The result of a coroutine, run in the loop of the server."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(30)
+
+    def post(self, path: str, body: object, *, key: str | None = None) -> httpx.Response:
+        """The answer to a body of JSON."""
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        return self.http.post(path, json=body, headers=headers)
+
+
+@contextmanager
+def serving(
+    location: str | Path = ":memory:",
+    *,
+    embedder: Embedder | None = None,
+    documents: list[Document] | None = None,
+    **settings: Any,
+) -> Iterator[Running]:
+    """A server on a base with `documents`."""
+    started = threading.Event()
+    found: dict[str, Any] = {}
+
+    async def run() -> None:
+        base = AsyncKnowledgeBase(location, embedder=embedder or HashEmbedder())
+        async with base:
+            await base.add(*(DOCUMENTS if documents is None else documents))
+            app = create_app(ServerSettings(location=str(location), **settings), base)
+            config = uvicorn.Config(
+                app, port=0, log_level="warning", http=LimitedH11Protocol, lifespan="on",
+                timeout_graceful_shutdown=2,
+            )  # fmt: skip
+            server = found["server"] = uvicorn.Server(config)
+            server.capture_signals = _no_signals  # type: ignore[method-assign]
+            found["app"], found["loop"] = app, asyncio.get_running_loop()
+            serving = asyncio.create_task(server.serve())
+            while not server.started and not serving.done():  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+            started.set()
+            await serving
+
+    thread = threading.Thread(target=lambda: asyncio.run(run()))
+    thread.start()
+    assert started.wait(30)
+    running = Running(found["server"], found["app"], found["loop"])
+    try:
+        yield running
+    finally:
+        running.http.close()
+        found["loop"].call_soon_threadsafe(running.state.stopping.set)
+        found["server"].should_exit = True
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+@contextmanager
+def _no_signals() -> Iterator[None]:
+    yield

@@ -1,0 +1,260 @@
+"""The endpoints of the server, over a real connection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from lagotto.server.app import OPERATIONS
+from lagotto.server.problems import problem_names
+from tests.server.running import DOCUMENTS, Running, serving
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Running]:
+    with serving() as running:
+        yield running
+
+
+def problem(answer: httpx.Response) -> dict[str, Any]:
+    assert answer.headers["content-type"] == "application/problem+json"
+    found: dict[str, Any] = answer.json()
+    assert found["status"] == answer.status_code
+    assert found["request_id"] == answer.headers["x-request-id"]
+    assert found["type"] == f"/problems/{found['error']}"
+    return found
+
+
+def test_retrieve(server: Running) -> None:
+    answer = server.post("/v1/retrieve", {"query": "Which dog finds truffles?", "top_k": 2})
+    assert answer.status_code == 200
+    found = answer.json()
+    assert found["hits"][0]["document_id"] == "dog"
+    assert len(found["hits"]) == 2
+    assert found["hits"][0]["citation"] == "Doc: Lagotto"
+    assert found["settings"]["top_k"] == 2
+    assert found["settings"]["mode"] == "hybrid"
+    assert found["degraded"] == []
+    assert found["stats"]["timing_ms"] == {}
+
+
+def test_settings_are_those_of_the_library(server: Running) -> None:
+    body = {
+        "query": "truffles",
+        "mode": "keyword",
+        "scoring": {"blend": "rrf"},
+        "filters": {"topic": "trees"},
+        "collection": "default",
+        "rerank": {"reranker": "overlap"},
+        "debug": True,
+    }
+    found = server.post("/v1/retrieve", body).json()
+    assert [hit["document_id"] for hit in found["hits"]] == ["oak"]
+    assert found["settings"]["scoring"]["blend"] == "rrf"
+    assert found["settings"]["filters"] == {"topic": {"$eq": "trees"}}
+    assert found["stats"]["timing_ms"]["total"] > 0
+    assert [hit["document_id"] for hit in found["candidates"]] == ["oak"]
+
+
+def test_a_preset(server: Running) -> None:
+    found = server.post("/v1/retrieve", {"query": "truffles", "prefs": "oasis"}).json()
+    assert found["settings"]["scoring"]["blend"] == "rrf"
+
+
+def test_every_candidate_with_every_leg(server: Running) -> None:
+    body = {"query": "truffles", "top_k": 1, "explain": "candidates"}
+    found = server.post("/v1/retrieve", body).json()
+    candidates = found["stats"]["candidates"]
+    assert len(found["hits"]) == 1
+    assert {item["document_id"] for item in candidates} >= {"dog", "oak", "secret"}
+    for item in candidates:
+        parts = item["breakdown"]
+        legs = [parts[leg] for leg in ("semantic", "text") if parts[leg]]
+        assert len(legs) == 2
+        assert sum(leg["contribution"] for leg in legs) == pytest.approx(parts["fused_score"])
+
+
+def test_search_and_its_permalink(server: Running) -> None:
+    body = {"query": "truffles", "top_k": 3, "scoring": {"w_text": 0.25}, "filters": {"year": 2021}}
+    posted = server.post("/v1/search", body)
+    linked = server.http.get(
+        "/v1/search",
+        params={"q": "truffles", "top_k": 3, "scoring.w_text": 0.25, "filters": '{"year": 2021}'},
+    )
+    assert posted.status_code == linked.status_code == 200
+    assert posted.json() == linked.json()
+    assert [item["item_id"] for item in posted.json()["candidates"]] == ["oak"]
+    assert posted.json()["settings"]["top_k_chunks"] == 3
+
+
+def test_context_and_resolve(server: Running) -> None:
+    pack = server.post("/v1/context", {"query": "dog", "max_tokens": 200, "format": "xml"}).json()
+    assert pack["tokens"] <= 200
+    assert pack["context_pack"].startswith("<")
+    key = pack["citations"][0]["key"]
+    found = server.post("/v1/resolve", {"citation": key}).json()
+    assert found["changed"] is False
+    assert found["passage"]["text"] == DOCUMENTS[0].text
+    changed = server.post("/v1/resolve", {"citation": key[:-8] + "00000000"}).json()
+    assert changed["changed"] is True
+    assert changed["passage"]["text"] == DOCUMENTS[0].text
+    beyond = server.post("/v1/resolve", {"citation": "default/dog#900-990~00000000"}).json()
+    assert beyond == {
+        "citation": "default/dog#900-990~00000000",
+        "changed": True,
+        "passage": None,
+    }
+    gone = server.post("/v1/resolve", {"citation": "default/none#0-9"})
+    assert (gone.status_code, problem(gone)["error"]) == (404, "NotFound")
+    wrong = server.post("/v1/resolve", {"citation": "nothing"})
+    assert (wrong.status_code, problem(wrong)["error"]) == (422, "CitationError")
+
+
+def test_explain(server: Running) -> None:
+    body = {"query": "Which dog finds truffles?", "top_k": 1}
+    there = server.post("/v1/explain", {**body, "document": "dog"}).json()
+    assert there["found"]
+    assert there["rank"] == 1
+    missing = server.post("/v1/explain", {**body, "document": "oak"}).json()
+    assert not missing["found"]
+    assert missing["rank"] > 1
+    assert missing["breakdown"]["semantic"]["score"] > 0
+    assert "would be rank" in missing["reason"]
+    assert server.post("/v1/explain", {**body, "document": "none"}).status_code == 404
+
+
+def test_documents(server: Running) -> None:
+    first = server.http.get("/v1/documents", params={"limit": 3}).json()
+    assert [item["id"] for item in first["documents"]] == ["secret", "dog", "error/4012"]
+    rest = server.http.get("/v1/documents", params={"limit": 3, "after": first["next"]}).json()
+    assert [item["id"] for item in rest["documents"]] == ["oak"]
+    assert rest["next"] is None
+    filtered = server.http.get("/v1/documents", params={"filters": '{"year": 2020}'}).json()
+    assert [item["id"] for item in filtered["documents"]] == ["dog"]
+    wrong = server.http.get("/v1/documents", params={"after": "nonsense"})
+    assert problem(wrong)["errors"][0]["pointer"] == "/after"
+
+
+def test_a_document_and_its_chunks(server: Running) -> None:
+    found = server.http.get("/v1/documents/error%2F4012").json()
+    assert found["text"] == DOCUMENTS[2].text
+    chunks = server.http.get("/v1/chunks/error%2F4012").json()["chunks"]
+    assert [chunk["text"] for chunk in chunks] == [DOCUMENTS[2].text]
+    other = server.http.get("/v1/documents/secret", params={"collection": "b"}).json()
+    assert other["collection"] == "b"
+    assert server.http.get("/v1/documents/secret").status_code == 404
+    assert server.http.get("/v1/chunks/secret").status_code == 404
+
+
+def test_collections_and_info(server: Running) -> None:
+    found = server.http.get("/v1/collections").json()
+    assert found == {
+        "collections": [{"name": "b", "documents": 1}, {"name": "default", "documents": 3}]
+    }
+    assert server.http.get("/v1/info").json()["documents"] == 4
+
+
+def test_remove() -> None:
+    with serving() as own:
+        assert own.http.delete("/v1/documents/dog").json() == {"removed": ["dog"]}
+        assert own.http.delete("/v1/documents/dog").status_code == 404
+        body = {"filters": {"topic": "trees"}}
+        assert own.post("/v1/documents/remove", body).json() == {"removed": ["oak"]}
+        assert own.post("/v1/documents/remove", {"ids": []}).status_code == 422
+        left = own.http.get("/v1/documents").json()["documents"]
+        assert {item["id"] for item in left} == {"error/4012", "secret"}
+
+
+def test_rerank(server: Running) -> None:
+    texts = ["A recipe for bread.", "The dog finds truffles.", "Oaks and truffles."]
+    body = {"query": "dog truffles", "documents": texts, "top_n": 2, "return_documents": True}
+    found = server.post("/v1/rerank", body).json()
+    assert found["results"][0]["index"] == 1
+    assert len(found["results"]) == 2
+    assert found["results"][0]["document"] == {"text": texts[1]}
+    assert all(0 <= item["relevance_score"] <= 1 for item in found["results"])
+    assert server.post("/v1/rerank", {"query": "dog", "documents": []}).json()["results"] == []
+    refused = server.post("/v1/rerank", {**body, "model": "api:x?base_url=http://localhost:9"})
+    assert refused.status_code == 403
+
+
+def test_embeddings(server: Running) -> None:
+    found = server.post("/v1/embeddings", {"input": ["a dog", "an oak"]}).json()
+    assert [item["index"] for item in found["data"]] == [0, 1]
+    vector = found["data"][0]["embedding"]
+    assert sum(number * number for number in vector) == pytest.approx(1, abs=1e-5)
+    one = server.post("/v1/embeddings", {"input": "a dog", "model": "hash"}).json()
+    assert one["data"][0]["embedding"] == vector
+    coded = server.post("/v1/embeddings", {"input": "a dog", "encoding_format": "base64"}).json()
+    assert isinstance(coded["data"][0]["embedding"], str)
+    assert server.post("/v1/embeddings", {"input": "a", "model": "gpt"}).status_code == 404
+
+
+def test_health(server: Running) -> None:
+    assert server.http.get("/healthz").json() == {"status": "ok"}
+    assert server.http.get("/readyz").json() == {"status": "ok"}
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "error", "pointer"),
+    [
+        ({}, 422, "InvalidRequest", "/query"),
+        ({"query": "a", "top_k": 0}, 422, "InvalidRequest", "/top_k"),
+        ({"query": "a", "top_k": 100_000}, 422, "InvalidRequest", "/top_k"),
+        ({"query": "a" * 20_000}, 422, "InvalidRequest", "/query"),
+        ({"query": "a", "nothing": 1}, 422, "InvalidRequest", "/nothing"),
+        ({"query": "a", "scoring": {"blend": "x"}}, 422, "InvalidRequest", "/scoring/blend"),
+        ({"query": "a", "scoring": {"rrf_q": 1}}, 422, "InvalidRequest", "/scoring/rrf_q"),
+        ({"query": "a", "filters": {"a": {"$x": 1}}}, 422, "FilterError", "/filters"),
+        ({"query": "a", "prefs": "none"}, 422, "UnknownNameError", None),
+        ({"query": "(", "fts": {"mode": "strict"}}, 422, "QueryError", None),
+        ({"query": "a", "query_vector": [1.0]}, 422, "InvalidRequest", "/query_vector"),
+        ({"query": "a", "rerank": {"reranker": "llm:gpt"}}, 403, "Forbidden", None),
+        ({"query": "a", "prefs": "contextpack"}, 403, "Forbidden", None),
+    ],
+)
+def test_problems(
+    server: Running, body: dict[str, Any], status: int, error: str | None, pointer: str | None
+) -> None:
+    answer = server.post("/v1/retrieve", body)
+    found = problem(answer)
+    assert answer.status_code == status, found
+    assert error in (None, found["error"])
+    if pointer:
+        assert pointer in [item["pointer"] for item in found["errors"]]
+
+
+def test_other_problems(server: Running) -> None:
+    broken = server.http.post(
+        "/v1/retrieve", content=b"{", headers={"Content-Type": "application/json"}
+    )
+    assert (broken.status_code, problem(broken)["error"]) == (400, "BadRequest")
+    untyped = server.http.post("/v1/retrieve", content=b"{}")
+    assert problem(untyped)["error"] == "UnsupportedMediaType"
+    assert problem(server.http.get("/nothing"))["error"] == "NotFound"
+    assert problem(server.http.get("/v1/retrieve"))["error"] == "MethodNotAllowed"
+    twice = server.http.get("/v1/search?q=a&q=b")
+    assert problem(twice)["error"] == "BadRequest"
+
+
+def test_every_kind_of_problem_has_a_page(server: Running) -> None:
+    for name in problem_names():
+        page = server.http.get(f"/problems/{name}")
+        assert page.status_code == 200
+        assert f"<h1>{name}</h1>" in page.text
+    assert server.http.get("/problems/None").status_code == 404
+
+
+def test_the_document_describes_every_operation(server: Running) -> None:
+    document = server.http.get("/openapi.json").json()
+    described = {
+        operation["operationId"]
+        for path in document["paths"].values()
+        for operation in path.values()
+    }
+    assert described == {operation.name for operation in OPERATIONS}
+    names = {item["name"] for item in document["paths"]["/v1/search"]["get"]["parameters"]}
+    assert {"q", "top_k", "scoring.blend", "filters", "rerank.keep"} <= names

@@ -1,0 +1,180 @@
+"""No key sees, finds, counts, changes or removes what its filter and its collections hide.
+
+Random keys and random requests, at every operation; the evaluator of filters is the oracle.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lagotto.documents import Document
+from lagotto.filters import And, Eq, Filter, In, Ne, Not, Or, matches, parse_filter
+from lagotto.server.app import OPERATIONS
+from tests.server.running import Running, serving
+
+TENANTS, COLLECTIONS, WORDS = ("x", "y", "z"), ("a", "b", "c"), ("truffle", "oak", "dog", "lake")
+BASE = [
+    Document(
+        id=f"d{number}",
+        collection=COLLECTIONS[number % 3],
+        title=f"Title{number}",
+        text=f"{WORDS[number % 4]} {WORDS[number % 3]} marker{number:02} of the forest.",
+        metadata={"tenant": TENANTS[number // 3 % 3], "year": number % 5},
+    )
+    for number in range(24)
+]
+MARKER = re.compile(r"marker(\d\d)|\"d(\d+)\"|Title(\d+)")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Running]:
+    with serving(documents=BASE) as running:
+        yield running
+
+
+conditions: st.SearchStrategy[Filter] = st.recursive(
+    st.sampled_from(
+        [
+            Eq("tenant", "x"),
+            Ne("tenant", "y"),
+            In("tenant", ["y", "z"]),
+            Eq("collection", "a"),
+            Eq("year", 1),
+            In("document_id", ["d1", "d2", "d3", "d9"]),
+            And(),
+            Or(),
+        ]
+    ),
+    lambda inner: st.one_of(
+        inner.map(Not),
+        st.lists(inner, max_size=2).map(lambda parts: And(*parts)),
+        st.lists(inner, max_size=2).map(lambda parts: Or(*parts)),
+    ),
+    max_leaves=3,
+)
+seen_collections = st.one_of(st.none(), st.lists(st.sampled_from(COLLECTIONS), max_size=2))
+requests = st.fixed_dictionaries(
+    {
+        "query": st.sampled_from(
+            ["truffle", "oak dog", "marker01 marker02", "truffel", "d3", '"lake"']
+        )
+    },
+    optional={
+        "filters": conditions.map(lambda condition: condition.to_json()),
+        "collection": st.sampled_from(COLLECTIONS),
+        "mode": st.sampled_from(["hybrid", "keyword", "semantic"]),
+        "top_k": st.integers(1, 30),
+        "explain": st.just("candidates"),
+        "debug": st.just(True),
+        "prefs": st.sampled_from(["oasis", "local-rag", "aiblox"]),
+        "rerank": st.just({"reranker": "overlap"}),
+    },
+)
+
+
+def visible(condition: Filter, names: list[str] | None) -> set[int]:
+    return {
+        number
+        for number, document in enumerate(BASE)
+        if matches(condition, document) and (names is None or document.collection in names)
+    }
+
+
+def shown(text: str) -> set[int]:
+    """The numbers of all documents of which an answer has an id, a title or text."""
+    return {int(next(filter(None, found))) for found in MARKER.findall(text)}
+
+
+def calls(body: dict[str, Any], number: int) -> Iterator[tuple[str, str, Any]]:
+    """A request to every operation that reads documents."""
+    document, place = f"d{number}", COLLECTIONS[number % 3]
+    for verb in ("retrieve", "search", "context", "search/stream"):
+        yield "POST", f"/v1/{verb}", body
+    yield "POST", "/v1/explain", {**body, "collection": place, "document": document}
+    yield "POST", "/v1/resolve", {"citation": f"{place}/{document}#0-20"}
+    yield "GET", f"/v1/documents?limit=500&filters={_json(body.get('filters', {}))}", None
+    yield "GET", f"/v1/documents/{document}?collection={place}", None
+    yield "GET", f"/v1/chunks/{document}?collection={place}", None
+    yield "GET", "/v1/collections", None
+    yield "GET", "/v1/info", None
+    yield "GET", f"/v1/search?q={body['query']}", None
+    yield "GET", "/v1/tasks", None
+
+
+def _json(value: object) -> str:
+    import json
+    from urllib.parse import quote
+
+    return quote(json.dumps(value))
+
+
+@settings(max_examples=25)
+@given(condition=conditions, names=seen_collections, body=requests, number=st.integers(0, 23))
+def test_nothing_leaks(
+    server: Running,
+    condition: Filter,
+    names: list[str] | None,
+    body: dict[str, Any],
+    number: int,
+) -> None:
+    keys = server.state.keys
+    secret, key = server.call(keys.create("k", collections=names, filters=condition))
+    headers = {"Authorization": f"Bearer {secret}"}
+    may_see = visible(condition, names)
+    named = {int(name) for name in re.findall(r"(?:marker|\bd)(\d+)", str(body))}
+    for method, path, content in calls(body, number):
+        answer = server.http.request(method, path, json=content, headers=headers)
+        assert answer.status_code < 500, answer.text
+        said = shown(answer.text)
+        if answer.status_code != 200:
+            said -= {number}  # a problem names what was asked for
+        asked = named | ({number} if "explain" in path else set())
+        assert said - asked <= may_see, (method, path, answer.text)
+        if answer.status_code == 200 and method == "GET" and path == "/v1/collections":
+            counted = sum(item["documents"] for item in answer.json()["collections"])
+            assert counted == len(may_see)
+        if path.startswith("/v1/documents?") and answer.status_code == 200:
+            wanted = parse_filter(body.get("filters", {}))
+            found = {(item["collection"], item["id"]) for item in answer.json()["documents"]}
+            expected = {n for n in may_see if matches(wanted, BASE[n])}
+            assert found == {(BASE[n].collection, BASE[n].id) for n in expected}
+        if path == f"/v1/documents/d{number}?collection={COLLECTIONS[number % 3]}":
+            assert (answer.status_code == 200) == (number in may_see)
+    server.call(keys.revoke(key.id))
+
+
+@settings(max_examples=10)
+@given(condition=conditions, names=seen_collections, asked=conditions, number=st.integers(0, 23))
+def test_nothing_hidden_is_removed(
+    server: Running, condition: Filter, names: list[str] | None, asked: Filter, number: int
+) -> None:
+    hidden = set(range(len(BASE))) - visible(condition, names)
+    keys = server.state.keys
+    secret, _ = server.call(
+        keys.create("k", scopes=["read", "write"], collections=names, filters=condition)
+    )
+    headers = {"Authorization": f"Bearer {secret}"}
+    server.http.post("/v1/documents/remove", json={"filters": asked.to_json()}, headers=headers)
+    where = {"collection": COLLECTIONS[number % 3]}
+    server.http.delete(f"/v1/documents/d{number}", params=where, headers=headers)
+    left = {document.id for document in server.call(server.state.base.documents())}
+    assert {f"d{number}" for number in hidden} <= left
+    server.call(server.state.base.add(*BASE))
+
+
+def test_every_operation_is_asked() -> None:
+    """A new operation has to be added to `calls`, or be one that has nothing to hide."""
+    asked = {path.partition("?")[0] for _, path, _ in calls({"query": "a"}, 1)}
+    harmless = {
+        "/v1/rerank", "/v1/embeddings", "/healthz", "/readyz", "/metrics", "/problems/{name}",
+        "/v1/documents/remove",
+    }  # fmt: skip
+    paths = {operation.path.replace("{document_id:path}", "d1") for operation in OPERATIONS}
+    of_one_task = {path for path in paths if "{task_id}" in path}
+    assert paths - harmless - of_one_task <= asked

@@ -1,0 +1,140 @@
+"""Bodies that are too large or too slow, and clients that go away, through the whole stack."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from lagotto.documents import Vectors
+from lagotto.embedders.base import Role
+from lagotto.testing.hash_embedder import HashEmbedder
+from tests.server.running import Running, serving
+
+
+class WaitingEmbedder(HashEmbedder):
+    """Embeds the query `wait` only when it is let go, and notes what was cancelled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entered = threading.Event()
+        self.cancelled = threading.Event()
+
+    async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
+        if "wait" in texts:
+            self.entered.set()
+            try:
+                await asyncio.sleep(20)
+            except asyncio.CancelledError:
+                self.cancelled.set()
+                raise
+        return await super().embed(texts, role=role)
+
+
+EMBEDDER = WaitingEmbedder()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Running]:
+    with serving(
+        embedder=EMBEDDER, body_timeout=0.3, max_body=2_000, concurrency=1, queue=1, batching=False
+    ) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    EMBEDDER.entered.clear()
+    EMBEDDER.cancelled.clear()
+
+
+def request(body: bytes, *, length: int | None = None, path: str = "/v1/retrieve") -> bytes:
+    size = len(body) if length is None else length
+    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {size}\r\n\r\n".encode() + body
+
+
+def connected(server: Running) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", server.port), timeout=10)
+
+
+WAIT = json.dumps({"query": "wait"}).encode()
+
+
+@pytest.mark.parametrize("path", ["/v1/retrieve", "/v1/search", "/v1/context"])
+def test_a_client_that_disconnects_cancels_the_search(server: Running, path: str) -> None:
+    EMBEDDER.entered.clear()
+    EMBEDDER.cancelled.clear()
+    with connected(server) as client:
+        client.sendall(request(WAIT, path=path))
+        assert EMBEDDER.entered.wait(10)
+        assert not EMBEDDER.cancelled.is_set()
+    assert EMBEDDER.cancelled.wait(10)
+    assert server.post("/v1/retrieve", {"query": "dog"}).status_code == 200
+
+
+def test_a_deadline_cancels_the_search(server: Running) -> None:
+    started = time.monotonic()
+    answer = server.post("/v1/retrieve", {"query": "wait", "timeout": 0.2})
+    assert (answer.status_code, answer.json()["error"]) == (504, "DeadlineExceeded")
+    assert EMBEDDER.cancelled.wait(10)
+    assert time.monotonic() - started < 10
+
+
+def test_too_many_requests(server: Running) -> None:
+    """One works, one waits; the third is sent away, and the second gets its turn."""
+    with connected(server) as first, connected(server) as second:
+        first.sendall(request(WAIT))
+        assert EMBEDDER.entered.wait(10)
+        second.sendall(request(b'{"query": "dog"}'))
+        while server.state.gate.waiting == 0:
+            time.sleep(0.005)
+        refused = server.post("/v1/retrieve", {"query": "dog"})
+        assert (refused.status_code, refused.json()["error"]) == (429, "TooManyRequests")
+        assert refused.headers["retry-after"] == "1"
+        assert server.http.get("/healthz").status_code == 200
+        first.close()
+        assert second.recv(100).startswith(b"HTTP/1.1 200")
+
+
+def test_oversized_bodies(server: Running) -> None:
+    declared = server.http.post(
+        "/v1/retrieve", content=b" " * 5_000, headers={"Content-Type": "application/json"}
+    )
+    assert (declared.status_code, declared.json()["error"]) == (413, "ContentTooLarge")
+
+    def parts() -> Iterator[bytes]:
+        for _ in range(50):
+            yield b" " * 100
+
+    streamed = server.http.post(
+        "/v1/retrieve", content=parts(), headers={"Content-Type": "application/json"}
+    )
+    assert streamed.status_code == 413
+
+
+def test_slow_bodies(server: Running) -> None:
+    with connected(server) as client:
+        client.sendall(request(b"{", length=100))
+        assert client.recv(100).startswith(b"HTTP/1.1 408")
+
+
+def test_bytes_one_by_one_are_too_slow(server: Running) -> None:
+    """Each byte comes in time, the whole does not."""
+    with connected(server) as client:
+        client.sendall(request(b"{", length=100))
+        client.settimeout(0.05)
+        answer = b""
+        for _ in range(40):
+            client.sendall(b" ")
+            try:
+                answer = client.recv(100)
+                break
+            except TimeoutError:
+                continue
+        assert answer.startswith(b"HTTP/1.1 408")
