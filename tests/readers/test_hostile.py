@@ -22,6 +22,7 @@ from lagotto.errors import (
 )
 from lagotto.readers import READERS, ReadFailure, ReadOptions, Source, load, read_path
 from lagotto.readers.formats import OLE_MAGIC
+from lagotto.testing.readers import check_structure
 from tests.readers import office_samples, samples
 from tests.readers.pdf_maker import make_pdf
 
@@ -62,6 +63,13 @@ FAILING: dict[str, tuple[bytes, type[ReadError]]] = {
     "cut.ipynb": (json.dumps(samples.NOTEBOOK).encode()[:90], CorruptSourceError),
     "words.mbox": (b"these are just words", CorruptSourceError),
     "words.vtt": (b"these are just words", CorruptSourceError),
+    "empty.rst": (b"\n\n", EmptySourceError),
+    "picture.rst": (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(range(256)), UnsupportedFormatError),
+    "empty.srt": (b"", EmptySourceError),
+    "numbers.srt": (b"1\n2\n3\n", CorruptSourceError),
+    "silent.srt": (b"00:00:01,000 --> 00:00:02,000\n" * 1000, EmptySourceError),
+    "spaced.srt": (b"00:00:01,000" + b" " * 50_000 + b"--> 00:00:02,000\nx", CorruptSourceError),
+    "bare.vtt": (b"WEBVTT", EmptySourceError),
     "locked.xlsx": (HIDDEN_PACKAGE, EncryptedSourceError),
     "laughs.odt": (office_samples.make_odt(LAUGHS + "<a>&e9;</a>"), CorruptSourceError),
     "secret.odt": (
@@ -88,6 +96,20 @@ READABLE: dict[str, tuple[bytes, str]] = {
         b"two\0nulls\0 in a text that is long enough",
         "two\ufffdnulls\ufffd in a text that is long enough",
     ),
+    "include.rst": (
+        b".. include:: /etc/passwd\n\n.. |a| replace:: |a| |a|\n\n|a| word",
+        ".. include:: /etc/passwd\n\n.. |a| replace:: |a| |a|\n\n|a| word",
+    ),
+    "backwards.srt": (
+        b"1\n99:59:59,999 --> 00:00:00,000\nlast\n\n2\n00:00:01,000 --> 00:00:02,000\nfirst\n",
+        "last\n\nfirst",
+    ),
+    "returns.srt": (
+        b"1\r00:00:01,000 --> 00:00:02,000\rold\r\r2\r00:00:02,500 --> 00:00:03,000\rlines\r",
+        "old\nlines",
+    ),
+    "wide.srt": ("1\r\n00:00:01,000 --> 00:00:02,000\r\nStraße\r\n".encode("utf-16"), "Straße"),
+    "tags.vtt": (b"WEBVTT\n\n00:01.000 --> 00:02.000\n" + b"<i>" * 50_000 + b"text", "text"),
     "unclosed.html": (b"<html><p>one<p>two<b>three", "one\n\ntwothree"),
     "laughs.html": (f"{LAUGHS}<p>ha &e9; ha</p>".encode(), "ha &e9; ha"),
     "laughs.epub": (
@@ -136,7 +158,7 @@ def test_a_batch_goes_on_and_reports(tmp_path: Path) -> None:
     expected = {
         name: error.__name__
         for name, (_, error) in FAILING.items()
-        if not issubclass(error, EmptySourceError) and name != "picture.txt"
+        if not issubclass(error, EmptySourceError) and not name.startswith("picture")
     }
     assert failed == expected
     skipped = {Path(file.source).name for file in loading.skipped.files}
@@ -191,6 +213,35 @@ def test_deeply_nested_html(tmp_path: Path, tag: str) -> None:
     [document] = read_path(put(tmp_path, "deep.html", html.encode()))
     words = document.text.replace("-", " ").replace("|", " ").split()
     assert words == ["before", "deep", "down"]
+
+
+CUE = b"1\n00:00:01,000 --> 00:00:02,000\n"
+ENDLESS = {
+    "underlines.rst": b"=\n" * 60_000,
+    "overlines.rst": b"=====\nTitle\n=====\n\ntext\n\n" * 6_000,
+    "long.rst": b"=" * 1_000_000 + b"\nTitle\n" + b"=" * 1_000_000 + b"\n\ntext",
+    "stairs.rst": b"".join(b" " * depth + b"- item\n" for depth in range(2_000)),
+    "literal.rst": b"Text::\n\n  never ends\n" * 20_000,
+    "ragged.rst": b"+---+---+\n| a | b \n+--\n| c\n" * 5_000,
+    "grid.rst": b"+" + b"-+" * 200_000 + b"\n",
+    "colons.rst": b":" * 500_000,
+    "ticks.rst": b"`" * 300_000 + b" text",
+    "marks.rst": b"".join(
+        b"Title %d\n%s\n\n" % (number, bytes([33 + number % 15]) * 12) for number in range(8_000)
+    ),
+    "open.srt": CUE + b"<" * 300_000 + b"text",
+    "braces.srt": CUE + b"{\\an8" * 100_000 + b"text",
+    "voices.vtt": b"WEBVTT\n\n" + CUE + b"<v " * 100_000 + b"text",
+    "entities.vtt": b"WEBVTT\n\n" + CUE + b"&amp;" * 100_000 + b" text",
+    "cues.srt": (CUE + b"word\n\n") * 20_000,
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_repetitions_take_linear_time_and_keep_the_structure(tmp_path: Path, name: str) -> None:
+    """A quadratic reader would take minutes, and the limits of the child process end it."""
+    [document] = read_path(put(tmp_path, name, ENDLESS[name]))
+    check_structure(document)
 
 
 def test_no_permission(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,57 @@ def test_commands_that_are_not_installed(scan: Path, monkeypatch: pytest.MonkeyP
     for name in ("auto", "tesseract", "nothing"):
         with pytest.raises(ConfigError, match="install tesseract or ocrmypdf"):
             load(scan, ocr=name)
+
+
+FAKE = """#!/bin/sh
+for last; do :; done
+case "$0" in
+*tesseract) out="$2.txt" ;;
+*) while [ "$1" != --sidecar ]; do shift; done; out="$2" ;;
+esac
+case "$*" in *broken*) echo "no such language" >&2; exit 7 ;; esac
+printf 'recognised %s\\f' "$*" > "$out"
+"""
+"""Stands for both commands: writes its arguments where they write the text."""
+
+
+@pytest.fixture
+def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with both commands, first on the path."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("tesseract", "ocrmypdf"):
+        file = folder / name
+        file.write_text(FAKE)
+        file.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return folder
+
+
+@pytest.mark.parametrize("name", ["tesseract", "ocrmypdf", "auto"])
+def test_a_command_reads_them(name: str, scan: Path, commands: Path) -> None:
+    loading = load(scan, ocr=name)
+    [document] = loading
+    assert isinstance(document, Document)
+    assert loading.notes == ()
+    page = document.pages[1]
+    said = document.text[page.start : page.end]
+    assert said.startswith("recognised")
+    assert "page.png" in said
+    assert "\f" not in said
+
+
+@pytest.mark.parametrize("name", ["tesseract", "ocrmypdf"])
+def test_languages_are_passed_on(name: str, scan: Path, commands: Path) -> None:
+    [document] = load(scan, ocr=f"{name}:deu+eng")
+    assert isinstance(document, Document)
+    assert "-l deu+eng" in document.text
+
+
+def test_a_command_that_fails_says_why(
+    scan: Path, commands: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    loading = load(scan, ocr="tesseract:broken")
+    assert len(list(loading)) == 1
+    assert "page 2 has no text layer" in loading.notes[0]
+    assert "exit code 7: no such language" in caplog.text

@@ -16,6 +16,8 @@ from lagotto.errors import ConfigError
 COMMANDS = ("tesseract", "ocrmypdf")
 DPI = 200
 SECONDS = 120.0
+SAID = 300
+"""Characters of what a failed command said that are logged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,29 +34,40 @@ Ocr = Callable[[PageImage], str]
 
 
 def create_ocr(name: str | Ocr | None) -> Ocr | None:
-    """An OCR: a callable as it is, `tesseract` or `ocrmypdf`, or `auto` for the first installed."""
+    """An OCR: a callable as it is, `tesseract` or `ocrmypdf`, or `auto` for the first installed.
+
+    Languages are given as the commands name them: `tesseract:deu+eng`.
+    """
     if name is None or callable(name):
         return name
-    wanted = COMMANDS if name == "auto" else (name,)
+    chosen, _, languages = name.partition(":")
+    wanted = COMMANDS if chosen == "auto" else (chosen,)
     found = next((item for item in wanted if item in COMMANDS and shutil.which(item)), None)
     if found is None:
         known = " or ".join(COMMANDS)
         raise ConfigError(f"no command for ocr={name!r} is installed; install {known}")
-    return lambda image: _recognised(found, image)
+    return lambda image: _recognised(found, image, languages)
 
 
-def _recognised(command: str, image: PageImage) -> str:
+def _recognised(command: str, image: PageImage, languages: str) -> str:
     with tempfile.TemporaryDirectory(prefix="lagotto-ocr-") as folder:
         picture, text = Path(folder, "page.png"), Path(folder, "page.txt")
         picture.write_bytes(image.png)
+        in_languages = ("-l", languages) if languages else ()
         arguments = {
-            "tesseract": ["tesseract", str(picture), str(text.with_suffix("")), "--dpi", str(DPI)],
+            "tesseract": [
+                *("tesseract", str(picture), str(text.with_suffix("")), "--dpi", str(DPI)),
+                *in_languages,
+            ],
             "ocrmypdf": [
                 *("ocrmypdf", "--quiet", "--image-dpi", str(DPI), "--sidecar", str(text)),
-                *(str(picture), str(text.with_suffix(".pdf"))),
+                *(*in_languages, str(picture), str(text.with_suffix(".pdf"))),
             ],
         }[command]
-        subprocess.run(arguments, capture_output=True, check=True, timeout=SECONDS)
+        done = subprocess.run(arguments, capture_output=True, timeout=SECONDS, check=False)
+        if done.returncode:
+            said = done.stderr.decode(errors="replace").strip()[-SAID:]
+            raise RuntimeError(f"{command} failed with exit code {done.returncode}: {said}")
         return text.read_text(encoding="utf-8", errors="replace").replace("\f", "")
 
 

@@ -38,3 +38,12 @@ def test_what_has_no_cues() -> None:
         only("just words", "a.srt")
     with pytest.raises(EmptySourceError):
         only("WEBVTT\n\nNOTE nothing\n", "a.vtt")
+
+
+def test_spoken_lines_may_begin_like_blocks_that_are_not_spoken() -> None:
+    written = (
+        "1\n00:00:01,000 --> 00:00:02,000\nNOTE that STYLE matters.\nSTYLE is all.\n\n"
+        "2\n00:00:02,500 --> 00:00:04,000\nNOTEBOOKS are cheap.\n"
+    )
+    said = "NOTE that STYLE matters.\nSTYLE is all.\nNOTEBOOKS are cheap."
+    assert only(written, "talk.srt").text == said

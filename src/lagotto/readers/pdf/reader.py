@@ -68,7 +68,7 @@ class PdfReader:
         if not draft.text.strip():
             raise NoTextLayerError(
                 source.label,
-                f"none of {len(draft.pages)} pages has a text layer; run OCR first",
+                f"none of {len(draft.pages)} pages has a text layer; read them with --ocr auto",
             )
         yield draft.document(source, options=options)
         if blank := [page.number for page in draft.pages if page.start == page.end]:

@@ -21,7 +21,9 @@ TIMING = re.compile(
 )
 VOICE = re.compile(r"<v(?:\.[^\s<>]{0,99})?[ \t]++([^<>]*+)>")
 TAG = re.compile(r"<[^<>]*+>|\{\\[^{}\\]*+\}")
-NOT_CUES = ("WEBVTT", "NOTE", "STYLE", "REGION", "X-TIMESTAMP-MAP")
+NOT_CUES = ("\ufeffWEBVTT", "WEBVTT", "NOTE", "STYLE", "REGION")
+"""First words of blocks that are not spoken."""
+
 SECTION_SECONDS = 120
 PAUSE_SECONDS = 4
 
@@ -70,7 +72,7 @@ def _cues(written: str) -> Iterator[Cue]:
                     cue.lines.pop()  # the number or name of this cue
                 yield cue
             cue, skipping = Cue(_seconds(timing, 1), _seconds(timing, 4), []), False
-        elif line.startswith(NOT_CUES):
+        elif since_blank == 0 and line.partition(" ")[0].rstrip() in NOT_CUES:
             skipping = True
         elif line.strip() and cue is not None and not skipping:
             cue.lines.append(line)
