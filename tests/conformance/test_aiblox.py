@@ -33,6 +33,7 @@ from lagotto.results import CandidateItem, EvidenceChunk, Leg, RetrievalBundle, 
 from lagotto.retrieval.base import Retriever
 from lagotto.retrieval.fusion import Candidates, Fused, fuse
 from lagotto.retrieval.retriever import HybridRetriever
+from lagotto.server.events import PlainOrchestrator
 from lagotto.stores.base import CachedChunks, CacheKey, ChunkCacheRepo, Entry, ItemRepo
 from lagotto.stores.memory import MemoryStore
 from lagotto.testing.hash_embedder import HashEmbedder
@@ -101,6 +102,27 @@ async def test_retriever_emits_nothing(
     assert set(bundle.model_dump()) == {"candidates", "evidence", "stats"}
     lacking = settings.get("fts") is None
     assert any("ts_rank_cd" in note for note in bundle.stats.degraded) == lacking
+
+
+@pytest.mark.parametrize("debug", [False, True])
+async def test_event_mapping(base: AsyncKnowledgeBase, debug: bool) -> None:
+    """aiblox 20: candidates are rag.sources, stats rag.debug if asked for, evidence is no event."""
+    given: list[EvidenceChunk] = []
+
+    async def synthesis(query: str, evidence: Sequence[EvidenceChunk]) -> AsyncIterator[str]:
+        given.extend(evidence)
+        yield "an answer"
+
+    prefs = asked("truffles", debug=debug)
+    orchestrator = PlainOrchestrator(base.retriever, synthesis=synthesis)
+    events = [event async for event in orchestrator.events(RequestContext(), prefs)]
+    bundle = await base.retriever.search(RequestContext(), prefs)
+    names = ["rag.sources", *(["rag.debug"] if debug else []), "rag.answer"]
+    assert [event.name for event in events] == names
+    assert events[0].data["candidates"] == bundle.candidates
+    assert given == bundle.evidence != []
+    texts = {chunk.text for chunk in bundle.evidence}
+    assert not [event for event in events if any(text in str(event.data) for text in texts)]
 
 
 async def test_protocol(base: AsyncKnowledgeBase, tmp_path: Path) -> None:

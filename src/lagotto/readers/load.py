@@ -98,7 +98,7 @@ class FileTracker(Protocol):
 
 
 def load(
-    paths: str | Path | Iterable[str | Path],
+    paths: str | Path | Iterable[str | Path | Source],
     *,
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
@@ -109,7 +109,7 @@ def load(
     ocr: str | Ocr | None = None,
     tracker: FileTracker | None = None,
 ) -> Loading:
-    """Read files, folders and web addresses.
+    """Read files, folders, web addresses and Sources.
 
     Yields documents one at a time, and a failure for each error.
 
@@ -161,7 +161,7 @@ class Loading(Iterator["Document | ReadFailure"]):
         self._notes: list[str] = []
         self._results: Iterator[Document | ReadFailure] = iter(())
 
-    def start(self, paths: Iterable[str | Path]) -> None:
+    def start(self, paths: Iterable[str | Path | Source]) -> None:
         """Set the paths to read; nothing is opened before the first result is requested."""
         self._results = self._all(paths)
 
@@ -182,7 +182,7 @@ class Loading(Iterator["Document | ReadFailure"]):
         """Stop reading; the current file becomes a failure, and nothing follows it."""
         self._process.interrupt()
 
-    def _all(self, paths: Iterable[str | Path]) -> Iterator[Document | ReadFailure]:
+    def _all(self, paths: Iterable[str | Path | Source]) -> Iterator[Document | ReadFailure]:
         with self._process:
             for path in paths:
                 for result in self._of(path):
@@ -190,11 +190,21 @@ class Loading(Iterator["Document | ReadFailure"]):
                     if self._process.interrupted:
                         return
 
-    def _of(self, path: str | Path) -> Iterator[Document | ReadError]:
-        """Yield the documents and errors of one of the given paths or addresses."""
+    def _of(self, path: str | Path | Source) -> Iterator[Document | ReadError]:
+        """Yield the documents and errors of one of the given paths, addresses or sources."""
+        if isinstance(path, Source):
+            return self._source(path)
         if is_address(path):
             return self._address(str(path))
         return self._folder(Path(path)) if Path(path).is_dir() else self._file(Path(path))
+
+    def _source(self, source: Source) -> Iterator[Document | ReadError]:
+        try:
+            yield from self._read(self._formats.name(source), source)
+        except ReadError as exc:
+            yield exc
+        except Exception as exc:  # noqa: BLE001 a reader of another package may raise anything
+            yield ReadError(source.label, f"the reader failed ({type(exc).__name__})")
 
     def _address(self, address: str) -> Iterator[Document | ReadError]:
         try:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from lagotto.context import CitedPassage, ContextPack
 from lagotto.documents import Chunk, Document
 from lagotto.results import RetrievalBundle, RetrievalResult, RetrievalStats, ScoreBreakdown
+from lagotto.server.tasks import Task
 
 
 class Answer(BaseModel):
@@ -81,6 +82,13 @@ class ChunksAnswer(Answer):
     """The chunks of a document."""
 
     chunks: list[Chunk]
+
+
+class TasksAnswer(Answer):
+    """Tasks, the latest first; `after` of the next request is `next`."""
+
+    tasks: list[Task]
+    next: str | None = None
 
 
 class RemoveAnswer(Answer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -17,7 +18,7 @@ from starlette.routing import Route
 
 from lagotto.errors import LagottoError
 from lagotto.knowledge_base import AsyncKnowledgeBase
-from lagotto.server.endpoints import documents, models, search, status
+from lagotto.server.endpoints import documents, events, models, search, status, tasks
 from lagotto.server.openapi import openapi
 from lagotto.server.operations import JSON, Operation
 from lagotto.server.problems import MEDIA_TYPE, Problem, problem_of
@@ -29,6 +30,8 @@ from lagotto.server.state import ServerState
 
 OPERATIONS: tuple[Operation, ...] = (
     *search.OPERATIONS,
+    *events.OPERATIONS,
+    *tasks.OPERATIONS,
     *documents.OPERATIONS,
     *models.OPERATIONS,
     *status.OPERATIONS,
@@ -78,9 +81,12 @@ async def _running(
     async with opened:
         await opened._ready()
         state = app.state.server = ServerState(opened, settings)
+        working = asyncio.create_task(state.worker.run())
         with noticing_signals(state.stopping):
             yield
         state.stopping.set()
+        working.cancel()
+        await asyncio.wait([working])
 
 
 async def _answer(operation: Operation, http: HttpRequest) -> Response:

@@ -111,6 +111,10 @@ class ScopedBase:
             }
         )
 
+    def retriever(self, planned: Planned) -> ScopedRetriever:
+        """The base as a Retriever that sees what the caller sees."""
+        return ScopedRetriever(self, planned.vector)
+
     async def resolve(self, citation: str) -> tuple[CitedPassage | None, bool]:
         """What a citation refers to now, and whether that has changed since it was made."""
         key = CitationKey.parse(citation)
@@ -259,6 +263,18 @@ class ScopedBase:
 
     def _may_show(self, note: str) -> bool:
         return self._sight.everything or not note.startswith("filter:")
+
+
+@dataclass(frozen=True, slots=True)
+class ScopedRetriever:
+    """A Retriever for one caller."""
+
+    base: ScopedBase
+    vector: Vector | None = None
+
+    async def search(self, ctx: RequestContext, prefs: RetrievalPrefs) -> RetrievalBundle:
+        """The documents that may hold the answer, and the passages in them that support it."""
+        return await self.base.search(Planned(prefs, self.vector), ctx)
 
 
 def check_reranker(name: str, settings: ServerSettings) -> None:

@@ -21,6 +21,7 @@ from lagotto.server.metrics import Metrics
 from lagotto.server.problems import Problem
 from lagotto.server.scoped_base import Planned, ScopedBase
 from lagotto.server.settings import ServerSettings
+from lagotto.server.tasks import TaskQueue, TaskWorker
 
 T = TypeVar("T")
 
@@ -37,6 +38,9 @@ class ServerState:
         self.streams = Gate(settings.streams, queue=0)
         self.stopping = asyncio.Event()
         self.keys = ApiKeys(base._store.keyed_values)
+        values = base._store.keyed_values
+        self.tasks = TaskQueue(values, settings)
+        self.worker = TaskWorker(self.tasks, values, settings, base)
         self.metrics = Metrics(
             {
                 "lagotto_requests_working": ("Requests worked on.", lambda: self.gate.working),

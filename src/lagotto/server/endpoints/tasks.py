@@ -1,0 +1,151 @@
+"""Adding documents, as tasks: submitted, listed, watched, cancelled."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from pydantic import ValidationError
+from starlette.datastructures import FormData, UploadFile
+
+from lagotto.documents import DEFAULT_COLLECTION, Document, json_value
+from lagotto.readers.language import with_language
+from lagotto.server.access import Access
+from lagotto.server.answers import TasksAnswer
+from lagotto.server.bodies import AddBody, TasksQuery
+from lagotto.server.event_stream import MEDIA_TYPE, event_stream
+from lagotto.server.events import Event
+from lagotto.server.operations import Call, Operation
+from lagotto.server.problems import FieldProblem, Problem, invalid
+from lagotto.server.receiving import limited
+from lagotto.server.tasks import Task, Upload
+
+LONGEST_NAME = 500
+FIELDS = ("collection", "language", "metadata")
+
+
+async def add(call: Call) -> Task:
+    """Accept documents as JSON, or files in a form; they are added by a task."""
+    if call.body is not None:
+        return await _add_documents(call)
+    settings = call.state.settings
+    http = limited(call.http, most=settings.max_upload, timeout=settings.body_timeout)
+    async with http.form() as form:
+        uploads = [await _upload(file) for file in form.getlist("file")]
+        given = _fields(form)
+    if not uploads:
+        raise _wrong("file", "no file; send one or more, as multipart/form-data")
+    collection = given.get("collection", DEFAULT_COLLECTION)
+    _check_collection(call.access, collection)
+    return await call.state.tasks.submit(
+        uploads,
+        call.access,
+        collection=collection,
+        language=given.get("language"),
+        metadata=_metadata(given.get("metadata", "{}")),
+    )
+
+
+async def _add_documents(call: Call) -> Task:
+    body: AddBody = call.body
+    documents = []
+    for index, item in enumerate(body.documents):
+        try:
+            document = Document.model_validate(item.model_dump())
+        except ValidationError as exc:
+            raise invalid(exc, start=f"/documents/{index}") from None
+        await call.base.check_writable(document)
+        documents.append(with_language(document, body.language))
+    data = json.dumps([document.model_dump(mode="json") for document in documents]).encode()
+    upload = Upload("documents.json", data, "documents")
+    return await call.state.tasks.submit([upload], call.access)
+
+
+async def list_tasks(call: Call) -> object:
+    """Answer with the caller's tasks, the latest first."""
+    wanted: TasksQuery = call.query
+    found = await call.state.tasks.tasks_of(call.access, after=wanted.after, limit=wanted.limit)
+    return {"tasks": found, "next": found[-1].id if len(found) == wanted.limit else None}
+
+
+async def get_task(call: Call) -> Task:
+    """Answer with a task."""
+    _, stored = await call.state.tasks.get(call.path("task_id"), call.access)
+    return stored.task
+
+
+async def cancel(call: Call) -> Task:
+    """Cancel a task; what it has added stays."""
+    return await call.state.tasks.cancel(call.path("task_id"), call.access)
+
+
+async def task_events(call: Call) -> object:
+    """Answer with the states of a task as events, numbered by their versions."""
+    name = call.path("task_id")
+    await call.state.tasks.get(name, call.access)
+
+    async def events() -> AsyncIterator[tuple[int, Event]]:
+        async for version, task in call.state.tasks.watch(name, call.access):
+            yield version, Event("task", task)
+
+    return await event_stream(call.http, call.state, events())
+
+
+async def _upload(file: UploadFile | str) -> Upload:
+    if isinstance(file, str):
+        raise _wrong("file", "a text; send a file, with a file name")
+    name = (file.filename or "").strip()[:LONGEST_NAME]
+    return Upload(name or "unnamed.txt", await file.read())
+
+
+def _fields(form: FormData) -> dict[str, str]:
+    unknown = sorted(set(form) - {*FIELDS, "file"})
+    if unknown:
+        raise _wrong(unknown[0], f"there is no such field; there are file, {', '.join(FIELDS)}")
+    return {name: str(form[name]) for name in FIELDS if form.get(name)}
+
+
+def _metadata(text: str) -> dict[str, Any]:
+    try:
+        found = json_value(json.loads(text))
+    except (ValueError, RecursionError) as exc:
+        raise _wrong("metadata", f"not JSON that metadata can hold: {exc}") from None
+    if not isinstance(found, dict):
+        raise _wrong("metadata", "not an object")
+    return found
+
+
+def _check_collection(access: Access, collection: str) -> None:
+    allowed = access.sight.collections
+    if allowed is not None and collection not in allowed:
+        raise Problem("Forbidden", f"this key does not see the collection {collection!r}")
+
+
+def _wrong(name: str, detail: str) -> Problem:
+    field = FieldProblem(pointer=f"/{name}", detail=detail)
+    return Problem("InvalidRequest", f"/{name}: {detail}", fields=[field])
+
+
+OPERATIONS = (
+    Operation(
+        "POST", "/v1/documents", "add", "Add documents or files; answers with a task.",
+        add, Task, "write", body=AddBody, form=True, status=202, problems=(429,),
+    ),
+    Operation(
+        "GET", "/v1/tasks", "listTasks", "The tasks of the key, the latest first.",
+        list_tasks, TasksAnswer, "write", query=TasksQuery,
+    ),
+    Operation(
+        "GET", "/v1/tasks/{task_id}", "getTask", "A task.", get_task, Task, "write",
+        problems=(404,),
+    ),
+    Operation(
+        "POST", "/v1/tasks/{task_id}/cancel", "cancelTask", "Cancel a task.",
+        cancel, Task, "write", problems=(404, 409),
+    ),
+    Operation(
+        "GET", "/v1/tasks/{task_id}/events", "taskEvents", "A task as server-sent events.",
+        task_events, None, "write", media_type=MEDIA_TYPE, problems=(404, 429),
+    ),
+)  # fmt: skip

@@ -1,0 +1,151 @@
+"""The stream of a search: R4's mapping, heartbeats, resuming, and its end."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import lagotto
+from lagotto.knowledge_base import AsyncKnowledgeBase
+from lagotto.prefs import RetrievalPrefs
+from lagotto.request_context import RequestContext
+from lagotto.results import EvidenceChunk
+from lagotto.server.events import ANSWER, DEBUG, SOURCES, Event, Orchestrator, PlainOrchestrator
+from lagotto.testing.hash_embedder import HashEmbedder
+from tests.server.running import DOCUMENTS, Running, serving
+from tests.server.test_receiving import WaitingEmbedder
+
+
+@pytest.fixture
+async def base() -> AsyncIterator[AsyncKnowledgeBase]:
+    async with AsyncKnowledgeBase(":memory:", embedder=HashEmbedder()) as base:
+        await base.add(*DOCUMENTS)
+        yield base
+
+
+async def events_of(orchestrator: Orchestrator, **settings: Any) -> list[Event]:
+    prefs = RetrievalPrefs(query_text="truffles", **settings)
+    return [event async for event in orchestrator.events(RequestContext(), prefs)]
+
+
+async def test_sources_are_shown_and_evidence_is_not(base: AsyncKnowledgeBase) -> None:
+    orchestrator = PlainOrchestrator(base.retriever)
+    assert isinstance(orchestrator, Orchestrator)
+    (shown,) = await events_of(orchestrator)
+    bundle = await base.search("truffles")
+    assert shown.name == SOURCES
+    assert shown.data["candidates"] == bundle.candidates
+
+
+async def test_statistics_with_debug_only(base: AsyncKnowledgeBase) -> None:
+    orchestrator = PlainOrchestrator(base.retriever)
+    sources, debug = await events_of(orchestrator, debug=True)
+    assert (sources.name, debug.name) == (SOURCES, DEBUG)
+    assert debug.data["stats"].timing_ms["total"] > 0
+
+
+async def test_evidence_is_the_context_of_a_synthesis(base: AsyncKnowledgeBase) -> None:
+    given: list[EvidenceChunk] = []
+
+    async def synthesis(query: str, evidence: Sequence[EvidenceChunk]) -> AsyncIterator[str]:
+        given.extend(evidence)
+        for word in ("Dogs ", "find them."):
+            yield word
+
+    events = await events_of(PlainOrchestrator(base.retriever, synthesis=synthesis))
+    assert [event.name for event in events] == [SOURCES, ANSWER, ANSWER]
+    assert given == (await base.search("truffles")).evidence
+
+
+def test_the_retriever_knows_nothing_of_events() -> None:
+    """By imports: nothing below the server imports anything of it, or of events."""
+    root = Path(lagotto.__file__).parent
+    for path in root.rglob("*.py"):
+        if path.relative_to(root).parts[0] in ("server", "cli", "client"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            assert not [name for name in names if name.startswith("lagotto.server")], path
+
+
+EMBEDDER = WaitingEmbedder()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Running]:
+    with serving(embedder=EMBEDDER, heartbeat=0.1, batching=False) as running:
+        yield running
+
+
+def parsed(text: str) -> list[tuple[int, str, Any]]:
+    """The events in a stream: number, name, data."""
+    found = []
+    for block in text.split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.splitlines() if line[:1] != ":")
+        if fields:
+            found.append((int(fields["id"]), fields["event"], json.loads(fields["data"])))
+    return found
+
+
+def test_the_stream(server: Running) -> None:
+    answer = server.post("/v1/search/stream", {"query": "truffles", "debug": True})
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    events = parsed(answer.text)
+    assert [(number, name) for number, name, _ in events] == [
+        (1, "rag.sources"),
+        (2, "rag.debug"),
+        (3, "end"),
+    ]
+    bundle = server.post("/v1/search", {"query": "truffles"}).json()
+    assert events[0][2]["candidates"] == bundle["candidates"]
+    assert "evidence" not in events[0][2]
+    assert events[1][2]["stats"]["timing_ms"]["total"] > 0
+    quiet = parsed(server.post("/v1/search/stream", {"query": "truffles"}).text)
+    assert [name for _, name, _ in quiet] == ["rag.sources", "end"]
+
+
+def test_a_client_that_comes_back_gets_the_rest(server: Running) -> None:
+    body = {"query": "truffles", "debug": True}
+    answer = server.http.post("/v1/search/stream", json=body, headers={"Last-Event-ID": "1"})
+    assert [name for _, name, _ in parsed(answer.text)] == ["rag.debug", "end"]
+
+
+def test_heartbeats_and_problems(server: Running) -> None:
+    answer = server.post("/v1/search/stream", {"query": "wait", "timeout": 0.5})
+    assert ": heartbeat" in answer.text
+    ((_, name, data),) = parsed(answer.text)
+    assert (name, data["error"], data["status"]) == ("error", "DeadlineExceeded", 504)
+    wrong = server.post("/v1/search/stream", {"query": "a", "top_k": 0})
+    assert wrong.status_code == 422
+
+
+def test_a_stream_ends_with_the_server() -> None:
+    embedder = WaitingEmbedder()
+    with serving(embedder=embedder, heartbeat=0.05, batching=False) as own:
+        with httpx.stream(
+            "POST", f"{own.url}/v1/search/stream", json={"query": "wait"}, timeout=20
+        ) as answer:
+            lines = answer.iter_lines()
+            assert next(lines) == ": heartbeat"
+            own.loop.call_soon_threadsafe(own.state.stopping.set)
+            assert "event: end" not in list(lines)
+        assert embedder.cancelled.wait(10)
+        assert own.http.get("/readyz").status_code == 503
+
+
+def test_a_client_that_leaves_a_stream_cancels_the_search(server: Running) -> None:
+    EMBEDDER.entered.clear()
+    EMBEDDER.cancelled.clear()
+    with httpx.stream(
+        "POST", f"{server.url}/v1/search/stream", json={"query": "wait"}, timeout=20
+    ) as answer:
+        assert next(answer.iter_lines()) == ": heartbeat"
+        assert EMBEDDER.entered.wait(10)
+    assert EMBEDDER.cancelled.wait(10)
