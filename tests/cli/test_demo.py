@@ -152,3 +152,14 @@ def test_a_base_that_was_named_is_used() -> None:
     assert before == behind
     assert before.code == 5
     assert "there is no folder /absent" in before.err
+
+
+def test_only_the_documents(tmp_path: Path) -> None:
+    folder = tmp_path / "notes"
+    copied = run("demo", "--documents", folder)
+    assert copied.out == f"40 documents copied to {folder}\n"
+    with corpus() as bundled:
+        assert {file.name for file in bundled.iterdir()} == {file.name for file in folder.iterdir()}
+    again = run("demo", "--documents", folder)
+    assert again.code == 2
+    assert "name a new folder" in again.err

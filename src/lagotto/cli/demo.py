@@ -14,6 +14,7 @@ import typer
 
 from lagotto.cli.options import EmbedderName
 from lagotto.cli.output import one_line, printable, say, stdout
+from lagotto.errors import ConfigError
 from lagotto.locations import mask_location
 
 if TYPE_CHECKING:
@@ -28,8 +29,17 @@ def demo(
     ] = None,
     embedder: EmbedderName = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the temporary base.")] = False,
+    documents: Annotated[
+        Path | None,
+        typer.Option(
+            "--documents", metavar="FOLDER", help="Only copy the documents to a new folder."
+        ),
+    ] = None,
 ) -> None:
     """Search bundled documents by vectors, by full text and by both. Works offline."""
+    if documents is not None:
+        _copy_documents(documents)
+        return
     from lagotto.demo import ask, examples, pack_for, questions
     from lagotto.sync_facade import KnowledgeBase
 
@@ -46,6 +56,17 @@ def demo(
         _print_answer(outcome)
     _print_pack(pack)
     _print_next(location if kb or keep else None, chosen or outcomes)
+
+
+def _copy_documents(folder: Path) -> None:
+    from lagotto.demo import corpus
+
+    with corpus() as bundled:
+        try:
+            shutil.copytree(bundled, folder)
+        except FileExistsError as exc:
+            raise ConfigError(f"{folder} exists; name a new folder for the documents") from exc
+    typer.echo(f"{sum(1 for _ in folder.iterdir())} documents copied to {folder}")
 
 
 @contextmanager
