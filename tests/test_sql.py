@@ -19,6 +19,7 @@ ALLOWED = {
     # SQLite
     "stores/sqlite/checks.py": "PRAGMA quick_check, VACUUM",
     "stores/sqlite/database.py": "PRAGMAs and kinds of transactions",
+    "stores/sqlite/discard.py": "an exclusive lock on a file that may not be a base",
     "stores/sqlite/fts5_index.py": "FTS5 tables and MATCH",
     "stores/sqlite/rebuild.py": "two attached files in one statement",
     # PostgreSQL

@@ -93,6 +93,6 @@ def test_other_packages_add_theirs_by_entry_point(monkeypatch: pytest.MonkeyPatc
     def installed(*, group: str, name: str = "theirs") -> EntryPoints:
         return EntryPoints([theirs]).select(group=group, name=name)
 
-    monkeypatch.setattr("lagotto.registry.entry_points", installed)
+    monkeypatch.setattr("importlib.metadata.entry_points", installed)
     assert "theirs" in CHUNKERS.names()
     assert CHUNKERS.create("theirs:64/0", tokenizer=Words()).id == "sentence:64/0"
