@@ -116,6 +116,17 @@ async def test_a_copy_keeps_what_the_base_was_made_with(tmp_path: Path) -> None:
     assert (config.chunker_id, config.text_index) == ("sentence:24/4", "fts5")
 
 
+async def test_metadata_given_for_paths_is_copied(tmp_path: Path) -> None:
+    async with (
+        opened(place(tmp_path, "tantivy", "a")) as source,
+        opened(place(tmp_path, "memory", "b")) as target,
+    ):
+        await fill(source)
+        await source.source_files.give("default", {"/notes": {"topic": "oaks"}})
+        await copy_base(source, target)
+        assert await target.source_files.given("default") == {"/notes": {"topic": "oaks"}}
+
+
 async def test_vectors_are_the_same_bit_by_bit(tmp_path: Path) -> None:
     source, target = place(tmp_path, "memory", "a"), place(tmp_path, "tantivy", "b")
     (query,) = await HashEmbedder(dimension=32).embed(["any"], role="query")

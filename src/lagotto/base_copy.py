@@ -108,6 +108,7 @@ class _Copy:
         self._report(documents=len(names))
         async with self._source.view(And()) as view:
             await _for_each_batch(view, names, made, self._write)
+        await self._copy_given(sorted({collection for collection, _ in names}))
         names = list(self._seals)
         self._report(documents=len(names))
         async with self._target.view(And()) as view:
@@ -115,6 +116,12 @@ class _Copy:
         for collection, document_id in self._seals:
             raise StoreError(_difference(collection, document_id, "is missing"))
         return self._done
+
+    async def _copy_given(self, collections: Sequence[str]) -> None:
+        """Copy the metadata that was given for paths."""
+        for collection in collections:
+            if given := await self._source.source_files.given(collection):
+                await self._target.source_files.give(collection, given)
 
     async def _write(self, entries: Sequence[Entry]) -> None:
         there = await self._versions(entries)

@@ -108,3 +108,9 @@ def test_a_narrow_encoding_loses_letters_but_not_the_command(base: Path) -> None
     )
     assert done.returncode == 0
     assert "fr?h" in done.stdout
+
+
+def test_an_unknown_command_comes_with_the_nearest_name() -> None:
+    refused = run("retreive", "dogs")
+    assert refused.code == 2
+    assert "No such command 'retreive'; did you mean retrieve?" in refused.err

@@ -11,6 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 from lagotto import __version__
 from lagotto.cli.logs import logging_to_stderr
 from lagotto.cli.options import DEFAULT_KB, flatten_groups
+from lagotto.suggestions import did_you_mean
 
 COMMANDS = {
     "add": "add",
@@ -55,6 +56,13 @@ class Commands(TyperGroup):
         command = typer.main.get_command(alone)
         assert isinstance(command, TyperCommand)
         return command
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that `args` begin with; an unknown one is refused with the nearest name."""
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            ctx.fail(f"No such command {name!r}{did_you_mean(name, COMMANDS)}")
+        return super().resolve_command(ctx, args)
 
 
 app = typer.Typer(
