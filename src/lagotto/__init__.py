@@ -11,8 +11,15 @@ if TYPE_CHECKING:
     from lagotto.base_copy import (
         CopyReport,
     )
+    from lagotto.blocking_client import (
+        Client,
+        open,  # noqa: A004
+    )
     from lagotto.chunk_context import (
         context_of_chunks,
+    )
+    from lagotto.client import (
+        AsyncClient,
     )
     from lagotto.context import (
         AnswerCheck,
@@ -149,7 +156,9 @@ __version__ = "0.1.0.dev0"
 
 _MODULES = {
     "base_copy": ("CopyReport",),
+    "blocking_client": ("Client", "open"),
     "chunk_context": ("context_of_chunks",),
+    "client": ("AsyncClient",),
     "context": (
         "AnswerCheck",
         "Citation",
@@ -276,6 +285,7 @@ __all__ = [
     "AddReport",
     "And",
     "AnswerCheck",
+    "AsyncClient",
     "AsyncKnowledgeBase",
     "Block",
     "CachePrefs",
@@ -286,6 +296,7 @@ __all__ = [
     "Citation",
     "CitationError",
     "CitedPassage",
+    "Client",
     "Columns",
     "ConfigError",
     "Contains",
@@ -373,6 +384,7 @@ __all__ = [
     "check_answer",
     "context_of_chunks",
     "load_preset",
+    "open",
     "parse_filter",
     "preset_names",
 ]

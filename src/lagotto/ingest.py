@@ -91,6 +91,20 @@ class AddReport(Record):
         return text
 
 
+def sum_reports(reports: Iterable[AddReport]) -> AddReport:
+    """One report of several runs."""
+    each = list(reports)
+    return AddReport(
+        added=sum(report.added for report in each),
+        updated=sum(report.updated for report in each),
+        unchanged=sum(report.unchanged for report in each),
+        chunks=sum(report.chunks for report in each),
+        seconds=sum(report.seconds for report in each),
+        failures=tuple(failure for report in each for failure in report.failures),
+        notes=tuple(dict.fromkeys(note for report in each for note in report.notes)),
+    )
+
+
 OnProgress = Callable[[Progress], None]
 
 

@@ -68,6 +68,11 @@ def is_address(location: str) -> bool:
     return "://" in location.removeprefix(FILE_SCHEME)
 
 
+def is_served(location: str | Path) -> bool:
+    """Whether a base is behind a server of Lagotto."""
+    return str(location)[:8].lower().startswith(("http://", "https://"))
+
+
 def file_of(location: str) -> Path:
     """The file of a base that is in one."""
     return Path(location.removeprefix(FILE_SCHEME))

@@ -396,6 +396,21 @@ class RetrievalPrefs(Preferences):
                     f"{name}: {verb} has no use for it; it is a setting of {' and '.join(verbs)}"
                 )
 
+    def given_for(self, verb: Verb) -> dict[str, Any]:
+        """The settings that differ from the defaults and have a meaning for a verb, as JSON."""
+        given = self.model_dump(mode="json", exclude_unset=True, exclude={"query_text", "filters"})
+        if self.filters != And():
+            given["filters"] = self.filters.to_json()
+        late = self.chunking.strategy != "precomputed"
+        unused = {name for name, verbs in _VERBS.items() if verb not in verbs}
+        if verb == "search":
+            unused.add("top_k")
+        elif not late:
+            unused.add("top_k_items")
+        if "parents.section_chars" in unused:
+            given.get("parents", {}).pop("section_chars", None)
+        return {name: value for name, value in given.items() if name not in unused}
+
     def depth(self, count: int, *, reranked: int = 0) -> int:
         """The number of candidates of each leg if `count` passages are requested.
 

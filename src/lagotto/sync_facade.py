@@ -190,7 +190,7 @@ class KnowledgeBase:
     ) -> Iterator[Document]:
         """Yield what `documents` returns, a few at a time, however many there are."""
         documents = self.base.iter_documents(filters=filters, collection=collection)
-        while page := self.run(_next_of(documents)):
+        while page := self.run(next_of(documents)):
             yield from page
 
     @property
@@ -239,7 +239,7 @@ class KnowledgeBase:
         self.close()
 
 
-async def _next_of(documents: AsyncIterator[Document]) -> list[Document]:
+async def next_of(documents: AsyncIterator[Document]) -> list[Document]:
     """The next documents, none at the end."""
     page: list[Document] = []
     async for document in documents:

@@ -122,7 +122,7 @@ async def test_event_mapping(base: AsyncKnowledgeBase, debug: bool) -> None:
     assert [event.name for event in events] == names
     assert events[0].data["candidates"] == bundle.candidates
     assert given == bundle.evidence != []
-    chunks = {chunk.chunk_id for chunk in bundle.evidence}
+    chunks = {str(chunk.chunk_id) for chunk in bundle.evidence}
     assert not [event for event in events if any(chunk in str(event.data) for chunk in chunks)]
 
 

@@ -89,7 +89,7 @@ def options(
             "--kb",
             metavar="PATH",
             envvar="LAGOTTO_KB",
-            help="The knowledge base: a file, or postgresql://HOST/DATABASE.",
+            help="The knowledge base: a file, postgresql://HOST/DATABASE, or http://SERVER.",
         ),
     ] = DEFAULT_KB,
     embedder: Annotated[

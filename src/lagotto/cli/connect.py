@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import asdict
 from shlex import quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from lagotto.cli.options import BaseOptions, MakingOptions
 from lagotto.errors import StoreError
@@ -15,6 +16,7 @@ from lagotto.locations import (
     file_of,
     is_address,
     is_missing_file,
+    is_served,
     mask_location,
 )
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 def open_base(base: BaseOptions, making: MakingOptions) -> KnowledgeBase:
     """The base, created if it does not exist."""
+    if is_served(base.kb):
+        return _served(base, making)
     from lagotto.sync_facade import KnowledgeBase
 
     return KnowledgeBase(
@@ -52,10 +56,20 @@ def no_empty_base(location: str) -> Iterator[None]:
 
 def open_existing(base: BaseOptions) -> KnowledgeBase:
     """The base; StoreError if it does not exist, so that reading never creates a file."""
+    if is_served(base.kb):
+        return _served(base)
     from lagotto.sync_facade import KnowledgeBase
 
     check_exists(base.kb)
     return KnowledgeBase(base.kb, embedder=base.embedder)
+
+
+def _served(base: BaseOptions, making: MakingOptions | None = None) -> KnowledgeBase:
+    """A base on a server; commands use it like any other, since it has the same methods."""
+    from lagotto.blocking_client import open as open_anywhere
+
+    chosen = {"embedder": base.embedder, **({} if making is None else asdict(making))}
+    return cast("KnowledgeBase", open_anywhere(base.kb, **chosen))
 
 
 @asynccontextmanager

@@ -24,7 +24,7 @@ Kb = Annotated[
     Option(
         "--kb",
         metavar="PATH",
-        help="The knowledge base: a file, or postgresql://HOST/DATABASE.",
+        help="The knowledge base: a file, postgresql://HOST/DATABASE, or http://SERVER.",
         show_default=False,
     ),
 ]

@@ -12,7 +12,7 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -24,7 +24,7 @@ from lagotto.concurrency import in_thread
 from lagotto.documents import DEFAULT_COLLECTION, Document, Metadata, Record
 from lagotto.errors import LagottoError
 from lagotto.filters import parse_filter
-from lagotto.ingest import AddReport, Progress
+from lagotto.ingest import AddReport, Progress, sum_reports
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.readers import ReadFailure, ReadOptions
 from lagotto.readers.base import Source
@@ -334,7 +334,7 @@ class TaskRun:
         done = file.model_copy(update={"state": state, "report": report})
         files = list(self._stored.task.files)
         files[index] = done
-        await self._save(files=tuple(files), report=_sum(each.report for each in files))
+        await self._save(files=tuple(files), report=sum_reports(each.report for each in files))
         await self._values.remove(UPLOAD, name)
 
     def _note(self, progress: Progress) -> None:
@@ -378,19 +378,6 @@ def _read(file: TaskFile, data: bytes, stored: StoredTask) -> list[Document | Re
         collection=stored.collection, language=stored.language, metadata=stored.metadata
     )
     return list(load([Source(name=file.name, data=data)], options=options))
-
-
-def _sum(reports: Iterable[AddReport]) -> AddReport:
-    each = list(reports)
-    return AddReport(
-        added=sum(report.added for report in each),
-        updated=sum(report.updated for report in each),
-        unchanged=sum(report.unchanged for report in each),
-        chunks=sum(report.chunks for report in each),
-        seconds=sum(report.seconds for report in each),
-        failures=tuple(failure for report in each for failure in report.failures),
-        notes=tuple(dict.fromkeys(note for report in each for note in report.notes)),
-    )
 
 
 def _file_name(task: str, index: int) -> str:
