@@ -23,7 +23,7 @@ NAMED_MODELS = {"all-MiniLM-L6-v2": "minilm", "all-MiniLM-L6-v2-int8": "minilm-i
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What the caller asked for; None where he leaves it to the base."""
+    """What the caller asked for; None stands for what the base was made with."""
 
     embedder: str | Embedder | None = None
     chunker: str | None = None

@@ -1,9 +1,9 @@
-"""A base rebuilt from its own documents: other chunks, other vectors, other indexes.
+"""Rebuilding a base from its stored documents, with other chunks, vectors or indexes.
 
-The next generation is built beside the present one, which goes on serving searches and taking
-documents. It is durable step by step, so that an interrupted rebuild is resumed; what is added,
-changed or removed meanwhile is caught up with, until both have the same documents. Then all chunks
-and vectors are replaced in one transaction.
+The next generation is built beside the current one, which still serves searches and accepts
+documents. Each step is durable, so that an interrupted rebuild can be resumed. Changes to the
+documents meanwhile are applied until both generations have the same documents; then all chunks and
+vectors are replaced in one transaction.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lagotto.stores.base import BaseConfig, Staging, Store
 
 BATCH_DOCUMENTS = 500
 MOST_ROUNDS = 100
-"""How often documents may change between the last look and the switch."""
+"""How often documents may change between the last check and the switch."""
 
 Name = tuple[str, str]
 
@@ -58,7 +58,7 @@ async def rebuild_base(
     """Rebuild a base with `parts`, and with another text index if one is named.
 
     Where the chunker and the model stay the same, chunks and vectors are taken over, and only the
-    indexes are built anew.
+    indexes are rebuilt.
     """
     stored = await store.config()
     config = parts.config.model_copy(
@@ -106,8 +106,8 @@ class _Rebuild:
                 self._report()
                 return self._done
         raise StoreBusyError(
-            f"{self._store.location} is written to all the time; the rebuild is kept, run it again "
-            "when there is less to do"
+            f"{self._store.location} changes faster than it is rebuilt; the rebuild is kept, run "
+            "it again when there are fewer writes"
         )
 
     async def _catch_up(self) -> None:

@@ -118,8 +118,8 @@ class TestFile:
             base.add(Document(id="large", text="Short.", summary="x" * 2_000_000))
             base.remove("large")
         (note,) = [item for item in findings(kb, "note", code=0) if "MB" in item["what"]]
-        assert note["what"].endswith("MB of the file are free")
-        assert note["advice"] == f"give them back: sqlite3 {kb} VACUUM"
+        assert note["what"].endswith("MB of the file are unused")
+        assert note["advice"] == f"release the space: sqlite3 {kb} VACUUM"
         run_sql(kb, "VACUUM")
         assert not [item for item in findings(kb, "note", code=0) if "free" in item["what"]]
         with opened(kb) as base:
@@ -238,7 +238,7 @@ class TestRows:
             base.remove(*(item.id for item in documents(20)[:15]))
             base.retrieve("unique17x")
         (note,) = [item for item in findings(kb, "note", code=0) if "remembered" in item["what"]]
-        assert note["what"].startswith("107 removed chunks are still remembered")
+        assert note["what"].startswith("107 removed chunks are still in the change log")
 
 
 class TestIndexes:

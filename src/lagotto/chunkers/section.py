@@ -1,4 +1,4 @@
-"""`section:SIZE/OVERLAP`: sections, whole where they fit; chunks begin at sentences. The default.
+"""`section:SIZE/OVERLAP`: sections, whole where they fit; chunks begin at sentences.
 
 A chunk crosses a heading only where a section is small: then it is merged with its neighbours under
 the same parent, and the chunk has the headings that all of them share.

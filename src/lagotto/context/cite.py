@@ -124,7 +124,7 @@ def cited(document: Document, key: CitationKey) -> CitedPassage:
     if key.check and key.check != _check(text):
         raise CitationError(
             f"{key}: the document has changed since it was cited; search again, or leave out "
-            f"~{key.check} to see what stands there now"
+            f"~{key.check} to see the current text at these offsets"
         )
     described = Structure(document).describe(Span(key.start, key.end))
     for name in ("element", "sections"):

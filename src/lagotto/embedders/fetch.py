@@ -1,6 +1,6 @@
 """Fetching a known model: from a hub or a folder to the folder of fetched models.
 
-This is the only module that downloads anything, and it runs only when it is called.
+No other module downloads embedding models, and this one only when it is called.
 """
 
 from __future__ import annotations

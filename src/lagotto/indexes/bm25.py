@@ -30,7 +30,7 @@ def term_weight(counts: Numbers, lengths: Numbers, *, mean: float, idf: Numbers 
 
 
 def repeated(times: int) -> float:
-    """The weight of a word that a query says so often: BM25's own bound, 1 for once.
+    """The weight of a word that a query repeats `times` times, by BM25's saturation; 1 for once.
 
     A long question repeats what it is about.
     """

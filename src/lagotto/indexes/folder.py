@@ -117,7 +117,7 @@ class IndexFolder:
                 _write_marker(self.path, Marker(base_id=self.base_id))
             elif owner != self.base_id:
                 raise StoreError(
-                    f"{self.path} holds the indexes of another base by now; close this base and "
+                    f"{self.path} now holds the indexes of another base; close this base and "
                     "open it again"
                 )
 
@@ -168,7 +168,9 @@ def file_errors(path: Path) -> Iterator[None]:
         if exc.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise StoreFullError(f"{path} can't be written: {exc}; free some disk space") from exc
         if exc.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise StoreReadOnlyError(f"{path} can't be written: {exc}; check its rights") from exc
+            raise StoreReadOnlyError(
+                f"{path} can't be written: {exc}; check its permissions"
+            ) from exc
         raise StoreError(f"{path} can't be written: {exc}") from exc
 
 
@@ -186,7 +188,7 @@ def lock_errors(folder: Path, *, timeout: float) -> Iterator[None]:
             ) from exc
         if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
             raise StoreFullError(f"{folder} can't be locked: {exc}; free some disk space") from exc
-        raise StoreReadOnlyError(f"{folder} can't be locked: {exc}; check its rights") from exc
+        raise StoreReadOnlyError(f"{folder} can't be locked: {exc}; check its permissions") from exc
     except sqlite3.DatabaseError as exc:
         raise StoreDamagedError(
             f"{folder / LOCK} is damaged ({exc}); delete this file, which holds no data"

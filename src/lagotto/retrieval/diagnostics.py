@@ -76,11 +76,11 @@ class Diagnostics:
         return tuple(self._notes)
 
     def note(self, part: str, problem: object, *, cause: BaseException | None = None) -> None:
-        """Record that the search goes on without `part`; DegradedError if it is strict."""
+        """Record that the search continues without `part`; DegradedError if it is strict."""
         said = f"{part}: {problem}"
         if self._strict:
             raise DegradedError(
-                f"{said}; the search is strict, so it ends here (strict=False goes on without)"
+                f"{said}; the search is strict, so it ends here (strict=False continues without it)"
             ) from cause
         self._notes[said] = None
 

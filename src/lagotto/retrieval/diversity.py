@@ -1,4 +1,4 @@
-"""Less of the same: a cap per document, and relevance traded for variety. Pure functions."""
+"""Diversity: a limit per document, and maximal marginal relevance. Pure functions."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Linear fusion of absolute scores is the default: a weighted mean. A cosine means the same for every
 query, so a flat, uninformed list of vectors (a language that the model doesn't know) stays flat and
-leaves the order to the words; rank and min-max fusion would blow it up into noise. Reciprocal rank
+leaves the order to the words; rank and min-max fusion would amplify its noise. Reciprocal rank
 fusion is scaled to what a candidate could have at worst and at best.
 """
 

@@ -20,7 +20,7 @@ WHOLE = "document"
 """The chunker of bases that hold whole documents, of no use at query time."""
 
 CHUNKS_AT_ONCE = 512
-"""About so many chunks are embedded before they are cached: what a cancelled search loses."""
+"""About how many chunks are embedded before they are cached, and lost if a search is cancelled."""
 
 Work = tuple[Document, list[Chunk]]
 

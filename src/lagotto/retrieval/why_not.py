@@ -44,7 +44,7 @@ def known_reason(
     """The reason if it is plain to see: unknown, found, in another collection, filtered out."""
     collection, document_id = name
     if document is None:
-        reason = f"there is no document of that id in the collection {collection!r}"
+        reason = f"there is no document with this id in the collection {collection!r}"
         return WhyNot(document_id=document_id, reason=reason, results=results)
     for hit in results:
         if (hit.collection, hit.document_id) == name:

@@ -1,4 +1,4 @@
-"""What a store is: it keeps documents and what is derived from them, and searches in both.
+"""The contract of stores, which hold documents and what is derived from them, and search both.
 
 A store knows nothing of fusion, rerankers or budgets. It answers three questions for a search,
 one per leg (which chunks are nearest to this vector, which hold these terms, which terms are
@@ -274,7 +274,7 @@ class CachedChunks:
 
 @runtime_checkable
 class ChunkCacheRepo(Protocol):
-    """Keeps chunks that were made at query time. Derived data: it may forget, but never lie.
+    """Caches chunks made at query time; it may drop entries, but never returns wrong ones.
 
     What can't be read back exactly as it was written (damage, another content, an unknown
     version) is not there. Entries go with their document and with its content.
@@ -293,7 +293,7 @@ class ChunkCacheRepo(Protocol):
         ...
 
     async def clear(self) -> int:
-        """Forget everything; how many sets there were."""
+        """Drop all entries; return how many there were."""
         ...
 
 
@@ -328,7 +328,7 @@ class Staging(Protocol):
 
 
 class Pending(NamedTuple):
-    """Documents that the next generation lacks, and those that it has too many."""
+    """Documents that the next generation lacks, and those that it should not have."""
 
     missing: list[tuple[str, str]]
     surplus: list[tuple[str, str]]
@@ -387,11 +387,11 @@ class Store(SearchableStore, Protocol):
         ...
 
     async def close(self) -> None:
-        """Finish writing and let go of everything; may be called twice."""
+        """Finish writing and release all resources; may be called twice."""
         ...
 
     async def write(self, entries: Sequence[Entry]) -> None:
-        """Store documents, each replacing its former self."""
+        """Store documents, each replacing its earlier version."""
         ...
 
     async def delete(self, where: Filter) -> list[str]:
@@ -438,7 +438,7 @@ class Store(SearchableStore, Protocol):
         ...
 
     async def check(self) -> list[Finding]:
-        """Look at everything that may be wrong, without changing anything; at least one finding.
+        """Check the base without changing anything; return at least one finding.
 
         What can't be read at all is a StoreError.
         """

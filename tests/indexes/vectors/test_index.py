@@ -145,7 +145,7 @@ def test_a_few_rows_are_not_worth_a_compaction() -> None:
 
 def test_vectors_of_another_dimension_are_refused() -> None:
     index = filled(5)
-    with pytest.raises(ModelMismatchError, match="of 32 numbers, not of the shape \\(8,\\)"):
+    with pytest.raises(ModelMismatchError, match="of dimension 32, not of the shape \\(8,\\)"):
         index.add(keys_of(1), unit_vectors(0, count=1, dimension=8))
     with pytest.raises(ModelMismatchError, match="use the model"):
         index.search(unit_vectors(0, count=1, dimension=8)[0], 3)

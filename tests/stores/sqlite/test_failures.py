@@ -1,4 +1,4 @@
-"""A full disk, no right to write, other writers: a clear error, and nothing lost."""
+"""A full disk, no permission to write, other writers: a clear error, and nothing lost."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class TestReadOnly:
         with tempfile.TemporaryDirectory() as folder:
             with child(program, folder) as process:
                 assert "refused:" in (line := said(process))
-                assert "right to write" in line
+                assert "permission to write" in line
                 assert process.wait() == 0
             Path(folder).chmod(0o755)
             with opened(Path(folder) / "kb.db") as base:
@@ -189,7 +189,7 @@ class TestReadOnly:
             def only_read(connection: Any, _record: object) -> None:
                 connection.execute("PRAGMA query_only = ON")
 
-            with pytest.raises(StoreReadOnlyError, match="right to write"):
+            with pytest.raises(StoreReadOnlyError, match="permission to write"):
                 base.add(document(7))
             assert base.retrieve("unique1x")[0].document_id == "d001"
 

@@ -104,7 +104,7 @@ def check_vectors(vectors: Vectors, *, dimension: int) -> None:
     """Raise unless all rows are float32 unit vectors of that dimension."""
     if vectors.ndim != 2 or vectors.shape[1] != dimension:
         raise ModelMismatchError(
-            f"the index holds vectors of {dimension} numbers, not of the shape "
+            f"the index holds vectors of dimension {dimension}, not of the shape "
             f"{vectors.shape[1:]}; use the model that it was made with"
         )
     if vectors.dtype != np.float32:

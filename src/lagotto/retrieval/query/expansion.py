@@ -69,7 +69,7 @@ class Expander(Protocol):
 
     Contract: `expand` changes nothing and may be called concurrently. An Expansion without
     anything in it means that there is nothing to add. The query itself is always searched for,
-    so it need not be repeated. A failure is a RetrievalError: the search goes on without.
+    so it need not be repeated. A failure is a RetrievalError: the search continues without it.
     """
 
     async def expand(self, query: str) -> Expansion:

@@ -116,7 +116,9 @@ class _Lexer:
         if char in "<>":
             operator = _OPERATOR.match(self._query, position)
             shown = operator.group() if operator else char
-            problem = f"{shown} is no operator; words in a row are joined by <->, no other distance"
+            problem = (
+                f"{shown} is not an operator; <-> joins adjacent words, other distances don't exist"
+            )
         elif char == "'" or char in QUOTATION_MARKS:
             problem = f"the quotation that begins with {char} does not end"
         else:

@@ -98,7 +98,7 @@ def _scored(reading: Reading, languages: Sequence[str | None]) -> tuple[tuple[Te
 
 
 def weighed(variants: Sequence[str], times: int) -> tuple[Term, ...]:
-    """The terms of a word that the query says so often."""
+    """The terms of a word, weighted by how often the query repeats it."""
     return tuple(Term(variant, repeated(times)) for variant in variants)
 
 

@@ -65,7 +65,7 @@ HYPHEN = "[-\u2010\u2011]"
 
 SHAPES = {
     "an underscore inside": r"[^\W_]_+[^\W_]",
-    "a digit behind a letter": rf"{LETTER}\d",
+    "a digit after a letter": rf"{LETTER}\d",
     "capitals, a hyphen and a number": (
         rf"(?<!\w)(?:(?:{SMALL}*+[{UPPER}]){{2}}{LETTER}*+|[{UPPER}][{LOWER}]?){HYPHEN}\d"
     ),

@@ -60,7 +60,7 @@ _OWN_HASH = re.compile("[0-9a-f]{32}")
 
 
 def check_rows(connection: Connection) -> list[Finding]:
-    """What a base holds, and where its parts don't fit together."""
+    """What a base holds, and which of its rows are inconsistent."""
     return [
         _summary(connection),
         *_chunks_without_vectors(connection),
@@ -227,15 +227,17 @@ def _expired(connection: Connection) -> list[Finding]:
     if not count:
         return []
     what = f"{count} sets of cached chunks have expired"
-    return [Finding(level="note", what=what, advice="the next search that keeps chunks drops them")]
+    return [
+        Finding(level="note", what=what, advice="the next search that caches chunks drops them")
+    ]
 
 
 def _removals(connection: Connection) -> list[Finding]:
-    """They are kept for a while, for indexes that have not heard of them."""
+    """Removals stay in the change log for a while, for indexes that have not applied them."""
     count = connection.scalar(select(func.count()).select_from(RemovalRow)) or 0
     if count < max(MANY_REMOVALS, _findable(connection)):
         return []
-    what = f"{count} removed chunks are still remembered, more than there are chunks"
+    what = f"{count} removed chunks are still in the change log, more than there are chunks"
     return [Finding(level="note", what=what, advice="`lagotto copy` makes a base without them")]
 
 

@@ -15,11 +15,11 @@ from lagotto.stores.sql.tables import SCHEMA_VERSION
 from lagotto.stores.sqlite.database import ways_out
 
 MUCH_FREE = 0.25
-"""The part of a file that may be free before it is worth mentioning."""
+"""The share of a file that may be unused before it is reported."""
 
 
 def check_file(connection: Connection, path: Path) -> list[Finding]:
-    """Whether the file is whole; if it is not, nothing else is worth looking at."""
+    """Whether the file is intact; if it is not, nothing else is checked."""
     said = [str(row[0]) for row in connection.exec_driver_sql("PRAGMA quick_check")]
     if said == ["ok"]:
         return [Finding(level="ok", what=f"the file is intact, its schema is {SCHEMA_VERSION}")]
@@ -29,7 +29,7 @@ def check_file(connection: Connection, path: Path) -> list[Finding]:
 
 
 def check_contents(connection: Connection, path: Path) -> list[Finding]:
-    """Rows that belong to nothing, room that is not used."""
+    """Orphaned rows and unused space."""
     return [
         *_orphans(connection),
         *_free_space(connection, path),
@@ -64,8 +64,8 @@ def _free_space(connection: Connection, path: Path) -> list[Finding]:
     )
     if free * size < MEGABYTE or free < MUCH_FREE * pages:
         return []
-    what = f"{free * size / MEGABYTE:.1f} MB of the file are free"
-    return [Finding(level="note", what=what, advice=f"give them back: sqlite3 {path} VACUUM")]
+    what = f"{free * size / MEGABYTE:.1f} MB of the file are unused"
+    return [Finding(level="note", what=what, advice=f"release the space: sqlite3 {path} VACUUM")]
 
 
 def _copy_it(what: str) -> Finding:

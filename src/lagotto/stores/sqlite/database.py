@@ -136,7 +136,7 @@ def recognise(path: Path) -> None:
         )
     if version > SCHEMA_VERSION:
         raise NotABaseError(
-            f"{path} was made by a newer Lagotto (schema {version}, this one knows "
+            f"{path} was made by a newer Lagotto (schema {version}, this one supports "
             f"{SCHEMA_VERSION}); upgrade Lagotto to open it"
         )
 
@@ -157,7 +157,7 @@ def _check_header(path: Path) -> None:
         with path.open("rb") as file:
             header = file.read(len(SQLITE_HEADER))
     except OSError as exc:
-        raise StoreReadOnlyError(f"{path} can't be read ({exc}); check its rights") from exc
+        raise StoreReadOnlyError(f"{path} can't be read ({exc}); check its permissions") from exc
     if header != SQLITE_HEADER:
         raise NotABaseError(f"{path} is not a Lagotto base; choose another name")
 
@@ -220,8 +220,8 @@ def _explained(path: Path, error: sqlite3.Error) -> StoreError:
         )
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
         return StoreReadOnlyError(
-            f"{path} can't be opened for writing ({error}); a base needs the right to write to its "
-            "file and its folder"
+            f"{path} can't be opened for writing ({error}); a base needs permission to write to "
+            "its file and its folder"
         )
     if name.startswith("SQLITE_NOTADB"):
         return NotABaseError(f"{path} is not a Lagotto base: {error}; choose another name")
@@ -231,7 +231,7 @@ def _explained(path: Path, error: sqlite3.Error) -> StoreError:
 
 
 def damaged(path: Path, problem: Exception) -> StoreDamagedError:
-    """The error for a file whose contents make no sense."""
+    """The error for a damaged file."""
     return StoreDamagedError(f"{path} is damaged ({str(problem)[:SHOWN]}); {ways_out(path)}")
 
 

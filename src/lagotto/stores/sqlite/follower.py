@@ -1,4 +1,4 @@
-"""Takes the indexes to the head of the change log, in a thread of its own, while searches go on."""
+"""Brings the indexes to the head of the change log, in a thread of its own, beside searches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LONGEST_WAIT = 10.0
 
 
 class IndexFollower:
-    """Runs `work` whenever it is asked to, not too often; the thread ends when there is no more.
+    """Runs `work` when requested, but not too often; the thread ends when there is nothing to do.
 
     `problem` is why the last run failed, None if it did not.
     """

@@ -1,4 +1,4 @@
-"""The embedded store: one SQLite file, and indexes beside it that can be thrown away."""
+"""The embedded store: one SQLite file, and derived indexes beside it."""
 
 from __future__ import annotations
 
@@ -417,7 +417,7 @@ class SqliteStore:
     async def _write_cache(
         self, change: Callable[[Connection], T], _names: Collection[tuple[str, str]] | None
     ) -> T:
-        """A change that can as well be left out: other processes that write are not waited for."""
+        """A change that may be skipped: it does not wait for other processes that write."""
 
         def write() -> T:
             with self._transaction(writing=True, caching=True) as connection:

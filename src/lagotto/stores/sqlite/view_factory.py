@@ -160,7 +160,10 @@ class SqliteViews:
                     stack.push(mine.pop_all())
                     return view
                 self._begin_anew(connection)
-        raise StoreBusyError(f"{self._path} is written to all the time; search when that has ended")
+        raise StoreBusyError(
+            f"{self._path} changes faster than it can be read; try again when there are "
+            "fewer writes"
+        )
 
     def update_indexes(self, connection: Connection, *, least: int) -> None:
         """Let indexes that lack `least` changes or more follow to the state of the connection."""

@@ -189,7 +189,7 @@ async def test_a_builder_does_not_wait_for_ever(
 ) -> None:
     """The index can't be built while somebody sees an older state; the base closes all the same."""
     monkeypatch.setattr(graph, "GRAPH_FROM", 10)
-    monkeypatch.setattr(graph, "PATIENCE", 0.2)
+    monkeypatch.setattr(graph, "LOCK_TIMEOUT", 0.2)
     await store.write(await entries(documents(20)))
     with psycopg.connect(location) as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ

@@ -22,7 +22,7 @@ BYTES_PER_VECTOR = 1024
 
 MOST_MEMORY = 4 * 2**30
 
-PATIENCE = 20.0
+LOCK_TIMEOUT = 20.0
 """Seconds to wait for older transactions, whose snapshots the index must respect."""
 
 BUILDER = 0x4C414748
@@ -47,7 +47,7 @@ async def build_graph(engine: AsyncEngine) -> None:
         valid = await connection.scalar(_VALID)
         if chunks < GRAPH_FROM or valid or not await connection.scalar(_LOCK):
             return
-        await connection.execute(text(f"SET lock_timeout = {int(PATIENCE * 1000)}"))
+        await connection.execute(text(f"SET lock_timeout = {int(LOCK_TIMEOUT * 1000)}"))
         if valid is False:  # left over by a builder that was killed
             await connection.execute(text("DROP INDEX CONCURRENTLY embedding_graph"))
         dimension = await connection.scalar(_DIMENSION) or 0
