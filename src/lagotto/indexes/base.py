@@ -90,7 +90,7 @@ IndexRole = Literal["text", "vectors"]
 
 
 class IndexState(Record):
-    """How far an index of a base has come: `indexed_up_to` of `changes` in the change log."""
+    """The state of an index: it has applied `indexed_up_to` of the `changes` in the change log."""
 
     role: IndexRole
     kind: str
@@ -276,11 +276,11 @@ class _Follower(Protocol[Log]):
         ...
 
     def check(self, changes: Log) -> Finding:
-        """Whether the index is there, whole, of this history, and up to date; changes nothing."""
+        """Whether the index exists, is intact, of this history and up to date; changes nothing."""
         ...
 
     def tidy(self, changes: Log) -> None:
-        """Compact or save what has changed if that is worthwhile; takes its time.
+        """Compact or save what has changed if that is worthwhile; may take long.
 
         Searches go on meanwhile. StoreErrors as in `follow`.
         """

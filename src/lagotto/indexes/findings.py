@@ -1,4 +1,4 @@
-"""What a check says of an index."""
+"""Findings of a check of an index."""
 
 from __future__ import annotations
 

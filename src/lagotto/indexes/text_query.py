@@ -29,7 +29,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """A chunk that holds a term which begins so."""
+    """A chunk that holds a term with this prefix."""
 
     start: str
 

@@ -47,9 +47,9 @@ class Stopwatch:
 
 
 def raise_unless(failure: type[LagottoError], error: Exception) -> None:
-    """Raise an error of ours that is no `failure` of a part: a wrong setting, for instance.
+    """Raise a LagottoError that is not a `failure` of a part, such as an invalid setting.
 
-    A search goes on after all others, since parts of other packages may raise anything.
+    A search continues after all other errors: parts of other packages may raise anything.
     """
     if isinstance(error, LagottoError) and not isinstance(error, failure):
         raise error

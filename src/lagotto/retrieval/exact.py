@@ -48,7 +48,7 @@ class ExactPart:
 
 @dataclass(frozen=True, slots=True)
 class ExactQuery:
-    """Wordings to be found as they stand; a passage scores the share of them that it holds.
+    """Wordings to search for verbatim; a passage scores the share of them that it holds.
 
     Whether they are `mentioned` in a question that asks for something else, or are themselves
     what is asked for, decides how far they lift the passages that hold them.

@@ -1,4 +1,4 @@
-"""From a ranked passage to the record that a caller sees, with all that made its score."""
+"""From a ranked passage to the record that a caller sees, with its score explained."""
 
 from __future__ import annotations
 

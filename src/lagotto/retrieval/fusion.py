@@ -71,7 +71,7 @@ class LegContribution:
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """The fused scores in [0, 1], and how they came about.
+    """The fused scores in [0, 1], and how they add up.
 
     `raw` is the plain weighted sum: of 1 / (k + rank), or of the normalised scores. `ends` are the
     values of the sum that score 0 and 1 in reciprocal rank fusion.
@@ -84,7 +84,7 @@ class Fused:
 
 
 class HybridScorer(Protocol):
-    """Makes one score in [0, 1] of those of the legs; `fuse` is the one that is used by default.
+    """Fuses the scores of the legs into one in [0, 1]; `fuse` is the default.
 
     A pure function: the same arguments give the same scores, the greater the better.
     """

@@ -19,7 +19,7 @@ NOT_FOUND = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class FoundDocument:
-    """A document that was found: its fused score, what each leg made of it, and its best chunk."""
+    """A document that was found: its fused score, its score in each leg, and its best chunk."""
 
     document: Document
     score: float

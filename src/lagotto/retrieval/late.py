@@ -1,4 +1,4 @@
-"""Late chunking: documents are found whole, and cut into chunks when they are asked about."""
+"""Late chunking: documents are found whole, and split into chunks at query time."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def native_query(
 
 
 class NativeText:
-    """One query as the server's own search gets it, and parsed for all the rest."""
+    """A query for the server's own full-text search, and parsed for the other legs."""
 
     def __init__(
         self, prefs: RetrievalPrefs, can: Capabilities, languages: Sequence[str | None]
@@ -291,7 +291,7 @@ class QueryPlanner:
         return mean / np.linalg.norm(mean)
 
     def _adapted(self, legs: LegQueries) -> Mapping[Leg, float]:
-        """The weights as asked for, lowered for a leg that can't make much of this query.
+        """The weights as asked for, reduced for a leg that this query does not suit.
 
         Vectors say little of an alphabet that the embedder never learned. Where words are
         misspelt, the fuzzy leg stands in for the text leg, whose words it has too, and counts for
@@ -332,7 +332,7 @@ async def correct(
 
 
 def _with_compounds(corrected: TextQuery, query: str) -> TextQuery:
-    """The query in place of which it stands also asks for these."""
+    """The corrected query with the compounds of the original one."""
     names = tuple(weighed((name,), times) for name, times in Counter(compounds(query)).items())
     return replace(corrected, words=corrected.words + names)
 

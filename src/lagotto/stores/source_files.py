@@ -1,4 +1,4 @@
-"""What a store remembers of the files that `sync` has read, so as not to read them again."""
+"""The state of the files that `sync` has read, so that unchanged ones are not read again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lies in the folder of a tantivy index: its segments, and how far it has come.
+"""The files in the folder of a tantivy index: its segments, and its position in the change log.
 
 tantivy commits documents atomically, but no number of ours with them, and a document made to carry
 one would count in the BM25 statistics. Its own operation number grows with every commit, though.

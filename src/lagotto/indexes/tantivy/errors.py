@@ -1,4 +1,4 @@
-"""What an error of tantivy means to us."""
+"""Errors of tantivy as StoreErrors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patterns of answers: how the sentence that answers a question may go on; rules, no model.
+"""Patterns of answers: how a sentence that answers a question may begin, by rules.
 
 Questions that are answered by a date, a person, a place, a number, a reason, a definition or a way
 to do something: of those it is known how the sentence goes on that holds the answer, and which
@@ -175,7 +175,7 @@ class _Reading:
 
 
 def declarative(query: str) -> str | None:
-    """The question as the sentence that answers it might begin; None if it is none of the known.
+    """The question as the sentence that answers it might begin; None if no rule applies.
 
     "When was Stargate Atlantis cancelled?" becomes "Stargate Atlantis was cancelled in". For
     embedding: verbs of English and French questions are moved or dropped, not inflected.

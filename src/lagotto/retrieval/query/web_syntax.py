@@ -65,7 +65,7 @@ def read_web(text: str, languages: Sequence[str | None]) -> Reading:
 
 
 def _alternatives(items: Sequence[_Item]) -> list[list[_Item]]:
-    """What stands between the `or`s."""
+    """The alternatives between the `or`s."""
     alternatives: list[list[_Item]] = [[]]
     for number, item in enumerate(items, start=1):
         if item.may_be_or and alternatives[-1] and number < len(items):

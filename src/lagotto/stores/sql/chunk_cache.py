@@ -141,7 +141,7 @@ def load_sets(
 def save_sets(
     connection: Connection, entries: Mapping[CacheKey, CachedChunks], *, ttl: float | None
 ) -> None:
-    """Keep sets whose documents still have that content; what has expired goes."""
+    """Save sets whose documents still have this content, and delete expired ones."""
     now = datetime.now(UTC)
     expires = None if ttl is None else iso(now + timedelta(seconds=ttl))
     connection.execute(delete(ChunkCacheRow).where(ChunkCacheRow.expires_at <= iso(now)))
@@ -157,7 +157,7 @@ def save_sets(
 
 
 def delete_sets(connection: Connection, keys: Sequence[CacheKey]) -> None:
-    """Forget sets."""
+    """Delete sets."""
     for key in keys:
         document = (
             select(DocumentRow.key)

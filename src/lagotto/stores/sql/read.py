@@ -1,4 +1,4 @@
-"""Reading documents and chunks back; plain functions over a Connection, as in `writing`."""
+"""Reading documents and chunks back; plain functions over a Connection, as in `write`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a base says about itself: its settings, its model, how much is in it."""
+"""The settings of a base, what it was made with, and its size."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _CONFIG = tuple(BaseConfig.model_fields)
 
 
 def setting(connection: Connection, name: str) -> str | None:
-    """A fact about the base."""
+    """A setting of the base, None if it is not set."""
     return connection.scalar(select(Setting.value).where(Setting.name == name))
 
 
 def put_setting(connection: Connection, name: str, value: str) -> None:
-    """State a fact about the base."""
+    """Store a setting of the base."""
     connection.execute(delete(Setting).where(Setting.name == name))
     connection.execute(insert(Setting).values(name=name, value=value))
 

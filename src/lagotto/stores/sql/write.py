@@ -114,7 +114,7 @@ def remove_documents(connection: Connection, keys: Sequence[int]) -> None:
 
 
 def note_removals(connection: Connection, keys: Sequence[int]) -> None:
-    """Tell indexes beside the database that the chunks of documents are about to go."""
+    """Record the removal of the chunks of documents in the change log."""
     for start in range(0, len(keys), AT_ONCE):
         some = keys[start : start + AT_ONCE]
         gone = connection.scalars(select(ChunkRow.key).where(ChunkRow.document_key.in_(some))).all()

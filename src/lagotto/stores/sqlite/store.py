@@ -341,7 +341,7 @@ class SqliteStore:
         return found + check_leftovers(self.indexes, file=self.file, used=used)
 
     def _index_states(self, connection: Connection) -> Iterator[IndexState]:
-        """How far each index has come."""
+        """The position of each index in the change log."""
         changes = SqlChangeLog(connection)
         roles: dict[IndexRole, TextIndex[SqlChangeLog] | VectorIndex[SqlChangeLog] | None] = {
             "text": self._text_index(),
@@ -364,7 +364,7 @@ class SqliteStore:
         return total
 
     def _vector_index(self, connection: Connection) -> VectorIndex[SqlChangeLog] | None:
-        """None as long as there is not a single vector."""
+        """The vector index; None as long as there are no vectors."""
         if self._vectors is None:
             model_id = setting(connection, "model_id")
             dimension = setting(connection, "dimension")

@@ -119,7 +119,7 @@ class SqliteViews:
         return view
 
     async def view(self, engine: Engine, where: Filter, stack: ExitStack) -> SqlView:
-        """A view, once the indexes have come near enough.
+        """A view, once the indexes lack few enough changes.
 
         They catch up in the background: a search that is cancelled need not wait for them.
         """
@@ -266,7 +266,7 @@ class SqliteViews:
             return known
 
     def _request_indexing(self, position: LogPosition) -> None:
-        """What the indexes lack, they are given in the background; asked for once in each state.
+        """Request that the indexes catch up in the background, once for each state.
 
         And again as long as it fails.
         """
