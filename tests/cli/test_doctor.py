@@ -147,14 +147,18 @@ class TestRows:
         assert not findings(kb, "problem", code=0)
 
     def test_vectors_without_a_chunk(self, kb: Path) -> None:
-        run_sql(kb, "INSERT INTO embedding SELECT 9999, model_id, vector FROM embedding LIMIT 1")
+        columns = "(chunk_key, model_id, vector)"
+        one = "SELECT 9999, model_id, vector FROM embedding LIMIT 1"
+        run_sql(kb, f"INSERT INTO embedding {columns} {one}")
         problem = only(kb, "problem", code=5)
         assert problem["what"].endswith("that are not there: 1 of embedding")
         assert run("copy", kb, "copy.db").code == 0
         assert not findings(Path("copy.db"), "problem", code=0)
 
     def test_vectors_of_several_models(self, kb: Path) -> None:
-        run_sql(kb, "INSERT INTO embedding SELECT chunk_key, 'other', vector FROM embedding")
+        columns = "(chunk_key, model_id, vector)"
+        others = "SELECT chunk_key, 'other', vector FROM embedding"
+        run_sql(kb, f"INSERT INTO embedding {columns} {others}")
         what = only(kb, "problem", code=5)["what"]
         assert what == "there are vectors of other models than hash: other (143)"
 
@@ -237,7 +241,7 @@ class TestRows:
         with opened(kb) as base:
             base.remove(*(item.id for item in documents(20)[:15]))
             base.retrieve("unique17x")
-        (note,) = [item for item in findings(kb, "note", code=0) if "remembered" in item["what"]]
+        (note,) = [item for item in findings(kb, "note", code=0) if "change log" in item["what"]]
         assert note["what"].startswith("107 removed chunks are still in the change log")
 
 
