@@ -40,6 +40,7 @@ BEHAVIOURS = {
     "contract": "all implementations of a family against its contract",
     "filters": "filters in every leg and every view of a search",
     "fuzz": "readers, or the server, and random input",
+    "security": "attacks on the server",
     "leaks": "what a key hides, at every operation of the server",
     "hostile": "readers and files made to break them",
     "forks": "bases in forked processes, other event loops and without close",

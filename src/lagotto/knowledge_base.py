@@ -432,12 +432,16 @@ class AsyncKnowledgeBase(SearchVerbs):
         self._settled = stored.model_id is not None
         return self._assembled
 
+    def _searching_embedder(self, embedder: Embedder) -> Embedder:
+        """The embedder for queries; a server has one that batches those of concurrent searches."""
+        return embedder
+
     def _assemble(self, stored: BaseConfig) -> Assembled:
         parts = create_parts(self._choice, stored, location=self._store.location)
         check_choice(parts, stored, location=self._store.location)
         retriever = HybridRetriever(
             store=self._store,
-            embedder=parts.embedder,
+            embedder=self._searching_embedder(parts.embedder),
             reranker=self._reranker,
             expander=self._expander,
             chunk_vectors=parts.vectors,

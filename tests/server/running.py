@@ -16,6 +16,7 @@ from lagotto.documents import Document
 from lagotto.embedders import Embedder
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.server.app import create_app
+from lagotto.server.batching import ServedBase
 from lagotto.server.serve import LimitedH11Protocol
 from lagotto.server.settings import ServerSettings
 from lagotto.server.state import ServerState
@@ -80,7 +81,8 @@ def serving(
     found: dict[str, Any] = {}
 
     async def run() -> None:
-        base = AsyncKnowledgeBase(location, embedder=embedder or HashEmbedder())
+        kind = ServedBase if settings.get("batching", True) else AsyncKnowledgeBase
+        base = kind(location, embedder=embedder or HashEmbedder())
         async with base:
             await base.add(*(DOCUMENTS if documents is None else documents))
             app = create_app(ServerSettings(location=str(location), **settings), base)

@@ -80,7 +80,7 @@ EMBEDDER = WaitingEmbedder()
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Running]:
-    with serving(embedder=EMBEDDER, heartbeat=0.1, batching=False) as running:
+    with serving(embedder=EMBEDDER, heartbeat=0.1) as running:
         yield running
 
 
@@ -128,7 +128,7 @@ def test_heartbeats_and_problems(server: Running) -> None:
 
 def test_a_stream_ends_with_the_server() -> None:
     embedder = WaitingEmbedder()
-    with serving(embedder=embedder, heartbeat=0.05, batching=False) as own:
+    with serving(embedder=embedder, heartbeat=0.05) as own:
         with httpx.stream(
             "POST", f"{own.url}/v1/search/stream", json={"query": "wait"}, timeout=20
         ) as answer:

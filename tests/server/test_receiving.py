@@ -42,7 +42,7 @@ EMBEDDER = WaitingEmbedder()
 @pytest.fixture(scope="module")
 def server() -> Iterator[Running]:
     with serving(
-        embedder=EMBEDDER, body_timeout=0.3, max_body=2_000, concurrency=1, queue=1, batching=False
+        embedder=EMBEDDER, body_timeout=0.3, max_body=2_000, concurrency=1, queue=1
     ) as running:
         yield running
 

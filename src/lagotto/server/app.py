@@ -18,6 +18,7 @@ from starlette.routing import Route
 
 from lagotto.errors import LagottoError
 from lagotto.knowledge_base import AsyncKnowledgeBase
+from lagotto.server.batching import ServedBase
 from lagotto.server.endpoints import documents, events, models, search, status, tasks
 from lagotto.server.openapi import openapi
 from lagotto.server.operations import JSON, Operation
@@ -75,9 +76,8 @@ async def _running(
     settings: ServerSettings, base: AsyncKnowledgeBase | None, app: Starlette
 ) -> AsyncIterator[None]:
     """Open the base, and close it when the last request has been answered."""
-    opened = base or AsyncKnowledgeBase(
-        settings.location, embedder=settings.embedder, prefs=settings.preset
-    )
+    kind = ServedBase if settings.batching else AsyncKnowledgeBase
+    opened = base or kind(settings.location, embedder=settings.embedder, prefs=settings.preset)
     async with opened:
         await opened._ready()
         state = app.state.server = ServerState(opened, settings)

@@ -45,8 +45,20 @@ class ServerState:
             {
                 "lagotto_requests_working": ("Requests worked on.", lambda: self.gate.working),
                 "lagotto_requests_waiting": ("Requests in the queue.", lambda: self.gate.waiting),
+                "lagotto_embedding_queries_total": (
+                    "Queries that were embedded.",
+                    lambda: self._batching("queries"),
+                ),
+                "lagotto_embedding_batches_total": (
+                    "Batches that they were embedded in.",
+                    lambda: self._batching("batches"),
+                ),
             }
         )
+
+    def _batching(self, count: str) -> int:
+        found: int = getattr(getattr(self._base, "batching", None), count, 0)
+        return found
 
     @property
     def base(self) -> AsyncKnowledgeBase:
