@@ -55,6 +55,7 @@ campaign: .venv/postgres  ## 1,000 kills, damaged files, many processes at once;
 
 fuzz: .venv/ready  ## 200,000 random and mutated inputs, with limits on time and memory
 	$(BIN)/python benchmarks/fuzz.py
+	LAGOTTO_FUZZ_EXAMPLES=500 $(BIN)/python -m pytest -q tests/server/test_fuzz.py
 
 mutants: .venv/ready  ## change formulas, defaults and presets one at a time: do the tests notice?
 	$(BIN)/python benchmarks/mutants.py

@@ -134,7 +134,7 @@ def _resolved(schema: Schema, schemas: Schema) -> Schema:
 
 def _responses(operation: Operation, references: dict[Any, Schema]) -> Schema:
     kinds = (operation.answer, "serialization")
-    schema = references[kinds] if operation.answer else {"type": "string"}
+    schema = references[kinds] if operation.answer else {}  # text, a page, or a stream of events
     responses: Schema = {
         str(operation.status): {
             "description": operation.summary,

@@ -14,7 +14,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from lagotto.request_context import RequestContext
-from lagotto.server.access import Access, Scope
+from lagotto.server.access import Access, Scope, Sight
 from lagotto.server.bodies import SearchBody, nested
 from lagotto.server.problems import Problem, invalid
 from lagotto.server.receiving import limited
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 Method = Literal["GET", "POST", "DELETE"]
 JSON = "application/json"
+NOBODY = Access(scopes=(), sight=Sight(collections=()))
+"""The caller of an operation that needs no key; it sees nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ class Operation:
     async def __call__(self, http: HttpRequest) -> Response:
         """Answer a request."""
         state: ServerState = http.app.state.server
-        access = await state.authenticate(http)
+        access = NOBODY if self.scope is None else await state.authenticate(http)
         if self.scope is not None:
             access.check(self.scope)
         call = Call(http, state, access, await self._body(http, state), self._query(http))
