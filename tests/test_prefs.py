@@ -41,7 +41,8 @@ class TestDefaults:
             RetrievalPrefs(),
             "mode top_k candidates min_score strict scoring.blend scoring.normalize scoring.fill "
             "fts.mode vector.distance fuzzy.mode parents.mode rerank.reranker diversity.mmr "
-            "diversity.per_document expansion.answers expansion.feedback",
+            "diversity.per_document expansion.answers expansion.feedback "
+            "expansion.feedback_passages expansion.feedback_terms",
         ) == {
             "mode": "hybrid",
             "top_k": 10,
@@ -60,6 +61,8 @@ class TestDefaults:
             "diversity.per_document": None,
             "expansion.answers": False,
             "expansion.feedback": False,
+            "expansion.feedback_passages": 5,
+            "expansion.feedback_terms": 10,
         }
 
     def test_weights(self) -> None:

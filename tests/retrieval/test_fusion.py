@@ -118,6 +118,7 @@ class TestReciprocalRanks:
         assert fused.raw == pytest.approx([0.011475, 0.016129, 0.004918], abs=1e-6)
         assert fused.scores == pytest.approx([0.7, 0.983871, 0.3], abs=1e-6)
         assert fused.parts["text"].contribution == pytest.approx([0, 0.295161, 0.3], abs=1e-6)
+        assert [part.damping for part in fused.parts.values()] == [1.0, 1.0]
 
     def test_k_is_a_preference(self) -> None:
         fused = fuse(

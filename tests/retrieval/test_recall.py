@@ -88,3 +88,19 @@ def test_scales_of_vector_scores() -> None:
     assert by_distance(cosines, 2.0, "cosine").tolist() == [1.0, 0.5]
     assert by_distance(cosines, 2.0, "ip").tolist() == [2.0, 1.0]
     assert by_distance(cosines, 2.0, "l2") == pytest.approx([1 / 2, 1 / (1 + 3**0.5)])
+
+
+async def test_an_embedded_query_has_the_length_1() -> None:
+    """So its inner products are its cosines."""
+    store = MemoryStore()
+    await store.write(await entries())
+    asked = await queries("dog")
+    async with store.view(And()) as view:
+        by_scale = [
+            await Recall(view, asked, RetrievalPrefs(vector={"distance": name})).candidates(
+                depth=5, diagnostics=Diagnostics()
+            )
+            for name in ("cosine", "ip")
+        ]
+    cosines, products = (found.legs["semantic"].scores for found in by_scale)
+    assert products == pytest.approx(cosines)

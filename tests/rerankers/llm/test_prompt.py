@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lagotto.rerankers.base import Candidate
-from lagotto.rerankers.llm.prompt import RUBRIC100, RUBRICS, Prompt, build_prompt, trimmed
+from lagotto.rerankers.llm.prompt import RUBRIC100, RUBRICS, SCORE10, Prompt, build_prompt, trimmed
 
 
 def build(*texts: str, query: str = "why?", max_text_chars: int = 1200, seed: int = 1) -> Prompt:
@@ -135,3 +135,24 @@ def test_the_schema_of_an_answer() -> None:
         "required": ["results"],
         "additionalProperties": False,
     }
+
+
+def test_schema_of_an_answer() -> None:
+    """What services hold the model to: an object per passage, with all fields and no others."""
+    evidence = {"answerability": "boolean", "key_evidence": "string"}
+    for rubric, fields in (
+        (RUBRIC100, {"id": "string", "relevance_score": "integer", **evidence}),
+        (SCORE10, {"id": "string", "score": "number"}),
+    ):
+        item = {
+            "type": "object",
+            "properties": {name: {"type": kind} for name, kind in fields.items()},
+            "required": list(fields),
+            "additionalProperties": False,
+        }
+        assert rubric.schema == {
+            "type": "object",
+            "properties": {"results": {"type": "array", "items": item}},
+            "required": ["results"],
+            "additionalProperties": False,
+        }

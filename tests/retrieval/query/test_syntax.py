@@ -300,11 +300,14 @@ def test_only_the_first_words_count() -> None:
 
 
 def test_strict_says_so_if_there_is_too_much() -> None:
-    assert "more than 256 words" in refused(" | ".join(map(str, range(300)))).problem
+    assert "more than 256 words" in refused(" | ".join(map(str, range(257)))).problem
+    assert len(read(" | ".join(map(str, range(256))), "strict").words) == 256
     assert "nested more than 50 deep" in refused("(" * 100_000).problem
     assert "expected a word" in refused("!" * 100_000).problem
     assert read("!" * 100_000 + "fat", "strict").where == fat
     assert read("(" * 50 + "fat" + ")" * 50, "strict").where == fat
+    after_others = "(fat) & (fat) & " + "(" * 51 + "fat" + ")" * 51
+    assert "nested more than 50 deep" in refused(after_others).problem
 
 
 # for every text
