@@ -55,6 +55,15 @@ class EmbedderInfo(Record):
     languages: tuple[str, ...] = ()
 
 
+class ModelConfig(EmbedderInfo):
+    """The properties of a model on this machine, for subclasses to add what it takes to run it."""
+
+    @property
+    def info(self) -> EmbedderInfo:
+        """The part that belongs to the embedder contract."""
+        return EmbedderInfo(**{name: getattr(self, name) for name in EmbedderInfo.model_fields})
+
+
 @runtime_checkable
 class Embedder(Protocol):
     """Turns texts into vectors.

@@ -7,15 +7,14 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
-from lagotto.documents import Record
-from lagotto.embedders.base import EmbedderInfo
+from lagotto.embedders.base import ModelConfig
 from lagotto.errors import ConfigError
 from lagotto.models.weights import MODEL_FILES, read_json_object
 
 CONFIG_FILE = "lagotto.json"
 
 
-class OnnxConfig(Record):
+class OnnxConfig(ModelConfig):
     """The configuration of one ONNX embedding model; file names are relative to its folder.
 
     `pooling` turns token vectors into one vector: their mean, or the first one (`cls`); the output
@@ -24,30 +23,13 @@ class OnnxConfig(Record):
     quantised graph needs, whose vectors would otherwise depend on their neighbours.
     """
 
-    model_id: str = Field(min_length=1)
-    dimension: int = Field(ge=1)
     max_tokens: int = Field(ge=8)
     pooling: Literal["mean", "cls"]
     query_prefix: str = ""
     document_prefix: str = ""
-    cosine_floor: float = Field(default=0.0, ge=-1.0, lt=1.0)
-    alphabets: tuple[str, ...] = ()
-    languages: tuple[str, ...] = ()
     model_file: str = MODEL_FILES[0]
     tokenizer_file: str = "tokenizer.json"
     batch_tokens: int = Field(default=128, ge=1)
-
-    @property
-    def info(self) -> EmbedderInfo:
-        """The part that belongs to the embedder contract."""
-        return EmbedderInfo(
-            model_id=self.model_id,
-            dimension=self.dimension,
-            max_tokens=self.max_tokens,
-            cosine_floor=self.cosine_floor,
-            alphabets=self.alphabets,
-            languages=self.languages,
-        )
 
 
 def read_config(folder: Path) -> OnnxConfig:

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from lagotto.documents import Record, Vectors
-from lagotto.embedders.base import EmbedderInfo, Role, checked, normalised
+from lagotto.documents import Vectors
+from lagotto.embedders.base import EmbedderInfo, ModelConfig, Role, checked, normalised
 from lagotto.errors import WeightsError
 from lagotto.models.safetensors import read_tensors
 from lagotto.models.tokenizer import HfTokenizer
@@ -27,29 +27,12 @@ WINDOW = 256
 """Texts embedded at a time; a cancelled call stops between them."""
 
 
-class StaticConfig(Record):
+class StaticConfig(ModelConfig):
     """The configuration of a static model; file names are relative to its folder."""
 
-    model_id: str = Field(min_length=1)
-    dimension: int = Field(ge=1)
     max_tokens: int = Field(default=512, ge=1)
-    cosine_floor: float = Field(default=0.0, ge=-1.0, lt=1.0)
-    alphabets: tuple[str, ...] = ()
-    languages: tuple[str, ...] = ()
     model_file: str = "model.safetensors"
     tokenizer_file: str = "tokenizer.json"
-
-    @property
-    def info(self) -> EmbedderInfo:
-        """The part that belongs to the embedder contract."""
-        return EmbedderInfo(
-            model_id=self.model_id,
-            dimension=self.dimension,
-            max_tokens=self.max_tokens,
-            cosine_floor=self.cosine_floor,
-            alphabets=self.alphabets,
-            languages=self.languages,
-        )
 
 
 class StaticEmbedder:

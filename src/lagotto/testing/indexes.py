@@ -103,6 +103,20 @@ def _sorted(hits: Hits) -> bool:
     return bool(np.array_equal(order, np.arange(len(hits))))
 
 
+def _check_that_is_ahead(
+    index: TextIndex[ChangeLog] | VectorIndex[ChangeLog],
+    log: MemoryChangeLog,
+    older: MemoryChangeLog,
+) -> None:
+    """An index of a log does not serve an older state of it, until it is built again."""
+    assert index.follow(log) is not None
+    assert index.follow(older) is None
+    index.discard(log.head)
+    again = index.follow(older)
+    assert again is not None
+    assert again.indexed_up_to == older.head
+
+
 class TextIndexContract:
     """What every TextSnapshot answers; scores are compared with the oracle's."""
 
@@ -236,12 +250,7 @@ class FollowingTextContract:
         older = log.fork()
         log.add("lake")
         with self.index() as index:
-            assert index.follow(log) is not None
-            assert index.follow(older) is None
-            index.discard(log.head)
-            again = index.follow(older)
-            assert again is not None
-            assert again.indexed_up_to == older.head
+            _check_that_is_ahead(index, log, older)
 
     @pytest.mark.parametrize("longer", [False, True])
     async def test_another_history_is_never_served(self, longer: bool) -> None:
@@ -385,9 +394,4 @@ class FollowingVectorContract:
         older = log.fork()
         log.add("new", unit_vector(50))
         with self.index() as index:
-            assert index.follow(log) is not None
-            assert index.follow(older) is None
-            index.discard(log.head)
-            again = index.follow(older)
-            assert again is not None
-            assert again.indexed_up_to == older.head
+            _check_that_is_ahead(index, log, older)

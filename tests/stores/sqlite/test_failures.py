@@ -21,6 +21,7 @@ from lagotto.errors import (
     StoreReadOnlyError,
 )
 from lagotto.stores.sqlite.store import SqliteStore
+from lagotto.sync_facade import KnowledgeBase
 from lagotto.testing.stores import entry, semantic_ids
 from tests.child_process import child, said
 from tests.stores.sqlite.bases import answers, document, documents, made, opened
@@ -62,20 +63,24 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "kb.db"
 
 
+def set_pragma(base: KnowledgeBase, pragma: str) -> None:
+    """Set a PRAGMA on every connection that a base opens from now on."""
+    store = base.base._record
+    assert isinstance(store, SqliteStore)
+    engine = store._opened()
+    engine.dispose()
+
+    @event.listens_for(engine, "connect")
+    def connected(connection: Any, _record: object) -> None:
+        connection.execute(f"PRAGMA {pragma}")
+
+
 class TestFullDisk:
     @pytest.mark.parametrize("text_index", ["tantivy", "fts5"])
     def test_nothing_is_lost(self, path: Path, text_index: str) -> None:
         made(path, text_index=text_index, count=5)
         with opened(path) as base:
-            store = base.base._record
-            assert isinstance(store, SqliteStore)
-            engine = store._opened()
-            engine.dispose()
-
-            @event.listens_for(engine, "connect")
-            def small(connection: Any, _record: object) -> None:
-                connection.execute(f"PRAGMA max_page_count = {path.stat().st_size // PAGE + 30}")
-
+            set_pragma(base, f"max_page_count = {path.stat().st_size // PAGE + 30}")
             with pytest.raises(StoreFullError, match="full"):
                 base.add(*documents(150))
             stored = base.info().documents
@@ -180,15 +185,7 @@ class TestReadOnly:
     def test_a_file_that_sqlite_may_not_write(self, path: Path) -> None:
         made(path, count=3)
         with opened(path) as base:
-            store = base.base._record
-            assert isinstance(store, SqliteStore)
-            engine = store._opened()
-            engine.dispose()
-
-            @event.listens_for(engine, "connect")
-            def only_read(connection: Any, _record: object) -> None:
-                connection.execute("PRAGMA query_only = ON")
-
+            set_pragma(base, "query_only = ON")
             with pytest.raises(StoreReadOnlyError, match="permission to write"):
                 base.add(document(7))
             assert base.retrieve("unique1x")[0].document_id == "d001"

@@ -6,8 +6,8 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
@@ -73,6 +73,17 @@ class SlowAnalysis:
         return index_terms(text, language)
 
 
+@asynccontextmanager
+async def out_of_time(path: Path, slow: SlowAnalysis) -> AsyncIterator[AsyncKnowledgeBase]:
+    """A base whose first search ends at its deadline, long before the analysis does."""
+    async with AsyncKnowledgeBase(path, embedder=HashEmbedder(), chunker="recursive:64/0") as base:
+        await base.add(LONG)
+        with pytest.raises(DeadlineExceeded):
+            await base.retrieve("words", request=RequestContext(timeout=0.05))
+        assert slow.calls < 200
+        yield base
+
+
 async def test_a_search_does_not_wait_for_an_index_that_lags_too_much(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -80,13 +91,7 @@ async def test_a_search_does_not_wait_for_an_index_that_lags_too_much(
     slow = SlowAnalysis()
     monkeypatch.setattr(overlay, "MOST_CHUNKS", 5)
     monkeypatch.setattr(tantivy_index, "index_terms", slow)
-    async with AsyncKnowledgeBase(
-        tmp_path / "kb.db", embedder=HashEmbedder(), chunker="recursive:64/0"
-    ) as base:
-        await base.add(LONG)
-        with pytest.raises(DeadlineExceeded):
-            await base.retrieve("words", request=RequestContext(timeout=0.05))
-        assert slow.calls < 200
+    async with out_of_time(tmp_path / "kb.db", slow) as base:
         assert await base.retrieve("words")
         assert slow.calls == (await base.info()).chunks > 300
 
@@ -96,13 +101,8 @@ async def test_a_search_that_reads_what_an_index_lacks_can_be_cancelled(
 ) -> None:
     slow = SlowAnalysis()
     monkeypatch.setattr(overlay, "index_terms", slow)
-    async with AsyncKnowledgeBase(
-        tmp_path / "kb.db", embedder=HashEmbedder(), chunker="recursive:64/0"
-    ) as base:
-        await base.add(LONG)
-        with pytest.raises(DeadlineExceeded):
-            await base.retrieve("words", request=RequestContext(timeout=0.05))
-        assert slow.calls < 200
+    async with out_of_time(tmp_path / "kb.db", slow):
+        pass
 
 
 @pytest.mark.parametrize("where", ["analysis", "lock", "statement"])

@@ -52,7 +52,7 @@ from lagotto.stores.sql.chunk_cache import SqlChunkCache
 from lagotto.stores.sql.keyed_values import SqlKeyedValues
 from lagotto.stores.sql.read import (
     language_counts,
-    matching_page,
+    paged_documents,
     read_chunks,
     read_document,
     read_versions,
@@ -163,14 +163,8 @@ class PostgresStore:
             lambda connection: read_document(connection, collection, document_id)
         )
 
-    async def documents(self, where: Filter) -> AsyncIterator[Document]:
-        after: tuple[str, str] | None = None
-        while True:
-            page, after = await self._read(partial(matching_page, where=where, after=after))
-            for document in page:
-                yield document
-            if after is None:
-                return
+    def documents(self, where: Filter) -> AsyncIterator[Document]:
+        return paged_documents(self._read, where)
 
     async def chunks(self, collection: str, document_id: str) -> list[Chunk]:
         return await self._read(lambda connection: read_chunks(connection, collection, document_id))

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -48,6 +57,9 @@ UNIT_TOLERANCE = 2e-3
 
 PAGE = 500
 """Documents that a listing reads at once."""
+
+Page = tuple[list[Document], tuple[str, str] | None]
+"""Documents, and the collection and id after which the next page starts."""
 
 
 CHUNK_TEXT = func.coalesce(
@@ -128,7 +140,7 @@ def matching_documents(connection: Connection, where: Filter) -> Iterator[tuple[
 
 def matching_page(
     connection: Connection, where: Filter, after: tuple[str, str] | None, *, size: int = PAGE
-) -> tuple[list[Document], tuple[str, str] | None]:
+) -> Page:
     """The next documents that match, after a collection and id; and where the next page starts.
 
     A document that matches throughout is on exactly one page, whatever is written between them.
@@ -145,6 +157,19 @@ def matching_page(
     documents = [document_of(row._mapping) for row in rows]
     last = (rows[-1].collection, rows[-1].id) if len(rows) == size else None
     return [item for item in documents if not whole or matches(where, item)], last
+
+
+async def paged_documents(
+    read: Callable[[Callable[[Connection], Page]], Awaitable[Page]], where: Filter
+) -> AsyncIterator[Document]:
+    """The documents that match, a page at a time; `read` asks one state of the base."""
+    after: tuple[str, str] | None = None
+    while True:
+        page, after = await read(partial(matching_page, where=where, after=after))
+        for document in page:
+            yield document
+        if after is None:
+            return
 
 
 class DocumentName(NamedTuple):

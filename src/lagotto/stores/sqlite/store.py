@@ -12,7 +12,6 @@ from contextlib import (
     contextmanager,
     suppress,
 )
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -47,7 +46,7 @@ from lagotto.stores.sql.names import document_keys
 from lagotto.stores.sql.read import (
     counter,
     matching_names,
-    matching_page,
+    paged_documents,
     read_chunks,
     read_document,
     read_versions,
@@ -198,14 +197,8 @@ class SqliteStore:
             lambda connection: read_document(connection, collection, document_id)
         )
 
-    async def documents(self, where: Filter) -> AsyncIterator[Document]:
-        after: tuple[str, str] | None = None
-        while True:
-            page, after = await self._read(partial(matching_page, where=where, after=after))
-            for document in page:
-                yield document
-            if after is None:
-                return
+    def documents(self, where: Filter) -> AsyncIterator[Document]:
+        return paged_documents(self._read, where)
 
     async def chunks(self, collection: str, document_id: str) -> list[Chunk]:
         return await self._read(lambda connection: read_chunks(connection, collection, document_id))
