@@ -41,7 +41,7 @@ OPTIONS = (
     "--hypothesis-profile", "fast",
 )  # fmt: skip
 CPU_SECONDS = 60
-WALL_SECONDS = 400
+WALL_SECONDS = 1200
 MEMORY = 4_000_000_000
 
 fork = multiprocessing.get_context("fork")

@@ -67,7 +67,7 @@ TESTS = (
 )  # fmt: skip
 TESTS_OF_PRESETS = ("tests/test_prefs.py", "tests/conformance")
 LEAST_KILLED = 0.95
-MOST_SECONDS, LAST_SECONDS = 5.0, 30.0
+MOST_SECONDS, LAST_SECONDS = 4.0, 12.0
 """The CPU time of the tests of a stage, and of the last one, as measured on the unchanged code."""
 FILES_AT_ONCE = 12
 """Test files that are traced by one process; what they call is kept after each."""

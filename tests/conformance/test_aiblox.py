@@ -852,6 +852,7 @@ async def test_hybrid_unless_asked_otherwise(base: AsyncKnowledgeBase) -> None:
         assert all(item.score_text is not None for item in bundle.candidates)
     one = await base.search("truffles", mode="semantic")
     assert {item.score_text for item in one.candidates} == {None}
+    assert RetrievalPrefs().mode == "hybrid"
 
 
 class TestTextConfig:

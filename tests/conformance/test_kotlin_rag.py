@@ -320,6 +320,8 @@ async def test_simple_reranker_is_literal() -> None:
 
     The query has the words which, dog, finds, truffles?. Of these, `plain` has dog and finds, 2 of
     4. `noisy` has none, since "dog!" is another word than "dog", and its title is not looked at.
+    Only blanks split: a tab makes one word of "which" and "dog", two blanks have an empty one
+    between them, so that `plain` has 1 of 4.
     """
     noisy = Document(id="noisy", title="Which dog finds truffles?", text="Dog! Truffles! Finds!")
     plain = Document(id="plain", title="Oaks", text="An Oak Finds what a Dog looks for in a wood.")
@@ -329,10 +331,12 @@ async def test_simple_reranker_is_literal() -> None:
         fused = await base.retrieve(query, candidates=20)
         found = await base.retrieve(query, rerank=literal)
         bundle = await base.search(query, rerank=literal)
+        other = await base.retrieve("Which\tdog  finds truffles?", rerank=literal)
     assert [hit.document_id for hit in fused] == ["noisy", "plain"]
     assert [hit.document_id for hit in found] == ["plain", "noisy"]
     assert [item.item_id for item in bundle.candidates] == ["plain", "noisy"]
     assert [hit.breakdown.rerank for hit in found] == [0.5, 0.0]
+    assert [hit.breakdown.rerank for hit in other] == [0.25, 0.0]
     assert [hit.score for hit in found] == [hit.score for hit in reversed(fused)]
     assert [hit.score for hit in found] == [hit.breakdown.fused_score for hit in found]
 
