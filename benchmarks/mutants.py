@@ -9,13 +9,14 @@ first. Survivors are printed with their line; `surviving_mutants.toml` says why 
 those are not tried again. The exit status is 1 if fewer than 95 % are killed, or one survives
 without a reason.
 
-Verdicts are kept in `.mutants/`: of a killed one while the file and the test that killed it are as
-they were, of a survivor while all tests are.
+Verdicts are kept in `.mutants/`: of a killed one while the file and the test function that killed
+it are as they were, of a survivor while all tests are.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import hashlib
 import json
 import random
@@ -23,9 +24,10 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import chain
 from pathlib import Path
 
@@ -166,8 +168,22 @@ class Results:
 
     def _state(self, by: str) -> str:
         """The state of the test that killed, or of all tests."""
-        killer = by.partition("::")[0]
-        return self._tests.get(killer) or _digest(json.dumps(self._tests))
+        path, _, name = by.partition("::")
+        if path not in self._tests:
+            return _digest(json.dumps(self._tests))
+        function = name.partition("[")[0].rpartition("::")[2]
+        return _digest("".join(_sources(path).get(function, [self._tests[path]])))
+
+
+@cache
+def _sources(path: str) -> dict[str, list[str]]:
+    """The source of the test functions of a file, by name; two classes may share a name."""
+    text = (ROOT / path).read_text(encoding="utf-8")
+    found: dict[str, list[str]] = defaultdict(list)
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            found[node.name].append(ast.get_source_segment(text, node) or "")
+    return found
 
 
 def _digest(text: str) -> str:
