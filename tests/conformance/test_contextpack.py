@@ -244,6 +244,17 @@ class TestAssembly:
                 assert child.rank == chunk.rank
                 assert chunk.start <= child.start < child.end <= chunk.end
 
+    @pytest.mark.parametrize("parents", [True, False])
+    async def test_order_of_neighbours(self, base: AsyncKnowledgeBase, parents: bool) -> None:
+        """Two hits, each followed by its parent, then all siblings, then what other pages have."""
+        await base.remove(*(document.id for document in DOCUMENTS))
+        await base.add(book("red"), book("blue"))
+        context = {"include_parents": parents}
+        pack = await base.context("red cow or blue cow", rerank={"keep": 2}, context=context)
+        hit = ["primary", "parent"] if parents else ["primary"]
+        roles = [chunk.role for chunk in pack.selected_chunks]
+        assert roles == [*hit, *hit, *["sibling"] * 4, *["cross_page"] * 8]
+
     async def test_no_text_twice(self, base: AsyncKnowledgeBase) -> None:
         pack = await base.context(QUESTION)
         spans = sorted((item.document_id, item.start, item.end) for item in pack.citations)
@@ -346,6 +357,7 @@ def child(page: int, number: int) -> Chunk:
         ((5, 0), 0, 2, "4.2 4.3 5.0 6.0 6.1"),
         ((1, 0), 1, 2, "1.0 1.1 2.0 2.1"),
         ((5, 1), 0, 0, "5.1"),
+        ((5, 1), 0, 9, "4.0 4.1 4.2 4.3 5.1 6.0 6.1 6.2 6.3"),
     ],
 )
 def test_expand_neighbors(middle: tuple[int, int], near: int, across: int, expected: str) -> None:
