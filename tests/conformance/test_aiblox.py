@@ -8,6 +8,7 @@ import inspect
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -400,6 +401,33 @@ class TestLateChunking:
         sizes = {"max_chunk_tokens": 16, "overlap_tokens": 4}
         bundle = await base.retriever.search(RequestContext(), asked("truffles", chunking=sizes))
         assert max(item.token_count or 0 for item in bundle.evidence) <= 16
+
+    @pytest.mark.parametrize("overlap", [0, 8])
+    async def test_overlap_can_be_set(self, base: AsyncKnowledgeBase, overlap: int) -> None:
+        """Chunks of 16 tokens share text with the one before, or none do."""
+        sizes = {"max_chunk_tokens": 16, "overlap_tokens": overlap}
+        prefs = asked("truffles", chunking=sizes, top_k_chunks=500, per_item_chunk_cap=500)
+        bundle = await base.retriever.search(RequestContext(), prefs)
+        spans = sorted(
+            (item.start_idx or 0, item.end_idx or 0)
+            for item in bundle.evidence
+            if item.item_id == "book"
+        )
+        assert len(spans) > 30
+        shared = [one[1] > other[0] for one, other in pairwise(spans)]
+        assert any(shared) == (overlap > 0)
+
+    async def test_headers(self, base: AsyncKnowledgeBase, embedder: CountingEmbedder) -> None:
+        """Chunks are embedded under their title, or alone; one is never taken for the other."""
+        (query,) = await embedder.embed(["truffles"], role="query")
+        for include in (True, False, True):
+            prefs = asked("truffles", chunking={"include_headers": include})
+            bundle = await base.retriever.search(RequestContext(), prefs)
+            found = [item for item in bundle.evidence if item.item_id == "book"]
+            assert found
+            texts = [f"Book\n\n{item.text}" if include else item.text for item in found]
+            rows = await embedder.embed(texts, role="document")
+            assert [item.score_vec for item in found] == pytest.approx(rows @ query, abs=1e-5)
 
     async def test_chunker_registry(self, base: AsyncKnowledgeBase) -> None:
         assert isinstance(CHUNKERS, ChunkerRegistry)

@@ -14,13 +14,14 @@ from lagotto.documents import Chunk, Document, Heading, Page
 from lagotto.errors import ConfigError
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
-from lagotto.rerankers.base import RerankResult
+from lagotto.rerankers.base import Candidate, RerankResult, Verdict
 from lagotto.rerankers.llm import LlmConfig, LlmReranker
 from lagotto.rerankers.wrappers import CachedReranker
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.rerank_server import chat_reply, chat_route
 from lagotto.testing.server import Reply, ScriptedServer
 from lagotto.tokens import ApproximateTokenizer
+from tests.rerankers.doubles import Scripted
 
 PACK = RetrievalPrefs.preset("contextpack")
 QUESTION = "What is the main topic of the report?"
@@ -141,6 +142,27 @@ class TestReranking:
         found = await base.retrieve(QUESTION)
         assert found.degraded == ()
         assert len(server.requests) >= 3
+
+    @pytest.mark.parametrize(("settings", "longest"), [({}, 1200), ({"max_text_chars": 20}, 20)])
+    async def test_any_reranker_gets_trimmed_texts(
+        self, settings: dict[str, int], longest: int
+    ) -> None:
+        seen: list[int] = []
+
+        def look(query: str, candidate: Candidate) -> Verdict:
+            seen.append(len(candidate.text))
+            return Verdict(0.5)
+
+        async with AsyncKnowledgeBase(
+            ":memory:",
+            embedder=HashEmbedder(),
+            chunker="document",
+            prefs="contextpack",
+            reranker=Scripted(rule=look),
+        ) as base:
+            await base.add(*DOCUMENTS)
+            await base.retrieve(QUESTION, rerank=settings)
+        assert seen == [longest] * len(DOCUMENTS)
 
     async def test_cache(self, server: ScriptedServer, tmp_path: Path) -> None:
         """Verdicts are kept by query, model and text: only what is new of these is asked for."""
@@ -286,6 +308,8 @@ class TestAssembly:
             kept.append(in_roles(pack))
             traced = tuple(count.kept for count in pack.trace.expansion_stats.values())
             assert traced == kept[-1]
+            found = tuple(count.found for count in pack.trace.expansion_stats.values())
+            assert found == (2, 2 * parents, 4, 8)
             budget = pack.tokens - 1
         siblings = [] if parents else [(2, 0, 3, 0), (2, 0, 2, 0), (2, 0, 1, 0)]
         assert kept == [
