@@ -376,6 +376,13 @@ def test_linear_blend() -> None:
     # Standardised text scores are 1 and -1: 1 / (1 + e^-1) = 0.731059 and 0.268941.
     assert scores["a"] == pytest.approx(0.35 * 0.731059 + 0.65 * 0.5, abs=1e-6)
     assert scores["b"] == pytest.approx(0.35 * 0.268941 + 0.65 * 0.5, abs=1e-6)
+    minmax = scoring.model_copy(update={"normalize": "minmax"})
+    spread = candidates(
+        text={"a": 3.0, "b": 1.0, "c": 2.5}, semantic={"a": 0.5, "b": 0.5, "c": 0.5}
+    )
+    # From the least, 1, to the greatest, 3: 1, 0 and 0.75; three equal scores are 1 each.
+    shares = named(fuse(spread, minmax.weights(), minmax).scores, spread)
+    assert shares == pytest.approx({"a": 1.0, "b": 0.65, "c": 0.35 * 0.75 + 0.65})
 
 
 class TestLateChunking:
