@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from lagotto.errors import QueryError
 from lagotto.indexes.text_query import NativeQuery
 from lagotto.prefs import RetrievalPrefs
 from lagotto.retrieval.diagnostics import Diagnostics
-from lagotto.retrieval.query_plan import native_query, query_languages
+from lagotto.retrieval.query_plan import NativeText, native_query, query_languages
 from lagotto.stores.base import Capabilities
 
 SERVER = Capabilities(rank_functions=("bm25", "ts_rank", "ts_rank_cd"))
@@ -59,3 +60,13 @@ def test_query_of_a_server(
     prefs = RetrievalPrefs(query_text="dogs", fts=fts)
     assert native_query(prefs, SERVER, languages) == expected
     assert native_query(prefs, Capabilities(), languages) is None
+
+
+def test_a_query_that_only_the_server_may_understand() -> None:
+    """Its words are asked for in the other legs; without a server it is an error."""
+    prefs = RetrievalPrefs(query_text="dogs & (", fts={"mode": "strict", "rank_func": "ts_rank"})
+    parsed = NativeText(prefs, SERVER, ["en"]).parsed
+    assert [term.text for word in parsed.words for term in word] == ["dog"]
+    assert parsed.where is None
+    with pytest.raises(QueryError):
+        NativeText(prefs, Capabilities(), ["en"])
