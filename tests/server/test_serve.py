@@ -20,7 +20,9 @@ from lagotto.server.serve import check_exposure
 from lagotto.server.settings import ServerSettings
 from lagotto.stores.registry import create_store
 from lagotto.sync_facade import KnowledgeBase
+from lagotto.testing.hash_embedder import HashEmbedder
 from tests.server.running import serving
+from tests.server.test_tasks import ended
 
 
 def test_without_keys_only_this_machine(tmp_path: Path) -> None:
@@ -57,6 +59,29 @@ def test_slow_headers(monkeypatch: pytest.MonkeyPatch) -> None:
         assert server.http.get("/healthz").status_code == 200
         time.sleep(0.5)
         assert server.http.get("/healthz").status_code == 200
+
+
+@pytest.mark.slow
+def test_two_servers_on_one_base_find_what_another_writes(tmp_path: Path) -> None:
+    path = tmp_path / "kb.db"
+    with (
+        serving(path) as one,
+        serving(path) as two,
+        KnowledgeBase(path, embedder=HashEmbedder()) as writer,
+    ):
+        for number in range(3):
+            text = f"Word{number} " * 50 + "end"
+            writer.add(Document(id=f"new{number}", text=text))
+            written = time.monotonic()
+            for server in (one, two):
+                body = {"query": f"word{number}", "mode": "keyword"}
+                found = server.post("/v1/retrieve", body).json()
+                assert f"new{number}" in [hit["document_id"] for hit in found["hits"]]
+                assert server.http.get(f"/v1/documents/new{number}").json()["text"] == text
+            assert time.monotonic() - written < 5
+        sent = one.post("/v1/documents", {"documents": [{"id": "sent", "text": "By a task."}]})
+        ended(one.http, sent.json())
+        assert two.http.get("/v1/documents/sent").status_code == 200
 
 
 def free_port() -> int:

@@ -48,6 +48,11 @@ def serve(settings: ServerSettings) -> None:
     Multiprocess(config, sockets=[config.bind_socket()]).run()
 
 
+def serve_environment() -> None:
+    """Run the server with the settings in the environment."""
+    serve(ServerSettings.model_validate_json(os.environ[VARIABLE]))
+
+
 async def check_exposure(settings: ServerSettings) -> None:
     """Raise ConfigError if others could reach a base without keys; the base is opened for that."""
     store = create_store(settings.location)
