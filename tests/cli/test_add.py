@@ -164,7 +164,7 @@ def test_progress_is_shown_on_a_terminal_and_json_stays_json(
     monkeypatch.setenv("COLUMNS", "200")
     done = run("add", notes, "--json")
     assert done.json["added"] == 4
-    assert "4 documents, 4 chunks" in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", done.err)
+    assert "4 read, 4 of 4 chunks" in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", done.err)
 
 
 @pytest.mark.usefixtures("interruptible")
