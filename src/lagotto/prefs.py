@@ -66,7 +66,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 MOST_WEIGHT = 1e6
 """Only ratios of weights count; sums and products of greater ones could overflow."""
 Weight = Annotated[float, Field(ge=0, le=MOST_WEIGHT, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=10**9)]
 
 
 def _number_or_needed(given: Any) -> Any:

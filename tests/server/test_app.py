@@ -203,6 +203,7 @@ def test_health(server: Running) -> None:
     [
         ({}, 422, "InvalidRequest", "/query"),
         ({"query": "a", "top_k": 0}, 422, "InvalidRequest", "/top_k"),
+        ({"query": "a", "scoring": {"rrf_k": 10**20}}, 422, "InvalidRequest", "/scoring/rrf_k"),
         ({"query": "a", "top_k": 100_000}, 422, "InvalidRequest", "/top_k"),
         ({"query": "a" * 20_000}, 422, "InvalidRequest", "/query"),
         ({"query": "a", "nothing": 1}, 422, "InvalidRequest", "/nothing"),

@@ -51,6 +51,7 @@ def test_answers_are_as_documented(server: Running, path: str, method: str) -> N
     @given(case=SCHEMA[path][method].as_strategy())
     def call(case: Any) -> None:
         answer = case.call(base_url=server.url)
-        case.validate_response(answer, checks=CHECKS)
+        if answer.status_code != 504:  # the deadline that the request itself has set
+            case.validate_response(answer, checks=CHECKS)
 
     call()
