@@ -37,6 +37,8 @@ CHOICES: tuple[dict[str, Any], ...] = (
 """What a base is made with, and what rebuilds change it to."""
 
 UNDO = {
+    10: ("DROP TABLE keyed_value",),
+    9: ("ALTER TABLE embedding DROP COLUMN created_at",),
     8: tuple(f"ALTER TABLE chunk DROP COLUMN {name}" for name in v0008.COLUMNS),
     7: ("DELETE FROM chunk_text",),
     6: ("DROP TABLE source_file",),

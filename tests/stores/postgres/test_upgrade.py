@@ -43,9 +43,10 @@ async def test_a_base_of_every_version_opens(location: str, version: int) -> Non
         async with AsyncKnowledgeBase(location, **OLD) as base:
             assert await answers(base) == before
             assert (await base.add(*DOCUMENTS[:10])).unchanged == 10
-            assert connection.execute(AGES).fetchall()[0][0] is True
+            undated = [True] if version < 9 else []
+            assert [row[0] for row in connection.execute(AGES)] == (undated or [False])
             await base.add(document(20))
-            assert [row[0] for row in connection.execute(AGES)] == [False, True]
+            assert [row[0] for row in connection.execute(AGES)] == [False, *undated]
             assert {item.level for item in await base._store.check()} == {"ok"}
             for each in DOCUMENTS[:10]:
                 for chunk in await base.chunks(each.id, collection=each.collection):
