@@ -24,7 +24,7 @@ from lagotto.readers import Columns, FetchLimits, Ocr, ReadFailure, ReadOptions,
 from lagotto.readers.language import with_language
 from lagotto.request_context import RequestContext, cancel_scope
 from lagotto.results import Results, RetrievalBundle, RetrievalResult, RetrievalStats
-from lagotto.retrieval.why_not import WhyNot
+from lagotto.retrieval.why_not import WhyNot, unknown_document
 from lagotto.search_verbs import FilterLike, preferences
 from lagotto.stores.base import StoreInfo
 
@@ -170,10 +170,8 @@ class AsyncClient:
         body = asked.body("retrieve") | {"document": document_id}
         found = await self._ask("/v1/explain", body, request, missing=True)
         if found is None:
-            place = collection or DEFAULT_COLLECTION
-            reason = f"there is no document of that id in the collection {place!r}"
             hits = _results(await self._ask("/v1/retrieve", asked.body("retrieve"), request))
-            return WhyNot(document_id=document_id, reason=reason, results=hits)
+            return unknown_document(hits, (collection or DEFAULT_COLLECTION, document_id))
         return WhyNot(**_only(WhyNot, found), results=_results(found))
 
     async def resolve(self, citation: Citation | str) -> CitedPassage:

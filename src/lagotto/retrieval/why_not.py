@@ -35,6 +35,13 @@ class WhyNot(Record):
         return f"{self.document_id}: {self.reason}"
 
 
+def unknown_document(results: Results, name: tuple[str, str]) -> WhyNot:
+    """The answer for a collection and id that no document has."""
+    collection, document_id = name
+    reason = f"there is no document with this id in the collection {collection!r}"
+    return WhyNot(document_id=document_id, reason=reason, results=results)
+
+
 def known_reason(
     results: Results,
     document: Document | None,
@@ -44,8 +51,7 @@ def known_reason(
     """The reason if it is plain to see: unknown, found, in another collection, filtered out."""
     collection, document_id = name
     if document is None:
-        reason = f"there is no document with this id in the collection {collection!r}"
-        return WhyNot(document_id=document_id, reason=reason, results=results)
+        return unknown_document(results, name)
     for hit in results:
         if (hit.collection, hit.document_id) == name:
             return WhyNot(
