@@ -129,15 +129,17 @@ class FolderSync:
             and self._is_gone(document.source, roots, places)
         ]
         moves = _moves(documents, roots) if moved else {}
-        gone += [document for document in moves if document not in gone]
         ids = {document.id for document in gone}
+        gone += [document for document in moves if document.id not in ids]
+        ids |= {document.id for document in moves}
         kept = [document for document in documents if document.id not in ids]
         await self._save(kept, gone, failed)
+        met = self._read | self._unchanged
         skipped = {
             document.source
             for document in kept
-            if lies_in(document.source, roots)
-            and document.source not in self._read | self._unchanged
+            if document.source not in met
+            and lies_in(document.source, roots)
             and not lies_in(document.source, failed)
         }
         return SyncOutcome(
