@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator
-from functools import wraps
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from lagotto.client import AsyncClient
 from lagotto.documents import Document
 from lagotto.errors import ConfigError, StoreError
 from lagotto.locations import is_served
 from lagotto.search_verbs import FilterLike
-from lagotto.sync_facade import KnowledgeBase, LoopThread, next_of
+from lagotto.sync_facade import KnowledgeBase, LoopThread, blocking, next_of
 
-P = ParamSpec("P")
 T = TypeVar("T")
-
-
-def _blocking(
-    method: Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate[Client, P], T]:
-    """`method` of the asynchronous client, run to its end."""
-
-    @wraps(method)
-    def call(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self.run(method(self.base, *args, **kwargs))
-
-    return call
 
 
 class Client:
@@ -46,22 +32,22 @@ class Client:
             self.close()
             raise
 
-    add = _blocking(AsyncClient.add)
-    sync = _blocking(AsyncClient.sync)
-    remove = _blocking(AsyncClient.remove)
-    rebuild = _blocking(AsyncClient.rebuild)
-    documents = _blocking(AsyncClient.documents)
-    get = _blocking(AsyncClient.get)
-    chunks = _blocking(AsyncClient.chunks)
-    export_documents = _blocking(AsyncClient.export_documents)
-    import_documents = _blocking(AsyncClient.import_documents)
-    retrieve = _blocking(AsyncClient.retrieve)
-    retrieve_many = _blocking(AsyncClient.retrieve_many)
-    search = _blocking(AsyncClient.search)
-    context = _blocking(AsyncClient.context)
-    resolve = _blocking(AsyncClient.resolve)
-    why_not = _blocking(AsyncClient.why_not)
-    info = _blocking(AsyncClient.info)
+    add = blocking(AsyncClient.add)
+    sync = blocking(AsyncClient.sync)
+    remove = blocking(AsyncClient.remove)
+    rebuild = blocking(AsyncClient.rebuild)
+    documents = blocking(AsyncClient.documents)
+    get = blocking(AsyncClient.get)
+    chunks = blocking(AsyncClient.chunks)
+    export_documents = blocking(AsyncClient.export_documents)
+    import_documents = blocking(AsyncClient.import_documents)
+    retrieve = blocking(AsyncClient.retrieve)
+    retrieve_many = blocking(AsyncClient.retrieve_many)
+    search = blocking(AsyncClient.search)
+    context = blocking(AsyncClient.context)
+    resolve = blocking(AsyncClient.resolve)
+    why_not = blocking(AsyncClient.why_not)
+    info = blocking(AsyncClient.info)
 
     def iter_documents(
         self, *, filters: FilterLike = None, collection: str | None = None

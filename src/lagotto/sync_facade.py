@@ -116,13 +116,14 @@ async def _cancel_others() -> None:
 
 
 def blocking(
-    method: Callable[Concatenate[AsyncKnowledgeBase, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate[KnowledgeBase, P], T]:
-    """`method` of the asynchronous base, run to its end."""
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Any, P], T]:
+    """`method` of an asynchronous base, run to its end."""
 
     @wraps(method)
-    def call(self: KnowledgeBase, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self.run(method(self.base, *args, **kwargs))
+    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        result: T = self.run(method(self.base, *args, **kwargs))
+        return result
 
     return call
 
