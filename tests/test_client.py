@@ -105,6 +105,8 @@ FAILING: list[tuple[str, tuple[Any, ...], dict[str, Any], type[Exception]]] = [
     ("resolve", ("default/dog#0-20~00000000",), {}, CitationError),
     ("resolve", ("nonsense",), {}, CitationError),
     ("remove", (), {}, ConfigError),
+    ("add", ([Document(id="x", text="y")],), {}, ConfigError),
+    ("add", (Document(id="x", text="y"),), {"collection": ""}, ConfigError),
 ]
 
 

@@ -31,7 +31,7 @@ LAYERS = [
     {"indexes"},
     {"readers", "chunkers", "embedders", "stores"},
     {"rerankers", "background_indexing"},
-    {"given_metadata"},
+    {"given_metadata", "sources"},
     {"ingest", "interchange", "folder_sync", "retrieval", "base_copy", "base_parts"},
     {"context", "rebuild", "knowledge_tool"},
     {"search_verbs"},

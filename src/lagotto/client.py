@@ -20,12 +20,12 @@ from lagotto.ingest import AddReport, OnProgress, Progress, sum_reports
 from lagotto.interchange import ExportFormat, export_to, import_from
 from lagotto.locations import mask_location
 from lagotto.prefs import Mode, RetrievalPrefs, Verb
-from lagotto.readers import Columns, FetchLimits, Ocr, ReadFailure, ReadOptions, check_paths, load
-from lagotto.readers.language import with_language
+from lagotto.readers import Columns, FetchLimits, Ocr, ReadFailure, check_paths, load
 from lagotto.request_context import RequestContext, cancel_scope
 from lagotto.results import Results, RetrievalBundle, RetrievalResult, RetrievalStats
 from lagotto.retrieval.why_not import WhyNot, unknown_document
 from lagotto.search_verbs import FilterLike, preferences
+from lagotto.sources import paths_and_documents, read_options
 from lagotto.stores.base import StoreInfo
 
 if TYPE_CHECKING:
@@ -259,16 +259,8 @@ class AsyncClient:
 
         They are read here; the server chunks, embeds and stores them.
         """
-        options = ReadOptions(
-            collection=collection,
-            language=language,
-            metadata=dict(metadata or {}),
-            columns=columns or Columns(),
-        )
-        paths = [source for source in sources if not isinstance(source, Document)]
-        documents = (
-            with_language(source, language) for source in sources if isinstance(source, Document)
-        )
+        options = read_options(collection, language, metadata, columns)
+        paths, documents = paths_and_documents(sources, language)
         chosen: Any = {"include": include, "exclude": exclude, "everything": everything}
         await asyncio.to_thread(check_paths, paths, **chosen)
         loading = load(paths, options=options, fetch_limits=fetch_limits, ocr=ocr, **chosen)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -36,13 +35,13 @@ from lagotto.interchange import ExportFormat, export_to, import_from
 from lagotto.locations import is_missing_file
 from lagotto.prefs import RetrievalPrefs
 from lagotto.readers import Columns, FetchLimits, Ocr, ReadOptions, check_paths, load
-from lagotto.readers.language import with_language
 from lagotto.rebuild import OnProgress as OnRebuildProgress
 from lagotto.rebuild import RebuildProgress, rebuild_base
 from lagotto.rerankers import Reranker
 from lagotto.retrieval.query.expansion import Expander
 from lagotto.retrieval.retriever import HybridRetriever
 from lagotto.search_verbs import Assembled, FilterLike, SearchVerbs, follows_rebuilds, preferences
+from lagotto.sources import paths_and_documents, read_options
 from lagotto.stores.base import BaseConfig, Store, StoreInfo
 from lagotto.stores.registry import create_store
 
@@ -161,12 +160,8 @@ class AsyncKnowledgeBase(SearchVerbs):
         `metadata` is merged over that of the files, and stays with their paths: adding them again
         without it does not lose it, and another value replaces it. None takes a value back.
         """
-        options = _options(collection, language, metadata, columns)
-        _check_sources(sources)
-        paths = [source for source in sources if not isinstance(source, Document)]
-        documents = (
-            with_language(source, language) for source in sources if isinstance(source, Document)
-        )
+        options = read_options(collection, language, metadata, columns)
+        paths, documents = paths_and_documents(sources, language)
         chosen: Any = {"include": include, "exclude": exclude, "everything": everything}
         await asyncio.to_thread(check_paths, paths, **chosen)
         ingest = await self._ingest(progress)
@@ -205,7 +200,7 @@ class AsyncKnowledgeBase(SearchVerbs):
         With `moved`, documents of files that are gone from anywhere are removed too if a file with
         the same content is in `folders` now, and the metadata given for the old path goes with it.
         """
-        options = _options(collection, language, metadata, columns)
+        options = read_options(collection, language, metadata, columns)
         ingest = await self._ingest(progress)
         given = await self._given(folders, options)
         state = FolderSync(
@@ -451,38 +446,9 @@ class AsyncKnowledgeBase(SearchVerbs):
         return Assembled(parts, retriever, stored.generation)
 
 
-def _options(
-    collection: str,
-    language: str | None,
-    metadata: Mapping[str, Any] | None,
-    columns: Columns | None,
-) -> ReadOptions:
-    if not collection:
-        raise ConfigError("a collection needs a name; leave it out for the default one")
-    if collection != storable(collection):
-        raise ConfigError(f"the collection {collection!r} is not valid Unicode text; rename it")
-    return ReadOptions(
-        collection=collection,
-        language=language,
-        metadata=dict(metadata or {}),
-        columns=columns or Columns(),
-    )
-
-
 def _within(collection: str | None, filters: FilterLike) -> Filter:
     wanted = parse_filter(filters)
     if collection is None:
         return wanted
     inside = Eq("collection", collection)
     return inside if wanted == And() else And(inside, wanted)
-
-
-def _check_sources(sources: Sequence[object]) -> None:
-    for source in sources:
-        if isinstance(source, str | os.PathLike | Document):
-            continue
-        several = isinstance(source, Iterable) and not isinstance(source, bytes | Mapping)
-        advice = "; pass its items one by one, as in add(*documents)" if several else ""
-        raise ConfigError(
-            f"add takes paths, addresses and Documents, not {type(source).__name__}{advice}"
-        )
