@@ -32,7 +32,17 @@ ifndef LAGOTTO_TEST_POSTGRES
 endif
 	@touch $@
 
-test: check .venv/postgres  ## everything that must hold
+.venv/qdrant: .venv/ready
+ifndef LAGOTTO_TEST_QDRANT
+	$(BIN)/python -m lagotto.testing.qdrant
+endif
+	@touch $@
+
+.venv/browser: .venv/ready
+	$(BIN)/python -m lagotto.testing.browser
+	@touch $@
+
+test: check .venv/postgres .venv/qdrant .venv/browser  ## everything that must hold
 	$(BIN)/python -m pytest -n 2
 
 test-fast: .venv/ready  ## the inner loop: under a minute, no server, few Hypothesis examples

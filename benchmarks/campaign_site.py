@@ -8,7 +8,7 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,15 @@ from lagotto.embedders import EMBEDDERS
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.stores.base import Store
 from lagotto.stores.registry import create_store
-from lagotto.stores.sql.migrations import v0008
-from lagotto.stores.sql.tables import SCHEMA_VERSION
+from lagotto.testing.former_versions import FORGET_CHOICES, Dialect, undo
 from lagotto.testing.postgres import PostgresServer
 from lagotto.testing.rebuild import hashed
 
-KINDS = ("tantivy", "fts5", "postgresql", "server")
-"""Embedded bases with either text index; kills of the client of a server, and of the server."""
+KINDS = ("tantivy", "fts5", "postgresql", "server", "qdrant", "postgresql+qdrant")
+"""Embedded bases with either text index; kills of the client of a server, and of the server; both
+indexes of a file or of a server on Qdrant."""
+
+ON_SERVER = ("postgresql", "server", "postgresql+qdrant")
 
 CHOICES: tuple[dict[str, Any], ...] = (
     {"embedder": "hashed:one/64", "chunker": "recursive:12/0"},
@@ -36,18 +38,8 @@ CHOICES: tuple[dict[str, Any], ...] = (
 )
 """What a base is made with, and what rebuilds change it to."""
 
-UNDO = {
-    10: ("DROP TABLE keyed_value",),
-    9: ("ALTER TABLE embedding DROP COLUMN created_at",),
-    8: tuple(f"ALTER TABLE chunk DROP COLUMN {name}" for name in v0008.COLUMNS),
-    7: ("DELETE FROM chunk_text",),
-    6: ("DROP TABLE source_file",),
-    5: ("ALTER TABLE chunk_set ADD COLUMN expires_at TEXT",),
-    4: ("DROP TABLE history",),
-}
-"""Statements that lead back from a schema version to the one before."""
-UNDO_ON_SQLITE = {7: ("DROP TABLE chunk_text",)}
-OLDEST = min(UNDO) - 1
+OLDEST = 3
+"""The schema version from which bases are upgraded; earlier ones are left to the tests."""
 
 _OTHERS = (
     "SELECT count(*) FROM pg_stat_activity "
@@ -64,14 +56,18 @@ class Site:
     kind: str
     location: str
     folder: Path
+    qdrant: str = ""
+    """The address of the indexes, if they are on a Qdrant server."""
 
     @property
     def on_server(self) -> bool:
         """Whether the base is on a server."""
-        return self.kind in ("postgresql", "server")
+        return self.kind in ON_SERVER
 
     def store(self) -> Store:
         """The store of the base, closed."""
+        if self.qdrant:
+            return create_store(self.location, text_index=self.qdrant, vector_index=self.qdrant)
         return create_store(self.location, text_index=None if self.on_server else self.kind)
 
     def base(self) -> AsyncKnowledgeBase:
@@ -117,34 +113,41 @@ class Site:
 
     def drop_indexes(self) -> None:
         """Delete what is derived, where that is a folder."""
-        if not self.on_server:
+        if not self.on_server and not self.qdrant:
             shutil.rmtree(f"{self.location}.index", ignore_errors=True)
 
     def make_older(self) -> None:
-        """Turn the base into one of an early schema version."""
-        steps = range(SCHEMA_VERSION, OLDEST, -1)
+        """Turn the base into one of an early schema version; its choices stay known."""
+        dialect: Dialect = "postgresql" if self.on_server else "sqlite"
+        statements = [line for line in undo(OLDEST, dialect) if line != FORGET_CHOICES]
         if self.on_server:
             with psycopg.connect(self.location) as server:
-                for statement in (line for step in steps for line in UNDO[step]):
+                for statement in statements:
                     server.execute(statement)
-                server.execute(f"UPDATE setting SET value = {OLDEST} WHERE name = 'schema_version'")
             return
-        undo = UNDO | UNDO_ON_SQLITE
         with closing(sqlite3.connect(self.location)) as file:
-            for statement in (line for step in steps for line in undo[step]):
+            for statement in statements:
                 file.execute(statement)
-            file.execute(f"PRAGMA user_version = {OLDEST}")
             file.commit()
 
 
 @contextmanager
 def made_site(kind: str) -> Iterator[tuple[Site, PostgresServer | None]]:
     """A place for a base, and its server, which keeps what it acknowledges."""
-    with tempfile.TemporaryDirectory(prefix="lagotto-campaign-") as name:
+    with ExitStack() as stack:
+        name = stack.enter_context(tempfile.TemporaryDirectory(prefix="lagotto-campaign-"))
         folder = Path(name) / "files"
         folder.mkdir()
-        if kind in ("postgresql", "server"):
-            with PostgresServer({}) as server:
-                yield Site(kind, server.url(), folder), server
-        else:
-            yield Site(kind, str(Path(name) / "kb.db"), folder), None
+        server = stack.enter_context(PostgresServer({})) if kind in ON_SERVER else None
+        location = server.url() if server else str(Path(name) / "kb.db")
+        yield Site(kind, location, folder, _qdrant(kind, stack)), server
+
+
+def _qdrant(kind: str, stack: ExitStack) -> str:
+    """The address of a new Qdrant server, for a kind of base that has its indexes there."""
+    if not kind.endswith("qdrant"):
+        return ""
+    from lagotto.testing.qdrant import qdrant_cluster
+
+    (node,) = stack.enter_context(qdrant_cluster())
+    return node.address("campaign")

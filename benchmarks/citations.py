@@ -7,7 +7,8 @@ which answers it, as `filings.py` writes it. Without one, questions are made: se
 random, of which every other content word is left out. An answer stands where its wording is in the
 text. A hit is right if it is on that page or, in a document without pages, holds the wording. Its
 section is right if it is the last heading before the wording. A chunk starts in mid-sentence if
-neither a sentence nor a heading, a paragraph, a row, a list item or a line of code starts there.
+neither a sentence nor a heading, a paragraph, a row, a list item or a line of code starts there,
+and no table or list ends there.
 """
 
 from __future__ import annotations
@@ -184,6 +185,8 @@ def starts_within(document: Document, chunk: Chunk) -> bool:
         if block.kind == "code" and block.start <= start < block.end:
             return False
         if any(part.start == start for part in block.parts):
+            return False
+        if block.end <= start and not document.text[block.end : start].strip():
             return False
     if document.text[start].islower():
         return True

@@ -24,7 +24,8 @@ from typing import NamedTuple
 import numpy as np
 
 from lagotto.knowledge_base import AsyncKnowledgeBase
-from scale import Corpus, GivenVectors, Query, build, temporary_location
+from places import temporary_location
+from scale import Corpus, GivenVectors, Query, build
 
 WARM_UP = 20
 PATIENCE = 300.0

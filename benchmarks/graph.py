@@ -5,7 +5,7 @@
 The corpus of `scale.py`, in a base on a server started for the occasion. Both ways answer the same
 queries in turn, as the semantic leg asks them, a statement each: wall time in milliseconds as a
 median, and the mean CPU time of the server, workers included (Linux only). Recall is the share of
-the scan's nearest `k` that the graph finds.
+the scan's nearest `k` that the graph finds; the plan is the server's, for the graph's statement.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ import numpy as np
 
 from lagotto.filters import And
 from lagotto.indexes.hits import Hits
+from lagotto.stores.postgres.adapters import VectorParameter
 from lagotto.stores.postgres.database import create_single
 from lagotto.stores.postgres.store import PostgresStore
 from lagotto.stores.postgres.vector_index import graph
-from lagotto.stores.postgres.vector_index.search import PgVectors
+from lagotto.stores.postgres.vector_index.search import _NEAR, MARGIN, PgVectors
 from lagotto.stores.sql.view import SqlView
-from scale import Corpus, Query, build, temporary_location
+from places import temporary_location
+from scale import Corpus, Query, build
 
 
 @dataclass(slots=True)
@@ -91,7 +93,17 @@ async def compare(vectors: PgVectors, queries: Sequence[Query], k: int) -> str:
     for query in [*queries, *queries]:
         exact, found = await scan.take(query), await near.take(query)
         shares.append(len(np.intersect1d(exact.keys, found.keys)) / len(exact))
-    return f"scan {scan}  graph {near}  recall@{k} {np.mean(shares):.4f}"
+    plan = await planned(vectors, queries[0], k)
+    return f"scan {scan}  graph {near}  recall@{k} {np.mean(shares):.4f}  {plan}"
+
+
+async def planned(vectors: PgVectors, query: Query, k: int) -> str:
+    """How the server reads the vectors when the graph is asked for."""
+    statement = _NEAR.format(dimension=vectors.dimension, limit=k + MARGIN)
+    asked = {"query": VectorParameter(query.vector)}
+    rows = await vectors.reader.rows(f"EXPLAIN {statement}", asked)
+    lines = [str(line).strip() for (line,) in rows]
+    return next(line for line in lines if "Scan" in line and "Subquery" not in line)
 
 
 def main() -> None:

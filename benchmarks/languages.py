@@ -28,8 +28,8 @@ from lagotto.documents import Document
 from lagotto.embedders import CachedEmbedder, Embedder, create_embedder
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
+from places import temporary_location
 from quality import SYSTEMS, Rankings, gains_of, interval, rank
-from scale import temporary_location
 
 SHARES = (0.0, 0.02, 0.1, 0.5)
 

@@ -71,6 +71,9 @@ TESTS_OF_PRESETS = ("tests/test_prefs.py", "tests/conformance")
 LEAST_KILLED = 0.95
 MOST_SECONDS, LAST_SECONDS = 4.0, 12.0
 """The CPU time of the tests of a stage, and of the last one, as measured on the unchanged code."""
+FEW_TESTS = 20
+"""A function that fewer tests call may be behind a cache, which the first test of each process
+fills: such a mutant also meets the other tests of its file."""
 FILES_AT_ONCE = 12
 """Test files that are traced by one process; what they call is kept after each."""
 STORED = ROOT / ".mutants" / "verdicts.jsonl"
@@ -250,6 +253,8 @@ def stages(mutant: Mutation, coverage: Coverage) -> list[list[str]]:
         return [[tests] for tests in TESTS_OF_PRESETS]
     folder, _, name = mutant.path.replace(PACKAGE, "tests").rpartition("/")
     tests = coverage.of(mutant.path, mutant.function)
+    if len(tests) < FEW_TESTS:
+        tests += [test for test in coverage.of(mutant.path, "") if test not in tests]
     nearest = [f"{folder}/test_{name}", f"{folder}/", "tests/conformance/", ""]
     limits = [MOST_SECONDS] * 3 + [LAST_SECONDS]
     found: list[list[str]] = []

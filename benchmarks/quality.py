@@ -30,7 +30,7 @@ from lagotto.embedders import CachedEmbedder, create_embedder
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.readers import Columns
 from lagotto.terms import keywords
-from scale import temporary_location
+from places import PLACES, temporary_place
 
 Settings = dict[str, Any]
 
@@ -66,7 +66,7 @@ def main() -> None:
     add_options(parser)
     parser.add_argument("--misspell", action="store_true")
     parser.add_argument("--variants", action="store_true")
-    parser.add_argument("--store", choices=["sqlite", "postgresql"], default="sqlite")
+    parser.add_argument("--store", choices=PLACES, default="sqlite")
     options = parser.parse_args()
     tables = {}
     for dataset in options.datasets:
@@ -119,13 +119,13 @@ async def filled(
     def base() -> AsyncKnowledgeBase:
         embedder = create_embedder(options.embedder)
         return AsyncKnowledgeBase(
-            location,
+            place.location,
             embedder=CachedEmbedder(embedder, options.cache) if options.cache else embedder,
             chunker=options.chunker,
-            text_index=text_index,
+            **(place.indexes or {"text_index": text_index}),
         )
 
-    with temporary_location(store) as location:
+    with temporary_place(store) as place:
         async with base() as new:
             await new.add(dataset / "corpus.jsonl", columns=Columns(id="_id"))
         async with base() as complete:

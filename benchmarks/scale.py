@@ -1,12 +1,13 @@
 """Speed, recall and size of a base as it grows, with synthetic texts and vectors.
 
-    python benchmarks/scale.py [--store sqlite|postgresql] [--chunks 10000,100000,1000000]
+    python benchmarks/scale.py [--store sqlite|postgresql|...] [--chunks 10000,100000,1000000]
                                [--queries 100] [--text-index tantivy|fts5] [--json]
 
 Texts are Zipf-distributed words, vectors a mixture of topics; a query is near a chunk and has some
 of its words. Query embedding is left out: vectors are given. Filters let through 10 %, 1 %, and the
 query's own topic. Milliseconds of CPU and of wall time; recall against an exact scan. CPU time is
-this process's, without that of a server, which is started for the occasion.
+this process's, without that of a server, which is started for the occasion. Stores with indexes on
+Qdrant are named in places.py.
 """
 
 from __future__ import annotations
@@ -15,12 +16,9 @@ import argparse
 import asyncio
 import json
 import resource
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,8 +30,8 @@ from lagotto.filters import And, Eq, Filter, Lt
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.stores.base import Entry
 from lagotto.stores.registry import create_store
-from lagotto.testing.postgres import PostgresServer
 from lagotto.tokens import ApproximateTokenizer
+from places import PLACES, temporary_place
 
 DIMENSION = 384
 CHUNKS_PER_DOCUMENT = 5
@@ -117,26 +115,35 @@ class Corpus:
         return queries
 
 
+class Lines:
+    """A chunker: every line is a chunk."""
+
+    id = "given"
+
+    def chunk(self, document: Document) -> list[Chunk]:
+        chunks, start = [], 0
+        for ordinal, text in enumerate(document.text.split("\n")):
+            span = Span(start, start + len(text))
+            chunks.append(
+                Chunk(
+                    id=chunk_id(document, self.id, "flat", span),
+                    collection=document.collection,
+                    document_id=document.id,
+                    chunker_id=self.id,
+                    ordinal=ordinal,
+                    start=span.start,
+                    end=span.end,
+                    text=text,
+                    token_count=WORDS_PER_CHUNK,
+                )
+            )
+            start = span.end + 1
+        return chunks
+
+
 def _entry(name: str, texts: Sequence[str], vectors: Vectors, metadata: dict[str, Any]) -> Entry:
     document = Document(id=name, language="en", text="\n".join(texts), metadata=metadata)
-    chunks, start = [], 0
-    for ordinal, text in enumerate(texts):
-        span = Span(start, start + len(text))
-        chunks.append(
-            Chunk(
-                id=chunk_id(document, "given", "flat", span),
-                collection=document.collection,
-                document_id=document.id,
-                chunker_id="given",
-                ordinal=ordinal,
-                start=span.start,
-                end=span.end,
-                text=text,
-                token_count=WORDS_PER_CHUNK,
-            )
-        )
-        start = span.end + 1
-    return Entry(document, chunks, vectors, MODEL)
+    return Entry(document, Lines().chunk(document), vectors, MODEL)
 
 
 def _unit(rows: NDArray[np.float64]) -> Vectors:
@@ -169,22 +176,13 @@ class Watch:
         }
 
 
-@contextmanager
-def temporary_location(store: str) -> Iterator[str]:
-    """The location of a new base: a temporary file, or a database of a temporary server."""
-    if store == "postgresql":
-        with PostgresServer({"shared_buffers": "1GB", "synchronous_commit": "on"}) as server:
-            yield server.url()
-    else:
-        with tempfile.TemporaryDirectory() as folder:
-            yield str(Path(folder) / "kb.db")
-
-
 async def measure(chunks: int, count: int, store: str, text_index: str | None) -> dict[str, Any]:
     """All figures for one size."""
-    with temporary_location(store) as location:
+    with temporary_place(store) as place:
+        location = place.location
         corpus = Corpus(chunks)
-        figures: dict[str, Any] = {"build": await build(location, corpus, text_index)}
+        indexes = place.indexes or {"text_index": text_index}
+        figures: dict[str, Any] = {"build": await build(location, corpus, **indexes)}
         queries = corpus.queries(count)
         embedder = GivenVectors()
         embedder.vectors = {query.text: query.vector for query in queries}
@@ -200,8 +198,13 @@ async def measure(chunks: int, count: int, store: str, text_index: str | None) -
         return figures
 
 
-async def build(location: str, corpus: Corpus, text_index: str | None) -> dict[str, float]:
-    store = create_store(location, text_index=text_index)
+async def build(
+    location: str,
+    corpus: Corpus,
+    text_index: str | None = None,
+    vector_index: str | None = None,
+) -> dict[str, float]:
+    store = create_store(location, text_index=text_index, vector_index=vector_index)
     await store.open()
     wall, cpu = time.perf_counter(), time.process_time()
     batch: list[Entry] = []
@@ -292,7 +295,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--chunks", default="10000,100000")
     parser.add_argument("--queries", type=int, default=100)
-    parser.add_argument("--store", choices=["sqlite", "postgresql"], default="sqlite")
+    parser.add_argument("--store", choices=PLACES, default="sqlite")
     parser.add_argument("--text-index", choices=["tantivy", "fts5"])
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()

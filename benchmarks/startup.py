@@ -1,10 +1,12 @@
-"""Measure what one command costs: the CPU time of `lagotto retrieve` on a small base, by stage.
+"""Measure what one command costs: the CPU time of `lagotto search` on a small base, by stage.
 
-    python benchmarks/startup.py --runs 9
+    python benchmarks/startup.py --runs 15
     python benchmarks/startup.py --base notes.db --question "how are notes sorted?"
+    python benchmarks/startup.py --before ../lagotto-before/src
 
 Every run is a process of its own, user and system time of all its threads together. The stages run
-one after another in one process; what the libraries alone take, in others, is the floor.
+one after another in one process; what the libraries alone take, in others, is the floor. With
+`--before` the command of another checkout is run in turns with this one.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ STAGES = {
     "interpreter": "import sys",
     "command line": """
 from lagotto.cli.app import app
-import lagotto.cli.retrieve""",
+import lagotto.cli.search""",
     "settings": """
 from lagotto.prefs import RetrievalPrefs
 prefs = RetrievalPrefs.from_env()""",
@@ -40,14 +42,17 @@ prefs = RetrievalPrefs.from_env()""",
     "open the base": "kb = KnowledgeBase(base)",
     "words": "kb.retrieve(question, prefs=prefs, mode='keyword')",
     "words, again": "kb.retrieve(question, prefs=prefs, mode='keyword')",
-    "model and vectors": "found = kb.retrieve(question, prefs=prefs)",
-    "hybrid, again": "found = kb.retrieve(question, prefs=prefs)",
+    "model and vectors": "bundle = kb.search(question, prefs=prefs)",
+    "hybrid, again": "bundle = kb.search(question, prefs=prefs)",
     "print": """
-from lagotto.cli.retrieve import _print
-_print(found, question, explain=False)""",
+from lagotto.cli.output import stdout
+from lagotto.cli.render import print_document
+for number, item in enumerate(bundle.candidates, 1):
+    own = [one for one in bundle.evidence if one.item_id == item.item_id]
+    print_document(stdout(), item, own, number=number, query=question)""",
     "close": "kb.close()",
 }
-"""The parts of `retrieve` in their order; `again` is what a search costs in a running process."""
+"""The parts of `search` in their order; `again` is what a search costs in a running process."""
 
 MODEL = """
 from pathlib import Path
@@ -85,23 +90,30 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--base", help="an existing base [default: three pages of the docs]")
     parser.add_argument("--question", default="which operators have filters?")
+    parser.add_argument("--before", type=Path, help="the folder `src` of another checkout")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         base = options.base or _small_base(Path(folder) / "small.db")
-        command = ["-m", "lagotto", "--kb", base, "retrieve", options.question]
-        _cpu(command)  # compiles modules, and brings the indexes up to date
-        whole: list[float] = []
+        command = ["-m", "lagotto", "--kb", base, "search", options.question]
+        sources = {"lagotto search": ROOT / "src"}
+        if options.before:
+            sources["lagotto search, before"] = options.before
+        for source in sources.values():
+            _cpu(command, source)  # compiles modules, and brings the indexes up to date
+        whole: dict[str, list[float]] = {name: [] for name in sources}
         stages: list[dict[str, float]] = []
         floor: dict[str, list[float]] = {name: [] for name in FLOOR}
         given = (
             f"base, question, model = {base!r}, {options.question!r}, {str(PUBLISHED.find())!r}\n"
         )
         for _ in range(options.runs):
-            whole.append(_cpu(command))
+            for name, source in sources.items():
+                whole[name].append(_cpu(command, source))
             stages.append(_staged(given))
             for name, code in FLOOR.items():
                 floor[name].append(_cpu(["-c", f"{BEFORE}\n{given}{code}\ngc.freeze()"]))
-    _show("lagotto retrieve", whole)
+    for name, seconds in whole.items():
+        _show(name, seconds)
     print()
     for name in STAGES:
         _show(f"  {name}", [run[name] for run in stages])
@@ -116,13 +128,13 @@ def _small_base(path: Path) -> str:
     return str(path)
 
 
-def _cpu(arguments: Sequence[str]) -> float:
-    """Seconds of CPU time of Python with `arguments`."""
+def _cpu(arguments: Sequence[str], source: Path = ROOT / "src") -> float:
+    """Seconds of CPU time of Python with `arguments`, and Lagotto from `source`."""
     child = subprocess.Popen(
         [sys.executable, *arguments],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env=_environment(),
+        env={**_environment(), "PYTHONPATH": str(source.absolute())},
     )
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)

@@ -22,7 +22,8 @@ from threading import Barrier
 from lagotto.documents import Document
 from lagotto.stores.base import Entry
 from lagotto.stores.registry import create_store
-from scale import Corpus, build, temporary_location
+from places import temporary_location
+from scale import Corpus, build
 
 STORED = 10_000
 BATCH = 20

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 Child = subprocess.Popen[str]
 
 
 @contextmanager
 def child(program: str, *args: object) -> Iterator[Child]:
-    """A process that runs `program` with these arguments; killed at the end."""
+    """A process that runs `program` with these arguments; killed at the end, with its forks."""
     command = [sys.executable, "-c", program, *map(str, args)]
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+        start_new_session=True,
     ) as process:
         try:
             yield process
         finally:
-            process.kill()
+            kill_with_forks(process)
+
+
+def kill_with_forks(process: Child) -> None:
+    """Kill a child and what it has forked, which would keep its output open."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def said(process: Child) -> str:

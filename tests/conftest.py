@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import settings
 
 SERVER_TESTS = Path(__file__).parent / "stores" / "postgres"
+SERVER_FIXTURES = {"server_url", "qdrant_address"}
 
 # Machines differ: a slow example is not a wrong one.
 settings.register_profile("lagotto", deadline=None)
@@ -16,11 +18,25 @@ settings.load_profile("lagotto")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that need a PostgreSQL server, by folder or by fixture."""
+    """Mark the tests that need a PostgreSQL or Qdrant server, by folder or by fixture."""
     for item in items:
-        names = getattr(item, "fixturenames", ())
-        if item.path.is_relative_to(SERVER_TESTS) or "server_url" in names:
+        names = SERVER_FIXTURES.intersection(getattr(item, "fixturenames", ()))
+        if item.path.is_relative_to(SERVER_TESTS) or names:
             item.add_marker("server")
+
+
+@pytest.fixture(scope="session")
+def qdrant_address() -> Iterator[str]:
+    """The server that LAGOTTO_TEST_QDRANT names, or one started for this session."""
+    from lagotto.testing.qdrant import GIVEN, missing, qdrant_cluster
+
+    if given := os.environ.get(GIVEN):
+        yield given
+        return
+    if reason := missing():
+        pytest.skip(reason)
+    with qdrant_cluster() as (node,):
+        yield node.address("test")
 
 
 @pytest.fixture

@@ -93,6 +93,7 @@ async def test_a_copy_is_the_same(tmp_path: Path, source_kind: str, target_kind:
             "location",
             "bytes_on_disk",
             "text_index",
+            "vector_index",
             "indexes",
             "chunker_id",
         }  # of two chunkers it names either

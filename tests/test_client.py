@@ -193,12 +193,52 @@ def test_keys_of_clients() -> None:
             assert [item.id for item in client.documents()] == ["secret"]
 
 
-def test_commands(server: Running) -> None:
+def test_commands(server: Running, tmp_path: Path) -> None:
+    """Commands take the address of a server."""
     found = run("--kb", server.url, "retrieve", "Which dog finds truffles?", "--json")
     assert found.json["results"][0]["document_id"] == "dog"
-    assert "4" in run("--kb", server.url, "info").out
-    assert "Oaks" in run("--kb", server.url, "list").out
-    assert "water dog" in run("--kb", server.url, "show", "dog").out
-    assert run("--kb", server.url, "context", "dog").code == 0
-    assert run("--kb", server.url, "sync", ".").code == 2
+    commands: list[tuple[list[str | Path], str]] = [
+        (["search", "dog"], "water dog"),
+        (["context", "dog"], "water dog"),
+        (["info"], "4"),
+        (["list"], "Oaks"),
+        (["show", "dog"], "water dog"),
+        (["export", tmp_path / "out.jsonl"], "4 documents"),
+        (["import", tmp_path / "out.jsonl"], "4 unchanged"),
+    ]
+    for words, said in commands:
+        done = run("--kb", server.url, *words)
+        assert done.code == 0, done.err
+        assert said in done.out + done.err
+    (tmp_path / "heron.md").write_text("# Heron\n\nIt stands in the reeds.\n")
+    added = run("--kb", server.url, "add", tmp_path / "heron.md", "--collection", "birds")
+    assert "1 added" in added.out + added.err
+    assert run("--kb", server.url, "remove", "Heron", "--collection", "birds", "--yes").code == 0
     assert run("--kb", "http://127.0.0.1:9", "info").code == 5
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["sync", "."],
+        ["watch", "."],
+        ["rebuild"],
+        ["doctor"],
+        ["serve"],
+        ["keys", "list"],
+        ["keys", "create", "--name", "k"],
+        ["demo"],
+        ["copy", "http://127.0.0.1:9", "copy.db"],
+        ["copy", "notes.db", "http://127.0.0.1:9"],
+    ],
+)
+def test_commands_that_work_where_the_base_is(
+    server: Running, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    KnowledgeBase("notes.db", embedder=HashEmbedder()).close()
+    done = run("--kb", server.url, *words)
+    assert done.code == 2
+    assert "is a server" in done.err
+    assert "where its base is" in done.err
+    assert not (tmp_path / "copy.db").exists()

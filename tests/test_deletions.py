@@ -64,6 +64,8 @@ ALLOWED = {
         "an index of the next generation, into a folder with this base's marker"
     ),
     ("testing/postgres.py", "(Path(scratch) / 'new').rename(folder)"): "a folder that it has made",
+    ("testing/qdrant.py", "made.rename(target.parent)"): "a folder that it has made",
+    ("testing/qdrant.py", "shutil.rmtree(folder)"): "a temporary folder that it has made",
     ("testing/postgres.py", "shutil.rmtree(self.folder)"): "a temporary folder that it has made",
 }
 

@@ -16,7 +16,7 @@ from lagotto.errors import StoreError
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.sync_facade import KnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
-from tests.child_process import child, said
+from tests.child_process import child, kill_with_forks, said
 
 START = """
 import asyncio, os, sys
@@ -85,7 +85,7 @@ loop.run_until_complete(base.close())
 @pytest.mark.parametrize("program", [BLOCKING, ASYNCHRONOUS])
 def test_a_fork_is_told_to_open_its_own_base(program: str, tmp_path: Path) -> None:
     with child(START + program, tmp_path / "kb.db") as process:
-        watch = threading.Timer(60, process.kill)  # a base that hangs is a failure
+        watch = threading.Timer(30, kill_with_forks, [process])  # a base that hangs is a failure
         watch.start()
         assert said(process) == "child True 2"
         assert said(process) == "parent 0 2"

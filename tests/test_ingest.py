@@ -134,7 +134,7 @@ class TestReport:
         report, _ = await run(MemoryStore(), [document(1), failure], CountingEmbedder())
         assert report.failures == (failure,)
         assert str(report).endswith("1 failed:\n  x.pdf: it is empty (EmptySourceError)")
-        assert str(report).startswith("1 added, 0 updated, 0 unchanged (1 chunks, ")
+        assert str(report).startswith("1 added, 0 updated, 0 unchanged (1 chunk, ")
 
     async def test_a_document_that_cannot_be_chunked_is_not_counted_as_added(self) -> None:
         class Failing:
@@ -352,6 +352,6 @@ async def test_documents_in_a_language_that_the_embedder_does_not_know_are_noted
         russian = Document(id="ru", text="Собака ищет трюфели в лесу.", language="ru")
         assert (await base.add(english)).notes == ()
         (note,) = (await base.add(english, russian)).notes
-        assert note.startswith("1 new documents in ru: all-MiniLM-L6-v2 was trained on en")
+        assert note.startswith("1 new document in ru: all-MiniLM-L6-v2 was trained on en")
         assert "lagotto rebuild --embedder multilingual-e5-small" in note
         assert (await base.add(english, russian)).notes == ()

@@ -25,10 +25,10 @@ from lagotto.ingest import Progress
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
 from lagotto.request_context import RequestContext
+from lagotto.testing.former_versions import undo
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.tokens import Tokenizer
 from tests.counting import CountingEmbedder
-from tests.stores.former_versions import undo
 
 
 @pytest.fixture
@@ -276,6 +276,40 @@ class TestRemove:
             ids = [document.id for document in await base.documents()]
             found = await base.retrieve("note", filters=In("document_id", ids * 20), top_k=200)
             assert len(found) == 100
+
+
+class TestTies:
+    @pytest.mark.parametrize("place", ["here", "elsewhere/deeper"])
+    async def test_files_keep_their_order_wherever_their_folder_lies(
+        self, tmp_path: Path, place: str
+    ) -> None:
+        folder = tmp_path / place
+        folder.mkdir(parents=True)
+        names = [f"{name}.txt" for name in "abcdef"]
+        for name in names:
+            (folder / name).write_text("One note on one oak.")
+        async with memory() as base:
+            await base.add(folder)
+            hits = await base.retrieve("oak", mode="keyword")
+            found = (await base.search("oak", mode="keyword")).candidates
+        assert len({hit.score for hit in hits}) == 1
+        assert [Path(hit.document_source).name for hit in hits] == names
+        assert [Path(item.source).name for item in found] == names
+
+    @pytest.mark.parametrize("place", ["here", "elsewhere"])
+    async def test_rows_keep_their_order_wherever_their_file_lies(
+        self, tmp_path: Path, place: str
+    ) -> None:
+        rows = tmp_path / place / "rows.csv"
+        rows.parent.mkdir()
+        rows.write_text("id,text\n" + "".join(f"{name},An oak.\n" for name in "fedcba"))
+        async with memory() as base:
+            await base.add(rows)
+            found = (await base.search("oak", mode="keyword")).candidates
+            hits = await base.retrieve("oak", mode="keyword")
+        assert len({item.score for item in found}) == 1
+        assert [item.source_ref for item in found] == sorted(str(item.source_ref) for item in found)
+        assert [hit.document_id for hit in hits] == [item.item_id for item in found]
 
 
 class TestReading:

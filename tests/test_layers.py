@@ -15,13 +15,14 @@ import lagotto
 ROOT = Path(lagotto.__file__).parent
 
 LAYERS = [
-    {"errors", "suggestions"},
+    {"errors", "suggestions", "lazy_exports"},
     {
         "display",
         "documents",
         "registry",
         "concurrency",
         "garbage_collection",
+        "malloc_arenas",
         "tokens",
         "locations",
     },
@@ -34,11 +35,11 @@ LAYERS = [
     {"given_metadata", "sources"},
     {"ingest", "interchange", "folder_sync", "retrieval", "base_copy", "base_parts"},
     {"context", "rebuild", "knowledge_tool"},
-    {"search_verbs"},
+    {"search_verbs", "judgements"},
     {"chunk_context"},
     {"knowledge_base"},
     {"sync_facade", "client"},
-    {"blocking_client"},
+    {"blocking_client", "mcp"},
     {"demo", "server"},
     {"cli"},
     {"__main__", "testing"},

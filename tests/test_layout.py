@@ -19,6 +19,11 @@ FOLDERS = {
     "conformance": "the reference designs, which use all of the package",
 }
 BEHAVIOURS = {
+    # indexes
+    "cluster": "several nodes, of which some are killed",
+    "base_with_it": "a base with an index of this kind answers as any other",
+    "faiss_example": "the index in docs/indexes.md keeps the contracts",
+    "live": "the service itself, if there is a key",
     # the repository
     "architecture": "ARCHITECTURE.md shows the tree of the package",
     "benchmarks": "every benchmark starts",
@@ -29,6 +34,7 @@ BEHAVIOURS = {
     "layout": "this module",
     "links": "links, files and commands in the documentation",
     "package": "imports and names of all modules",
+    "start_up": "what a command imports",
     "public_api": "public names of all modules",
     "sessions": "the sessions shown in README.md and the docs",
     "sql": "modules that may contain SQL",
@@ -41,6 +47,10 @@ BEHAVIOURS = {
     "filters": "filters in every leg and every view of a search",
     "fuzz": "readers, or the server, and random input",
     "security": "attacks on the server",
+    "two_servers": "two servers on one base while a third process writes",
+    "proxy": "nginx in front of a server",
+    "mcp_tools": "the tools of MCP on a PostgreSQL base",
+    "agent": "a scripted agent answers through MCP",
     "leaks": "what a key hides, at every operation of the server",
     "hostile": "readers and files made to break them",
     "forks": "bases in forked processes, other event loops and without close",
@@ -65,6 +75,7 @@ BEHAVIOURS = {
     "upgrade": "bases of earlier versions",
     "writers": "concurrent writers",
     # others
+    "accessibility": "every view of the server's page, for everybody",
     "main": "the entry point, which is cli/__init__.py",
     "real_llm": "rerankers and a real language model",
 }
@@ -77,6 +88,7 @@ def mirrors_a_module(path: Path) -> bool:
         (folder / f"{name}.py").is_file()
         or (folder / name).is_dir()
         or (folder.is_dir() and folder.name == name)
+        or (folder / "assets" / f"{name}.js").is_file()
     )
 
 

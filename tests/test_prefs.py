@@ -586,3 +586,39 @@ def test_sizes_of_designs() -> None:
     assert (pack.candidates, pack.top_k, pack.parents.mode) == (50, 15, "none")
     assert (local.candidates, local.top_k, local.fuzzy.over) == (10, 10, "chunks")
     assert RetrievalPrefs.preset("aiblox").candidates == 20
+
+
+def test_what_is_given_for_a_verb() -> None:
+    """What differs from the defaults and has a meaning for the verb, and nothing else."""
+    prefs = RetrievalPrefs(
+        query_text="oak",
+        filters=Eq("year", 2024),
+        top_k=3,
+        top_k_items=2,
+        parents={"section_chars": 99},
+        snippet={"max_chars": 80},
+    )
+    filters = {"filters": Eq("year", 2024).to_json()}
+    assert prefs.given_for("retrieve") == filters | {"top_k": 3, "parents": {"section_chars": 99}}
+    assert prefs.given_for("context") == filters | {"top_k": 3, "parents": {}}
+    assert prefs.given_for("search") == filters | {
+        "top_k_items": 2,
+        "parents": {"section_chars": 99},
+        "snippet": {"max_chars": 80},
+    }
+    late = prefs.replace(chunking={"strategy": "late"})
+    assert late.given_for("retrieve")["top_k_items"] == 2
+
+
+def test_numbers_are_bounded() -> None:
+    """Greater ones would overflow somewhere."""
+    assert RetrievalPrefs(top_k=10**9, scoring={"w_text": 1e6}).top_k == 10**9
+    with pytest.raises(ConfigError, match="top_k"):
+        RetrievalPrefs.model_validate({}).replace(top_k=10**9 + 1)
+    with pytest.raises(ConfigError, match="w_text"):
+        RetrievalPrefs.model_validate({}).replace(scoring={"w_text": 1_000_001})
+
+
+def test_chunks_made_at_query_time_have_headers_unless_asked_otherwise() -> None:
+    assert RetrievalPrefs().chunking.include_headers
+    assert not RetrievalPrefs(chunking={"include_headers": False}).chunking.include_headers

@@ -60,10 +60,13 @@ MADE_OF_INPUT = {
 """Modules with a pattern that depends on their input, and why that is bearable."""
 
 
+MADE = ("re.Pattern", "tuple[re.Pattern")
+
+
 def _makes_pattern(value: object) -> bool:
-    """Whether this is a function without arguments, cached, that compiles a pattern."""
+    """Whether this is a function without arguments, cached, that compiles patterns."""
     made = getattr(value, "__annotations__", {}) if hasattr(value, "cache_info") else {}
-    return list(made) == ["return"] and str(made["return"]).startswith("re.Pattern")
+    return list(made) == ["return"] and str(made["return"]).startswith(MADE)
 
 
 def patterns(module: str) -> dict[str, re.Pattern[str] | re.Pattern[bytes]]:
@@ -71,7 +74,8 @@ def patterns(module: str) -> dict[str, re.Pattern[str] | re.Pattern[bytes]]:
     found: dict[str, re.Pattern[str] | re.Pattern[bytes]] = {}
     loaded = import_module(module)
     for name, value in vars(loaded).items():
-        owners = [(name, value() if _makes_pattern(value) else value)]
+        value = value() if _makes_pattern(value) else value
+        owners = [(name, value)]
         if isinstance(value, type) and value.__module__ == module:
             owners += [(f"{name}.{inner}", held) for inner, held in vars(value).items()]
         if isinstance(value, dict):
@@ -131,7 +135,7 @@ def _is_seen(function: ast.FunctionDef) -> bool:
     """Whether `patterns` calls a function: see `_makes_pattern`."""
     cached = "cache" in map(ast.unparse, function.decorator_list)
     made = ast.unparse(function.returns) if function.returns else ""
-    return cached and not function.args.args and made.startswith("re.Pattern")
+    return cached and not function.args.args and made.startswith(MADE)
 
 
 def _main() -> None:

@@ -4,8 +4,9 @@ This module exports the knowledge base, records, results, preferences, filters a
 imported on first use, so `import lagotto` is cheap. docs/api.md lists the other public modules.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from lagotto.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from lagotto.base_copy import (
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
         EncryptedSourceError,
         FilterError,
         IndexDamagedError,
+        IndexUnavailableError,
         LagottoError,
         ModelMismatchError,
         NotABaseError,
@@ -93,6 +95,9 @@ if TYPE_CHECKING:
         AddReport,
         Progress,
     )
+    from lagotto.judgements import (
+        RelevanceJudgement,
+    )
     from lagotto.knowledge_base import (
         AsyncKnowledgeBase,
     )
@@ -131,6 +136,7 @@ if TYPE_CHECKING:
     from lagotto.results import (
         CandidateItem,
         EvidenceChunk,
+        FusionInputs,
         LegScore,
         Results,
         RetrievalBundle,
@@ -189,6 +195,7 @@ _MODULES = {
         "EncryptedSourceError",
         "FilterError",
         "IndexDamagedError",
+        "IndexUnavailableError",
         "LagottoError",
         "ModelMismatchError",
         "NoTextLayerError",
@@ -232,6 +239,7 @@ _MODULES = {
         "AddReport",
         "Progress",
     ),
+    "judgements": ("RelevanceJudgement",),
     "knowledge_base": ("AsyncKnowledgeBase",),
     "knowledge_tool": ("KnowledgeTool",),
     "prefs": (
@@ -264,6 +272,7 @@ _MODULES = {
     "results": (
         "CandidateItem",
         "EvidenceChunk",
+        "FusionInputs",
         "LegScore",
         "RetrievalBundle",
         "RetrievalResult",
@@ -278,8 +287,6 @@ _MODULES = {
     "sync_facade": ("KnowledgeBase",),
 }
 """The module that defines each public name, as in the imports above."""
-
-_HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "AddReport",
@@ -320,12 +327,14 @@ __all__ = [
     "Filter",
     "FilterError",
     "FtsPrefs",
+    "FusionInputs",
     "FuzzyPrefs",
     "Gt",
     "Gte",
     "Heading",
     "In",
     "IndexDamagedError",
+    "IndexUnavailableError",
     "KnowledgeBase",
     "KnowledgeTool",
     "LagottoError",
@@ -349,6 +358,7 @@ __all__ = [
     "ReadFailure",
     "RebuildProgress",
     "RebuiltError",
+    "RelevanceJudgement",
     "RequestContext",
     "RerankError",
     "RerankPrefs",
@@ -390,11 +400,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_exports(__name__, _MODULES)

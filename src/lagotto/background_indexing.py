@@ -16,9 +16,9 @@ LONGEST_STEP = 16_000
 GROWTH = 8
 """A step is an eighth of what is indexed, within these limits: each one is a commit of its own."""
 
-FEW = 500
-"""Fewer changes are indexed by the next search, faster than a person notices; a program that adds
-many documents one by one need not wait for as many commits."""
+FEW = 200
+"""Fewer changes are read by the next search, in some ten milliseconds, whichever process it is in;
+a program that adds many documents one by one need not wait for as many commits."""
 
 
 class BackgroundIndexing:

@@ -3,7 +3,7 @@
 Nothing is chunked or embedded again, so no embedder is needed. The source is read in one state, in
 batches, and each batch is durable before the next one starts, so an interrupted copy can be
 resumed. At the end every document is read back from the target and compared by hashes. The chunk
-cache is not copied.
+cache, and the keys and tasks of a server, are not copied; judgements are.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from lagotto.stores.base import (
     View,
     fingerprint,
 )
+from lagotto.stores.keyed_values import JUDGEMENT
 
 BATCH_DOCUMENTS = 500
 BATCH_CHUNKS = 2_000
@@ -109,6 +110,7 @@ class _Copy:
         async with self._source.view(And()) as view:
             await _for_each_batch(view, names, made, self._write)
         await self._copy_given(sorted({collection for collection, _ in names}))
+        await self._copy_judgements()
         names = list(self._seals)
         self._report(documents=len(names))
         async with self._target.view(And()) as view:
@@ -122,6 +124,11 @@ class _Copy:
         for collection in collections:
             if given := await self._source.source_files.given(collection):
                 await self._target.source_files.give(collection, given)
+
+    async def _copy_judgements(self) -> None:
+        """Copy what people said of results; what the target has already stays."""
+        for item in await self._source.keyed_values.items(JUDGEMENT):
+            await self._target.keyed_values.put(JUDGEMENT, item.name, item.value, expected=0)
 
     async def _write(self, entries: Sequence[Entry]) -> None:
         there = await self._versions(entries)

@@ -11,6 +11,7 @@ from pathlib import Path
 from shlex import quote
 
 from lagotto.chunkers import CHUNKERS, DEFAULT_CHUNKER, Chunker
+from lagotto.chunkers.measure import measuring_tokenizer
 from lagotto.embedders import Embedder, create_embedder
 from lagotto.embedders.chunk_embedder import ChunkEmbedder, Pooling
 from lagotto.errors import ConfigError, ModelMismatchError
@@ -47,7 +48,9 @@ class BaseParts:
     @property
     def chunker(self) -> Chunker:
         """The chunker; UnknownNameError if it is not registered here."""
-        return CHUNKERS.create(self.chunker_id, tokenizer=self.embedder.tokenizer)
+        embedder = self.embedder
+        measured = measuring_tokenizer(embedder.tokenizer, embedder.info.alphabets)
+        return CHUNKERS.create(self.chunker_id, tokenizer=measured)
 
     @property
     def config(self) -> BaseConfig:

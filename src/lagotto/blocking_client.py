@@ -47,7 +47,10 @@ class Client:
     context = blocking(AsyncClient.context)
     resolve = blocking(AsyncClient.resolve)
     why_not = blocking(AsyncClient.why_not)
+    judge = blocking(AsyncClient.judge)
+    judgements = blocking(AsyncClient.judgements)
     info = blocking(AsyncClient.info)
+    collections = blocking(AsyncClient.collections)
 
     def iter_documents(
         self, *, filters: FilterLike = None, collection: str | None = None

@@ -12,6 +12,11 @@ Row = tuple[str, str, str]
 """Score or marker, what is cited, and an excerpt or a key."""
 
 
+def counted(count: int, noun: str) -> str:
+    """A number with its noun: `1 document`, `1,200 documents`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def excerpt(text: str, *, most: int = EXCERPT) -> str:
     """The beginning of a text on one line."""
     line = " ".join(text.split())

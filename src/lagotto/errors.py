@@ -30,6 +30,7 @@
         ├── StoreFullError          the disk is full
         ├── StoreReadOnlyError      no permission to write
         ├── StoreDamagedError       the database file is damaged
+        ├── IndexUnavailableError   an index behind a network can't be reached, or refused a request
         └── IndexDamagedError       a derived index is damaged, or belongs to another model
 
 A message says what is wrong, with the value, and how to fix it. `exit_code` is the exit status of
@@ -201,6 +202,10 @@ class StoreReadOnlyError(StoreError):
 
 class StoreDamagedError(StoreError):
     """The database file is damaged."""
+
+
+class IndexUnavailableError(StoreError):
+    """An index behind a network can't be reached, or refused a request; the record is intact."""
 
 
 class IndexDamagedError(StoreError):

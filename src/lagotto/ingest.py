@@ -20,6 +20,7 @@ from typing import Literal, TypeVar
 from lagotto.background_indexing import BackgroundIndexing
 from lagotto.chunkers import Chunker, chunk_document
 from lagotto.concurrency import in_thread, interruptible
+from lagotto.display import counted
 from lagotto.documents import Chunk, Document, Record, Vectors
 from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.errors import LagottoError
@@ -81,7 +82,7 @@ class AddReport(Record):
         counts = f"{self.added} added, {self.updated} updated, {self.unchanged} unchanged"
         if self.removed:
             counts += f", {self.removed} removed"
-        text = f"{counts} ({self.chunks} chunks, {self.seconds:.1f} s)"
+        text = f"{counts} ({counted(self.chunks, 'chunk')}, {self.seconds:.1f} s)"
         if self.skipped.total:
             text += f"\n{self.skipped}"
         text += "".join(f"\nnote: {note}" for note in self.notes)
@@ -239,10 +240,10 @@ class Ingest:
         if others:
             count = sum(self._languages[name] for name in others)
             yield (
-                f"{count} new documents in {', '.join(others)}: {info.model_id} was trained on "
-                f"{', '.join(info.languages)}, so they are found by their words, hardly by their "
-                "meaning; to change that, run `lagotto models fetch multilingual-e5-small` and "
-                "`lagotto rebuild --embedder multilingual-e5-small`"
+                f"{counted(count, 'new document')} in {', '.join(others)}: {info.model_id} was "
+                f"trained on {', '.join(info.languages)}, so what is in other languages is found "
+                "by its words, hardly by its meaning; to change that, run `lagotto models fetch "
+                "multilingual-e5-small` and `lagotto rebuild --embedder multilingual-e5-small`"
             )
 
     async def _prepare(

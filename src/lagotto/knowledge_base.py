@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from lagotto.base_parts import (
     Choice,
@@ -28,22 +28,25 @@ from lagotto.embedders import Embedder
 from lagotto.embedders.chunk_embedder import Pooling
 from lagotto.errors import ConfigError, LagottoError, StoreError
 from lagotto.filters import And, Eq, Filter, In, parse_filter
-from lagotto.folder_sync import FolderSync, Move
-from lagotto.given_metadata import GivenMetadata, with_metadata
 from lagotto.ingest import AddReport, Ingest, OnProgress
 from lagotto.interchange import ExportFormat, export_to, import_from
+from lagotto.judgements import Judgements, RelevanceJudgement, citation_of, write_judgements
 from lagotto.locations import is_missing_file
 from lagotto.prefs import RetrievalPrefs
-from lagotto.readers import Columns, FetchLimits, Ocr, ReadOptions, check_paths, load
+from lagotto.readers import Columns, FetchLimits, Ocr, ReadOptions
 from lagotto.rebuild import OnProgress as OnRebuildProgress
 from lagotto.rebuild import RebuildProgress, rebuild_base
 from lagotto.rerankers import Reranker
+from lagotto.results import RetrievalResult
 from lagotto.retrieval.query.expansion import Expander
-from lagotto.retrieval.retriever import HybridRetriever
+from lagotto.retrieval.traced import TracedRetriever
 from lagotto.search_verbs import Assembled, FilterLike, SearchVerbs, follows_rebuilds, preferences
-from lagotto.sources import paths_and_documents, read_options
 from lagotto.stores.base import BaseConfig, Store, StoreInfo
 from lagotto.stores.registry import create_store
+
+if TYPE_CHECKING:
+    from lagotto.folder_sync import Move
+    from lagotto.given_metadata import GivenMetadata
 
 
 class AsyncKnowledgeBase(SearchVerbs):
@@ -51,8 +54,9 @@ class AsyncKnowledgeBase(SearchVerbs):
 
     `location` is a file, `:memory:`, `postgresql://...`, or a Store. Documents are identified by
     collection and id. `prefs`, RetrievalPrefs or the name of a preset, are the default settings of
-    searches. `embedder`, `chunker`, `pooling` and `text_index` are for a new base; an existing one
-    has its own, which `rebuild` changes. A part that is passed wins over what `prefs` name.
+    searches. `embedder`, `chunker`, `pooling`, `text_index` and `vector_index` are for a new base;
+    an existing one has its own, which `rebuild` changes. An index may be behind a network, such as
+    `qdrant://host:6333`. A part that is passed wins over what `prefs` name.
 
     A base belongs to the event loop and the process that opened it. In another loop, or after a
     fork, every call is a StoreError: open a base of its own there.
@@ -69,11 +73,12 @@ class AsyncKnowledgeBase(SearchVerbs):
         expander: Expander | None = None,
         prefs: RetrievalPrefs | str | None = None,
         text_index: str | None = None,
+        vector_index: str | None = None,
     ) -> None:
         if chunker is not None:
             CHUNKERS.get(chunker.partition(":")[0])
         self._guard = LoopGuard()
-        self._record = create_store(location, text_index=text_index)
+        self._record = create_store(location, text_index=text_index, vector_index=vector_index)
         self._choice = Choice(embedder=embedder, chunker=chunker, pooling=pooling)
         self._reranker = reranker
         self._expander = expander
@@ -160,6 +165,9 @@ class AsyncKnowledgeBase(SearchVerbs):
         `metadata` is merged over that of the files, and stays with their paths: adding them again
         without it does not lose it, and another value replaces it. None takes a value back.
         """
+        from lagotto.readers import check_paths, load
+        from lagotto.sources import paths_and_documents, read_options
+
         options = read_options(collection, language, metadata, columns)
         paths, documents = paths_and_documents(sources, language)
         chosen: Any = {"include": include, "exclude": exclude, "everything": everything}
@@ -200,6 +208,10 @@ class AsyncKnowledgeBase(SearchVerbs):
         With `moved`, documents of files that are gone from anywhere are removed too if a file with
         the same content is in `folders` now, and the metadata given for the old path goes with it.
         """
+        from lagotto.folder_sync import FolderSync
+        from lagotto.readers import load
+        from lagotto.sources import read_options
+
         options = read_options(collection, language, metadata, columns)
         ingest = await self._ingest(progress)
         given = await self._given(folders, options)
@@ -233,11 +245,15 @@ class AsyncKnowledgeBase(SearchVerbs):
         )
 
     async def _given(self, paths: Sequence[str | Path], options: ReadOptions) -> GivenMetadata:
+        from lagotto.given_metadata import GivenMetadata
+
         files = self._store.source_files
         return await GivenMetadata.load(files, options.collection, paths, options.metadata)
 
     async def _move(self, moved: Sequence[Move], given: GivenMetadata, collection: str) -> None:
         """Take the metadata that was given for the old paths of documents to the new ones."""
+        from lagotto.given_metadata import with_metadata
+
         carried = {
             move: {**old, **given.of(move.target)}
             for move in moved
@@ -296,8 +312,14 @@ class AsyncKnowledgeBase(SearchVerbs):
         filters: FilterLike = None,
         collection: str | None = None,
     ) -> int:
-        """Write matching documents to a file, or for `beir` to a folder; return their number."""
-        return await export_to(Path(path), self._whole(filters, collection), format=format)
+        """Write matching documents to a file, or for `beir` to a folder; return their number.
+
+        For `beir`, judgements become its queries and the relevance of documents.
+        """
+        count = await export_to(Path(path), self._whole(filters, collection), format=format)
+        if format == "beir":
+            write_judgements(Path(path), await self.judgements(), collection=collection)
+        return count
 
     async def _whole(self, filters: FilterLike, collection: str | None) -> AsyncIterator[Document]:
         async for listed in self.iter_documents(filters=filters, collection=collection):
@@ -335,6 +357,21 @@ class AsyncKnowledgeBase(SearchVerbs):
         """Return the text that a citation, or the key of one, refers to, with its location."""
         return await resolve(citation, document_of=self._cited)
 
+    async def judge(
+        self, query: str, passage: Citation | RetrievalResult | str, relevance: int | None
+    ) -> RelevanceJudgement | None:
+        """Store whether a hit, or what a citation refers to, is relevant for a query: 1 or 0.
+
+        It replaces the judgement before; None takes it back.
+        """
+        return await Judgements(self._store.keyed_values).put(
+            query, citation_of(passage), relevance
+        )
+
+    async def judgements(self, *, query: str | None = None) -> list[RelevanceJudgement]:
+        """List all judgements, the oldest first; of one query if given."""
+        return await Judgements(self._store.keyed_values).list(query=query)
+
     async def _cited(self, collection: str, document_id: str) -> Document | None:
         return await self.get(document_id, collection=collection)
 
@@ -356,11 +393,13 @@ class AsyncKnowledgeBase(SearchVerbs):
         chunker: str | None = None,
         pooling: Pooling | None = None,
         text_index: str | None = None,
+        vector_index: str | None = None,
         progress: OnRebuildProgress | None = None,
     ) -> RebuildProgress:
         """Rebuild chunks, vectors and indexes from the stored documents.
 
         Arguments left out keep their current values; without any, only the indexes are rebuilt.
+        With `chunker` all documents are cut again, even by the chunker that the base has.
         Until the rebuild is complete, searches in all processes use the current state, and
         documents can be added. Call an interrupted rebuild again with the same arguments to resume
         it.
@@ -376,7 +415,14 @@ class AsyncKnowledgeBase(SearchVerbs):
             location=self._store.location,
         )
         try:
-            done = await rebuild_base(self._store, parts, text_index=text_index, progress=progress)
+            done = await rebuild_base(
+                self._store,
+                parts,
+                text_index=text_index,
+                vector_index=vector_index,
+                cut_again=chunker is not None,
+                progress=progress,
+            )
         finally:
             if parts.spec is not None:
                 await parts.embedder.close()
@@ -397,6 +443,10 @@ class AsyncKnowledgeBase(SearchVerbs):
     async def info(self) -> StoreInfo:
         """Return the size of the base, what it was made with, and the state of its indexes."""
         return await self._store.info()
+
+    async def collections(self) -> dict[str, int]:
+        """Return the number of documents in each collection."""
+        return (await self.info()).collections
 
     async def _ingest(self, progress: OnProgress | None) -> Ingest:
         ready = await self._ready()
@@ -434,7 +484,7 @@ class AsyncKnowledgeBase(SearchVerbs):
     def _assemble(self, stored: BaseConfig) -> Assembled:
         parts = create_parts(self._choice, stored, location=self._store.location)
         check_choice(parts, stored, location=self._store.location)
-        retriever = HybridRetriever(
+        retriever = TracedRetriever(
             store=self._store,
             embedder=self._searching_embedder(parts.embedder),
             reranker=self._reranker,

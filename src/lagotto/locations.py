@@ -13,6 +13,15 @@ from lagotto.errors import ConfigError
 INDEX_MARKER = "lagotto.json"
 """The file that a folder of indexes carries; whatever has none is not ours."""
 
+DATABASE_HEADER = b"SQLite format 3\0"
+APPLICATION_ID = b"LAGO"
+ID_OFFSET = 68
+"""Where the first page of a base has this id."""
+COMPANIONS = ("-wal", "-shm", "-journal")
+"""Endings of the files that SQLite keeps beside a database. The first of them is a log, which has
+the first page of a new base."""
+LOG_READ = 65_536
+
 FILE_SCHEME = "sqlite:///"
 
 MASK = "***"
@@ -108,3 +117,31 @@ def check_path(path: str) -> None:
     except (OSError, ValueError) as exc:
         reason = exc.strerror if isinstance(exc, OSError) else str(exc)
         raise ConfigError(f"{shown!r} can't be a file ({reason}); choose another path") from exc
+
+
+def belongs_to_base(path: Path) -> bool:
+    """Whether a file or folder is a part of a base: `NAME.db`, `NAME.db-wal`, `NAME.db.index`."""
+    name = path.name
+    if name.endswith(".index"):
+        return (path / INDEX_MARKER).is_file()
+    for ending in COMPANIONS:
+        name = name.removesuffix(ending)
+    if not name.endswith(".db"):
+        return False
+    return any(_has_id(path.with_name(other)) for other in (name, f"{name}-wal"))
+
+
+def _has_id(path: Path) -> bool:
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            start = file.read(LOG_READ)
+    except OSError:
+        return False
+    page = start.find(DATABASE_HEADER)
+    while page >= 0:
+        if start[page + ID_OFFSET :].startswith(APPLICATION_ID):
+            return True
+        page = start.find(DATABASE_HEADER, page + 1)
+    return False

@@ -67,6 +67,8 @@ MOST_WEIGHT = 1e6
 """Only ratios of weights count; sums and products of greater ones could overflow."""
 Weight = Annotated[float, Field(ge=0, le=MOST_WEIGHT, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1, le=10**9)]
+MOST_SCORE = 1e9
+"""Scores are single-precision numbers; a much greater threshold could not be compared with them."""
 
 
 def _number_or_needed(given: Any) -> Any:
@@ -115,7 +117,7 @@ class FtsPrefs(Preferences):
     mode: FtsMode = "any"
     config: str | None = None
     rank_func: RankFunction = "bm25"
-    min_rank: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    min_rank: float | None = Field(default=None, ge=0, le=MOST_SCORE, allow_inf_nan=False)
 
     @field_validator("config")
     @classmethod
@@ -130,7 +132,9 @@ class VectorPrefs(Preferences):
 
     embed_query: bool = True
     distance: Distance = "cosine"
-    min_score: float | None = Field(default=None, allow_inf_nan=False)
+    min_score: float | None = Field(
+        default=None, ge=-MOST_SCORE, le=MOST_SCORE, allow_inf_nan=False
+    )
 
     @model_validator(mode="after")
     def _within_reach(self) -> Self:
@@ -297,7 +301,7 @@ class CachePrefs(Preferences):
 
     use_chunk_cache: bool = True
     write_chunk_cache: bool = True
-    ttl_seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    ttl_seconds: float | None = Field(default=None, gt=0, le=1e9, allow_inf_nan=False)
 
 
 class SnippetPrefs(Preferences):

@@ -13,9 +13,11 @@ from collections.abc import Callable, Sequence
 
 from lagotto.base_copy import read_entries
 from lagotto.base_parts import BaseParts
+from lagotto.display import counted
 from lagotto.documents import Document, Record
 from lagotto.errors import StoreBusyError
 from lagotto.filters import And, Eq, In
+from lagotto.indexes.registry import IndexChoice
 from lagotto.ingest import Ingest, Progress
 from lagotto.stores.base import BaseConfig, Staging, Store
 
@@ -41,7 +43,8 @@ class RebuildProgress(Record):
     def __str__(self) -> str:
         resumed = f", {self.resumed} of them before" if self.resumed else ""
         return (
-            f"{self.done} documents rebuilt{resumed} ({self.chunks} chunks, {self.seconds:.1f} s)"
+            f"{counted(self.done, 'document')} rebuilt{resumed} "
+            f"({counted(self.chunks, 'chunk')}, {self.seconds:.1f} s)"
         )
 
 
@@ -53,26 +56,33 @@ async def rebuild_base(
     parts: BaseParts,
     *,
     text_index: str | None = None,
+    vector_index: str | None = None,
+    cut_again: bool = False,
     progress: OnProgress | None = None,
 ) -> RebuildProgress:
-    """Rebuild a base with `parts`, and with another text index if one is named.
+    """Rebuild a base with `parts`, and with other indexes if these are named.
 
     Where the chunker and the model stay the same, chunks and vectors are taken over, and only the
-    indexes are rebuilt.
+    indexes are rebuilt; unless `cut_again` is set, for a chunker that an earlier version had too,
+    with other boundaries.
     """
     stored = await store.config()
+    indexes = IndexChoice.of(
+        text_index=text_index, vector_index=vector_index or stored.vector_index
+    )
     config = parts.config.model_copy(
         update={
-            "text_index": text_index or stored.text_index,
+            "text_index": indexes.text or stored.text_index,
+            "vector_index": indexes.vectors,
             "generation": stored.generation + 1,
         }
     )
-    same = all(
+    take_over = not cut_again and all(
         getattr(stored, name) == getattr(config, name)
         for name in ("model_id", "dimension", "chunker_id")
     )
     async with store.staging(config) as staging:
-        return await _Rebuild(store, staging, parts, config, same, progress).run()
+        return await _Rebuild(store, staging, parts, config, take_over, progress).run()
 
 
 class _Rebuild:

@@ -270,15 +270,43 @@ class EvidenceChunk(Record):
         )
 
 
-class ScoredCandidate(Record):
-    """A candidate before ranking, with every leg's score for it: enough to fuse it again."""
+class ScoredCandidate(Location):
+    """A candidate before ranking, with every leg's score for it: enough to fuse and show it again.
+
+    What fusion needs besides is in `RetrievalStats.fusion`.
+    """
 
     collection: str
     document_id: str
     chunk_id: str
-    start: int
-    end: int
+    document_title: str | None = None
+    document_source: str = ""
+    document_source_ref: str | None = None
+    document_kind: str = "text"
+    text: str = ""
     breakdown: ScoreBreakdown
+
+
+class FusionInputs(Record):
+    """What the fused scores depend on besides the scores of the legs: enough to repeat the fusion.
+
+    `weights` are those asked for, for the type of the query. `factors` are what the query made of
+    them, of the legs that were asked: an alphabet that the embedder does not know, misspelt words.
+    `damping` are factors that depend on what the legs found. `floor` is the cosine of unrelated
+    texts, `depth` the number of chunks that a leg could bring.
+
+    `exact` says where the weight of the exact leg comes from: it was `given`, it is the `sum` of
+    the others, or the wording is only mentioned, and just the weight was taken that lifts its best
+    holder. `holders` are then the chunks that hold it, with their ranks in that leg, 0 for none.
+    """
+
+    weights: dict[Leg, float]
+    factors: dict[Leg, float]
+    damping: dict[Leg, float] = Field(default_factory=dict)
+    floor: float = 0.0
+    depth: int | None = None
+    exact: Literal["given", "sum", "lifted"] | None = None
+    holders: dict[str, int] = Field(default_factory=dict)
 
 
 class RetrievalStats(Record):
@@ -287,7 +315,8 @@ class RetrievalStats(Record):
     `corrections` has the misspelt words of the query, with the index terms that were searched for
     instead. Without `debug` only `degraded` and `corrections` are set. The stages of `timing_ms`,
     `other` among them, add up to its `total`. `candidates` are all that the legs brought, by their
-    fused scores, if `explain` asks for them.
+    fused scores, if `explain` asks for them, and `fusion` is what else went into these; it is None
+    for chunks made at query time.
     """
 
     timing_ms: dict[str, float] = Field(default_factory=dict)
@@ -296,6 +325,7 @@ class RetrievalStats(Record):
     degraded: tuple[str, ...] = ()
     corrections: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     candidates: tuple[ScoredCandidate, ...] = ()
+    fusion: FusionInputs | None = None
     trace_id: str | None = None
 
 

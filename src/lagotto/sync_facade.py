@@ -147,6 +147,7 @@ class KnowledgeBase:
         expander: Expander | None = None,
         prefs: RetrievalPrefs | str | None = None,
         text_index: str | None = None,
+        vector_index: str | None = None,
     ) -> None:
         self.base = AsyncKnowledgeBase(
             location,
@@ -157,6 +158,7 @@ class KnowledgeBase:
             expander=expander,
             prefs=prefs,
             text_index=text_index,
+            vector_index=vector_index,
         )
         self._guard = LoopGuard()
         self._loop = LoopThread()
@@ -184,7 +186,10 @@ class KnowledgeBase:
     context = blocking(AsyncKnowledgeBase.context)
     resolve = blocking(AsyncKnowledgeBase.resolve)
     why_not = blocking(AsyncKnowledgeBase.why_not)
+    judge = blocking(AsyncKnowledgeBase.judge)
+    judgements = blocking(AsyncKnowledgeBase.judgements)
     info = blocking(AsyncKnowledgeBase.info)
+    collections = blocking(AsyncKnowledgeBase.collections)
 
     def iter_documents(
         self, *, filters: FilterLike = None, collection: str | None = None

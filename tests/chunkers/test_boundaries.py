@@ -31,3 +31,10 @@ def test_pieces_end_behind_sentences() -> None:
 
 def test_apostrophes_inside_words_are_none() -> None:
     assert len(pieces("It's the dog's nose that doesn't tire. " * 2_000)) == 1
+
+
+def test_no_sentences_are_sought_in_megabytes_of_line_ends() -> None:
+    """A dict for each of them would take gigabytes."""
+    text = "One.\n" + "\n" * 2_000_000 + "Two.\n" + "\n" * 2_000_000
+    assert " ".join(pieces(text)).split() == ["One.", "Two."]
+    assert sum(map(len, pieces(text))) < 20

@@ -196,3 +196,41 @@ def test_a_long_text_is_cut_in_linear_time(name: str) -> None:
     text = "Some words of a sentence. " * 100_000
     chunks = cut(f"{name}:256/32", text)
     assert chunks[-1].end == len(text)
+
+
+SENTENCES = {
+    "en": "Revenue of the segment rose by nine percent over the year. ",
+    "ru": "Выручка этого сегмента выросла за год на девять процентов. ",
+    "de": "Der Umsatz der Sparte stieg im Jahr um neun Prozent. ",
+    "hi": "इस वर्ष खंड का राजस्व नौ प्रतिशत बढ़ गया। ",
+}
+
+
+def wrapped(text: str, width: int = 7) -> str:
+    """`text` with a line end after every `width` words, as in a PDF."""
+    words = text.split()
+    rows = range(0, len(words), width)
+    return "\n".join(" ".join(words[row : row + width]) for row in rows)
+
+
+@pytest.mark.parametrize("language", SENTENCES)
+@pytest.mark.parametrize("chunker", ["recursive:40/12", "heading:40/12", "section:40/12"])
+def test_chunks_of_wrapped_lines_start_at_sentences(chunker: str, language: str) -> None:
+    sentence = SENTENCES[language]
+    document = Document(text=wrapped(sentence * 20), language=language)
+    chunks = cut(chunker, document)
+    assert {chunk.text.split()[0] for chunk in chunks} == {sentence.split()[0]}
+    assert all(before.end > after.start for before, after in pairwise(chunks))
+
+
+def test_an_overlap_too_small_for_a_sentence_starts_within_one() -> None:
+    first, second, *_ = cut("recursive:20/4", SENTENCES["en"] * 6)
+    assert first.text.endswith("year. ")
+    assert second.text.startswith("percent over the year. Revenue")
+
+
+def test_within_a_long_sentence_an_overlap_starts_at_a_line() -> None:
+    text = wrapped("one two three four five six seven " * 9)
+    first, second, *_ = cut("recursive:28/10", text)
+    assert second.text.startswith("one two")
+    assert second.start < first.end

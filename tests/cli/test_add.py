@@ -26,7 +26,7 @@ def test_adding_twice_changes_nothing(notes: Path) -> None:
     first = run("add", notes)
     assert first.code == 0
     assert first.out.startswith("4 added, 0 updated, 0 unchanged (4 chunks")
-    assert first.err.startswith("note: 1 new documents in de")
+    assert first.err.startswith("note: 1 new document in de")
     assert run("add", notes).out.startswith("0 added, 0 updated, 4 unchanged")
     assert Path("lagotto.db").exists()
 
@@ -74,7 +74,8 @@ def test_what_is_skipped_is_counted_and_named(base: Path, tmp_path: Path) -> Non
     assert done.out.splitlines()[1] == "3 files skipped: 1 .png, 1 empty, 1 secret"
     assert done.err == ""
     named = run("--kb", base, "add", folder, "--verbose").err.splitlines()
-    assert sorted(line.rpartition("/")[2] for line in named) == [
+    skipped = [line.rpartition("/")[2] for line in named if line.startswith("skipped: ")]
+    assert sorted(skipped) == [
         "cat.png: unsupported",
         "empty.md: empty",
         "id_rsa: secret",
@@ -182,7 +183,7 @@ def test_an_interrupt_leaves_all_that_was_reported(tmp_path: Path) -> None:
     _, err = process.communicate()
     assert process.returncode == 130, err
     said = re.fullmatch(
-        r"stopped: (\d+) documents are stored; run the same command again to continue\n", err
+        r"stopped: (\d+) documents stored; run the same command again to continue\n", err
     )
     assert said, err
     assert 0 < int(said[1]) == stored(base) < 4000
@@ -229,3 +230,18 @@ def test_a_failed_command_keeps_what_was_added(
     Path("broken.pdf").write_bytes(b"%PDF-1.4 broken")
     assert run("--kb", "new.db", "add", "notes.txt", "broken.pdf").code == 3
     assert len(listed(Path("new.db"))) == 1
+
+
+def test_the_files_of_a_base_beside_its_documents_are_not_mentioned(notes: Path) -> None:
+    base = notes / "kb.db"
+    (notes / "other.db").write_bytes(b"\0\1\2" * 40)
+    for _ in range(2):
+        done = run("--kb", base, "add", notes)
+        assert done.code == 0
+        assert done.out.splitlines()[1:] == ["1 file skipped: 1 .db"]
+        run("--kb", base, "retrieve", "truffles")
+
+
+def test_a_list_without_documents_says_so(base: Path) -> None:
+    done = run("--kb", base, "list", "--collection", "nope")
+    assert (done.code, done.out, done.err) == (0, "", "no documents\n")

@@ -1,4 +1,4 @@
-"""`--verbose` before a command says what happens, and never what documents say."""
+"""`--verbose` says what happens, and never what documents say."""
 
 from __future__ import annotations
 
@@ -59,3 +59,15 @@ def test_levels(verbose: int, level: str) -> None:
     with logging_to_stderr(verbose):
         assert logging.getLevelName(package.getEffectiveLevel()) == level
     assert (package.level, package.handlers) == before
+
+
+@pytest.mark.slow
+def test_verbose_is_the_same_before_and_after_the_command(note: Path, tmp_path: Path) -> None:
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
+    before = run("--kb", tmp_path / "a.db", "-v", "add", tmp_path)
+    after = run("--kb", tmp_path / "b.db", "add", tmp_path, "--verbose")
+    for done in (before, after):
+        assert done.err.count("lagotto.ingest: adding documents to") == 1
+        assert f"skipped: {tmp_path}/picture.png: unsupported" in done.err
+    assert "milliseconds by stage" in run("--kb", tmp_path / "a.db", "retrieve", "oaks", "-vv").err
+    assert run("presets", "-v").code == 0

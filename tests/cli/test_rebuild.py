@@ -70,7 +70,7 @@ def test_an_interrupted_rebuild_is_resumed(tmp_path: Path) -> None:
     _, err = process.communicate()
     assert process.returncode == 130, err
     said = re.fullmatch(
-        r"stopped: the base is unchanged, and (\d+) rebuilt documents are kept; "
+        r"stopped: the base is unchanged; (\d+) rebuilt documents kept; "
         r"run the same command again to continue\n",
         err,
     )

@@ -44,9 +44,9 @@ def test_an_unknown_id_is_explained(base: Path) -> None:
     done = run("--kb", base, "show", "x")
     assert (done.code, done.err) == (
         2,
-        "lagotto: no document has the id, path or title 'x'; `lagotto list` shows the documents; "
-        "nothing was changed\n",
+        "lagotto: no document has the id, path or title 'x'; `lagotto list` shows the documents\n",
     )
+    assert "; did you mean Truffles?" in run("--kb", base, "show", "truffles").err
 
 
 def test_an_id_in_two_collections_needs_one(base: Path, notes: Path) -> None:

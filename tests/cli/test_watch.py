@@ -25,7 +25,7 @@ def watching(base: Path, folder: Path) -> Iterator[subprocess.Popen[str]]:
     ) as process:  # fmt: skip
         try:
             assert process.stderr is not None
-            assert process.stderr.readline().startswith("note: 1 new documents in de")
+            assert process.stderr.readline().startswith("note: 1 new document in de")
             assert process.stderr.readline().startswith("watching")
             yield process
         finally:

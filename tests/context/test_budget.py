@@ -8,7 +8,7 @@ from functools import cache
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagotto.context.budget import fit
+from lagotto.context.budget import _most_near, fit
 from lagotto.context.passages import ROLES, PackRole, Piece
 from lagotto.documents import Chunk
 
@@ -160,3 +160,11 @@ def test_a_text_may_have_fewer_tokens_than_its_blocks(pieces: list[Piece], budge
     order = sorted(pieces, key=lambda item: item.weakness)
     if len(kept) > 1 and len(kept) < len(order):
         assert count(joined(kept)) <= budget < count(joined(order[: len(kept) + 1]))
+
+
+@given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 40), st.integers(0, 40))
+def test_looking_around_a_guess_finds_the_same(low: int, size: int, guess: int, most: int) -> None:
+    """The most that holds, wherever the search begins."""
+    high, most = low + size, max(low, most)
+    begin = min(max(guess, low), high)
+    assert _most_near(begin, low, high, lambda number: number <= most) == min(high, most)

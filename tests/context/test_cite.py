@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lagotto.context import CitationKey, resolve
-from lagotto.context.cite import cite, cited
+from lagotto.context.cite import cite, cited, key_of, key_of_text
 from lagotto.context.passages import Piece, merged
 from lagotto.documents import Document
 from lagotto.errors import CitationError
@@ -37,6 +37,14 @@ def test_a_key_is_readable() -> None:
 def test_what_is_no_key_is_refused(text: str) -> None:
     with pytest.raises(CitationError, match="is no citation; one looks like"):
         CitationKey.parse(text)
+
+
+def test_the_key_of_a_mere_title_checks_no_text() -> None:
+    (chunk,) = Shelf(paged("Dogs find truffles."), chunker="page:16/0").all_to_find()
+    titled = hit(chunk, content="The title", start=0, end=0)
+    expected = key_of_text(chunk.collection, chunk.document_id, 0, "")
+    assert key_of(titled) == str(expected)
+    assert key_of(hit(chunk)) != str(expected)
 
 
 async def test_citations_and_their_keys_resolve() -> None:

@@ -13,7 +13,13 @@ from lagotto.filters import RESERVED, FieldRef, field_ref
 
 @pytest.mark.parametrize(
     ("name", "type_"),
-    [("title", "text"), ("document_id", "text"), ("page", "number"), ("updated_at", "time")],
+    [
+        *((name, "text") for name in ["document_id", "collection", "kind", "source", "source_ref"]),
+        *((name, "text") for name in ["title", "summary", "language", "content_hash"]),
+        ("page", "number"),
+        ("created_at", "time"),
+        ("updated_at", "time"),
+    ],
 )
 def test_reserved_fields_have_a_type_and_no_path(name: str, type_: str) -> None:
     field = field_ref(name)

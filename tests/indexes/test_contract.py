@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from lagotto.indexes.base import TextSnapshot, VectorSnapshot
-from lagotto.indexes.folder import IndexFolder
 from lagotto.indexes.registry import TEXT_INDEXES, VECTOR_INDEXES, IndexSite
 from lagotto.indexes.tantivy.index import TantivyIndex, open_tantivy
 from lagotto.indexes.vectors.index import EmbeddedVectorIndex, open_vectors
@@ -19,13 +18,14 @@ from lagotto.testing.indexes import (
     FollowingVectorContract,
     TextIndexContract,
     VectorIndexContract,
+    embedded_site,
 )
 
 
 @contextmanager
 def site() -> Iterator[IndexSite]:
     with tempfile.TemporaryDirectory() as folder:
-        yield IndexSite(IndexFolder(Path(folder) / "kb.db.index", "a" * 32), timeout=1)
+        yield embedded_site(Path(folder) / "kb.db.index")
 
 
 def same_keys(log: MemoryChangeLog) -> Mapping[int, int]:
@@ -83,9 +83,10 @@ class TestVectors(VectorIndexContract, FollowingVectorContract):
 
 
 def test_they_are_registered() -> None:
-    assert TEXT_INDEXES.names() == ["fts5", "tantivy"]
-    assert VECTOR_INDEXES.names() == ["exact"]
+    assert TEXT_INDEXES.names() == ["fts5", "postings", "qdrant", "tantivy"]
+    assert VECTOR_INDEXES.names() == ["exact", "pgvector", "pinecone", "qdrant"]
     with site() as place:
-        assert {name: TEXT_INDEXES.get(name)(place).kind for name in TEXT_INDEXES.names()} == {
-            name: name for name in TEXT_INDEXES.names()
-        }
+        for name in ("fts5", "qdrant", "tantivy"):
+            assert TEXT_INDEXES.get(name)(place).kind == name
+        for name in ("exact", "qdrant"):
+            assert VECTOR_INDEXES.get(name)(place, model_id="m", dimension=8).kind == name

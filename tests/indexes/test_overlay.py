@@ -16,9 +16,7 @@ from hypothesis import strategies as st
 from lagotto.indexes import overlay
 from lagotto.indexes.base import START, ChunkKeys, FilterKeys, LogPosition, TextSnapshot
 from lagotto.indexes.bm25 import idf, term_weight
-from lagotto.indexes.folder import IndexFolder
 from lagotto.indexes.overlay import EmptyText, NewerChunks, OverlayText, OverlayVectors, is_short
-from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.tantivy.index import open_tantivy
 from lagotto.indexes.text_query import Match, Term, TextQuery, Word, single_words
 from lagotto.testing.change_log import MemoryChangeLog, MemoryText, MemoryVectors
@@ -28,6 +26,7 @@ from lagotto.testing.indexes import (
     QUERIES,
     TEXTS,
     TextIndexContract,
+    embedded_site,
     sample_log,
     unit_vector,
 )
@@ -143,7 +142,7 @@ async def test_scores_are_close_when_little_is_newer() -> None:
 async def test_a_tantivy_index_that_lags() -> None:
     log = sample_log()
     with tempfile.TemporaryDirectory() as folder:
-        site = IndexSite(IndexFolder(Path(folder) / "kb.db.index", "a" * 32), timeout=1)
+        site = embedded_site(Path(folder) / "kb.db.index")
         index = open_tantivy(site).follow(log)
         assert index is not None
         key = log.add("a brand new truffle lake with otters", language="en")
@@ -198,6 +197,23 @@ def test_how_much_may_be_newer(monkeypatch: pytest.MonkeyPatch) -> None:
     assert is_short(log, since=LogPosition(3, log.token_at(3) or 0))
 
 
+def test_an_overlay_may_grow_a_few_chunks_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index that is made again takes long: meanwhile each search reads what is new."""
+    monkeypatch.setattr(overlay, "MOST_CHUNKS", 2)
+    monkeypatch.setattr(overlay, "MOST_KEPT", 5)
+    log = MemoryChangeLog()
+    newer = NewerChunks.none(since=START)
+    for number in range(5):
+        log.add(f"text {number}", language="en")
+        assert newer.can_extend(log, since=START)
+        newer = newer.extended(log, since=START)
+    assert len(newer.chunks) == 5
+    assert not NewerChunks.none(since=START).can_extend(log, since=START)
+    for text in ("one too many", "another"):
+        log.add(text, language="en")
+    assert not newer.can_extend(log, since=START)
+
+
 @settings(max_examples=200, deadline=None)
 @given(CHANGES, st.lists(st.tuples(CHANGES, st.booleans()), max_size=4))
 def test_what_is_newer_is_extended(
@@ -224,7 +240,7 @@ async def test_scores_do_not_depend_on_the_lag() -> None:
     for number in range(300):
         log.add(f"{TEXTS[number % len(TEXTS)]} w{number % 30}x", language="en")
     with tempfile.TemporaryDirectory() as folder:
-        site = IndexSite(IndexFolder(Path(folder) / "kb.db.index", "a" * 32), timeout=1)
+        site = embedded_site(Path(folder) / "kb.db.index")
         tantivy = open_tantivy(site)
         index = tantivy.follow(log)
         assert index is not None
@@ -256,12 +272,30 @@ async def test_the_best_are_found_behind_many_removed_ones() -> None:
     assert found.keys.tolist() == right.keys.tolist()
 
 
+async def test_rare_words_are_counted_however_much_was_removed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An estimate would leave them all of their chunks; a common word may be estimated."""
+    monkeypatch.setattr(overlay, "MOST_COUNTED", 3)
+    log = MemoryChangeLog()
+    for number in range(40):
+        log.add("lake otter" if number in (2, 5, 30) else "lake", language="en")
+    index = open_tantivy(embedded_site(tmp_path / "kb.db.index")).follow(log)
+    assert index is not None
+    for key in range(1, 11):
+        log.remove(key)
+    newer = NewerChunks.of(log, since=index.indexed_up_to)
+    asked = [Word(("otter",)), Word(("lake",)), Word(("otter", "otters"))]
+    for _ in range(2):  # the second time as they were counted
+        assert await OverlayText(index, newer).frequencies(asked) == [1, 30, 1]
+
+
 @pytest.mark.parametrize("terms", [1, 40, 41, 42, 55, 56, 59, 60, 88, 95, 1_000, 123_456])
 async def test_lengths_are_those_that_tantivy_stores(terms: int, tmp_path: Path) -> None:
     log = MemoryChangeLog()
     log.add("lake " + "x " * (terms - 1), language=None)
     log.add("dog", language=None)
-    index = open_tantivy(IndexSite(IndexFolder(tmp_path / "kb.db.index", "a" * 32), timeout=1))
+    index = open_tantivy(embedded_site(tmp_path / "kb.db.index"))
     snapshot = index.follow(log)
     assert snapshot is not None
     known = await snapshot.statistics()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -25,6 +26,19 @@ def documents(data: str, name: str, *, columns: Columns | None = None) -> list[D
     found = [result for result in results if isinstance(result, Document)]
     assert len(found) == len(results)
     return found
+
+
+def test_work_grows_with_the_columns_not_with_their_square() -> None:
+    def seconds(columns: int) -> float:
+        names = ",".join(f"c{number}" for number in range(columns))
+        started = process_time()
+        (document,) = documents(f"{names}\n{names}\n", "csv")
+        assert len(document.metadata) == columns + 1
+        return process_time() - started
+
+    seconds(100)
+    small = min(seconds(1_000) for _ in range(3))
+    assert seconds(16_000) < 60 * small + 0.2  # 16 times as many; their square is 256 times
 
 
 def test_jsonl() -> None:

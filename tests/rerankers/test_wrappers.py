@@ -244,7 +244,9 @@ class TestGate:
 
     async def test_a_single_candidate_is_judged(self) -> None:
         inner = Scripted()
-        await GatedReranker(inner).rerank(QUERY, CANDIDATES[:1])
+        gated = GatedReranker(inner)
+        assert gated.id == "gated(scripted, 0.1, 2)"
+        await gated.rerank(QUERY, CANDIDATES[:1])
         assert inner.calls == [["a"]]
 
     @pytest.mark.parametrize("settings", [{"margin": 0.0}, {"margin": 1.1}, {"rank": 1}])

@@ -510,3 +510,24 @@ class TestChunker:
 def test_no_texts_have_no_scores() -> None:
     scores = bm25([], TextQuery(((Term("dog"),),)), idfs=np.ones(1))
     assert scores.shape == (0,)
+
+
+async def test_ranks_of_late_chunks_follow_their_scores() -> None:
+    store, embedder = MemoryStore(), CountingEmbedder()
+    await written(store, embedder, BOOKS)
+    prefs = LATE.replace(query_text="truffles", mode="semantic", scoring={"blend": "rrf"})
+    hits = await HybridRetriever(store=store, embedder=embedder).retrieve(prefs)
+    scores = [hit.breakdown.semantic.score for hit in hits if hit.breakdown.semantic]
+    assert len(scores) == len(hits) > 5
+    assert scores == sorted(scores, reverse=True)
+    assert scores[0] > scores[-1]
+
+
+async def test_stored_chunks_of_a_mixed_search_have_their_parents() -> None:
+    store, embedder, chunker = MemoryStore(), CountingEmbedder(), "parent-child:64/16/0"
+    await written(store, embedder, BOOKS, chunker=chunker)
+    chunking = ChunkingPrefs(strategy="mixed", chunker_id=chunker)
+    prefs = RetrievalPrefs(query_text="truffles", chunking=chunking)
+    hits = await HybridRetriever(store=store, embedder=embedder).retrieve(prefs)
+    assert hits
+    assert all(hit.child_id for hit in hits)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from lagotto.documents import Document
+from lagotto.documents import Document, Span
 from lagotto.filters import And, Contains, Eq, Exists, Filter, Gte, Not, matches
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import Blend, Mode, RetrievalPrefs
@@ -336,3 +336,82 @@ class TestLeastScore:
             assert {item.item_id for item in bundle.candidates} == {
                 hit.document_id for hit in found
             }
+
+
+async def test_a_reranker_sees_just_enough_to_fill_the_view() -> None:
+    """The chunks of one document come first, and one of them remains: two more are needed."""
+    many = " ".join("Oak oak oak oak oak oak oak oak." for _ in range(40))
+    others = [Document(id=f"d{n}", text=f"An oak, and {n} words more.") for n in range(9)]
+    reranker = Scripted(rule=lambda query, candidate: Verdict(candidate.score))
+    base = AsyncKnowledgeBase(
+        ":memory:", embedder=EMBEDDER, chunker="recursive:16/0", reranker=reranker
+    )
+    async with base:
+        await base.add(Document(id="many", text=many), *others)
+        chunks = len(await base.chunks("many"))
+        assert chunks > 10
+        hits = await base.retrieve(
+            "oak",
+            mode="keyword",
+            top_k=3,
+            diversity={"per_document": 1},
+            rerank={"candidates": 5},
+            parents={"mode": "none", "stage": "before_rerank"},
+        )
+    assert hits[0].document_id == "many"
+    assert len({hit.document_id for hit in hits}) == 3
+    assert [len(call) for call in reranker.calls] == [chunks + 2]
+
+
+async def test_stages_have_names() -> None:
+    store = await fill(MemoryStore(), DOCUMENTS)
+    prefs = RetrievalPrefs(
+        query_text="truffle dog",
+        debug=True,
+        explain="candidates",
+        chunking={"strategy": "late", "chunker_id": "recursive:16/0"},
+    )
+    results = await HybridRetriever(store=store, embedder=EMBEDDER).retrieve(prefs)
+    assert {"explain", "chunk", "fuse", "rank"} <= set(results.stats.timing_ms or ())
+
+
+async def test_a_rank_function_that_the_store_lacks_is_noted() -> None:
+    store = await fill(MemoryStore(), DOCUMENTS)
+    results = await ask(store, "truffle dog", fts={"rank_func": "ts_rank"})
+    (note,) = results.degraded
+    assert note == "text: words are ranked by bm25 in this store, not by ts_rank"
+
+
+async def test_a_misspelt_word_counts_in_the_fuzzy_leg_alone() -> None:
+    store = await fill(MemoryStore(), DOCUMENTS)
+    (first, *_) = await ask(store, "romagnollo", mode="keyword")
+    weights = {leg: said.weight for leg, said in first.breakdown.legs().items()}
+    assert weights.get("text", 0.0) == 0.0
+    assert weights["fuzzy"] == 1.0
+
+
+async def test_passages_are_those_of_the_documents_that_are_shown() -> None:
+    async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER, chunker="recursive:16/0") as base:
+        await base.add(*corpus())
+        bundle = await base.search("truffle oak", top_k_items=2, top_k_chunks=50)
+        assert len(bundle.candidates) == 2
+        shown = {item.item_id for item in bundle.candidates}
+        every = await base.retrieve("truffle oak", top_k=500, diversity={"per_document": 3})
+        expected = [hit.chunk_id for hit in every if hit.document_id in shown]
+        assert [item.chunk_id for item in bundle.evidence] == expected
+        assert len(expected) > 2
+
+
+async def test_a_document_without_text_has_no_snippet() -> None:
+    async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER) as base:
+        await base.add(Document(id="a", title="On truffles", text=""))
+        (found,) = (await base.search("truffles")).candidates
+        assert (found.snippet, found.snippet_from) == (None, "unknown")
+
+
+async def test_what_a_reranker_quotes_is_an_anchor() -> None:
+    reranker = Scripted(rule=lambda query, candidate: Verdict(0.9, evidence=Span(2, 5)))
+    async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER, reranker=reranker) as base:
+        await base.add(Document(id="a", text="An oak and a truffle."))
+        (found,) = (await base.search("oak")).evidence
+    assert (found.anchors or {})["evidence"] == Span(2, 5)

@@ -6,12 +6,23 @@ from typing import Any
 
 import pytest
 
+from lagotto.documents import Document
+from lagotto.embedders import create_embedder
 from lagotto.errors import QueryError
+from lagotto.filters import And
 from lagotto.indexes.text_query import NativeQuery
 from lagotto.prefs import RetrievalPrefs
 from lagotto.retrieval.diagnostics import Diagnostics
-from lagotto.retrieval.query_plan import NativeText, native_query, query_languages
+from lagotto.retrieval.query_plan import (
+    NativeText,
+    content_words,
+    correct,
+    native_query,
+    query_languages,
+)
 from lagotto.stores.base import Capabilities
+from lagotto.stores.memory import MemoryStore
+from lagotto.testing.stores import entry
 
 SERVER = Capabilities(rank_functions=("bm25", "ts_rank", "ts_rank_cd"))
 
@@ -70,3 +81,17 @@ def test_a_query_that_only_the_server_may_understand() -> None:
     assert parsed.where is None
     with pytest.raises(QueryError):
         NativeText(prefs, Capabilities(), ["en"])
+
+
+async def test_only_words_that_the_embedder_breaks_up_are_corrected() -> None:
+    """`cart` is a word, though no document has it; of two words, half of the query is misspelt."""
+    tokenizer = create_embedder("minilm").tokenizer
+    store = MemoryStore()
+    await store.write([await entry(Document(text="A carp swims past the truffle.", language="en"))])
+    words = content_words("cart truffel", ["en"])
+    async with store.view(And()) as view:
+        assert await view.corrections(["cart"]) != [()]
+        corrected, share = await correct(view, words, tokenizer)
+    assert [word.word for word in corrected] == ["truffel"]
+    (terms,) = corrected.values()
+    assert share == pytest.approx(max(term.weight for term in terms) / 2)

@@ -90,6 +90,9 @@ def test_a_number_outweighs_two_words() -> None:
     text = "code and meaning " + "filler " * 40 + "2067 " + "filler " * 40
     found = snippet(text, "What does code 2067 mean?", language="en", max_chars=60)
     assert highlighted(found) == ["2067"]
+    three = "code and meaning of errors " + text.partition("meaning ")[2]
+    found = snippet(three, "What does error code 2067 mean?", language="en", max_chars=60)
+    assert highlighted(found) == ["code", "meaning", "errors"]
 
 
 @pytest.mark.parametrize(
@@ -117,3 +120,17 @@ def test_without_a_match_it_is_the_beginning() -> None:
 def test_too_short_is_refused() -> None:
     with pytest.raises(ConfigError, match="max_chars is 2"):
         snippet("text", "query", max_chars=2)
+
+
+def test_a_match_at_either_end_is_marked() -> None:
+    shown = snippet("Oak roots feed the truffle", "oak truffle", max_chars=100)
+    assert [shown.text[start:end] for start, end in shown.highlights] == ["Oak", "truffle"]
+
+
+@pytest.mark.parametrize("before", range(15, 26))
+def test_an_ellipsis_stands_for_a_single_character_too(before: int) -> None:
+    others = [chr(0x4E00 + number) for number in range(before + 20)]
+    text = "".join([*others[:before], "\u6771\u4eac", *others[before:]])
+    found = snippet(text, "\u6771\u4eac", language="ja", max_chars=40).text
+    assert (found[0] == ELLIPSIS) == (found.strip(ELLIPSIS)[0] != text[0])
+    assert (found[-1] == ELLIPSIS) == (found.strip(ELLIPSIS)[-1] != text[-1])

@@ -14,10 +14,9 @@ import uvicorn
 
 from lagotto.documents import Document
 from lagotto.embedders import Embedder
-from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.server.app import create_app
-from lagotto.server.batching import ServedBase
 from lagotto.server.serve import LimitedH11Protocol
+from lagotto.server.served_base import ServedBase
 from lagotto.server.settings import ServerSettings
 from lagotto.server.state import ServerState
 from lagotto.testing.hash_embedder import HashEmbedder
@@ -73,6 +72,7 @@ def serving(
     location: str | Path = ":memory:",
     *,
     embedder: Embedder | None = None,
+    chunker: str | None = None,
     documents: list[Document] | None = None,
     **settings: Any,
 ) -> Iterator[Running]:
@@ -81,8 +81,9 @@ def serving(
     found: dict[str, Any] = {}
 
     async def run() -> None:
-        kind = ServedBase if settings.get("batching", True) else AsyncKnowledgeBase
-        base = kind(location, embedder=embedder or HashEmbedder())
+        base = ServedBase(
+            location, embedder=embedder or HashEmbedder(), chunker=chunker, batch_queries=True
+        )
         async with base:
             await base.add(*(DOCUMENTS if documents is None else documents))
             app = create_app(ServerSettings(location=str(location), **settings), base)

@@ -132,6 +132,7 @@ def test_documents(server: Running) -> None:
     rest = server.http.get("/v1/documents", params={"limit": 3, "after": first["next"]}).json()
     assert [item["id"] for item in rest["documents"]] == ["oak"]
     assert rest["next"] is None
+    assert server.http.get("/v1/documents", params={"limit": 4}).json()["next"] is None
     filtered = server.http.get("/v1/documents", params={"filters": '{"year": 2020}'}).json()
     assert [item["id"] for item in filtered["documents"]] == ["dog"]
     wrong = server.http.get("/v1/documents", params={"after": "nonsense"})
@@ -213,6 +214,15 @@ def test_health(server: Running) -> None:
         ({"query": "a", "prefs": "none"}, 422, "UnknownNameError", None),
         ({"query": "(", "fts": {"mode": "strict"}}, 422, "QueryError", None),
         ({"query": "a", "query_vector": [1.0]}, 422, "InvalidRequest", "/query_vector"),
+        ({"query": "a", "query_vector": [1e308] * 64}, 422, "ConfigError", None),
+        ({"query": "a", "fts": {"min_rank": 1e308}}, 422, "InvalidRequest", "/fts/min_rank"),
+        (
+            {"query": "a", "vector": {"min_score": -1e99}},
+            422,
+            "InvalidRequest",
+            "/vector/min_score",
+        ),
+        ({"query": "a", "cache": {"ttl_seconds": 1e300}}, 422, "InvalidRequest", None),
         ({"query": "a", "rerank": {"reranker": "llm:gpt"}}, 403, "Forbidden", None),
         ({"query": "a", "prefs": "contextpack"}, 403, "Forbidden", None),
     ],
@@ -236,7 +246,7 @@ def test_other_problems(server: Running) -> None:
     untyped = server.http.post("/v1/retrieve", content=b"{}")
     assert problem(untyped)["error"] == "UnsupportedMediaType"
     assert problem(server.http.get("/nothing"))["error"] == "NotFound"
-    assert problem(server.http.get("/v1/retrieve"))["error"] == "MethodNotAllowed"
+    assert problem(server.http.get("/v1/rerank"))["error"] == "MethodNotAllowed"
     twice = server.http.get("/v1/search?q=a&q=b")
     assert problem(twice)["error"] == "BadRequest"
 

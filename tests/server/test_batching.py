@@ -32,7 +32,7 @@ class Slow(HashEmbedder):
     async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
         self.seen.append(list(texts))
         try:
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.05)
         except asyncio.CancelledError:
             self.cancelled = True
             raise
@@ -43,7 +43,7 @@ class Slow(HashEmbedder):
 
 async def test_the_first_goes_at_once_and_the_others_together() -> None:
     inner = Slow()
-    embedder = BatchingEmbedder(inner)
+    embedder = BatchingEmbedder(inner, parallel=1)
     found = await asyncio.gather(*(embedder.embed([f"q{n}"], role="query") for n in range(6)))
     assert inner.seen in ([["q0"], [f"q{n}" for n in range(1, 6)]], [[f"q{n}" for n in range(6)]])
     alone = HashEmbedder()
@@ -51,6 +51,17 @@ async def test_the_first_goes_at_once_and_the_others_together() -> None:
         np.testing.assert_array_equal(vector, await alone.embed([f"q{number}"], role="query"))
     assert embedder.queries == 6
     assert embedder.waiting == 0
+
+
+async def test_each_cpu_gets_its_share() -> None:
+    """With two of them, two queries are not one batch, and eight are two of four."""
+    inner = Slow()
+    embedder = BatchingEmbedder(inner, parallel=2)
+    await asyncio.gather(*(embedder.embed([f"q{n}"], role="query") for n in range(2)))
+    assert inner.seen == [["q0"], ["q1"]]
+    inner.seen.clear()
+    await asyncio.gather(*(embedder.embed([f"q{n}"], role="query") for n in range(8)))
+    assert sorted(map(len, inner.seen)) in ([4, 4], [2, 2, 4], [1, 1, 2, 4])
 
 
 async def test_documents_go_through() -> None:
@@ -80,8 +91,9 @@ async def test_if_all_leave_the_model_stops() -> None:
     inner = Slow()
     embedder = BatchingEmbedder(inner)
     call = asyncio.create_task(embedder.embed(["q"], role="query"))
-    await asyncio.sleep(0.005)
-    call.cancel()
     await asyncio.sleep(0.01)
+    call.cancel()
+    (running,) = embedder._running
+    await running
     assert inner.cancelled
     assert len(await embedder.embed(["again"], role="query")) == 1

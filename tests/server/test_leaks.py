@@ -103,8 +103,15 @@ def calls(body: dict[str, Any], number: int) -> Iterator[tuple[str, str, Any]]:
     yield "GET", f"/v1/chunks/{document}?collection={place}", None
     yield "GET", "/v1/collections", None
     yield "GET", "/v1/info", None
+    yield "GET", f"/v1/retrieve?q={body['query']}&explain=candidates", None
+    yield "GET", f"/v1/context?q={body['query']}", None
+    yield "GET", f"/v1/explain?q={body['query']}&collection={place}&document={document}", None
+    yield "GET", f"/v1/resolve?citation={place}/{document}%230-20", None
     yield "GET", f"/v1/search?q={body['query']}", None
     yield "GET", "/v1/tasks", None
+    yield "GET", "/v1/options", None
+    yield "GET", "/v1/judgements", None
+    yield "GET", "/v1/fields", None
 
 
 def _json(value: object) -> str:

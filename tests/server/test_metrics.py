@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import re
+
 from lagotto.results import RetrievalStats
-from lagotto.server.metrics import BUCKETS, Metrics
+from lagotto.server.metrics import BUCKETS, MetricReading, Metrics
 from tests.server.running import serving
 
 
@@ -12,7 +14,7 @@ def values(text: str) -> dict[str, float]:
 
 
 def test_searches() -> None:
-    metrics = Metrics({"lagotto_queue": ("Depth.", lambda: 3)})
+    metrics = Metrics([MetricReading("lagotto_queue", "Depth.", lambda: [({"queue": "a"}, 3)])])
     stats = RetrievalStats(timing_ms={"rank": 3.0, "total": 20.0}, degraded=("fuzzy: gone",))
     for _ in range(2):
         metrics.count_search("ok", stats)
@@ -25,21 +27,48 @@ def test_searches() -> None:
     assert found['lagotto_search_duration_seconds_bucket{stage="rank",le="0.0025",'] == 0
     assert found['lagotto_search_duration_seconds_bucket{stage="rank",le="0.005",'] == 2
     assert found['lagotto_search_duration_seconds_bucket{stage="rank",le="+Inf",'] == 2
-    assert found["lagotto_queue{"] == 3
+    assert found['lagotto_queue{queue="a",'] == 3
     assert list(BUCKETS) == sorted(BUCKETS)
 
 
+def test_large_counters_keep_their_digits() -> None:
+    metrics = Metrics()
+    metrics.requests.add(12_345_678)
+    assert values(metrics.text())["lagotto_http_requests_total{"] == 12_345_678
+
+
+LABELS = {"operation", "status", "outcome", "stage", "leg", "le", "queue", "cache", "worker"}
+
+
 def test_of_a_server() -> None:
+    """Every metric, its type, its unit and its labels: never a query or a collection."""
     with serving() as server:
         server.post("/v1/retrieve", {"query": "very special words"})
         server.post("/v1/retrieve", {"query": "a", "collection": "private"})
-        server.post("/v1/context", {"query": "dog"})
+        server.post("/v1/context", {"query": "very special words"})
+        server.post("/v1/search/stream", {"query": "dog"})
         server.post("/v1/retrieve", {"query": "(", "fts": {"mode": "strict"}})
+        late = {"query": "dog", "chunking": {"strategy": "late"}}
+        server.post("/v1/retrieve", late)
+        server.post("/v1/retrieve", late)
         text = server.http.get("/metrics").text
-        found = values(text)
-        assert found['lagotto_searches_total{outcome="ok",'] == 3
-        assert found['lagotto_searches_total{outcome="QueryError",'] == 1
-        assert found['lagotto_http_requests_total{operation="retrieve",status="422",'] == 1
-        assert found['lagotto_search_duration_seconds_count{stage="total",'] == 3
-        assert "special" not in text
-        assert "private" not in text
+    found = values(text)
+    assert found['lagotto_searches_total{outcome="ok",'] == 6
+    assert found['lagotto_searches_total{outcome="QueryError",'] == 1
+    assert found['lagotto_http_requests_total{operation="retrieve",status="422",'] == 1
+    assert found['lagotto_search_duration_seconds_count{stage="total",'] == 6
+    assert found['lagotto_cache_hits_total{cache="queries",'] == 3
+    assert found['lagotto_cache_misses_total{cache="queries",'] == 3
+    assert found['lagotto_cache_hits_total{cache="late_chunks",'] > 0
+    assert found['lagotto_cache_misses_total{cache="late_chunks",'] > 0
+    assert found["lagotto_embedding_batches_total{"] == 3
+    for queue in ("requests", "tasks", "embedding"):
+        assert found[f'lagotto_queue_depth{{queue="{queue}",'] == 0
+    assert found["lagotto_requests_in_progress{"] == 0
+    assert "special" not in text
+    assert "private" not in text
+    assert set(re.findall(r'[{,](\w+)="', text)) <= LABELS
+    kinds = dict(re.findall(r"# TYPE (\S+) (\S+)", text))
+    for name, kind in kinds.items():
+        assert name.endswith("_total") == (kind == "counter"), name
+        assert name.endswith("_seconds") == (kind == "histogram"), name

@@ -42,7 +42,12 @@ EMBEDDER = WaitingEmbedder()
 @pytest.fixture(scope="module")
 def server() -> Iterator[Running]:
     with serving(
-        embedder=EMBEDDER, body_timeout=0.3, max_body=2_000, concurrency=1, queue=1
+        embedder=EMBEDDER,
+        body_timeout=0.3,
+        max_body=2_000,
+        max_upload=9_000,
+        concurrency=1,
+        queue=1,
     ) as running:
         yield running
 
@@ -118,13 +123,29 @@ def test_oversized_bodies(server: Running) -> None:
     assert streamed.status_code == 413
 
 
-def test_slow_bodies(server: Running) -> None:
+def test_oversized_uploads(server: Running) -> None:
+    """As a form and as JSON, with the length declared and without."""
+    form = server.http.build_request(
+        "POST", "/v1/documents", files={"file": ("a.txt", b"text " * 4_000)}
+    )
+    content, kind = form.read(), form.headers["content-type"]
+    body = json.dumps({"documents": [{"text": "text " * 4_000}]}).encode()
+    for data, media_type in ((content, kind), (body, "application/json")):
+        for sent in (data, (data[at : at + 1_000] for at in range(0, len(data), 1_000))):
+            answer = server.http.post(
+                "/v1/documents", content=sent, headers={"Content-Type": media_type}
+            )
+            assert (answer.status_code, answer.json()["error"]) == (413, "ContentTooLarge")
+    assert server.http.get("/v1/tasks").json()["tasks"] == []
+
+
+def test_slowloris_with_a_body_that_stops(server: Running) -> None:
     with connected(server) as client:
         client.sendall(request(b"{", length=100))
         assert client.recv(100).startswith(b"HTTP/1.1 408")
 
 
-def test_bytes_one_by_one_are_too_slow(server: Running) -> None:
+def test_slowloris_with_a_body_byte_by_byte(server: Running) -> None:
     """Each byte comes in time, the whole does not."""
     with connected(server) as client:
         client.sendall(request(b"{", length=100))

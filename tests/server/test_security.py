@@ -1,19 +1,28 @@
-"""Attacks on the server, each by its name. Bodies, headers and bombs are in other modules here."""
+"""Attacks on the server, each by its name. Random keys and requests are in test_leaks.py."""
 
 from __future__ import annotations
 
+import io
 import json
 import logging
-import statistics
-import time
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
 
+import httpx
 import pytest
 
+from lagotto.documents import Document
+from lagotto.errors import EmbeddingError, StoreError, StoreUnavailableError
 from lagotto.filters import Eq
-from lagotto.server.keys import make_key
+from lagotto.ingest import AddReport
+from lagotto.server.app import OPERATIONS
+from lagotto.server.keys import ApiKeys, digest_of, make_key
+from lagotto.stores.keyed_values import KeyedValue, MemoryKeyedValues
 from lagotto.testing.server import Reply, ScriptedServer
 from tests.server.running import Running, serving
 from tests.server.test_tasks import ended
@@ -46,6 +55,74 @@ def test_path_traversal_in_addresses(server: Running, path: str) -> None:
     assert "root:" not in answer.text
 
 
+WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+
+
+def xml_bomb(levels: int) -> bytes:
+    """A document with entities of entities: ten letters, ten times as many with each level."""
+    names = range(ord("a") + 1, ord("a") + levels + 1)
+    entities = b"".join(b'<!ENTITY %c "%s">' % (name, b"&%c;" % (name - 1) * 10) for name in names)
+    head = b'<?xml version="1.0"?><!DOCTYPE d [<!ENTITY a "aaaaaaaaaa">' + entities + b"]>"
+    return head + word(b"Some text. &%c;" % names[-1])
+
+
+def word(text: bytes) -> bytes:
+    start = f"<w:document xmlns:w='{WORD}'><w:body><w:p><w:r><w:t>".encode()
+    return start + text + b"</w:t></w:r></w:p></w:body></w:document>"
+
+
+def docx(document: bytes) -> bytes:
+    made = io.BytesIO()
+    with ZipFile(made, "w", ZIP_DEFLATED) as file:
+        file.writestr("word/document.xml", document)
+    return made.getvalue()
+
+
+def upload(server: Running, name: str, document: bytes) -> Any:
+    """The task that has read a Word file."""
+    sent = server.http.post("/v1/documents", files={"file": (name, docx(document))})
+    return ended(server.http, sent.json())
+
+
+def test_zip_bombs_in_uploads(server: Running) -> None:
+    """Refused by the size that it would have; what is inside is a document otherwise."""
+    bomb = word(b"Some text." + b" " * 60_000_000)
+    assert len(docx(bomb)) < 100_000
+    task = upload(server, "bomb.docx", bomb)
+    (failure,) = task["report"]["failures"]
+    assert (task["state"], failure["error"]) == ("failed", "SourceTooLargeError")
+    assert upload(server, "none.docx", word(b"Some text."))["state"] == "succeeded"
+    assert server.http.get("/readyz").status_code == 200
+
+
+def test_xml_bombs_in_uploads(server: Running) -> None:
+    """Ten billion letters: libxml2 stops at a million, and what it has read by then is not used."""
+    task = upload(server, "xml.docx", xml_bomb(10))
+    (failure,) = task["report"]["failures"]
+    assert (task["state"], failure["error"]) == ("failed", "CorruptSourceError")
+    assert "amplification" in failure["reason"]
+    assert server.http.get("/readyz").status_code == 200
+
+
+def test_small_xml_bombs_in_uploads(server: Running) -> None:
+    """A hundred thousand letters, which libxml2 lets pass: the readers expand no entity."""
+    assert upload(server, "small.docx", xml_bomb(4))["state"] == "succeeded"
+    found = server.post("/v1/retrieve", {"query": "some text", "filters": {"source": "small.docx"}})
+    (hit,) = found.json()["hits"]
+    assert hit["content"].split() == ["Some", "text."]
+
+
+def test_files_of_the_server_in_uploaded_xml(server: Running, tmp_path: Path) -> None:
+    """An entity that is a file of the server, or an address, is not read."""
+    target = tmp_path / "target.txt"
+    target.write_text("salamander")
+    entity = f'<!ENTITY a SYSTEM "{target.as_uri()}">'.encode()
+    head = b'<?xml version="1.0"?><!DOCTYPE d [' + entity + b"]>"
+    assert upload(server, "entity.docx", head + word(b"Some text. &a;"))["state"] == "succeeded"
+    found = server.post("/v1/retrieve", {"query": "salamander", "mode": "keyword"})
+    assert not [hit for hit in found.json()["hits"] if "salamander" in hit["content"]]
+
+
 def test_path_traversal_in_uploads(server: Running, tmp_path: Path) -> None:
     """A file name is a label: nothing is read or written by it."""
     target = tmp_path / "target.txt"
@@ -58,16 +135,23 @@ def test_path_traversal_in_uploads(server: Running, tmp_path: Path) -> None:
     assert not [hit for hit in found["hits"] if "contents of a file" in hit["content"]]
 
 
-def test_ssrf(server: Running) -> None:
-    """No request makes the server fetch an address."""
+def test_ssrf(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No request makes the server fetch an address: one that it names, or one of its settings."""
     with ScriptedServer({"/": lambda _: Reply({})}) as elsewhere:
         url = elsewhere.url
-        bodies: list[tuple[str, dict[str, object]]] = [
-            ("/v1/retrieve", {"query": "a", "rerank": {"reranker": f"api:x?base_url={url}"}}),
-            ("/v1/retrieve", {"query": "a", "rerank": {"reranker": f"llm:x?base_url={url}"}}),
-            ("/v1/rerank", {"query": "a", "documents": ["b"], "model": f"api:x?base_url={url}"}),
-            ("/v1/embeddings", {"input": "a", "model": f"openai:x?base_url={url}"}),
-            ("/v1/documents", {"documents": [{"text": "a", "source": url}]}),
+        for name in ("LAGOTTO_RERANK_URL", "OPENAI_BASE_URL"):
+            monkeypatch.setenv(name, url)
+        monkeypatch.setenv("OPENAI_API_KEY", "key")
+        bodies: list[tuple[str, dict[str, Any]]] = [
+            *(
+                (f"/v1/{verb}", {"query": "truffles", "rerank": {"reranker": named}})
+                for verb in ("retrieve", "search", "context")
+                for named in ("api:x", "llm:x", f"api:x?base_url={url}")
+            ),
+            ("/v1/rerank", {"query": "a", "documents": ["b"], "model": "api:x"}),
+            ("/v1/rerank", {"query": "a", "documents": ["b"], "model": "llm:x"}),
+            ("/v1/embeddings", {"input": "a", "model": "openai:x"}),
+            ("/v1/documents", {"documents": [{"text": "a", "source": url, "source_ref": url}]}),
             ("/v1/resolve", {"citation": url}),
         ]
         for path, body in bodies:
@@ -78,21 +162,37 @@ def test_ssrf(server: Running) -> None:
         assert elsewhere.requests == []
 
 
-def test_header_and_log_injection(server: Running, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, logger="lagotto.server")
-    wanted = "a" * 65
-    answer = server.http.get("/healthz", headers={"X-Request-Id": wanted})
-    assert answer.headers["x-request-id"] != wanted
+def test_header_injection(server: Running) -> None:
+    """Ids of requests come back in a header and in the log; only harmless ones do."""
     kept = server.http.get("/healthz", headers={"X-Request-Id": "trace-1.2_3"})
     assert kept.headers["x-request-id"] == "trace-1.2_3"
-    answer = server.http.get("/v1/documents/a%0d%0aX-Evil:%201")
-    assert "x-evil" not in answer.headers
-    server.post("/v1/retrieve", {"query": "line one\nline two"})
-    for record in caplog.records:
-        said = record.getMessage()
-        assert "\n" not in said
-        assert "line one" not in said
-        json.loads(said)
+    for wanted in ("a" * 65, 'a", "status": 200', "a b", "a;b=c", ""):
+        answer = server.http.get("/healthz", headers={"X-Request-Id": wanted})
+        assert re.fullmatch("[0-9a-f]{32}", answer.headers["x-request-id"])
+    for path in ("/v1/documents/a%0d%0aX-Evil:%201", "/problems/a%0d%0aX-Evil:%201"):
+        assert "x-evil" not in server.http.get(path).headers
+
+
+def test_log_injection(caplog: pytest.LogCaptureFixture) -> None:
+    """One line of JSON per request, whatever is in it; queries only where they are asked for."""
+    caplog.set_level(logging.INFO, logger="lagotto.server")
+    attack = 'first\n{"request_id": "forged", "status": 200}\u2028\x1b[2J'
+    for log_queries in (False, True):
+        caplog.clear()
+        with serving(log_queries=log_queries) as own:
+            own.post("/v1/retrieve", {"query": attack})
+            own.http.get("/v1/documents/a%0a%7B%22status%22:200%7D")
+            own.http.request("GET", "/" + "a%0a" * 20)
+        lines = [record.getMessage() for record in caplog.records]
+        assert len(lines) == 3
+        assert all(line.isascii() and line.isprintable() for line in lines)
+        found = [json.loads(line) for line in lines]
+        assert "forged" not in [line["request_id"] for line in found]
+        assert [line.get("query") for line in found] == [
+            attack if log_queries else None,
+            None,
+            None,
+        ]
 
 
 def test_errors_name_no_path_of_the_server(server: Running) -> None:
@@ -105,6 +205,64 @@ def test_errors_name_no_path_of_the_server(server: Running) -> None:
     ]
     assert folder
     assert not [answer for answer in answers if folder in answer.text or "Traceback" in answer.text]
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, StoreError, StoreUnavailableError, EmbeddingError])
+def test_unforeseen_errors_show_no_trace_and_no_path(
+    server: Running,
+    kind: type[Exception],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Whatever fails inside, the log has all of it, under the id that the answer has."""
+    location = server.state.base.location
+
+    async def fail(*_: object, **options: object) -> None:
+        raise kind(f"{location}: broken, with the password hunter2")
+
+    for verb in ("retrieve", "search", "context", "why_not", "get", "add"):
+        monkeypatch.setattr(server.state.base, verb, fail)
+    body: dict[str, object] = {"query": "truffles"}
+    answers = [
+        *(server.post(f"/v1/{verb}", body) for verb in ("retrieve", "search", "context")),
+        server.post("/v1/explain", {**body, "document": "dog"}),
+        server.http.get("/v1/documents/dog"),
+        server.post("/v1/resolve", {"citation": "default/dog#0-9"}),
+    ]
+    for answer in answers:
+        found = answer.json()
+        assert answer.status_code == found["status"] >= 500
+        logged = [record.getMessage() for record in caplog.records if record.levelno >= 40]
+        assert any(found["request_id"] in line and "hunter2" in line for line in logged)
+    with suppress(httpx.RemoteProtocolError):  # a stream that breaks off has no answer
+        answers.append(server.post("/v1/search/stream", body))
+    shown = "".join(answer.text + str(answer.headers) for answer in answers)
+    assert not [
+        word
+        for word in ("hunter2", location, "Traceback", ".py", "RuntimeError", "raise ")
+        if word in shown
+    ]
+
+
+def test_unforeseen_errors_of_tasks_show_no_trace_and_no_path(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The task fails, the next one is done."""
+    with serving() as own:
+        add = own.state.base.add
+
+        async def fail(*documents: Document, **options: Any) -> AddReport:
+            if documents[0].id == "bad":
+                raise RuntimeError("/srv/kb.db: broken")
+            return await add(*documents, **options)
+
+        monkeypatch.setattr(own.state.base, "add", fail)
+        bad = own.post("/v1/documents", {"documents": [{"id": "bad", "text": "a"}]})
+        good = own.post("/v1/documents", {"documents": [{"id": "good", "text": "a"}]})
+        failed = ended(own.http, bad.json())
+        assert (failed["state"], failed["error"]) == ("failed", "InternalError")
+        assert "/srv" not in json.dumps(failed)
+        assert ended(own.http, good.json())["state"] == "succeeded"
 
 
 def test_guessed_expired_and_revoked_keys(guarded: Running) -> None:
@@ -124,21 +282,33 @@ def test_guessed_expired_and_revoked_keys(guarded: Running) -> None:
     assert guarded.http.get("/healthz").status_code == 200
 
 
-def test_key_guessing_takes_constant_time(guarded: Running) -> None:
-    """Keys are looked up by hash: a key that shares a long prefix is not slower to refuse."""
-    real, _ = guarded.call(guarded.state.keys.create("real"))
-    near = [real[:-2] + last for last in ("AA", "BB", "CC")]
-    far = [make_key() for _ in range(3)]
+class Lookups(MemoryKeyedValues):
+    """Notes what is looked up."""
 
-    def seconds(secrets: list[str]) -> float:
-        spent = []
-        for secret in secrets * 40:
-            started = time.perf_counter()
-            guarded.call(guarded.state.keys.access(secret))
-            spent.append(time.perf_counter() - started)
-        return statistics.median(spent)
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
 
-    assert seconds(near) < 5 * seconds(far)
+    async def get(self, kind: str, name: str) -> KeyedValue | None:
+        self.names.append(name)
+        return await super().get(kind, name)
+
+    async def items(self, *_: object, **options: object) -> list[KeyedValue]:
+        raise AssertionError("guesses are not compared with stored keys one by one")
+
+
+async def test_key_guessing_takes_constant_time() -> None:
+    """A guess costs one lookup by the hash of all of it, however much of it is right."""
+    values = Lookups()
+    keys = ApiKeys(values)
+    real, _ = await keys.create("real")
+    guess = make_key()
+    assert await keys.access(guess) is None
+    assert await keys.access(real) is not None
+    assert values.names == [digest_of(guess), digest_of(real)]
+    assert await keys.access(real[:-1]) is None
+    assert await keys.access(real[:-1] + "~") is None
+    assert len(values.names) == 2
 
 
 def test_filter_widening(guarded: Running) -> None:
@@ -165,3 +335,100 @@ def test_pages_of_other_sites(server: Running) -> None:
     assert rebound.status_code == 403
     read = server.http.get("/v1/documents", headers=evil)
     assert "access-control-allow-origin" not in read.headers
+
+
+def test_pages_of_allowed_sites() -> None:
+    ours, evil = {"Origin": "https://ours.example"}, {"Origin": "https://evil.example"}
+    with serving(cors_origins=("https://ours.example",)) as own:
+        asked = own.http.post("/v1/retrieve", json={"query": "dog"}, headers=ours)
+        assert asked.status_code == 200
+        assert asked.headers["access-control-allow-origin"] == "https://ours.example"
+        preflight = {**ours, "Access-Control-Request-Method": "POST"}
+        assert own.http.options("/v1/retrieve", headers=preflight).status_code == 200
+        refused = own.http.post("/v1/retrieve", json={"query": "dog"}, headers=evil)
+        assert refused.status_code == 403
+        assert "access-control-allow-origin" not in refused.headers
+
+
+HIDDEN = "hippopotamus"
+FREE = {
+    "health", "ready", "problem", "rerank", "embeddings",
+}  # fmt: skip
+"""Operations that read and write no document."""
+
+
+def crossing(name: str, document: str, collection: str, task: str) -> tuple[str, str, Any]:
+    """The request of an operation that asks for a document, or task, of another collection."""
+    where = f"?collection={collection}"
+    misspelt = "hippopotamos"  # the correction of which would be a word of the other tenant
+    search = {"query": misspelt, "collection": collection, "debug": True, "explain": "candidates"}
+    link = f"q={misspelt}&collection={collection}&debug=true&explain=candidates"
+    judgement = {"query": misspelt, "citation": f"{collection}/{document}#0-9", "relevance": 1}
+    add = {"documents": [{"id": document, "collection": collection, "text": "Mine now."}]}
+    return {
+        "retrieve": ("POST", "/v1/retrieve", search),
+        "search": ("POST", "/v1/search", search),
+        "searchByLink": ("GET", f"/v1/search?q={misspelt}", None),
+        "retrieveByLink": ("GET", f"/v1/retrieve?{link}", None),
+        "contextByLink": ("GET", f"/v1/context?{link}", None),
+        "explainByLink": ("GET", f"/v1/explain?{link}&document={document}", None),
+        "resolveByLink": ("GET", f"/v1/resolve?citation={collection}/{document}%230-9", None),
+        "options": ("GET", "/v1/options", None),
+        "fields": ("GET", f"/v1/fields{where}", None),
+        "judge": ("POST", "/v1/judgements", judgement),
+        "listJudgements": ("GET", "/v1/judgements", None),
+        "searchStream": ("POST", "/v1/search/stream", search),
+        "context": ("POST", "/v1/context", search),
+        "explain": ("POST", "/v1/explain", {**search, "document": document}),
+        "resolve": ("POST", "/v1/resolve", {"citation": f"{collection}/{document}#0-9"}),
+        "listDocuments": ("GET", f"/v1/documents{where}", None),
+        "getDocument": ("GET", f"/v1/documents/{document}{where}", None),
+        "removeDocument": ("DELETE", f"/v1/documents/{document}{where}", None),
+        "remove": ("POST", "/v1/documents/remove", {"ids": [document], "collection": collection}),
+        "chunks": ("GET", f"/v1/chunks/{document}{where}", None),
+        "collections": ("GET", "/v1/collections", None),
+        "info": ("GET", "/v1/info", None),
+        "add": ("POST", "/v1/documents", add),
+        "listTasks": ("GET", "/v1/tasks", None),
+        "getTask": ("GET", f"/v1/tasks/{task}", None),
+        "cancelTask": ("POST", f"/v1/tasks/{task}/cancel", None),
+        "taskEvents": ("GET", f"/v1/tasks/{task}/events", None),
+        "metrics": ("GET", "/metrics", None),
+    }[name]
+
+
+@pytest.fixture(scope="module")
+def tenants() -> Iterator[tuple[Running, str, str]]:
+    """A server, the key of one tenant, and a task of another one, whose collection is `theirs`."""
+    with serving() as running:
+        keys = running.state.keys
+        scopes = ["read", "write"]
+        key, _ = running.call(keys.create("mine", scopes=scopes, collections=["default"]))
+        other, _ = running.call(keys.create("other", scopes=scopes, collections=["theirs"]))
+        text = f"The {HIDDEN} of another tenant."
+        body = {"documents": [{"id": "hidden", "collection": "theirs", "text": text}]}
+        task = running.post("/v1/documents", body, key=other).json()
+        ended(running.http, task, Authorization=f"Bearer {other}")
+        yield running, key, task["id"]
+
+
+@pytest.mark.parametrize("name", sorted({operation.name for operation in OPERATIONS} - FREE))
+def test_cross_collection_access(tenants: tuple[Running, str, str], name: str) -> None:
+    """What is there but not for this key is answered like what is not there at all."""
+    server, key, task = tenants
+
+    def answer(*asked: str) -> tuple[int, str]:
+        method, path, body = crossing(name, *asked)
+        headers = {"Authorization": f"Bearer {key}"}
+        got = server.http.request(method, path, json=body, headers=headers)
+        said = re.sub(r'"(request_id|trace_id)":"\w+"|"\w+":\d+\.\d+(e-\d+)?', "", got.text)
+        for word in asked:
+            said = said.replace(word, "NAME")
+        return got.status_code, said
+
+    there = answer("hidden", "theirs", task)
+    assert HIDDEN not in there[1]
+    assert there == answer("zzabsentzz", "zzelsewherezz", "0" * len(task))
+    found = server.call(server.state.base.get("hidden", collection="theirs"))
+    assert found is not None
+    assert HIDDEN in found.text

@@ -2,38 +2,39 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import pytest
 
 from lagotto.documents import Document
-from lagotto.errors import ConfigError
+from lagotto.errors import ConfigError, UnknownNameError
 from lagotto.server import serve
 from lagotto.server.keys import ApiKeys
-from lagotto.server.serve import check_exposure
+from lagotto.server.serve import check_base, listening
 from lagotto.server.settings import ServerSettings
 from lagotto.stores.registry import create_store
 from lagotto.sync_facade import KnowledgeBase
-from lagotto.testing.hash_embedder import HashEmbedder
 from tests.server.running import serving
-from tests.server.test_tasks import ended
+from tests.server.server_process import free_port, server_process
 
 
 def test_without_keys_only_this_machine(tmp_path: Path) -> None:
     location = str(tmp_path / "kb.db")
-    asyncio.run(check_exposure(ServerSettings(location=location)))
-    asyncio.run(check_exposure(ServerSettings(location=location, host="::1")))
+    asyncio.run(check_base(ServerSettings(location=location)))
+    asyncio.run(check_base(ServerSettings(location=location, host="::1")))
     exposed = ServerSettings(location=location, host="0.0.0.0")
     with pytest.raises(ConfigError, match=r"keys create --name NAME"):
-        asyncio.run(check_exposure(exposed))
+        asyncio.run(check_base(exposed))
     asyncio.run(_create_key(location))
-    asyncio.run(check_exposure(exposed))
+    asyncio.run(check_base(exposed))
 
 
 async def _create_key(location: str) -> str:
@@ -44,7 +45,7 @@ async def _create_key(location: str) -> str:
     return secret
 
 
-def test_slow_headers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slowloris_with_headers_byte_by_byte(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clients that send their headers byte by byte lose the connection, and hold up nobody."""
     monkeypatch.setattr(serve, "HEADER_TIMEOUT", 0.3)
     with serving() as server:
@@ -57,37 +58,6 @@ def test_slow_headers(monkeypatch: pytest.MonkeyPatch) -> None:
             assert client.recv(10) == b""
             client.close()
         assert server.http.get("/healthz").status_code == 200
-        time.sleep(0.5)
-        assert server.http.get("/healthz").status_code == 200
-
-
-@pytest.mark.slow
-def test_two_servers_on_one_base_find_what_another_writes(tmp_path: Path) -> None:
-    path = tmp_path / "kb.db"
-    with (
-        serving(path) as one,
-        serving(path) as two,
-        KnowledgeBase(path, embedder=HashEmbedder()) as writer,
-    ):
-        for number in range(3):
-            text = f"Word{number} " * 50 + "end"
-            writer.add(Document(id=f"new{number}", text=text))
-            written = time.monotonic()
-            for server in (one, two):
-                body = {"query": f"word{number}", "mode": "keyword"}
-                found = server.post("/v1/retrieve", body).json()
-                assert f"new{number}" in [hit["document_id"] for hit in found["hits"]]
-                assert server.http.get(f"/v1/documents/new{number}").json()["text"] == text
-            assert time.monotonic() - written < 5
-        sent = one.post("/v1/documents", {"documents": [{"id": "sent", "text": "By a task."}]})
-        ended(one.http, sent.json())
-        assert two.http.get("/v1/documents/sent").status_code == 200
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 @pytest.mark.slow
@@ -126,3 +96,63 @@ def _first_answer(port: int, process: subprocess.Popen[bytes]) -> httpx.Response
         except httpx.TransportError:
             time.sleep(0.1)
     raise AssertionError("the server does not answer")
+
+
+@pytest.mark.slow
+def test_shutdown_answers_what_has_begun_and_ends_streams(tmp_path: Path) -> None:
+    with server_process(str(tmp_path / "kb.db")) as (http, process), ThreadPoolExecutor() as pool:
+        url = http.base_url
+
+        def begin(path: str, query: str) -> Future[httpx.Response]:
+            return pool.submit(httpx.post, f"{url}{path}", json={"query": query}, timeout=60)
+
+        stream = begin("/v1/search/stream", "wait for long")
+        search = begin("/v1/retrieve", "wait")
+        until = time.monotonic() + 30
+        while "lagotto_requests_in_progress 2" not in re.sub("{.*}", "", http.get("/metrics").text):
+            assert time.monotonic() < until
+        process.send_signal(signal.SIGTERM)
+        assert search.result().json()["hits"] == []
+        assert (stream.result().status_code, stream.result().text) == (200, "")
+        assert process.wait(20) in (0, -signal.SIGTERM)
+
+
+def test_what_is_answered_is_sent_at_once(tmp_path: Path) -> None:
+    with listening(ServerSettings(location=str(tmp_path / "kb.db"), port=0)) as bound:
+        assert bound.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_it_is_announced_with_the_port_that_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    ran: list[int] = []
+    monkeypatch.setattr(serve, "_run", lambda _, bound: ran.append(bound.getsockname()[1]))
+    monkeypatch.delenv(serve.VARIABLE, raising=False)
+    said: list[str] = []
+    serve.serve(
+        ServerSettings(location=str(tmp_path / "kb.db"), host=host, port=0), announce=said.append
+    )
+    shown = f"[{host}]" if ":" in host else host
+    assert ran[0] > 0
+    assert said == [f"http://{shown}:{ran[0]}"]
+
+
+def test_an_address_that_is_taken(tmp_path: Path) -> None:
+    said: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        taken = ServerSettings(location=str(tmp_path / "kb.db"), port=port)
+        with pytest.raises(ConfigError, match=rf"can't listen at 127.0.0.1, port {port}: .*in use"):
+            serve.serve(taken, announce=said.append)
+    assert not said
+
+
+@pytest.mark.parametrize("wrong", [{"embedder": "nonsense"}, {"preset": "nonsense"}])
+def test_what_it_could_not_answer_with_is_an_error_at_once(
+    tmp_path: Path, wrong: dict[str, str]
+) -> None:
+    said: list[str] = []
+    with pytest.raises(UnknownNameError, match="nonsense"):
+        serve.serve(ServerSettings(location=str(tmp_path / "kb.db"), **wrong), announce=said.append)
+    assert not said

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagotto.terms.words import LONGEST_WORD, fold, runs, words
+from lagotto.terms.words import (
+    LONGEST_WORD,
+    _run_pattern,
+    fold,
+    is_european,
+    is_unspaced,
+    normalise,
+    runs,
+    words,
+)
 from lagotto.testing.strategies import texts
 
 ANY_TEXT = st.one_of(texts(), st.text(st.characters(exclude_categories=[])))
@@ -77,6 +86,7 @@ def test_turkish_has_two_letters_i() -> None:
         ("łódź", "lodz"),
         ("ǿrsted", "orsted"),
         ("ærø", "aero"),
+        ("œuvre þing ðal đuro ħal ılık", "oeuvre thing dal duro hal ilik"),
         ("ελλάδα", "ελλαδα"),
         ("ёлка", "елка"),
         ("йод", "йод"),
@@ -120,3 +130,22 @@ def test_pairs_of_a_part_are_pairs_of_the_whole_in_a_row(text: str, data: st.Dat
 def test_runs_are_the_words_before_pairing(text: str) -> None:
     together = "".join(runs(text))
     assert set("".join(words(text))) <= set(together) | set("plusplussharp")
+
+
+def test_the_short_expression_finds_what_that_of_all_alphabets_finds() -> None:
+    """Each character of the basic plane, alone, in a word and behind one."""
+    known = 0
+    for code in range(0x10000):
+        text = normalise(f"{chr(code)} a{chr(code)}b c{chr(code)}+ c++ 1{chr(code)}#")
+        known += is_european(text)
+        assert runs(text) == _run_pattern().findall(text), hex(code)
+    assert known > 1_000
+
+
+@given(texts())
+def test_runs_do_not_depend_on_the_expression(text: str) -> None:
+    assert runs(text) == _run_pattern().findall(normalise(text))
+
+
+def test_scripts_without_spaces_are_known_by_their_first_character() -> None:
+    assert [char for char in "aé中かกя한" if is_unspaced(char)] == list("中かก한")

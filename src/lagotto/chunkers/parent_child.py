@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lagotto.chunkers.base import parse_sizes
-from lagotto.chunkers.spans import ANYWHERE, ChunkBuilder, Cutter
+from lagotto.chunkers.spans import ChunkBuilder, Cutter
 from lagotto.documents import Chunk, Document, Span
 from lagotto.tokens import Tokenizer
 
@@ -18,7 +18,7 @@ class ParentChildChunker:
         self._tokenizer = tokenizer
 
     def chunk(self, document: Document) -> list[Chunk]:
-        cutter = Cutter(document, self._tokenizer, ANYWHERE)
+        cutter = Cutter(document, self._tokenizer)
         maker = ChunkBuilder(document, self.id)
         text = Span(0, len(document.text))
         parents = maker.make(cutter.cut(text, size=self._parent_size, overlap=0), level="parent")

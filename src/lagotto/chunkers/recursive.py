@@ -7,5 +7,5 @@ from lagotto.tokens import Tokenizer
 
 
 def recursive(parameters: str, tokenizer: Tokenizer) -> SpanChunker:
-    """Create `recursive`: prefers sections, then paragraphs, lines, sentences and words."""
+    """Create `recursive`: prefers sections, then paragraphs, sentences, lines and words."""
     return SpanChunker("recursive", parameters, tokenizer, defaults=(256, 32))

@@ -9,15 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from lagotto.chunkers.base import parse_sizes
-from lagotto.chunkers.boundaries import BoundaryKind
 from lagotto.chunkers.spans import ChunkBuilder, Cutter
 from lagotto.chunkers.structure import is_bare
 from lagotto.documents import Chunk, Document, Heading, Span
 from lagotto.tokens import Tokenizer
-
-RANKS: tuple[BoundaryKind, ...] = ("section", "paragraph", "part", "statement", "line", "word")
-STARTS = 4
-"""How many of these kinds of boundary start a sentence, or at least a line of code."""
 
 SMALL = 0.25
 """Sections of up to this share of the size join their siblings."""
@@ -32,7 +27,7 @@ class SectionChunker:
         self._tokenizer = tokenizer
 
     def chunk(self, document: Document) -> list[Chunk]:
-        cutter = Cutter(document, self._tokenizer, RANKS, starts=STARTS)
+        cutter = Cutter(document, self._tokenizer, strict=True)
         cuts = [
             cut
             for region in regions(document, tokens=cutter.tokens, size=self._size)

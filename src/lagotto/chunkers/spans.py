@@ -1,9 +1,9 @@
 """SpanChunker: cut a document into token-sized spans at the best boundary that fits.
 
 A chunk extends as far as the size allows and ends at the coarsest boundary in the second half of
-that range; with an overlap, the next chunk starts a little earlier, at a boundary as well. A table
-row or a list item is cut only if it is larger than a chunk, and no overlap reaches into another
-section, table or list.
+that range; with an overlap, the next chunk starts a little earlier, at a boundary as well: at a
+sentence if one starts there, since a line of a PDF may end anywhere. A table row or a list item is
+cut only if it is larger than a chunk, and no overlap reaches into another section, table or list.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ ANYWHERE: tuple[BoundaryKind, ...] = (
     "section",
     "paragraph",
     "part",
+    "statement",
     "line",
-    "sentence",
     "word",
 )
-
+LAST_START: BoundaryKind = "statement"
+"""Kinds of boundary up to this one start a sentence, or at least a line of code."""
 
 COUNTED = 64
 """Texts whose tokens are counted in one call, which can't be interrupted."""
@@ -88,14 +89,14 @@ class Cutter:
         self,
         document: Document,
         tokenizer: Tokenizer,
-        ranks: Sequence[BoundaryKind],
+        ranks: Sequence[BoundaryKind] = ANYWHERE,
         *,
-        starts: int | None = None,
+        strict: bool = False,
     ) -> None:
         self._text = document.text
         self._tokenizer = tokenizer
         self._ruler = TokenRuler(document.text, tokenizer)
-        self._cuts = Cuts.ranked(Boundaries(document), ranks, starts=starts)
+        self._cuts = Cuts.ranked(Boundaries(document), ranks, strict=strict)
 
     def tokens(self, span: Span) -> int:
         """The number of tokens in `span`, nearly: a word at either end may be cut."""
@@ -176,17 +177,19 @@ class Cuts:
     """Boundaries in order of preference; those in `last_resort` split a row or item.
 
     An overlap doesn't cross `fences`. At the first `starts` kinds of boundary a sentence or line
-    starts, and so may a chunk; None for all kinds.
+    starts, so chunks start there rather than elsewhere. With `strict`, they do so even if they have
+    to be half as large for that, or to do without an overlap.
     """
 
     preferred: tuple[Offsets, ...]
     last_resort: tuple[Offsets, ...]
     fences: Offsets
-    starts: int | None = None
+    starts: int = 0
+    strict: bool = False
 
     @classmethod
     def ranked(
-        cls, boundaries: Boundaries, ranks: Sequence[BoundaryKind], *, starts: int | None = None
+        cls, boundaries: Boundaries, ranks: Sequence[BoundaryKind], *, strict: bool = False
     ) -> Cuts:
         """Collect the given kinds of boundary, coarsest first."""
         ranked = [boundaries.of(kind) for kind in ranks]
@@ -196,7 +199,8 @@ class Cuts:
             preferred=tuple(offsets[~splits] for offsets, splits in pairs),
             last_resort=tuple(offsets[splits] for offsets, splits in pairs),
             fences=boundaries.of("section"),
-            starts=starts,
+            starts=ranks.index(LAST_START) + 1 if LAST_START in ranks else 0,
+            strict=strict,
         )
 
 
@@ -222,12 +226,12 @@ def plan(region: Span, *, cuts: Cuts, ruler: TokenRuler, size: int, overlap: int
 def _cut(cuts: Cuts, covered: int, half: int, quarter: int, limit: int) -> int:
     """The best boundary after `covered` and up to `limit`, if possible after `half`.
 
-    For one at which a chunk starts well, a chunk may also be filled to a `quarter` only.
+    For one at which a sentence starts, a strict chunk may also be filled to a `quarter` only.
     """
     for group in (cuts.preferred, cuts.last_resort):
         latest = [_last(offsets, limit) for offsets in group]
         wishes = [(half, latest)]
-        if cuts.starts is not None:
+        if cuts.strict:
             good = latest[: cuts.starts]
             wishes = [(half, good), (quarter, good), *wishes]
         for least, offsets in wishes:
@@ -240,9 +244,11 @@ def _cut(cuts: Cuts, covered: int, half: int, quarter: int, limit: int) -> int:
 
 
 def _resume(cuts: Cuts, earliest: int, end: int) -> int:
-    """The start of the next chunk: the best boundary that uses most of the overlap."""
-    if cuts.starts is not None:
-        return min(_first(offsets, earliest, end) for offsets in cuts.preferred[: cuts.starts])
+    """The start of the next chunk: a sentence, or else the best boundary that uses most overlap."""
+    sentences = cuts.preferred[: cuts.starts]
+    start = min((_first(offsets, earliest, end) for offsets in sentences), default=end)
+    if start < end or cuts.strict:
+        return start
     halfway = (earliest + end) // 2
     for offsets in cuts.preferred:
         index = int(np.searchsorted(offsets, earliest))

@@ -26,7 +26,7 @@ def add(
     allow_private: Annotated[
         bool, typer.Option("--allow-private", help="Read web addresses in private networks too.")
     ] = False,
-    verbose: Verbose = False,
+    verbose: Verbose = 0,
     as_json: AsJson = False,
 ) -> None:
     """Add files, folders and web addresses. Unchanged ones are skipped, changed ones replaced."""

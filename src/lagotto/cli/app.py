@@ -9,8 +9,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from lagotto import __version__
-from lagotto.cli.logs import logging_to_stderr
-from lagotto.cli.options import DEFAULT_KB, flatten_groups
+from lagotto.cli.options import DEFAULT_KB, Verbose, flatten_groups, with_log
 from lagotto.suggestions import did_you_mean
 
 COMMANDS = {
@@ -32,6 +31,7 @@ COMMANDS = {
     "import": "interchange:import_documents",
     "doctor": "doctor",
     "serve": "serve",
+    "mcp": "mcp",
     "keys": "keys",
     "demo": "demo",
 }
@@ -52,7 +52,7 @@ class Commands(TyperGroup):
         module, _, name = COMMANDS[cmd_name].rpartition(":")
         function = getattr(import_module(f"lagotto.cli.{module or cmd_name}"), name)
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        alone.command(cmd_name)(flatten_groups(function))
+        alone.command(cmd_name)(with_log(flatten_groups(function)))
         command = typer.main.get_command(alone)
         assert isinstance(command, TyperCommand)
         return command
@@ -101,20 +101,15 @@ def options(
             help="The embedding model: minilm, gte-small, onnx:FOLDER, openai:MODEL and others.",
         ),
     ] = None,
-    verbose: Annotated[
-        int,
-        typer.Option(
-            "--verbose", "-v", count=True, help="Say what happens on stderr; -vv says more."
-        ),
-    ] = 0,
+    verbose: Verbose = 0,
     version: Annotated[
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     """Pass options before the command on, as defaults of the same options behind it."""
-    context.with_resource(logging_to_stderr(verbose))
-    defaults = {name: {"kb": kb, "embedder": embedder} for name in COMMANDS}
+    given = {"kb": kb, "embedder": embedder, "verbose": verbose}
+    defaults = {name: dict(given) for name in COMMANDS}
     source = context.get_parameter_source("kb")
     if source is None or source.name != "COMMANDLINE":
         del defaults["demo"]["kb"]  # the demo writes to your own base only if you name it

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict
 from shlex import quote
 from typing import TYPE_CHECKING, cast
 
 from lagotto.cli.options import BaseOptions, MakingOptions
-from lagotto.errors import StoreError
+from lagotto.errors import LagottoError, StoreError
 from lagotto.locations import (
     FILE_SCHEME,
     check_path,
@@ -37,21 +38,44 @@ def open_base(base: BaseOptions, making: MakingOptions) -> KnowledgeBase:
         chunker=making.chunker,
         pooling=making.pooling,
         text_index=making.text_index,
+        vector_index=making.vector_index,
     )
 
 
 @contextmanager
 def no_empty_base(location: str) -> Iterator[None]:
     """Remove the base again if a command that creates it fails before it has a document."""
-    is_new = is_missing_file(location)
+    discard = _discard_of_file if is_missing_file(location) else _discard_of_server(location)
     try:
         yield
     except BaseException:
-        if is_new and not is_missing_file(location):
-            from lagotto.stores.sqlite.discard import discard_if_empty
-
-            discard_if_empty(file_of(location))
+        if discard is not None:
+            discard(location)
         raise
+
+
+def _discard_of_file(location: str) -> None:
+    from lagotto.stores.sqlite.discard import discard_if_empty
+
+    if not is_missing_file(location):
+        discard_if_empty(file_of(location))
+
+
+def _discard_of_server(location: str) -> Callable[[str], None] | None:
+    """What takes back the creation of a base on a server; None if there is one, or no server."""
+    if not location.startswith(("postgresql://", "postgres://")):
+        return None
+
+    def discard(location: str) -> None:
+        with suppress(LagottoError):  # the command has failed for another reason
+            asyncio.run(discard_if_empty(location))
+
+    with suppress(LagottoError, ImportError):  # opening the base says what is wrong
+        from lagotto.stores.postgres.discard import discard_if_empty, is_missing
+
+        if asyncio.run(is_missing(location)):
+            return discard
+    return None
 
 
 def open_existing(base: BaseOptions) -> KnowledgeBase:

@@ -14,6 +14,7 @@ import typer
 
 from lagotto.cli.options import EmbedderName
 from lagotto.cli.output import one_line, printable, say, stdout
+from lagotto.display import counted
 from lagotto.errors import ConfigError
 from lagotto.locations import mask_location
 
@@ -66,7 +67,7 @@ def _copy_documents(folder: Path) -> None:
             shutil.copytree(bundled, folder)
         except FileExistsError as exc:
             raise ConfigError(f"{folder} exists; name a new folder for the documents") from exc
-    typer.echo(f"{sum(1 for _ in folder.iterdir())} documents copied to {folder}")
+    typer.echo(f"{counted(sum(1 for _ in folder.iterdir()), 'document')} copied to {folder}")
 
 
 @contextmanager
@@ -115,18 +116,16 @@ def _print_ranks(outcomes: list[DemoOutcome]) -> None:
 
 
 def _print_answer(outcome: DemoOutcome) -> None:
-    from rich.text import Text
-
-    from lagotto.cli.render import highlighted, print_indented
+    from lagotto.cli.render import highlighted, print_indented, print_parts
 
     hit = outcome.hit
     if hit is None:
         return
     console, question = stdout(), outcome.question.question
     console.print()
-    console.print(Text(one_line(question), style="bold"))
-    print_indented(console, Text(one_line(hit.citation), style="cyan"))
-    print_indented(console, highlighted(hit.content, question, language=hit.language))
+    print_parts(console, (one_line(question), "bold"))
+    print_indented(console, (one_line(hit.citation), "cyan"))
+    print_indented(console, *highlighted(hit.content, question, language=hit.language))
 
 
 def _print_pack(pack: ContextPack) -> None:

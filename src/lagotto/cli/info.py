@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from lagotto.cli.connect import open_existing
 from lagotto.cli.options import AsJson, BaseOptions
 from lagotto.cli.output import one_line, print_json, stdout, warn
+from lagotto.display import counted
 
 if TYPE_CHECKING:
     from lagotto.stores.base import StoreInfo
@@ -33,14 +34,29 @@ def info(base: BaseOptions, as_json: AsJson = False) -> None:
         "embedder": _embedder(found),
         "chunker": found.chunker_id or "",
         "text index": found.text_index or "",
-        "indexed": ", ".join(
-            f"{index.role} {index.indexed_up_to} of {index.changes} ({index.kind})"
-            for index in found.indexes
-        ),
+        "vectors in": _remote(found.vector_index),
+        "not indexed": _not_indexed(found),
         "size": decimal(found.bytes_on_disk),
     }
     print_fields(stdout(), {name: one_line(value) for name, value in fields.items()})
     warn(found.degraded)
+
+
+def _remote(index: str | None) -> str:
+    """An index behind a network; the usual ones are not worth a line."""
+    return index if index and ":" in index else ""
+
+
+def _not_indexed(found: StoreInfo) -> str:
+    """The indexes that the next search has to bring up to date before it can answer.
+
+    Fewer changes are read from the base as if they were indexed.
+    """
+    from lagotto.indexes.overlay import MOST_CHUNKS
+
+    behind = {index.role: index.changes - index.indexed_up_to for index in found.indexes}
+    late = [f"{counted(n, 'change')} ({role})" for role, n in behind.items() if n > MOST_CHUNKS]
+    return f"{', '.join(late)}; the next search indexes them first" if late else ""
 
 
 def _embedder(found: StoreInfo) -> str:
@@ -56,7 +72,7 @@ def _languages(found: StoreInfo) -> str:
     unknown = found.of_unknown_language
     if not unknown:
         return ", ".join(found.languages)
-    documents = "1 document" if unknown == 1 else f"{unknown} documents"
+    documents = counted(unknown, "document")
     if not found.languages:
         return f"unknown for {documents}, which are not stemmed"
     return (

@@ -27,7 +27,7 @@ def ingest(
     reading: ReadingOptions,
     making: MakingOptions,
     *,
-    verbose: bool = False,
+    verbose: int = 0,
     as_json: bool,
 ) -> None:
     """Open the base, run an ingest over `paths` with a progress bar, and print its report."""
@@ -42,7 +42,7 @@ def ingest(
         _print_report(report, verbose=verbose, as_json=as_json)
 
 
-def _print_report(report: AddReport, *, verbose: bool, as_json: bool) -> None:
+def _print_report(report: AddReport, *, verbose: int, as_json: bool) -> None:
     """Print counts, what was skipped if asked for, and problems; files that failed end in Exit."""
     if as_json:
         print_json(report.model_dump(mode="json"))

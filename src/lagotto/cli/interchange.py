@@ -18,6 +18,7 @@ from lagotto.cli.options import (
     ReadingOptions,
 )
 from lagotto.cli.output import print_json
+from lagotto.display import counted
 
 if TYPE_CHECKING:
     from lagotto.cli.progress import Meter
@@ -45,7 +46,7 @@ def export(
     if as_json:
         print_json({"exported": count, "path": str(path)})
     else:
-        typer.echo(f"{count} documents written to {path}")
+        typer.echo(f"{counted(count, 'document')} written to {path}")
 
 
 def import_documents(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lagotto.cli.connect import open_existing
 from lagotto.cli.options import AsJson, BaseOptions, Filters, InCollection
-from lagotto.cli.output import UNLISTED, one_line, print_json, stdout
+from lagotto.cli.output import UNLISTED, one_line, print_json, say, stdout
 
 if TYPE_CHECKING:
     from lagotto.documents import Document
@@ -26,6 +26,9 @@ def list_documents(
         found = kb.documents(collection=collection, filters=filters)
     if as_json:
         print_json([document.model_dump(mode="json", exclude=UNLISTED) for document in found])
+        return
+    if not found:
+        say("no documents")
         return
     from lagotto.cli.render import print_table
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lagotto.errors import ConfigError
+from lagotto.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from lagotto.documents import Document
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 SHORTEST_PREFIX = 4
 """Characters; fewer would name too many documents."""
 LISTED = 5
+COMPARED = 2_000
+"""Documents whose titles are compared with an unknown name."""
 
 
 def find_documents(kb: KnowledgeBase, name: str, *, collection: str | None) -> list[Document]:
@@ -34,9 +37,11 @@ def find_documents(kb: KnowledgeBase, name: str, *, collection: str | None) -> l
             return found
     if found := list(_near(kb, name, Path(source), collection)):
         return found
+    some = islice(kb.iter_documents(collection=collection), COMPARED)
+    titles = [document.title for document in some if document.title]
     raise ConfigError(
-        f"no document has the id, path or title {name!r}; `lagotto list` shows the documents; "
-        "nothing was changed"
+        f"no document has the id, path or title {name!r}{did_you_mean(name, titles)}; "
+        "`lagotto list` shows the documents"
     )
 
 

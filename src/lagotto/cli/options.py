@@ -6,13 +6,15 @@ option for each of its fields.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from typing import Annotated, Any, Literal, get_type_hints
 
 from typer import Option
+
+from lagotto.cli.logs import logging_to_stderr
 
 DEFAULT_KB = "lagotto.db"
 DEFAULT_COLLECTION = "default"
@@ -36,7 +38,16 @@ EmbedderName = Annotated[
         help="The embedding model of a new base; an existing base has its own.",
     ),
 ]
-Verbose = Annotated[bool, Option("--verbose", help="Name every file that is skipped.")]
+Verbose = Annotated[
+    int,
+    Option(
+        "--verbose",
+        "-v",
+        count=True,
+        help="Say what happens on stderr, and name skipped files; -vv says more.",
+        show_default=False,
+    ),
+]
 AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
 Filters = Annotated[
     str | None,
@@ -46,7 +57,6 @@ InCollection = Annotated[
     str | None, Option("--collection", metavar="NAME", help="Only documents of this collection.")
 ]
 Mode = Literal["hybrid", "semantic", "keyword"]
-TextIndex = Literal["tantivy", "fts5"]
 Pooling = Literal["chunk", "late"]
 
 _KIND = Parameter.KEYWORD_ONLY
@@ -127,8 +137,22 @@ class MakingOptions:
         Pooling | None, Option("--pooling", help="How a new base pools token vectors.")
     ] = None
     text_index: Annotated[
-        TextIndex | None,
-        Option("--text-index", help="Full-text index of a new base."),
+        str | None,
+        Option(
+            "--text-index",
+            metavar="NAME",
+            envvar="LAGOTTO_TEXT_INDEX",
+            help="Full-text index of a new base: tantivy, fts5 or qdrant://HOST:6333.",
+        ),
+    ] = None
+    vector_index: Annotated[
+        str | None,
+        Option(
+            "--vector-index",
+            metavar="NAME",
+            envvar="LAGOTTO_VECTOR_INDEX",
+            help="Vector index of a new base, such as qdrant://HOST:6333.",
+        ),
     ] = None
 
 
@@ -179,6 +203,26 @@ def flatten_groups(command: Callable[..., None]) -> Callable[..., None]:
             parameters += _members(groups[name])
         else:
             parameters.append(parameter.replace(kind=_KIND, annotation=hints[name]))
+    return _with_signature(call, parameters)
+
+
+def with_log(command: Callable[..., None]) -> Callable[..., None]:
+    """`command` with the option `--verbose`, which shows the log; it may have other uses for it."""
+    parameters = dict(signature(command).parameters)
+    is_own = "verbose" in parameters
+
+    @wraps(command)
+    def call(*, verbose: int, **values: Any) -> None:
+        with logging_to_stderr(verbose):
+            command(**values, **({"verbose": verbose} if is_own else {}))
+
+    option = Parameter("verbose", _KIND, default=0, annotation=Verbose)
+    return _with_signature(call, [*(parameters | {"verbose": option}).values()])
+
+
+def _with_signature(
+    call: Callable[..., None], parameters: Sequence[Parameter]
+) -> Callable[..., None]:
     setattr(call, "__signature__", Signature(parameters))  # noqa: B010  (unknown to type checkers)
     call.__annotations__ = {item.name: item.annotation for item in parameters}
     return call

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from typing import TYPE_CHECKING
@@ -37,13 +38,23 @@ def warn(degraded: tuple[str, ...]) -> None:
         say(f"warning: {reason}")
 
 
-def stdout() -> Console:
+class PlainConsole:
+    """Prints plain long lines, without Rich, whose import takes longer than a search."""
+
+    is_terminal = False
+
+    def print(self, text: str = "", *, style: str = "") -> None:
+        """Print a line."""
+        sys.stdout.write(f"{text}\n")
+
+
+def stdout() -> Console | PlainConsole:
     """The console for results: colours and wrapped lines on a terminal, else plain long lines."""
+    if not sys.stdout.isatty() and not os.environ.get("FORCE_COLOR"):
+        return PlainConsole()
     from rich.console import Console
 
-    console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
-    console.soft_wrap = not console.is_terminal
-    return console
+    return Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
 
 
 def printable(text: str) -> str:

@@ -22,6 +22,7 @@ from rich.progress import Progress as Bar
 from lagotto.base_copy import CopyReport
 from lagotto.cli.options import INTERRUPTED
 from lagotto.cli.output import one_line, say
+from lagotto.display import counted
 from lagotto.ingest import Progress
 from lagotto.readers.folder.walk import Selection, walk
 from lagotto.rebuild import RebuildProgress
@@ -48,7 +49,7 @@ class ProgressBar:
     @property
     def kept(self) -> str:
         """What an interrupted command leaves."""
-        return f"{self.stored} documents are stored"
+        return f"{counted(self.stored, 'document')} stored"
 
 
 @contextmanager
@@ -67,7 +68,7 @@ class RebuildMeter(ProgressBar):
 
     @property
     def kept(self) -> str:
-        return f"the base is unchanged, and {self.stored} rebuilt documents are kept"
+        return f"the base is unchanged; {counted(self.stored, 'rebuilt document')} kept"
 
     def __call__(self, done: RebuildProgress) -> None:
         """Update the bar."""

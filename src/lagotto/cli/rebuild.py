@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from lagotto.cli.connect import check_exists
-from lagotto.cli.options import DEFAULT_KB, AsJson, Kb, Pooling, TextIndex
+from lagotto.cli.options import DEFAULT_KB, AsJson, Kb, Pooling
 from lagotto.cli.output import print_json
 
 
@@ -24,7 +24,12 @@ def rebuild(
         Pooling | None, typer.Option("--pooling", help="The new pooling of token vectors.")
     ] = None,
     text_index: Annotated[
-        TextIndex | None, typer.Option("--text-index", help="The new full-text index.")
+        str | None,
+        typer.Option("--text-index", metavar="NAME", help="The new full-text index."),
+    ] = None,
+    vector_index: Annotated[
+        str | None,
+        typer.Option("--vector-index", metavar="NAME", help="The new vector index."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -43,6 +48,7 @@ def rebuild(
             chunker=chunker,
             pooling=pooling,
             text_index=text_index,
+            vector_index=vector_index,
             progress=meter,
         )
     if as_json:

@@ -11,6 +11,7 @@ from lagotto.cli.connect import open_existing
 from lagotto.cli.lookup import described, find_documents
 from lagotto.cli.options import AsJson, BaseOptions, Filters, InCollection
 from lagotto.cli.output import print_json, say
+from lagotto.display import counted
 from lagotto.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -87,13 +88,13 @@ def _by_collection(documents: list[Document]) -> dict[str, list[str]]:
 
 
 def _confirm(found: list[Document], location: str) -> None:
-    count = len(found)
+    count = counted(len(found), "document")
     if not sys.stdin.isatty():
         raise ConfigError(
-            f"this removes {count} documents from {location}; pass --yes to confirm, since stdin "
+            f"this removes {count} from {location}; pass --yes to confirm, since stdin "
             "is not a terminal"
         )
     say(described(found))
-    if not typer.confirm(f"Remove {count} documents from {location}?", err=True):
+    if not typer.confirm(f"Remove {count} from {location}?", err=True):
         say("nothing was removed")
         raise typer.Exit(1)

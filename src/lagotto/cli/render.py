@@ -2,46 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
-from rich.cells import cell_len
-from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
-
-from lagotto.cli.output import one_line, printable
+from lagotto.cli.output import PlainConsole, one_line, printable
 from lagotto.results import CandidateItem, EvidenceChunk, RetrievalResult, format_citation
 from lagotto.retrieval.snippets import snippet
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+AnyConsole: TypeAlias = "Console | PlainConsole"
+
+Part = tuple[str, str]
+"""A text and its style."""
 
 INDENT = 4
 
 
 def print_hit(
-    console: Console,
+    console: AnyConsole,
     hit: RetrievalResult,
     *,
     query: str,
     explain: bool = False,
 ) -> None:
     """Print rank, score and citation, the scores of the legs, and the part that matches best."""
-    heading = Text.assemble(
-        (f"{hit.rank:>2}. ", "bold"),
-        (f"{hit.score:.2f}", "cyan"),
-        "  ",
-        (one_line(hit.citation), "bold"),
-    )
-    console.print(heading)
-    print_indented(console, Text(_scores(hit), style="dim"))
+    _print_heading(console, hit.rank, hit.score, hit.citation)
+    print_indented(console, (_scores(hit), "dim"))
     if explain:
         for line in hit.explain().splitlines()[1:]:
-            print_indented(console, Text(printable(line.strip()), style="dim"))
-    print_indented(console, highlighted(hit.content, query, language=hit.language))
+            print_indented(console, (printable(line.strip()), "dim"))
+    print_indented(console, *highlighted(hit.content, query, language=hit.language))
     console.print()
 
 
 def print_document(
-    console: Console,
+    console: AnyConsole,
     item: CandidateItem,
     passages: Sequence[EvidenceChunk],
     *,
@@ -50,52 +48,67 @@ def print_document(
 ) -> None:
     """Print a document of a bundle, and below it the passages that support it."""
     name = item.title or item.source or item.item_id
-    heading = Text.assemble(
-        (f"{number:>2}. ", "bold"), (f"{item.score:.2f}", "cyan"), "  ", (one_line(name), "bold")
-    )
-    console.print(heading)
+    _print_heading(console, number, item.score, name)
     ranks = {"semantic": (item.score_vec, item.rank_vec), "text": (item.score_text, item.rank_text)}
     scores = [_leg(leg, score, rank) for leg, (score, rank) in ranks.items() if score is not None]
     line = "  ".join((*scores, f"document {one_line(item.item_id)}"))
-    print_indented(console, Text(line, style="dim"))
+    print_indented(console, (line, "dim"))
     for passage in passages:
         location = format_citation("", passage.location).removeprefix("Doc: ").strip(" |")
         said = f"{passage.score:.2f}  {one_line(location)}".rstrip()
-        print_indented(console, Text(said, style="cyan"))
-        print_indented(console, highlighted(passage.text, query, language=item.language))
+        print_indented(console, (said, "cyan"))
+        print_indented(console, *highlighted(passage.text, query, language=item.language))
     if not passages and item.snippet:
-        print_indented(console, Text(printable(item.snippet)))
+        print_indented(console, (printable(item.snippet), ""))
     console.print()
 
 
-def highlighted(text: str, query: str, *, language: str | None = None) -> Text:
+def highlighted(text: str, query: str, *, language: str | None = None) -> Iterator[Part]:
     """The part of `text` that matches `query` best, with the matching words marked."""
     found = snippet(printable(text), query, language=language)
-    shown = Text(found.text)
+    end = 0
     for span in found.highlights:
-        shown.stylize("bold yellow", span.start, span.end)
-    return shown
+        yield found.text[end : span.start], ""
+        yield found.text[span.start : span.end], "bold yellow"
+        end = span.end
+    yield found.text[end:], ""
 
 
-def print_indented(console: Console, text: Text) -> None:
-    """`text` a little to the right, in as many lines as it takes on a terminal, else in one."""
-    if console.is_terminal:
-        console.print(Padding(text, (0, 0, 0, INDENT)))
-    else:
-        console.print(Text(" " * INDENT).append_text(text))
+def print_parts(console: AnyConsole, *parts: Part, indent: int = 0) -> None:
+    """A line of parts, each in its style."""
+    if isinstance(console, PlainConsole):
+        console.print(" " * indent + "".join(text for text, _ in parts))
+        return
+    from rich.padding import Padding
+    from rich.text import Text
+
+    text = Text.assemble(*parts)
+    console.print(Padding(text, (0, 0, 0, indent)) if indent else text)
+
+
+def print_indented(console: AnyConsole, *parts: Part) -> None:
+    """Parts a little to the right, in as many lines as it takes on a terminal, else in one."""
+    print_parts(console, *parts, indent=INDENT)
+
+
+def _print_heading(console: AnyConsole, number: int, score: float, name: str) -> None:
+    rank, points = (f"{number:>2}. ", "bold"), (f"{score:.2f}", "cyan")
+    print_parts(console, rank, points, ("  ", ""), (one_line(name), "bold"))
 
 
 def print_table(
-    console: Console,
+    console: AnyConsole,
     columns: Sequence[str],
     rows: Iterable[Sequence[str]],
     *,
     whole: str | None = None,
 ) -> None:
     """Columns; on a terminal they are cut to fit, the one called `whole` last of all."""
-    if not console.is_terminal:
+    if isinstance(console, PlainConsole):
         _print_aligned(console, [columns, *rows])
         return
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False)
     for column in columns:
         table.add_column(_cell(column, style="bold"), no_wrap=column == whole)
@@ -105,10 +118,14 @@ def print_table(
 
 
 def _cell(text: str, style: str = "") -> Text:
+    from rich.text import Text
+
     return Text(text, style=style, no_wrap=True, overflow="ellipsis")
 
 
-def _print_aligned(console: Console, rows: Sequence[Sequence[str]]) -> None:
+def _print_aligned(console: PlainConsole, rows: Sequence[Sequence[str]]) -> None:
+    from rich.cells import cell_len
+
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = zip(row, widths, strict=True)
@@ -116,12 +133,12 @@ def _print_aligned(console: Console, rows: Sequence[Sequence[str]]) -> None:
         console.print(line.rstrip())
 
 
-def print_fields(console: Console, fields: Mapping[str, str]) -> None:
+def print_fields(console: AnyConsole, fields: Mapping[str, str]) -> None:
     """Names and values, one pair a line; empty ones are left out."""
     width = max(map(len, fields)) + 2
     for name, value in fields.items():
         if value:
-            console.print(Text.assemble((f"{name + ':':<{width}}", "dim"), value))
+            print_parts(console, (f"{name + ':':<{width}}", "dim"), (value, ""))
 
 
 def _scores(hit: RetrievalResult) -> str:

@@ -39,6 +39,13 @@ def serve(
         list[str] | None,
         typer.Option("--cors-origin", metavar="ORIGIN", help="Let pages of this origin call it."),
     ] = None,
+    batch_queries: Annotated[
+        bool,
+        typer.Option(
+            "--batch-queries",
+            help="Embed waiting queries together: for services, and for many clients.",
+        ),
+    ] = False,
     log_queries: Annotated[
         bool, typer.Option("--log-queries", help="Write queries to the log.")
     ] = False,
@@ -65,7 +72,12 @@ def serve(
         max_upload=max_upload,
         rerankers=(*LOCAL_RERANKERS, *(allow_reranker or ())),
         cors_origins=tuple(cors_origin or ()),
+        batching=batch_queries,
         log_queries=log_queries,
     )
-    say(f"serving at http://{host}:{port}, described at /openapi.json; Ctrl-C ends it")
-    run(settings)
+    run(
+        settings,
+        announce=lambda url: say(
+            f"serving at {url}, described at {url}/openapi.json; Ctrl-C ends it"
+        ),
+    )

@@ -33,7 +33,7 @@ def sync(
             help="Remove documents of files that are gone from anywhere if their content is here.",
         ),
     ] = False,
-    verbose: Verbose = False,
+    verbose: Verbose = 0,
     as_json: AsJson = False,
 ) -> None:
     """Add folders and remove what is gone. Documents of deleted files are removed."""

@@ -14,6 +14,7 @@ from lagotto.cli.ingest import print_counts, read_arguments, say_problems
 from lagotto.cli.options import BaseOptions, MakingOptions, ReadingOptions
 from lagotto.cli.output import say
 from lagotto.errors import ConfigError
+from lagotto.malloc_arenas import limit_arenas
 
 if TYPE_CHECKING:
     from lagotto.sync_facade import KnowledgeBase
@@ -31,6 +32,7 @@ def watch(
     making: MakingOptions,
 ) -> None:
     """Sync folders whenever a file in them changes, until Ctrl-C. Needs `lagotto[watch]`."""
+    limit_arenas()
     changes = _changes(folders)
     arguments = read_arguments(reading)
     with no_empty_base(base.kb), open_base(base, making) as kb, suppress(KeyboardInterrupt):

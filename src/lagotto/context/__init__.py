@@ -1,12 +1,17 @@
 """From hits to a prompt: cited, token-budgeted context packs, and answers checked against them."""
 
-from lagotto.context.answers import AnswerCheck, Claim, Quote, check_answer
+from typing import TYPE_CHECKING
+
 from lagotto.context.cite import Citation, CitationKey, CitedPassage, resolve
 from lagotto.context.formats import PackFormat
 from lagotto.context.neighbours import expand_neighbors
 from lagotto.context.pack import ContextPack, SelectedChunk, build_pack
 from lagotto.context.tokens import TokenCounter, token_counter
 from lagotto.context.trace import ContextTrace
+from lagotto.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from lagotto.context.answers import AnswerCheck, Claim, Quote, check_answer
 
 __all__ = [
     "AnswerCheck",
@@ -26,3 +31,7 @@ __all__ = [
     "resolve",
     "token_counter",
 ]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__, {"answers": ("AnswerCheck", "Claim", "Quote", "check_answer")}
+)

@@ -18,7 +18,7 @@ from lagotto.chunkers.structure import Structure
 from lagotto.context.passages import PackPassage
 from lagotto.documents import Document, Location, Span, digest
 from lagotto.errors import CitationError
-from lagotto.results import cited_row, format_citation, named_document
+from lagotto.results import RetrievalResult, cited_row, format_citation, named_document
 
 DocumentOf = Callable[[str, str], Awaitable[Document | None]]
 """A document by collection and id, None if there is none."""
@@ -99,6 +99,17 @@ def cite(passage: PackPassage, *, marker: int) -> Citation:
         chunk_ids=tuple(piece.chunk.id for piece in passage.pieces),
         **dict(passage.location),
     )
+
+
+def key_of(hit: RetrievalResult) -> str:
+    """The key by which the passage of a hit is cited; that of a mere title has an empty span."""
+    text = hit.content if hit.end > hit.start else ""
+    return str(key_of_text(hit.collection, hit.document_id, hit.start, text))
+
+
+def key_of_text(collection: str, document_id: str, start: int, text: str) -> CitationKey:
+    """The key of a text that starts at an offset of its document."""
+    return CitationKey(collection, document_id, start, start + len(text), _check(text))
 
 
 async def resolve(citation: Citation | str, *, document_of: DocumentOf) -> CitedPassage:

@@ -28,7 +28,12 @@ _INVISIBLE = (
 """Unicode's Default_Ignorable_Code_Point, and control characters."""
 _BACKTICKS = re.compile("`+")
 _MARKDOWN = re.compile(r"([\\`*\[\]<])")
-_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@cache
+def _not_xml() -> re.Pattern[str]:
+    """Characters that XML does not allow."""
+    return re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @cache
@@ -107,4 +112,4 @@ def _fenced(text: str) -> str:
 
 def _valid(text: str) -> str:
     """Without the characters that XML has no way to write."""
-    return _NOT_XML.sub("\ufffd", text)
+    return _not_xml().sub("\ufffd", text)

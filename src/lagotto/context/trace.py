@@ -31,12 +31,14 @@ class RoleCount(Record):
 
 
 class Dropped(Record):
-    """A chunk that was dropped, and why."""
+    """A chunk that was dropped, and why; `token_count` is its own, without markup."""
 
     chunk_id: str
     collection: str
     document_id: str
+    document_title: str | None = None
     role: PackRole
+    token_count: int = 0
     reason: str
 
 
@@ -149,7 +151,9 @@ def _dropped(found: Sequence[Piece], kept: Sequence[Piece], max_tokens: int) -> 
             chunk_id=piece.chunk.id,
             collection=piece.chunk.collection,
             document_id=piece.chunk.document_id,
+            document_title=piece.hit.document_title,
             role=piece.role,
+            token_count=piece.chunk.token_count,
             reason=f"with it the pack would have had more than {max_tokens} tokens",
         )
         for piece in found

@@ -5,6 +5,8 @@ Public: the Embedder and TokenEmbedder protocols, `create_embedder` and the regi
 for embedders of your own. All other modules are private.
 """
 
+from typing import TYPE_CHECKING
+
 from lagotto.embedders.base import (
     EMBEDDERS,
     Embedder,
@@ -17,9 +19,12 @@ from lagotto.embedders.base import (
     create_embedder,
     normalised,
 )
-from lagotto.embedders.cached import CachedEmbedder
-from lagotto.embedders.fetch import fetch_model
-from lagotto.embedders.fetched import ModelStatus, model_status
+from lagotto.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from lagotto.embedders.cached import CachedEmbedder
+    from lagotto.embedders.fetch import fetch_model
+    from lagotto.embedders.fetched import ModelStatus, model_status
 
 __all__ = [
     "EMBEDDERS",
@@ -37,3 +42,12 @@ __all__ = [
     "model_status",
     "normalised",
 ]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "cached": ("CachedEmbedder",),
+        "fetch": ("fetch_model",),
+        "fetched": ("ModelStatus", "model_status"),
+    },
+)

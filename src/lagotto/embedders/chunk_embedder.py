@@ -142,6 +142,7 @@ class _Planner:
     ) -> None:
         self._document = document
         self._tokenizer = embedder.tokenizer
+        self._alphabets = embedder.info.alphabets
         self._max_tokens = embedder.info.max_tokens or sys.maxsize
         self._headers = headers
         self._first_row = first_row
@@ -149,7 +150,7 @@ class _Planner:
     def single(self, chunks: Sequence[Chunk]) -> Iterator[_Window]:
         """Plan a window for each chunk."""
         for number, chunk in enumerate(chunks):
-            if chunk.token_count <= self._max_tokens:
+            if self._tokens(chunk) <= self._max_tokens:
                 yield self._window(chunk, Span(chunk.start, chunk.end), {number: chunk})
             else:
                 yield from self._in_parts(chunk, number, TokenRuler(self._text, self._tokenizer))
@@ -160,7 +161,7 @@ class _Planner:
         number = 0
         while number < len(chunks):
             first = chunks[number]
-            if first.token_count > self._max_tokens:
+            if self._tokens(first) > self._max_tokens:
                 yield from self._in_parts(first, number, ruler)
                 number += 1
                 continue
@@ -174,8 +175,9 @@ class _Planner:
 
     def _in_parts(self, chunk: Chunk, number: int, ruler: TokenRuler) -> Iterator[_Window]:
         """Plan windows for the parts of a chunk that is larger than a window, of similar size."""
-        count = math.ceil(chunk.token_count / self._room(chunk))
-        size = math.ceil(chunk.token_count / count)
+        tokens = self._tokens(chunk)
+        count = math.ceil(tokens / self._room(chunk))
+        size = math.ceil(tokens / count)
         start = chunk.start
         while start < chunk.end:
             end = min(max(ruler.forward(start, size), start + 1), chunk.end)
@@ -196,6 +198,13 @@ class _Planner:
         if not self._headers and chunk.text:
             return ""
         return in_context(self._document.title, "", headings=chunk.heading_path)
+
+    def _tokens(self, chunk: Chunk) -> int:
+        """The tokens that the model reads; a chunker counts other alphabets by their letters."""
+        if not self._alphabets or ("LATIN" in self._alphabets and chunk.text.isascii()):
+            return chunk.token_count
+        (tokens,) = self._tokenizer.count([chunk.text])
+        return tokens
 
     def _room(self, chunk: Chunk) -> int:
         """The tokens of text that fit in a window, under the header."""

@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lagotto.documents import CONTEXT_RULES, Record, Vector, Vectors
+from lagotto.documents import CONTEXT_RULES, JsonScalar, Record, Vector, Vectors
 from lagotto.indexes.filter_keys import ChunkKeys, FilterKeys
 from lagotto.indexes.hits import Hits
 from lagotto.indexes.text_query import Match, Term, TextQuery, Word
@@ -29,6 +29,7 @@ __all__ = [
     "IMMEDIATE_CHUNKS",
     "START",
     "ChangeLog",
+    "ChunkFields",
     "ChunkKeys",
     "ChunkText",
     "ContextText",
@@ -112,6 +113,19 @@ class ChunkText:
     detected: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ChunkFields:
+    """What a filter may ask of a chunk: the values of its fields, by their canonical names.
+
+    A path into the metadata is a name, and a list has a value per element; `page` has every page of
+    the chunk. A field without values is left out.
+    """
+
+    key: int
+    collection: str
+    values: Mapping[str, tuple[JsonScalar, ...]]
+
+
 ContextText = tuple[str, str | None]
 """A chunk's text under its title and headings, and its language."""
 
@@ -153,6 +167,24 @@ class ChangeLog(Protocol):
 
     def removed(self, start: int, stop: int) -> ChunkKeys:
         """Keys of the chunks whose removal lies in a range."""
+        ...
+
+    def updated(self, start: int, stop: int) -> ChunkKeys:
+        """Keys of the chunks whose documents got other metadata in a range."""
+        ...
+
+    def texts_of(self, keys: ChunkKeys) -> Sequence[ChunkText]:
+        """Those of `keys` that can be found in this state, in any order."""
+        ...
+
+    def vectors_of(
+        self, keys: ChunkKeys, *, model_id: str, dimension: int
+    ) -> tuple[ChunkKeys, Vectors]:
+        """Those of `keys` that have a vector in this state, ascending, with their unit vectors."""
+        ...
+
+    def fields_of(self, keys: ChunkKeys) -> Sequence[ChunkFields]:
+        """The fields of those of `keys` that can be found in this state, in any order."""
         ...
 
     async def run(self, work: Callable[[], T]) -> T:
@@ -263,6 +295,11 @@ class _Follower(Protocol[Log]):
         ...
 
     @property
+    def remote(self) -> bool:
+        """Whether it is behind a network: then `refresh` asks how far it has come."""
+        ...
+
+    @property
     def position(self) -> LogPosition:
         """The last change that the index is known to hold."""
         ...
@@ -273,6 +310,22 @@ class _Follower(Protocol[Log]):
 
     def discard(self, position: LogPosition) -> None:
         """Empty the index if it is still at a position that the record does not have."""
+        ...
+
+    def refresh(self) -> None:
+        """Ask how far the index has come, if others may have taken it further over a network.
+
+        Called before `latest`, without a transaction. An embedded index does nothing here. Raises
+        IndexUnavailableError if the index can't be reached.
+        """
+        ...
+
+    def drop(self) -> None:
+        """Delete the index, for a base that has another one now or is deleted.
+
+        Files in the folder of the indexes are deleted with it, so that only an index behind a
+        network has something to do.
+        """
         ...
 
     def check(self, changes: Log) -> Finding:
@@ -336,6 +389,23 @@ class TextIndex(_Follower[Log], Protocol[Log]):
 class VectorIndex(_Follower[Log], Protocol[Log]):
     """Vectors of the chunks of a base under one model, derived from its change log."""
 
+    @property
+    def model_id(self) -> str:
+        """The model that made the vectors."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """The dimension of the vectors."""
+        ...
+
     def follow(self, changes: Log) -> VectorSnapshot | None:
         """Catch up with the head of the log, as a TextIndex does; None if the index is ahead."""
+        ...
+
+    def latest(self, changes: Log) -> VectorSnapshot | None:
+        """The index of this history as far as it is, as of a TextIndex; None without one.
+
+        An index that catches up faster than the rest could be read from the record may do so here.
+        """
         ...

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from lagotto.filters import Filter
+
 ChunkKeys = NDArray[np.int64]
 """A store's own numbers for its chunks; a number is never used again."""
 
@@ -18,11 +20,14 @@ class FilterKeys:
     """The chunks that a search may find, ascending.
 
     Where these are all chunks of some documents, `documents` are their keys: there are fewer of
-    them, so an index finds them in less time.
+    them, so an index finds them in less time. Every one of the chunks matches `where`, if it is
+    given: an index that knows the fields of chunks may search only those that match, and leave out
+    what is not among the keys.
     """
 
     keys: ChunkKeys
     documents: NDArray[np.int64] | None = None
+    where: Filter | None = None
     _mask: list[Mask] = field(default_factory=list, repr=False)
 
     def mask(self, size: int) -> Mask:
@@ -48,5 +53,7 @@ def are_among(keys: NDArray[np.integer], others: NDArray[np.integer]) -> Mask:
 
     Keys are mostly dense, and then a table is ten times as quick as sorting.
     """
-    dense = len(others) > 0 and int(others.max()) - int(others.min()) < LARGEST_TABLE
+    if not len(others):
+        return np.zeros(len(keys), np.bool_)
+    dense = int(others.max()) - int(others.min()) < LARGEST_TABLE
     return np.isin(keys, others, kind="table" if dense else "sort")

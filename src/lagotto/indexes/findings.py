@@ -16,16 +16,26 @@ OTHER_HISTORY = "the %s index belongs to another history of the base; it is rebu
 
 def index_state(name: str, *, folder: Path, indexed_up_to: int, changes: int) -> Finding:
     """For an index that can be used."""
-    behind = changes - indexed_up_to
-    if behind > 0:
-        return Finding(
-            level="note",
-            what=f"the {name} index is {behind} changes behind ({indexed_up_to} of {changes})",
-            advice="the next search catches up",
-        )
+    if indexed_up_to < changes:
+        return _behind(name, indexed_up_to, changes, advice="the next search catches up")
     size = size_of(folder) / MEGABYTE
     what = f"the {name} index is up to date ({size:.1f} MB, {changes} changes)"
     return Finding(level="ok", what=what)
+
+
+def remote_index_state(name: str, *, where: str, indexed_up_to: int, changes: int) -> Finding:
+    """For an index behind a network that can be used."""
+    if indexed_up_to < changes:
+        advice = "it catches up in the background; searches read what is newer from the database"
+        return _behind(name, indexed_up_to, changes, advice=advice)
+    what = f"the {name} index on {where} is up to date ({changes} changes)"
+    return Finding(level="ok", what=what)
+
+
+def _behind(name: str, indexed_up_to: int, changes: int, *, advice: str) -> Finding:
+    behind = changes - indexed_up_to
+    what = f"the {name} index is {behind} changes behind ({indexed_up_to} of {changes})"
+    return Finding(level="note", what=what, advice=advice)
 
 
 def other_history(name: str) -> Finding:

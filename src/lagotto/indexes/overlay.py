@@ -8,13 +8,13 @@ match, k come back.
 Vector scores are exact either way. Text scores of both parts use the document frequencies and the
 count of both together: what the index scores with frequencies of its own is put right by weights.
 The mean length stays that of the index until it has caught up. After a removal of more than
-MOST_COUNTED chunks frequencies are estimated until then.
+MOST_COUNTED chunks the frequencies of common words are estimated until then.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -54,15 +54,20 @@ from lagotto.terms.vocabulary import Vocabulary
 MOST_CHUNKS = 2_000
 """More new chunks than this take longer to read at a search than a search may take."""
 
+MOST_KEPT = 10_000
+"""New chunks that an overlay holds if it has read them a few at a time: each takes some 10 kB."""
+
 MOST_COUNTED = 2_000
-"""Up to here the removed chunks with a word are counted; beyond, their share is estimated."""
+"""The removed chunks with a word are counted as long as no more chunks than this are removed, or
+hold the word; otherwise their share is estimated."""
 
 SOME = 32
 
 
-def is_short(changes: ChangeLog, *, since: LogPosition) -> bool:
-    """Whether the chunks added since a position are few enough for an overlay."""
-    first = next(changes.ranges(since=since.number, at_once=MOST_CHUNKS + 1), None)
+def is_short(changes: ChangeLog, *, since: LogPosition, most: int | None = None) -> bool:
+    """Whether at most `most` chunks, or few enough to read, were added since a position."""
+    at_once = (MOST_CHUNKS if most is None else most) + 1
+    first = next(changes.ranges(since=since.number, at_once=at_once), None)
     return first is None or first[1] == changes.head.number
 
 
@@ -95,17 +100,31 @@ class NewerChunks:
         self.chunks = chunks
         self.removed = removed
         self.keys = np.array(sorted(chunks), np.int64)
+        self.removed_holders: dict[Word, int] = {}
+        """How many of the removed chunks hold a word, as far as an OverlayText has counted them."""
+        self._holders: dict[str, frozenset[int]] = {}
 
     @classmethod
     def of(cls, changes: ChangeLog, *, since: LogPosition) -> NewerChunks:
         """What the log has after a position."""
-        nothing = cls(since, since, chunks={}, removed=np.empty(0, np.int64))
-        return nothing.extended(changes, since=since)
+        return cls.none(since=since).extended(changes, since=since)
+
+    @classmethod
+    def none(cls, *, since: LogPosition) -> NewerChunks:
+        """Nothing after a position."""
+        return cls(since, since, chunks={}, removed=np.empty(0, np.int64))
 
     @classmethod
     def only_removed(cls, changes: ChangeLog, *, since: LogPosition) -> NewerChunks:
         """What the log has removed after a position, without what it has added."""
         return cls(since, changes.head, chunks={}, removed=_removed(changes, since=since))
+
+    def can_extend(self, changes: ChangeLog, *, since: LogPosition) -> bool:
+        """Whether there is little to read for a later state, and not too much to hold."""
+        if not self._leads_to(changes, since):
+            return is_short(changes, since=since)
+        unread = self.head if self.head.number > since.number else since
+        return is_short(changes, since=unread) and is_short(changes, since=since, most=MOST_KEPT)
 
     def extended(self, changes: ChangeLog, *, since: LogPosition) -> NewerChunks:
         """The same for a later state of the log, and of the index; only what is new is read."""
@@ -118,10 +137,11 @@ class NewerChunks:
                 chunks[text.key] = NewerChunk.of(text)
         if since == self.since:
             later = _removed(changes, since=self.head)
-            removed = np.union1d(self.removed, later[later <= since.number])
+            removed = np.sort(np.concatenate([self.removed, later]))
         else:
             removed = later = _removed(changes, since=since)
-        for key in later.tolist():
+        gone = later[later > since.number].tolist()  # the others were never among these chunks
+        for key in gone:
             chunks.pop(key, None)
         removed = removed[removed <= since.number]
         return NewerChunks(since, changes.head, chunks=chunks, removed=removed)
@@ -139,10 +159,25 @@ class NewerChunks:
 
     def frequency(self, word: Word) -> int:
         """How many of the newer chunks hold one of a word's terms."""
-        if len(word.terms) == 1:
-            term = word.terms[0]
-            return sum(term in chunk.counts for chunk in self.chunks.values())
-        return sum(any(term in c.counts for term in word.terms) for c in self.chunks.values())
+        return len(self.holders(word.terms))
+
+    def holders(self, terms: Iterable[str]) -> frozenset[int]:
+        """The keys of the newer chunks that hold one of the terms."""
+        return frozenset().union(*map(self._holders_of, terms))
+
+    def _holders_of(self, term: str) -> frozenset[int]:
+        if term not in self._holders:
+            having = (key for key, chunk in self.chunks.items() if term in chunk.counts)
+            self._holders[term] = frozenset(having)
+        return self._holders[term]
+
+    def asked(self, query: TextQuery) -> ChunkKeys:
+        """The keys of the newer chunks that a query finds at all, ascending."""
+        if query.where is None:
+            found = self.holders(term.text for word in query.words for term in word)
+            return np.array(sorted(found), np.int64)
+        held = [holds(query.where, self.chunks[key].terms) for key in self.keys.tolist()]
+        return self.keys[np.array(held, np.bool_)]
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
@@ -151,7 +186,8 @@ class NewerChunks:
 
 
 def _removed(changes: ChangeLog, *, since: LogPosition) -> ChunkKeys:
-    return np.unique(changes.removed(since.number, changes.head.number))
+    """The keys removed since, ascending; a key is removed once."""
+    return np.sort(changes.removed(since.number, changes.head.number))
 
 
 class EmptyText:
@@ -197,18 +233,17 @@ class OverlayText:
 
     async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
         older = await self._older(await self._weighed(query), k=k, allowed=allowed)
-        keys = self._newer.keys
+        keys = self._newer.asked(query)
         if allowed is not None:
             keys = keys[allowed.contains(keys)]
-        chunks = self._newer.chunks
-        keys = keys[[_asked(query, chunks[key]) for key in keys.tolist()]]
         return merge_hits([older, Hits(keys, await self._scored(query, keys))], k=k)
 
     async def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
         scores = await self._index.scores(await self._weighed(query), keys)
         scores[are_among(keys, self._newer.removed)] = 0.0
-        newer = are_among(keys, self._newer.keys)
-        scores[newer] = await self._scored(query, keys[newer])
+        scores[are_among(keys, self._newer.keys)] = 0.0
+        asked = are_among(keys, self._newer.asked(query))
+        scores[asked] = await self._scored(query, keys[asked])
         return scores
 
     async def matching(self, match: Match, among: ChunkKeys) -> ChunkKeys:
@@ -278,10 +313,16 @@ class OverlayText:
         removed = self._newer.removed
         if not having or not len(removed):
             return having
-        if len(removed) <= MOST_COUNTED:
-            return having - len(await self._index.matching(word, removed))
+        if min(having, len(removed)) <= MOST_COUNTED:
+            return having - await self._removed_holders(word)
         share = len(removed) / max((await self._index.statistics()).chunks, 1)
         return max(1, round(having * (1 - share)))
+
+    async def _removed_holders(self, word: Word) -> int:
+        counted = self._newer.removed_holders
+        if word not in counted:
+            counted[word] = len(await self._index.matching(word, self._newer.removed))
+        return counted[word]
 
     async def _weighed(self, query: TextQuery) -> TextQuery:
         """The query with weights that turn the IDF of the index into that of both parts."""
@@ -307,23 +348,32 @@ class OverlayText:
             self._idf[word] = (in_index, in_both)
 
     async def _scored(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
-        """BM25 of newer chunks, 0 where the query asks for others."""
+        """BM25 of newer chunks that the query asks for."""
         if not len(keys) or not any(query.words):
             return np.zeros(len(keys), np.float32)
         await self._read_idf(query)
         known = await self.statistics()
         idfs = [self._idf[as_word(word)][1] for word in query.words]
-        scores = [self._score(query, self._newer.chunks[key], idfs, known) for key in keys.tolist()]
-        return np.array(scores, np.float32)
-
-    def _score(
-        self, query: TextQuery, chunk: NewerChunk, idfs: Sequence[float], known: TextStatistics
-    ) -> float:
-        if not _asked(query, chunk):
-            return 0.0
-        length = known.stored_length(len(chunk.terms))
         mean = known.mean_length or 1.0
-        return text_score(query.words, idfs, chunk.counts, length=length, mean=mean)
+        scores = np.empty(len(keys), np.float32)
+        for index, key in enumerate(keys.tolist()):
+            terms, counts = self._newer.chunks[key]
+            length = known.stored_length(len(terms))
+            scores[index] = text_score(query.words, idfs, counts, length=length, mean=mean)
+        return scores
+
+
+class EmptyVectors:
+    """The VectorSnapshot of an index that holds nothing."""
+
+    indexed_up_to = START
+    immediate = True
+
+    async def search(self, query: Vector, *, k: int, allowed: FilterKeys | None) -> Hits:
+        return NO_HITS
+
+    async def scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
+        return np.zeros(len(keys), np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,6 +384,7 @@ class OverlayVectors:
     keys: ChunkKeys
     vectors: Vectors
     removed: ChunkKeys
+    since: LogPosition
     indexed_up_to: LogPosition
 
     @classmethod
@@ -341,10 +392,23 @@ class OverlayVectors:
         cls, index: VectorSnapshot, changes: ChangeLog, *, model_id: str, dimension: int
     ) -> OverlayVectors:
         """The index with what the log has after it."""
-        since = index.indexed_up_to.number
-        last = changes.head.number
-        keys, vectors = changes.added_vectors(since, last, model_id=model_id, dimension=dimension)
-        return cls(index, keys, vectors, changes.removed(since, last), changes.head)
+        since, head = index.indexed_up_to, changes.head
+        keys, vectors = changes.added_vectors(
+            since.number, head.number, model_id=model_id, dimension=dimension
+        )
+        removed = changes.removed(since.number, head.number)
+        return cls(index, keys, vectors, removed, since, head)
+
+    @classmethod
+    def only_removed(cls, index: VectorSnapshot, changes: ChangeLog) -> OverlayVectors:
+        """The index without what the log has removed after it, or added."""
+        since, head = index.indexed_up_to, changes.head
+        removed = changes.removed(since.number, head.number)
+        return cls(index, np.empty(0, np.int64), np.empty((0, 0), np.float32), removed, since, head)
+
+    def over(self, index: VectorSnapshot) -> OverlayVectors:
+        """The same over another snapshot of the index at the same position."""
+        return replace(self, index=index)
 
     @property
     def immediate(self) -> bool:
@@ -353,7 +417,7 @@ class OverlayVectors:
     async def search(self, query: Vector, *, k: int, allowed: FilterKeys | None) -> Hits:
         found = await self.index.search(query, k=k + len(self.removed), allowed=allowed)
         kept = ~are_among(found.keys, self.removed)
-        keys, scores = self.keys, np.vecdot(self.vectors, query)
+        keys, scores = self.keys, self._cosines(query)
         if allowed is not None:
             inside = allowed.contains(keys)
             keys, scores = keys[inside], scores[inside]
@@ -363,14 +427,13 @@ class OverlayVectors:
     async def scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
         scores = await self.index.scores(query, keys)
         scores[are_among(keys, self.removed)] = 0.0
-        own = dict(zip(self.keys.tolist(), np.vecdot(self.vectors, query).tolist(), strict=True))
+        own = dict(zip(self.keys.tolist(), self._cosines(query).tolist(), strict=True))
         for index, key in enumerate(keys.tolist()):
             scores[index] = own.get(key, scores[index])
         return scores
 
-
-def _asked(query: TextQuery, chunk: NewerChunk) -> bool:
-    """Whether a query finds a chunk at all."""
-    if query.where is not None:
-        return holds(query.where, chunk.terms)
-    return any(term.text in chunk.counts for word in query.words for term in word)
+    def _cosines(self, query: Vector) -> NDArray[np.float32]:
+        if not len(self.keys):
+            return np.empty(0, np.float32)
+        cosines: NDArray[np.float32] = np.vecdot(self.vectors, query)
+        return cosines

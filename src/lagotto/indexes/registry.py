@@ -1,8 +1,10 @@
 """Indexes by name: what a base may be made with.
 
+A name may be followed by an address, as in `qdrant://host:6333`: see `index_kind`.
+
 An entry point in `lagotto.text_indexes` or `lagotto.vector_indexes` adds one. It names a function
 that takes an IndexSite (and for vectors the model) and returns a TextIndex or VectorIndex. The
-indexes inside PostgreSQL are not chosen by name: a base there always has them.
+indexes inside PostgreSQL are what a base there has unless it is made with others.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from lagotto.documents import digest
+from lagotto.errors import ConfigError
 from lagotto.indexes.base import TextIndex, VectorIndex
 from lagotto.indexes.folder import IndexFolder
 from lagotto.registry import Registry
@@ -19,20 +22,34 @@ from lagotto.registry import Registry
 
 @dataclass(frozen=True, slots=True)
 class IndexSite:
-    """Where an index of a base may keep its files, and how many seconds it waits for a lock.
+    """Whose index it is, where it may be kept, and how many seconds it waits for a lock or answer.
 
-    `generation` counts how often the base was rebuilt; each has indexes of its own.
+    `generation` counts how often the base was rebuilt; each has indexes of its own. `indexes` is
+    the folder for files, which only a base in a file has. `address` is that of an index behind a
+    network, as the user gave it.
     """
 
-    indexes: IndexFolder
+    base_id: str
     timeout: float
     generation: int = 0
+    indexes: IndexFolder | None = None
+    address: str = ""
+
+    def name(self, role: str, made_with: str, *, digits: int = 16) -> str:
+        """The name of an index; other rules or another model need another one."""
+        rebuilt = (self.generation,) if self.generation else ()
+        return f"{role}-{digest(self.base_id, made_with, *rebuilt)[:digits]}"
 
     def folder(self, role: str, made_with: str) -> Path:
-        """The folder of an index; other rules or another model need another one."""
-        rebuilt = (self.generation,) if self.generation else ()
-        name = digest(self.indexes.base_id, made_with, *rebuilt)[:8]
-        return self.indexes.path / f"{role}-{name}"
+        """The folder of an index."""
+        return self.own_folder.path / self.name(role, made_with, digits=8)
+
+    @property
+    def own_folder(self) -> IndexFolder:
+        """The folder of all indexes of a base in a file."""
+        if self.indexes is None:
+            raise ConfigError("this index is kept in files, and needs a base in a file")
+        return self.indexes
 
 
 class TextIndexFactory(Protocol):
@@ -55,11 +72,78 @@ TEXT_INDEXES: Registry[TextIndexFactory] = Registry(
     builtin={
         "tantivy": "lagotto.indexes.tantivy.index:open_tantivy",
         "fts5": "lagotto.stores.sqlite.fts5_index:open_fts5",
+        "postings": "lagotto.indexes.registry:inside_postgres",
+        "qdrant": "lagotto.indexes.qdrant:open_qdrant_text",
     },
 )
 
 VECTOR_INDEXES: Registry[VectorIndexFactory] = Registry(
     "vector index",
     group="lagotto.vector_indexes",
-    builtin={"exact": "lagotto.indexes.vectors.index:open_vectors"},
+    builtin={
+        "exact": "lagotto.indexes.vectors.index:open_vectors",
+        "pgvector": "lagotto.indexes.registry:inside_postgres",
+        "pinecone": "lagotto.indexes.pinecone.index:open_pinecone",
+        "qdrant": "lagotto.indexes.qdrant:open_qdrant_vectors",
+    },
 )
+
+
+def inside_postgres(site: IndexSite, **_: object) -> Any:
+    """Raise: these indexes are tables, which only a base on a PostgreSQL server has."""
+    raise ConfigError(
+        f"the index {site.address!r} is for bases on a PostgreSQL server; leave it out"
+    )
+
+
+def index_kind(choice: str) -> str:
+    """The name in the registry: what comes before the address, as in `qdrant://host:6333`."""
+    return choice.partition(":")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexChoice:
+    """The indexes that a user asks for; None where the store decides.
+
+    A text index behind a network may be given without its address if it is the vector index's.
+    """
+
+    text: str | None = None
+    vectors: str | None = None
+
+    @classmethod
+    def of(cls, *, text_index: str | None, vector_index: str | None) -> IndexChoice:
+        """What the user asks for, checked; ConfigError for an unknown index."""
+        for choice, known, role in (
+            (text_index, TEXT_INDEXES, "text"),
+            (vector_index, VECTOR_INDEXES, "vector"),
+        ):
+            if choice is not None and index_kind(choice) not in known.names():
+                raise ConfigError(
+                    f"no {role} index is called {index_kind(choice)!r}; there are: "
+                    f"{', '.join(known.names())}"
+                )
+            if choice is not None and "@" in choice:
+                raise ConfigError(
+                    f"the address of the {role} index has a user or a key, which would be stored "
+                    "with the base; give the key in the environment, such as QDRANT_API_KEY"
+                )
+        if text_index and vector_index and text_index == index_kind(vector_index):
+            text_index = vector_index
+        return cls(text_index, vector_index)
+
+
+def chosen(stored: str | None, wanted: str | None, *, usual: str, role: str, place: str) -> str:
+    """The index of a base: the stored one, at the address that is wanted, if one is.
+
+    Another kind of index is a ConfigError: a rebuild changes it. Without a stored one, the base is
+    new, and has what is wanted, or the usual one.
+    """
+    if stored is None or wanted is None:
+        return stored or wanted or usual
+    if index_kind(stored) != index_kind(wanted):
+        raise ConfigError(
+            f"{place} was made with {role}_index={stored!r}, not {wanted!r}; leave it out, or "
+            f"change the base with `lagotto rebuild --{role}-index {wanted}`"
+        )
+    return wanted if ":" in wanted else stored

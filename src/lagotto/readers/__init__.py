@@ -4,22 +4,19 @@ Public: the functions that read, their options, the Reader protocol and the regi
 other modules are private.
 """
 
-from lagotto.readers.base import Columns, Reader, ReadOptions, Source
-from lagotto.readers.fetch import FetchLimits
-from lagotto.readers.folder.skipped import Skipped, SkippedFile
-from lagotto.readers.formats import READERS
-from lagotto.readers.language import detect_language
-from lagotto.readers.load import (
-    Loading,
-    ReadFailure,
-    check_paths,
-    load,
-    read_bytes,
-    read_path,
-    read_text,
-)
-from lagotto.readers.ocr import Ocr, PageImage
-from lagotto.readers.process import Limits
+from typing import TYPE_CHECKING
+
+from lagotto.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from lagotto.readers.base import Columns, Reader, ReadFailure, ReadOptions, Source
+    from lagotto.readers.fetch import FetchLimits
+    from lagotto.readers.folder.skipped import Skipped, SkippedFile
+    from lagotto.readers.formats import READERS
+    from lagotto.readers.language import detect_language
+    from lagotto.readers.loader import Loading, check_paths, load, read_bytes, read_path, read_text
+    from lagotto.readers.ocr import Ocr, PageImage
+    from lagotto.readers.process import Limits
 
 __all__ = [
     "READERS",
@@ -42,3 +39,17 @@ __all__ = [
     "read_path",
     "read_text",
 ]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "base": ("Columns", "ReadFailure", "ReadOptions", "Reader", "Source"),
+        "fetch": ("FetchLimits",),
+        "folder.skipped": ("Skipped", "SkippedFile"),
+        "formats": ("READERS",),
+        "language": ("detect_language",),
+        "loader": ("Loading", "check_paths", "load", "read_bytes", "read_path", "read_text"),
+        "ocr": ("Ocr", "PageImage"),
+        "process": ("Limits",),
+    },
+)

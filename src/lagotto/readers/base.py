@@ -185,3 +185,19 @@ class Reader(Protocol):
     def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
         """Yield the documents of `source`, and an error for each part that was lost."""
         ...
+
+
+class ReadFailure(Record):
+    """A source, or a part of one, that could not be read; `error` is the error's class name."""
+
+    source: str
+    reason: str
+    error: str
+
+    @classmethod
+    def of(cls, error: ReadError) -> ReadFailure:
+        """Create a failure from an error."""
+        return cls(source=error.source, reason=error.reason, error=type(error).__name__)
+
+    def __str__(self) -> str:
+        return f"{self.source}: {self.reason} ({self.error})"

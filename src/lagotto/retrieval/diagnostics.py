@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from lagotto.errors import DegradedError, LagottoError
 from lagotto.prefs import RetrievalPrefs
-from lagotto.results import RetrievalStats, ScoredCandidate
+from lagotto.results import FusionInputs, RetrievalStats, ScoredCandidate
 
 REST = "other"
 """The stage that gets the time outside of all other stages."""
@@ -67,6 +67,8 @@ class Diagnostics:
         """The misspelt words of the query, and the index terms that each was replaced by."""
         self.candidates: tuple[ScoredCandidate, ...] = ()
         """Every candidate with its scores, if the search was asked to explain them."""
+        self.fusion: FusionInputs | None = None
+        """What else their fused scores depend on."""
         self.stage = self._stopwatch.stage
         self.milliseconds = self._stopwatch.milliseconds
 
@@ -88,7 +90,10 @@ class Diagnostics:
         """The notes, and with `prefs.debug` times, counts, parameters and the trace id."""
         if not prefs.debug:
             return RetrievalStats(
-                degraded=self.notes, corrections=self.corrections, candidates=self.candidates
+                degraded=self.notes,
+                corrections=self.corrections,
+                candidates=self.candidates,
+                fusion=self.fusion,
             )
         return RetrievalStats(
             timing_ms=self._stopwatch.milliseconds(),
@@ -97,5 +102,6 @@ class Diagnostics:
             degraded=self.notes,
             corrections=self.corrections,
             candidates=self.candidates,
+            fusion=self.fusion,
             trace_id=self._trace_id,
         )

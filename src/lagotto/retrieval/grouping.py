@@ -12,6 +12,7 @@ from lagotto.documents import Chunk, Document
 from lagotto.results import LegScore
 from lagotto.retrieval.explanation import leg_scores
 from lagotto.retrieval.fusion import Candidates, Fused, LegScores
+from lagotto.retrieval.ranking import document_order
 from lagotto.stores.base import Passage
 
 NOT_FOUND = np.iinfo(np.int64).max
@@ -61,22 +62,22 @@ def collapse(candidates: Candidates, passages: Sequence[Passage]) -> DocumentGro
     it among documents.
     """
     names = [(item.document.collection, item.document.id) for item in passages]
-    different = sorted(set(names))
-    index_of = {name: index for index, name in enumerate(different)}
-    owners = np.array([index_of[name] for name in names], np.int64)
     documents = {name: item.document for name, item in zip(names, passages, strict=True)}
+    different = sorted(documents.values(), key=document_order)
+    index_of = {(item.collection, item.id): index for index, item in enumerate(different)}
+    owners = np.array([index_of[name] for name in names], np.int64)
     legs = {
         leg: _of_documents(found, owners, len(different)) for leg, found in candidates.legs.items()
     }
     keys = np.arange(len(different))
     grouped = Candidates(keys, legs, candidates.depth)
-    return DocumentGroups([documents[name] for name in different], owners, grouped)
+    return DocumentGroups(different, owners, grouped)
 
 
 def rank_documents(
     groups: DocumentGroups, fused: Fused, best_chunks: Mapping[tuple[str, str], Chunk]
 ) -> list[FoundDocument]:
-    """The documents in a total order: score, best rank in a leg, collection and id.
+    """The documents in a total order: score, best rank in a leg, source.
 
     `best_chunks` are by collection and id.
     """

@@ -19,7 +19,6 @@ from lagotto.documents import Chunk, Vector
 from lagotto.embedders import Embedder
 from lagotto.prefs import RetrievalPrefs
 from lagotto.rerankers.base import Reranker
-from lagotto.results import ScoredCandidate
 from lagotto.retrieval.best_section import cited_headings
 from lagotto.retrieval.diagnostics import Diagnostics
 from lagotto.retrieval.diversity import cap, mmr
@@ -151,7 +150,7 @@ class Search:
         scored = await self._scored(size, vector)
         if self._prefs.explain == "candidates":
             with stage("explain"):
-                self.diagnostics.candidates = await self._explained(scored)
+                await self._explain(scored)
         with stage("rank"):
             ranked = await self._ranked(scored, size)
         if parents.stage == "before_rerank":
@@ -185,9 +184,14 @@ class Search:
             times = ", ".join(f"{name} {spent:.1f}" for name, spent in stages)
             log.debug("%r: milliseconds by stage: %s", self._prefs.query_text, times)
 
-    async def _explained(self, scored: Scored) -> tuple[ScoredCandidate, ...]:
+    async def _explain(self, scored: Scored) -> None:
+        """Note every candidate with its scores, and what else their fusion depends on."""
         passages = await self.stored.read(scored.source, scored.candidates.keys)
-        return scored_candidates(passages, scored.candidates, scored.fused)
+        found = scored_candidates(passages, scored.candidates, scored.fused)
+        self.diagnostics.candidates = found
+        if not self._is_late:
+            names = {passage.key: passage.chunk.id for passage in passages}
+            self.diagnostics.fusion = self.stored.fusion_inputs(scored.recalled, names)
 
     async def surroundings(self, outcome: Outcome) -> list[Chunk]:
         """The chunks that were found, their parents and their neighbours, for a context pack."""

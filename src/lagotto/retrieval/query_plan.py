@@ -148,8 +148,8 @@ class QueryPlanner:
         self._prefs = prefs
         self._embedder = embedder
         self._diagnostics = diagnostics
-        for problem in view.degraded:
-            diagnostics.note("text", problem)
+        for leg, why in view.degraded:
+            diagnostics.note(leg, why)
         for problem in view.filter_notes:
             diagnostics.note("filter", problem)
         config = prefs.fts.config if prefs.mode != "semantic" else None

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from lagotto.documents import Chunk, Span, Vectors
+from lagotto.documents import Chunk, Document, Span, Vectors
 from lagotto.indexes.base import ChunkKeys
 from lagotto.results import cited_row
 from lagotto.retrieval.fusion import Candidates, Scores
@@ -111,11 +111,19 @@ async def rank(
     return ranked[:count]
 
 
-def total_order(item: Ranked) -> tuple[float, int, str, str, int, str]:
+def total_order(item: Ranked) -> tuple[float, int, str, str, str, str, int, str]:
     """The sort key of hits: score, best rank in a leg, document, offset in it."""
     chunk = item.passage.chunk
-    tie = (chunk.collection, chunk.document_id, chunk.start, chunk.id)
+    tie = (*document_order(item.passage.document), chunk.start, chunk.id)
     return (-item.score, item.best_rank, *tie)
+
+
+def document_order(document: Document) -> tuple[str, str, str, str]:
+    """The sort key of documents that tie: by their sources, as ids may be hashes of these.
+
+    The files of a folder keep their order when the folder is moved; hashes of their paths do not.
+    """
+    return document.collection, document.source, document.source_ref or "", document.id
 
 
 def above(ranked: Sequence[Ranked], threshold: float | None) -> list[Ranked]:

@@ -23,6 +23,7 @@ from lagotto.retrieval.fusion import Candidates, LegScores
 from lagotto.retrieval.single_query import FusionPlan, listed, single_query_candidates
 from lagotto.retrieval.trigram_text import TrigramTextQuery
 from lagotto.stores.base import View
+from lagotto.terms.postings import distinct
 
 T = TypeVar("T")
 
@@ -73,7 +74,7 @@ class Recall:
             return both
         lists = await self._lists(depth, diagnostics)
         found = [hits.keys for hits in lists.values()]
-        keys = _distinct(np.concatenate([np.empty(0, np.int64), *found]))
+        keys = distinct(np.concatenate([np.empty(0, np.int64), *found]))
         scores = await self._each(self._filled(leg, hits, keys) for leg, hits in lists.items())
         return Candidates(keys, dict(zip(lists, scores, strict=True)), depth)
 
@@ -176,12 +177,3 @@ def by_distance(
         return cosines * length
     squared = np.maximum(length**2 + 1 - 2 * length * cosines, 0)
     return 1 / (1 + np.sqrt(squared))
-
-
-def _distinct(keys: ChunkKeys) -> ChunkKeys:
-    """The keys, each once, ascending.
-
-    np.unique would import numpy.ma, which takes a short command longer than the search.
-    """
-    ordered = np.sort(keys)
-    return ordered[np.diff(ordered, prepend=ordered[:1] - 1) > 0]

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from lagotto.chunkers import DEFAULT_CHUNKER
+from lagotto.chunkers.measure import measuring_tokenizer
 from lagotto.documents import Chunk, Vector
 from lagotto.embedders import Embedder
 from lagotto.embedders.base import PreloadedEmbedder
@@ -84,7 +85,7 @@ class HybridRetriever:
         self._named: dict[str, Reranker] = {}
         self._late = LateChunking(
             chunker_id=chunker,
-            tokenizer=embedder.tokenizer,
+            tokenizer=measuring_tokenizer(embedder.tokenizer, embedder.info.alphabets),
             vectors=chunk_vectors or ChunkEmbedder(embedder),
             cache=chunk_cache or store.chunk_cache,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,7 +12,7 @@ from typing import Literal
 from lagotto.documents import Record, Span
 from lagotto.errors import ConfigError
 from lagotto.terms import Vocabulary, analyze, content_terms, query_terms
-from lagotto.terms.words import UNSPACED
+from lagotto.terms.words import is_unspaced
 
 ELLIPSIS = "…"
 SHORTEST = 3
@@ -24,8 +23,6 @@ NEAR = 0.72
 
 NUMBER_WORTH = 3
 """The weight of a number or a code beside that of a word: readers search for these."""
-
-_is_unspaced = re.compile(f"[{UNSPACED}]").match
 
 
 class Snippet(Record):
@@ -60,6 +57,11 @@ def snippet(text: str, query: str, *, language: str | None = None, max_chars: in
     return _cut(text, window, found)
 
 
+def matched_spans(text: str, query: str, *, language: str | None = None) -> tuple[Span, ...]:
+    """The words of a text that match those of a query, as `snippet` finds them."""
+    return tuple(_merged(match.span for match in _matches(text, query, language)))
+
+
 def _matches(text: str, query: str, language: str | None) -> list[_Match]:
     words = [(span, analyze(text[span.start : span.end], language)) for span in _words(text)]
     wanted = _wanted(query, language, present={term for _, terms in words for term in terms})
@@ -91,7 +93,7 @@ def _words(text: str) -> Iterator[Span]:
 
 
 def _kind(char: str) -> Literal["spaced", "unspaced", "between"]:
-    if _is_unspaced(char):
+    if is_unspaced(char):
         return "unspaced"
     in_word = char.isalnum() or unicodedata.category(char).startswith("M")
     return "spaced" if in_word else "between"

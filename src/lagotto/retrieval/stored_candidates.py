@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Literal
 
 import numpy as np
 
@@ -14,11 +15,11 @@ from lagotto.errors import RetrievalError
 from lagotto.indexes.base import ChunkKeys
 from lagotto.indexes.text_query import TextQuery, as_word, single_words
 from lagotto.prefs import RetrievalPrefs
-from lagotto.results import Leg
+from lagotto.results import FusionInputs, Leg
 from lagotto.retrieval.damping import damping, favourite
 from lagotto.retrieval.diagnostics import Diagnostics, raise_unless
 from lagotto.retrieval.exact import lift
-from lagotto.retrieval.fusion import Candidates, Fused, HybridScorer, Scores
+from lagotto.retrieval.fusion import Candidates, Fused, HybridScorer, LegScores, Scores
 from lagotto.retrieval.grouping import FoundDocument, collapse, rank_documents
 from lagotto.retrieval.query.expansion import (
     Expander,
@@ -42,13 +43,17 @@ DAMPED: tuple[Leg, ...] = ("text", "fuzzy")
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """What the legs found among the stored chunks; `view` leaves out what the query excludes."""
+    """What the legs found among the stored chunks; `view` leaves out what the query excludes.
+
+    `exact` is the exact leg as it was found, before it was lifted.
+    """
 
     view: View
     plan: QueryPlan
     recall: Recall
     candidates: Candidates
     fused: Fused
+    exact: LegScores | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +194,33 @@ class StoredCandidates:
             candidates = await recall.candidates(depth=depth, diagnostics=self._diagnostics)
         with self._diagnostics.stage("fuse"):
             plan = replace(plan, damping=await self._damping(view, plan, candidates))
+            exact = candidates.legs.get("exact")
             candidates, lifted, fused = self.fuse_lifted(candidates, plan)
-        return Recalled(view, lifted, recall, candidates, fused)
+        return Recalled(view, lifted, recall, candidates, fused, exact)
+
+    def fusion_inputs(self, found: Recalled, names: Mapping[int, str]) -> FusionInputs:
+        """What the fused scores depend on besides the scores; `names` are chunk ids by key."""
+        plan, asked = found.plan, self._prefs.scoring.weights(found.plan.type)
+        ran = [leg for leg in plan.legs.active() if leg != "exact" and asked[leg]]
+        holders: dict[str, int] = {}
+        kind: Literal["given", "sum", "lifted"] | None = None
+        if plan.legs.exact is not None:
+            kind = "sum" if self._prefs.scoring.w_exact is None else "given"
+        if plan.legs.exact is not None and plan.legs.exact.mentioned and found.exact is not None:
+            kind = "lifted" if asked["exact"] else kind
+            keys, ranks = found.candidates.keys, found.exact.ranks
+            rows = np.flatnonzero(found.exact.scores > 0).tolist()
+            named = ((names.get(int(keys[row])), int(ranks[row])) for row in rows)
+            holders = {name: rank for name, rank in named if name is not None}
+        return FusionInputs(
+            weights=asked,
+            factors={leg: plan.weights[leg] / asked[leg] for leg in ran},
+            damping=dict(plan.damping),
+            floor=self._floor,
+            depth=found.candidates.depth,
+            exact=kind,
+            holders=holders if kind == "lifted" else {},
+        )
 
     async def _damping(
         self, view: View, plan: QueryPlan, candidates: Candidates

@@ -7,8 +7,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from lagotto.context import CitedPassage, ContextPack
-from lagotto.documents import Chunk, Document
+from lagotto.documents import Chunk, Document, Span
+from lagotto.judgements import RelevanceJudgement
 from lagotto.results import RetrievalBundle, RetrievalResult, RetrievalStats, ScoreBreakdown
+from lagotto.server.access import Scope
 from lagotto.server.tasks import Task
 
 
@@ -21,8 +23,10 @@ class Answer(BaseModel):
 Hit = create_model(
     "Hit",
     __base__=Answer,
-    __doc__="A hit, with its citation as one line.",
+    __doc__="A hit, with its citation as one line, its key, and the words that match if asked for.",
     citation=(str, ...),
+    key=(str, ...),
+    highlights=(list[Span], Field(default_factory=list)),
     **{name: (field.annotation, field) for name, field in RetrievalResult.model_fields.items()},
 )  # type: ignore[call-overload]
 
@@ -71,6 +75,18 @@ class ResolveAnswer(Answer):
     passage: CitedPassage | None = None
 
 
+class JudgedAnswer(Answer):
+    """The judgement that was stored, None if it was taken back."""
+
+    judgement: RelevanceJudgement | None
+
+
+class JudgementsAnswer(Answer):
+    """Judgements, the oldest first."""
+
+    judgements: list[RelevanceJudgement]
+
+
 class DocumentsAnswer(Answer):
     """Documents without their texts; `after` of the next request is `next`."""
 
@@ -108,6 +124,57 @@ class CollectionsAnswer(Answer):
     """The collections that the key may see."""
 
     collections: list[CollectionAnswer]
+
+
+class FieldValue(Answer):
+    """A value of a field, and how many documents have it."""
+
+    value: str | int | float | bool
+    documents: int
+
+
+class FieldAnswer(Answer):
+    """A field that documents have, with its most frequent values; `values_total` counts all."""
+
+    name: str
+    documents: int
+    values: list[FieldValue]
+    values_total: int
+
+
+class FieldsAnswer(Answer):
+    """The fields that filters can use, of the documents that the key sees.
+
+    `counted` documents were read; `complete` says whether these are all. Those fields are shown
+    that the most documents have, and `fields_total` counts all.
+    """
+
+    fields: list[FieldAnswer]
+    fields_total: int
+    counted: int
+    complete: bool
+
+
+class PresetAnswer(Answer):
+    """A preset, with all settings in effect."""
+
+    name: str
+    description: str
+    settings: dict[str, Any]
+
+
+class OptionsAnswer(Answer):
+    """What a key may do, and what requests may name: presets, rerankers, limits.
+
+    `settings` are those of a search that sets none.
+    """
+
+    version: str
+    scopes: list[Scope]
+    presets: list[PresetAnswer]
+    rerankers: list[str]
+    settings: dict[str, Any]
+    max_top_k: int
 
 
 class RerankItem(Answer):

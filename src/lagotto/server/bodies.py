@@ -34,7 +34,8 @@ SettingsBody = create_model(
 class SearchBody(SettingsBody):
     """A search: the query, and whatever `retrieve` takes in Python.
 
-    `prefs` is the name of a preset to start from, `timeout` a number of seconds.
+    `prefs` is the name of a preset to start from, `timeout` a number of seconds. `highlight` marks
+    the words of hits that match the query.
     """
 
     query: str
@@ -42,6 +43,7 @@ class SearchBody(SettingsBody):
     prefs: str | None = None
     query_vector: list[FiniteFloat] | None = Field(default=None, min_length=1)
     timeout: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    highlight: bool = False
 
     def settings(self) -> dict[str, Any]:
         """The settings that are given, by name."""
@@ -66,6 +68,24 @@ class ResolveBody(Record):
     """The key of a citation."""
 
     citation: str
+
+
+class JudgementBody(Record):
+    """Whether a passage, named by its citation key, is relevant for a query: 1 or 0.
+
+    Without a relevance, the judgement is taken back.
+    """
+
+    query: str = Field(min_length=1, max_length=10_000)
+    citation: str = Field(max_length=10_000)
+    relevance: Literal[0, 1] | None = None
+
+
+class JudgementsQuery(Record):
+    """The query that the judgements are of, None for all; `mine` leaves out those of other keys."""
+
+    q: str | None = None
+    mine: bool = False
 
 
 class DocumentBody(Record):
@@ -133,6 +153,12 @@ class DocumentQuery(Record):
     """The collection of the document in the path."""
 
     collection: str = Field(default=DEFAULT_COLLECTION, min_length=1)
+
+
+class FieldsQuery(Record):
+    """The collection whose fields are asked for, None for all."""
+
+    collection: str | None = Field(default=None, min_length=1)
 
 
 class TasksQuery(Record):

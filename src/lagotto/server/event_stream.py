@@ -19,6 +19,8 @@ from lagotto.server.state import ServerState
 MEDIA_TYPE = "text/event-stream"
 HEARTBEAT = b": heartbeat\n\n"
 END = Event("end", {})
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+"""Neither caches nor proxies, nginx for instance, are to hold events back."""
 
 
 def last_event_id(http: HttpRequest) -> int:
@@ -38,7 +40,7 @@ async def event_stream(
     stack = AsyncExitStack()
     await stack.enter_async_context(state.streams.place())
     sent = _sent(http, state, events, stack)
-    return StreamingResponse(sent, media_type=MEDIA_TYPE, headers={"Cache-Control": "no-store"})
+    return StreamingResponse(sent, media_type=MEDIA_TYPE, headers=HEADERS)
 
 
 async def _sent(

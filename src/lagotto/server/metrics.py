@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from lagotto.results import RetrievalStats
 
@@ -67,25 +69,28 @@ class MetricHistogram:
             yield f"{self.name}_count", labels, total
 
 
-class MetricGauge:
-    """A number as it is now."""
+@dataclass(frozen=True, slots=True)
+class MetricReading:
+    """Numbers that are counted elsewhere, read when they are asked for.
 
-    kind = "gauge"
+    A gauge goes up and down, a counter only grows.
+    """
 
-    def __init__(self, name: str, help: str, read: Callable[[], float]) -> None:  # noqa: A002
-        self.name = name
-        self.help = help
-        self._read = read
+    name: str
+    help: str
+    read: Callable[[], Iterable[tuple[Mapping[str, str], float]]]
+    kind: Literal["gauge", "counter"] = "gauge"
 
     def samples(self) -> Iterator[tuple[str, Labels, float]]:
         """What is shown: name, labels, value."""
-        yield self.name, (), self._read()
+        for labels, value in self.read():
+            yield self.name, tuple(sorted(labels.items())), value
 
 
 class Metrics:
-    """The metrics of one process; `gauges` are read when they are asked for."""
+    """The metrics of one process; `readings` are those that others count."""
 
-    def __init__(self, gauges: Mapping[str, tuple[str, Callable[[], float]]]) -> None:
+    def __init__(self, readings: Sequence[MetricReading] = ()) -> None:
         self.requests = MetricCounter("lagotto_http_requests_total", "Requests, by outcome.")
         self.request_seconds = MetricHistogram(
             "lagotto_http_request_duration_seconds", "Time from request to answer."
@@ -97,10 +102,11 @@ class Metrics:
         self.degraded = MetricCounter(
             "lagotto_leg_degraded_total", "Searches that went on without a leg or another part."
         )
-        made = [MetricGauge(name, said, read) for name, (said, read) in gauges.items()]
-        self._all: tuple[MetricCounter | MetricHistogram | MetricGauge, ...] = (
+        self.late_chunks: Counter[str] = Counter()
+        """Chunks of late chunking that were `cached`, and `made`."""
+        self._all: tuple[MetricCounter | MetricHistogram | MetricReading, ...] = (
             self.requests, self.request_seconds, self.searches, self.search_seconds,
-            self.degraded, *made,
+            self.degraded, *readings,
         )  # fmt: skip
 
     def count_search(self, outcome: str, stats: RetrievalStats | None = None) -> None:
@@ -112,6 +118,8 @@ class Metrics:
             self.search_seconds.observe(milliseconds / 1000, stage=stage)
         for note in stats.degraded:
             self.degraded.add(leg=note.partition(":")[0])
+        for origin in ("cached", "made"):
+            self.late_chunks[origin] += stats.counts.get(f"chunks_{origin}", 0)
 
     def text(self) -> str:
         """All metrics; `worker` tells the processes of one server apart."""
@@ -121,5 +129,10 @@ class Metrics:
             lines += [f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} {metric.kind}"]
             for name, labels, value in metric.samples():
                 shown = ",".join(f'{key}="{said}"' for key, said in (*labels, worker))
-                lines.append(f"{name}{{{shown}}} {value:g}")
+                lines.append(f"{name}{{{shown}}} {_number(value)}")
         return "\n".join(lines) + "\n"
+
+
+def _number(value: float) -> str:
+    """All digits: counters become large."""
+    return str(int(value)) if value == int(value) else repr(value)

@@ -18,10 +18,10 @@ from lagotto.server.access import Access, Scope, Sight
 from lagotto.server.bodies import SearchBody, nested
 from lagotto.server.problems import Problem, invalid
 from lagotto.server.receiving import limited
+from lagotto.server.state import ServerState, state_of
 
 if TYPE_CHECKING:
     from lagotto.server.scoped_base import ScopedBase
-    from lagotto.server.state import ServerState
 
 Method = Literal["GET", "POST", "DELETE"]
 JSON = "application/json"
@@ -48,12 +48,17 @@ class Call:
     def context(self) -> RequestContext:
         """The deadline of the request, and its id as the trace id."""
         most = self.state.settings.timeout
-        asked = self.body.timeout if isinstance(self.body, SearchBody) else None
+        asked = self.asked.timeout if isinstance(self.asked, SearchBody) else None
         return RequestContext(
             timeout=min(most, asked or most),
             trace_id=self.http.scope["request_id"],
             started=self.http.scope["started"],
         )
+
+    @property
+    def asked(self) -> Any:
+        """The body, which is the query string of a permalink."""
+        return self.query if self.body is None else self.body
 
     def path(self, name: str) -> str:
         """A parameter in the path."""
@@ -89,7 +94,7 @@ class Operation:
 
     async def __call__(self, http: HttpRequest) -> Response:
         """Answer a request."""
-        state: ServerState = http.app.state.server
+        state = state_of(http)
         access = NOBODY if self.scope is None else await state.authenticate(http)
         if self.scope is not None:
             access.check(self.scope)

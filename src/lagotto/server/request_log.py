@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from lagotto.server.callers_trace import callers_trace
 from lagotto.server.problems import MEDIA_TYPE, Problem
 
 LOGGER = logging.getLogger("lagotto.server")
@@ -43,7 +44,8 @@ class RequestLog:
             await send(message)
 
         try:
-            await self.app(scope, receive, send_with_id)
+            with callers_trace(scope["headers"]):
+                await self.app(scope, receive, send_with_id)
         except asyncio.CancelledError:
             _log(scope, status)
             raise
@@ -73,18 +75,18 @@ def _log(scope: Scope, status: int) -> None:
     if scope.setdefault("logged", False):
         return
     scope["logged"] = True
-    operation = scope.get("operation")
+    operation = scope.get("operation")  # a name, see mounting.py
     seconds = time.monotonic() - scope["started"]
     outcome = status or 499  # the client was gone before the answer
-    if state := getattr(scope["app"].state, "server", None):
-        state.count_request(operation.name if operation else "none", outcome, seconds)
+    if state := scope["state"].get("server"):
+        state.count_request(operation or "none", outcome, seconds)
     failure = scope.get("failure")
     if not LOGGER.isEnabledFor(logging.INFO) and failure is None:
         return
     line = {
         "request_id": scope["request_id"],
         "method": scope["method"],
-        "operation": operation.name if operation else None,
+        "operation": operation,
         "status": outcome,
         "ms": round(1000 * seconds, 1),
         "key": scope.get("key_id"),

@@ -26,6 +26,7 @@ from lagotto.results import Results, RetrievalBundle, RetrievalStats
 from lagotto.retrieval.why_not import WhyNot
 from lagotto.server.access import Access
 from lagotto.server.bodies import ContextBody, SearchBody
+from lagotto.server.field_counts import COUNTED, FieldCounts
 from lagotto.server.problems import FieldProblem, Problem
 from lagotto.server.settings import ServerSettings
 from lagotto.stores.base import StoreInfo
@@ -111,10 +112,6 @@ class ScopedBase:
             }
         )
 
-    def retriever(self, planned: Planned) -> ScopedRetriever:
-        """The base as a Retriever that sees what the caller sees."""
-        return ScopedRetriever(self, planned.vector)
-
     async def resolve(self, citation: str) -> tuple[CitedPassage | None, bool]:
         """What a citation refers to now, and whether that has changed since it was made."""
         key = CitationKey.parse(citation)
@@ -176,6 +173,21 @@ class ScopedBase:
             return (await self._base.info()).collections
         return dict(Counter(item.collection for item in await self.documents()))
 
+    async def fields(self, *, collection: str | None = None) -> dict[str, Any]:
+        """The fields of the documents that the caller sees, with their values."""
+        counts = FieldCounts()
+        found = self._base.iter_documents(filters=self._sight.where(), collection=collection)
+        async for document in found:
+            if counts.documents == COUNTED:
+                return counts.answer(complete=False)
+            counts.add(document)
+        return counts.answer(complete=True)
+
+    def default_settings(self) -> dict[str, Any]:
+        """The settings of a search that sets none."""
+        asked = self._base._asked("retrieve", None, {}, query_text="")
+        return asked.model_dump(mode="json", exclude={"query_text"})
+
     async def info(self) -> StoreInfo:
         """The state of the whole base, for callers that see all of it."""
         if not self._sight.everything:
@@ -224,7 +236,8 @@ class ScopedBase:
         if len(body.query_vector) != dimension:
             detail = f"{len(body.query_vector)} numbers; the vectors of this base have {dimension}"
             raise _invalid("query_vector", detail)
-        return np.array(body.query_vector, np.float32)
+        with np.errstate(over="ignore"):  # the search refuses what is not finite
+            return np.array(body.query_vector, np.float32)
 
     def _check(self, prefs: RetrievalPrefs) -> None:
         limits = self._settings
@@ -263,18 +276,6 @@ class ScopedBase:
 
     def _may_show(self, note: str) -> bool:
         return self._sight.everything or not note.startswith("filter:")
-
-
-@dataclass(frozen=True, slots=True)
-class ScopedRetriever:
-    """A Retriever for one caller."""
-
-    base: ScopedBase
-    vector: Vector | None = None
-
-    async def search(self, ctx: RequestContext, prefs: RetrievalPrefs) -> RetrievalBundle:
-        """The documents that may hold the answer, and the passages in them that support it."""
-        return await self.base.search(Planned(prefs, self.vector), ctx)
 
 
 def check_reranker(name: str, settings: ServerSettings) -> None:

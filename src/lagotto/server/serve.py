@@ -6,7 +6,9 @@ import asyncio
 import json
 import logging
 import os
+import socket
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import uvicorn
@@ -14,38 +16,49 @@ from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from lagotto.errors import ConfigError
+from lagotto.knowledge_base import AsyncKnowledgeBase
+from lagotto.malloc_arenas import limit_arenas
 from lagotto.server.app import create_app
 from lagotto.server.keys import ApiKeys
 from lagotto.server.request_log import LOGGER
 from lagotto.server.settings import ServerSettings
 from lagotto.server.state import is_loopback
-from lagotto.stores.registry import create_store
 
 VARIABLE = "LAGOTTO_SERVER_SETTINGS"
 """How the settings reach the processes of a server with several of them."""
+
+STARTING = 60
+"""Seconds in which a new process has to report; on a busy machine its imports take a while, and one
+that is late is killed and started again."""
 
 HEADER_TIMEOUT = 10.0
 """Seconds for the first line and the headers of a request."""
 
 
-def serve(settings: ServerSettings) -> None:
-    """Run the server until it is told to stop.
+def serve(settings: ServerSettings, *, announce: Callable[[str], object] | None = None) -> None:
+    """Run the server until it is told to stop; `announce` is called with its address.
 
-    ConfigError without keys, unless only this machine can reach it.
+    What would prevent it from answering is an error before that: a base or a model that can't be
+    used, an address that is taken. ConfigError without keys, unless only this machine can reach it.
     """
-    asyncio.run(check_exposure(settings))
+    limit_arenas()
+    asyncio.run(check_base(settings))
     os.environ[VARIABLE] = settings.model_dump_json()
+    with listening(settings) as bound:
+        if announce is not None:
+            announce(_address(bound))
+        _run(settings, bound)
+
+
+def _run(settings: ServerSettings, bound: socket.socket) -> None:
     if settings.workers == 1:
         config = uvicorn.Config(app_of_environment, **_options(settings))
-    else:
-        config = uvicorn.Config("lagotto.server.serve:app_of_environment", **_options(settings))
-    server = uvicorn.Server(config)
-    if settings.workers == 1:
-        server.run()
+        uvicorn.Server(config).run(sockets=[bound])
         return
     from uvicorn.supervisors import Multiprocess
 
-    Multiprocess(config, sockets=[config.bind_socket()]).run()
+    config = uvicorn.Config("lagotto.server.serve:app_of_environment", **_options(settings))
+    Multiprocess(config, sockets=[bound]).run()
 
 
 def serve_environment() -> None:
@@ -53,24 +66,50 @@ def serve_environment() -> None:
     serve(ServerSettings.model_validate_json(os.environ[VARIABLE]))
 
 
-async def check_exposure(settings: ServerSettings) -> None:
-    """Raise ConfigError if others could reach a base without keys; the base is opened for that."""
-    store = create_store(settings.location)
-    await store.open()
+def listening(settings: ServerSettings) -> socket.socket:
+    """The socket of the server, which its workers share; ConfigError if its address can't be used.
+
+    Its connections must not wait for more to send (40 ms an answer): asyncio sees to that only for
+    sockets that it has made itself.
+    """
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    bound = socket.socket(family)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
-        protected = await ApiKeys(store.keyed_values).exist()
-    finally:
-        await store.close()
+        bound.bind((settings.host, settings.port))
+    except OSError as exc:
+        bound.close()
+        raise ConfigError(
+            f"can't listen at {settings.host}, port {settings.port}: {exc.strerror}; choose "
+            "another with --host and --port"
+        ) from exc
+    bound.set_inheritable(True)
+    return bound
+
+
+def _address(bound: socket.socket) -> str:
+    host, port = bound.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+async def check_base(settings: ServerSettings) -> None:
+    """Open the base as the server will; ConfigError if others could reach it without keys."""
+    base = AsyncKnowledgeBase(settings.location, embedder=settings.embedder, prefs=settings.preset)
+    async with base:
+        await base._ready()
+        protected = await ApiKeys(base._store.keyed_values).exist()
     if not protected and not is_loopback(settings.host):
         raise ConfigError(
             f"{settings.host} can be reached from other machines, and this base has no keys; "
-            f"create one with `lagotto --kb {store.location} keys create --name NAME`, or leave "
-            "--host out"
+            f"create one with `lagotto --kb {base._store.location} keys create --name NAME`, or "
+            "leave --host out"
         )
 
 
 def app_of_environment() -> Starlette:
     """The application with the settings that `serve` has put into the environment."""
+    limit_arenas()
     _log_to_stderr()
     return create_app(ServerSettings.model_validate(json.loads(os.environ[VARIABLE])))
 
@@ -126,6 +165,7 @@ def _options(settings: ServerSettings) -> dict[str, Any]:
         "server_header": False,
         "log_level": "warning",
         "timeout_graceful_shutdown": settings.shutdown_timeout,
+        "timeout_worker_healthcheck": STARTING,
         "proxy_headers": False,
     }
 

@@ -15,7 +15,8 @@ class ServerSettings(Record):
 
     Sizes are in bytes, times in seconds. `concurrency` requests work at once, `queue` more wait for
     them, and the next one is refused. `rerankers` are those that requests may name. `lease` is the
-    time after which another process takes over the task of one that has died.
+    time after which another process takes over the task of one that has died. `only_mcp` leaves
+    out everything but MCP; with `mcp_write`, agents may write if their key may.
     """
 
     location: str
@@ -39,7 +40,9 @@ class ServerSettings(Record):
     heartbeat: float = Field(default=15.0, gt=0)
     lease: float = Field(default=10.0, gt=0)
     keep_tasks: float = Field(default=7 * 86_400.0, gt=0)
-    batching: bool = True
+    batching: bool = False
     rerankers: tuple[str, ...] = LOCAL_RERANKERS
     cors_origins: tuple[str, ...] = ()
     log_queries: bool = False
+    only_mcp: bool = False
+    mcp_write: bool = True

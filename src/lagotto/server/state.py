@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator, Mapping
 from ipaddress import ip_address
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -12,16 +12,19 @@ from starlette.requests import Request as HttpRequest
 
 from lagotto.embedders import Embedder
 from lagotto.errors import LagottoError
+from lagotto.judgements import Judgements
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.results import RetrievalStats
 from lagotto.server.access import Access
 from lagotto.server.gate import Gate
 from lagotto.server.keys import ApiKeys
-from lagotto.server.metrics import Metrics
+from lagotto.server.metrics import MetricReading, Metrics
 from lagotto.server.problems import Problem
 from lagotto.server.scoped_base import Planned, ScopedBase
+from lagotto.server.served_base import ServedBase
 from lagotto.server.settings import ServerSettings
-from lagotto.server.tasks import TaskQueue, TaskWorker
+from lagotto.server.task_worker import TaskWorker
+from lagotto.server.tasks import TaskQueue
 
 T = TypeVar("T")
 
@@ -31,7 +34,7 @@ CHALLENGE = {"WWW-Authenticate": 'Bearer realm="lagotto"'}
 class ServerState:
     """The base, its keys, and who works on what; `stopping` is set when the server is to end."""
 
-    def __init__(self, base: AsyncKnowledgeBase, settings: ServerSettings) -> None:
+    def __init__(self, base: ServedBase, settings: ServerSettings) -> None:
         self._base = base
         self.settings = settings
         self.gate = Gate(settings.concurrency, queue=settings.queue)
@@ -40,25 +43,48 @@ class ServerState:
         self.keys = ApiKeys(base._store.keyed_values)
         values = base._store.keyed_values
         self.tasks = TaskQueue(values, settings)
+        self.judgements = Judgements(values)
         self.worker = TaskWorker(self.tasks, values, settings, base)
-        self.metrics = Metrics(
-            {
-                "lagotto_requests_working": ("Requests worked on.", lambda: self.gate.working),
-                "lagotto_requests_waiting": ("Requests in the queue.", lambda: self.gate.waiting),
-                "lagotto_embedding_queries_total": (
-                    "Queries that were embedded.",
-                    lambda: self._batching("queries"),
-                ),
-                "lagotto_embedding_batches_total": (
-                    "Batches that they were embedded in.",
-                    lambda: self._batching("batches"),
-                ),
-            }
-        )
+        self.metrics = Metrics(self._readings())
 
-    def _batching(self, count: str) -> int:
-        found: int = getattr(getattr(self._base, "batching", None), count, 0)
-        return found
+    def _readings(self) -> list[MetricReading]:
+        """What others count: work under way, queues and caches."""
+        return [
+            MetricReading(
+                "lagotto_requests_in_progress",
+                "Requests that are worked on.",
+                lambda: [({}, self.gate.working)],
+            ),
+            MetricReading("lagotto_queue_depth", "What waits, by queue.", self._queues),
+            MetricReading(
+                "lagotto_cache_hits_total",
+                "What was found in a cache.",
+                lambda: self._cache_uses("hits", "cached"),
+                "counter",
+            ),
+            MetricReading(
+                "lagotto_cache_misses_total",
+                "What was not found in a cache.",
+                lambda: self._cache_uses("misses", "made"),
+                "counter",
+            ),
+            MetricReading(
+                "lagotto_embedding_batches_total",
+                "Batches of queries that were embedded.",
+                lambda: [({}, self._base.batching.batches if self._base.batching else 0)],
+                "counter",
+            ),
+        ]
+
+    def _queues(self) -> Iterator[tuple[Mapping[str, str], float]]:
+        yield {"queue": "requests"}, self.gate.waiting
+        yield {"queue": "tasks"}, self.tasks.waiting
+        if self._base.batching is not None:
+            yield {"queue": "embedding"}, self._base.batching.waiting
+
+    def _cache_uses(self, queries: str, chunks: str) -> Iterator[tuple[Mapping[str, str], float]]:
+        yield {"cache": "queries"}, getattr(self._base.query_cache, queries, 0)
+        yield {"cache": "late_chunks"}, self.metrics.late_chunks[chunks]
 
     @property
     def base(self) -> AsyncKnowledgeBase:
@@ -116,6 +142,12 @@ class ServerState:
             # a web page may have its own name point here, to read what browsers can reach
             raise Problem("Forbidden", "without keys, this server is called by its address alone")
         return Access()
+
+
+def state_of(http: HttpRequest) -> ServerState:
+    """The state of the server that a request came to, in mounted applications as well."""
+    state: ServerState = http.scope["state"]["server"]
+    return state
 
 
 def _stats_of(found: object) -> RetrievalStats | None:

@@ -3,44 +3,35 @@
 A task is acknowledged once its files and it are stored. A process claims a task by a lease, which
 it renews while it works; the task of one that has died is taken over when its lease ends, after the
 last file that is done. Adding is idempotent, so a file that was half done is completed, not added
-twice.
+twice. task_worker.py does them.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
-from uuid import uuid4
 
 from pydantic import ConfigDict, Field
 
-from lagotto.concurrency import in_thread
-from lagotto.documents import DEFAULT_COLLECTION, Document, Metadata, Record
-from lagotto.errors import LagottoError
+from lagotto.documents import DEFAULT_COLLECTION, Metadata, Record
 from lagotto.filters import parse_filter
-from lagotto.ingest import AddReport, Progress, sum_reports
-from lagotto.knowledge_base import AsyncKnowledgeBase
-from lagotto.readers import ReadFailure, ReadOptions
-from lagotto.readers.base import Source
-from lagotto.readers.load import load
+from lagotto.ingest import AddReport, Progress
 from lagotto.server.access import Access, Sight
 from lagotto.server.problems import Problem
-from lagotto.server.request_log import LOGGER
-from lagotto.server.scoped_base import ScopedBase
 from lagotto.server.settings import ServerSettings
 from lagotto.stores.keyed_values import KeyedValue, KeyedValues
 
-TASK, UPLOAD = "task", "upload"
-IDLE = 0.5
-"""Seconds between two looks for tasks of other processes."""
+TASK, UPLOAD, OPEN = "task", "upload", "open_task"
+"""Kinds of stored values. A task that has not ended has its name under OPEN as well, so that
+looking for work does not read all tasks of the last week."""
+LOOK = 0.25
+"""Seconds between two looks at a task that is watched."""
 ORPHANED = 3_600.0
-"""Seconds after which files without a task are removed: whoever sent them got no answer."""
+"""Seconds after which what is left of a request without an answer is removed."""
 
 TaskState = Literal["enqueued", "processing", "succeeded", "failed", "cancelled"]
 FINAL: tuple[TaskState, ...] = ("succeeded", "failed", "cancelled")
@@ -95,6 +86,14 @@ class StoredTask(Record):
         task = self.task.model_copy(update={"updated_at": time.time(), **changes})
         return self.model_copy(update={"task": task})
 
+    def in_state(self, state: TaskState) -> dict[str, Any]:
+        """The changes that give the task, and its files that have not ended, another state."""
+        files = tuple(
+            file if file.state in FINAL else file.model_copy(update={"state": state})
+            for file in self.task.files
+        )
+        return {"state": state, "files": files}
+
 
 @dataclass(frozen=True, slots=True)
 class Upload:
@@ -112,6 +111,8 @@ class TaskQueue:
         self._values = values
         self._settings = settings
         self.submitted = asyncio.Event()
+        self.waiting = 0
+        """How many tasks had not ended at the last look for work."""
 
     async def submit(
         self,
@@ -123,14 +124,14 @@ class TaskQueue:
         metadata: dict[str, Any] | None = None,
     ) -> Task:
         """Store files and a task for them; what this returns is durable."""
-        waiting = [task for _, task in await self._all() if task.task.state not in FINAL]
-        if len(waiting) >= self._settings.max_tasks:
-            raise Problem("TooManyRequests", f"{len(waiting)} tasks are waiting; try again later")
+        waiting = len(await self._values.items(OPEN))
+        if waiting >= self._settings.max_tasks:
+            raise Problem("TooManyRequests", f"{waiting} tasks are waiting; try again later")
         now = time.time()
         name = f"{int(now * 1000):012x}{secrets.token_hex(8)}"
         for index, upload in enumerate(uploads):
             about = {"task": name, "at": now}
-            await self._values.put(UPLOAD, _file_name(name, index), about, data=upload.data)
+            await self._values.put(UPLOAD, file_name(name, index), about, data=upload.data)
         files = tuple(
             TaskFile(name=upload.name, size=len(upload.data), kind=upload.kind)
             for upload in uploads
@@ -144,6 +145,7 @@ class TaskQueue:
             language=language,
             metadata=metadata or {},
         )
+        await self._values.put(OPEN, name, {"at": now})
         await self._values.put(TASK, name, stored.model_dump(mode="json"), expected=0)
         self.submitted.set()
         return stored.task
@@ -168,11 +170,12 @@ class TaskQueue:
             if stored.task.state in FINAL:
                 raise Problem("Conflict", f"the task has {stored.task.state} already")
             waiting = stored.task.state == "enqueued"
-            changed = stored.changed(**({"state": "cancelled"} if waiting else {}))
+            changed = stored.changed(**(stored.in_state("cancelled") if waiting else {}))
             changed = changed.model_copy(update={"cancel": True})
-            if await self._values.put(
-                TASK, name, changed.model_dump(mode="json"), expected=version
-            ):
+            value = changed.model_dump(mode="json")
+            if await self._values.put(TASK, name, value, expected=version):
+                if waiting:
+                    await self._values.remove(OPEN, name)
                 return changed.task
 
     async def watch(self, name: str, access: Access) -> AsyncIterator[tuple[int, Task]]:
@@ -185,17 +188,32 @@ class TaskQueue:
                 yield version, stored.task
             if stored.task.state in FINAL:
                 return
-            await asyncio.sleep(IDLE / 2)
+            await asyncio.sleep(LOOK)
+
+    async def open_tasks(self) -> AsyncIterator[tuple[KeyedValue, StoredTask]]:
+        """The tasks that have not ended, the oldest first."""
+        names = await self._values.items(OPEN)
+        self.waiting = len(names)
+        for marked in names:
+            item = await self._values.get(TASK, marked.name)
+            stored = StoredTask.model_validate(item.value) if item else None
+            if item is not None and stored is not None and stored.task.state not in FINAL:
+                yield item, stored
+            elif stored is not None or marked.value["at"] < time.time() - ORPHANED:
+                await self._values.remove(OPEN, marked.name)
 
     async def clean_up(self) -> None:
         """Remove tasks that ended long ago, and files whose task was never stored."""
         now = time.time()
-        for item, stored in await self._all():
-            if stored.task.state in FINAL:
-                await self._drop_files(stored.task)
-                if stored.task.updated_at < now - self._settings.keep_tasks:
-                    await self._values.remove(TASK, item.name)
-        known = {item.name for item, _ in await self._all()}
+        tasks = await self._all()
+        for item, stored in tasks:
+            if stored.task.state not in FINAL:
+                await self._values.put(OPEN, item.name, {"at": stored.task.created_at})
+                continue
+            await self._drop_files(stored.task)
+            if stored.task.updated_at < now - self._settings.keep_tasks:
+                await self._values.remove(TASK, item.name)
+        known = {item.name for item, _ in tasks}
         for upload in await self._values.items(UPLOAD):
             about = upload.value
             if about["task"] not in known and about["at"] < now - ORPHANED:
@@ -203,184 +221,15 @@ class TaskQueue:
 
     async def _drop_files(self, task: Task) -> None:
         for index in range(len(task.files)):
-            await self._values.remove(UPLOAD, _file_name(task.id, index))
+            await self._values.remove(UPLOAD, file_name(task.id, index))
 
     async def _all(self) -> list[tuple[KeyedValue, StoredTask]]:
         items = await self._values.items(TASK)
         return [(item, StoredTask.model_validate(item.value)) for item in items]
 
 
-class TaskWorker:
-    """Does tasks, one after another, in one process."""
-
-    def __init__(
-        self,
-        queue: TaskQueue,
-        values: KeyedValues,
-        settings: ServerSettings,
-        base: AsyncKnowledgeBase,
-    ) -> None:
-        self._queue = queue
-        self._values = values
-        self._settings = settings
-        self._base = base
-        self._owner = uuid4().hex
-
-    async def run(self) -> None:
-        """Do tasks until cancelled; the one that is under way is given back then."""
-        await self._queue.clean_up()
-        while True:
-            self._queue.submitted.clear()
-            if (claimed := await self._claim()) is None:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(IDLE):
-                        await self._queue.submitted.wait()
-                continue
-            run = TaskRun(claimed, self._values, self._settings, self._base)
-            try:
-                await run.run()
-            except asyncio.CancelledError:
-                await run.give_back()
-                raise
-
-    async def _claim(self) -> KeyedValue | None:
-        """The oldest task that nobody does, now ours."""
-        for item in await self._values.items(TASK):
-            stored = StoredTask.model_validate(item.value)
-            abandoned = stored.task.state == "processing" and stored.lease_until < time.time()
-            if stored.task.state != "enqueued" and not abandoned:
-                continue
-            ours = stored.changed(state="processing").model_copy(
-                update={"owner": self._owner, "lease_until": time.time() + self._settings.lease}
-            )
-            value = ours.model_dump(mode="json")
-            if await self._values.put(TASK, item.name, value, expected=item.version):
-                return KeyedValue(item.name, item.version + 1, value)
-        return None
-
-
-class _LostError(Exception):
-    """Another process has the task now."""
-
-
-class _CancelledError(Exception):
-    """Somebody cancelled the task."""
-
-
-class TaskRun:
-    """One task, done by this process."""
-
-    def __init__(
-        self,
-        claimed: KeyedValue,
-        values: KeyedValues,
-        settings: ServerSettings,
-        base: AsyncKnowledgeBase,
-    ) -> None:
-        self._version = claimed.version
-        self._stored = StoredTask.model_validate(claimed.value)
-        self._values = values
-        self._settings = settings
-        self._base = ScopedBase(base, self._stored.access, settings=settings)
-        self._saving = asyncio.Lock()
-        self._progress = Progress()
-
-    async def run(self) -> None:
-        """Do what is left of the task, and renew its lease meanwhile."""
-        try:
-            async with asyncio.TaskGroup() as group:
-                renewing = group.create_task(self._renew())
-                await self._files()
-                renewing.cancel()
-        except* _CancelledError:
-            await self._end(state="cancelled")
-        except* _LostError:
-            LOGGER.warning(json.dumps({"task": self._stored.task.id, "error": "lease lost"}))
-        except* LagottoError as failed:
-            (error,) = failed.exceptions[:1]
-            LOGGER.error(json.dumps({"task": self._stored.task.id, "error": str(error)}))
-            await self._end(state="failed", error=type(error).__name__)
-
-    async def give_back(self) -> None:
-        """Let another process, or the next one, go on with the task."""
-        with suppress(_LostError, _CancelledError, LagottoError):
-            await self._save(state="enqueued")
-
-    async def _files(self) -> None:
-        for index, file in enumerate(self._stored.task.files):
-            if file.state not in FINAL:
-                await self._do(index, file)
-        files = self._stored.task.files
-        failed = all(file.state == "failed" for file in files)
-        await self._save(state="failed" if failed else "succeeded")
-
-    async def _do(self, index: int, file: TaskFile) -> None:
-        """Add the documents of a file; what it fails on goes into its report."""
-        name = _file_name(self._stored.task.id, index)
-        data = await self._values.data(UPLOAD, name) or b""
-        found = await in_thread(_read, file, data, self._stored)
-        documents = [item for item in found if isinstance(item, Document)]
-        failures = tuple(item for item in found if isinstance(item, ReadFailure))
-        report = AddReport()
-        try:
-            if documents:
-                report = await self._base.add(documents, progress=self._note)
-        except Problem as exc:
-            refused = ReadFailure(source=file.name, reason=exc.detail, error=exc.name)
-            failures = (*failures, refused)
-        report = report.model_copy(update={"failures": (*failures, *report.failures)})
-        added = report.added + report.updated + report.unchanged
-        state: TaskState = "failed" if report.failures and not added else "succeeded"
-        done = file.model_copy(update={"state": state, "report": report})
-        files = list(self._stored.task.files)
-        files[index] = done
-        await self._save(files=tuple(files), report=sum_reports(each.report for each in files))
-        await self._values.remove(UPLOAD, name)
-
-    def _note(self, progress: Progress) -> None:
-        self._progress = progress
-
-    async def _renew(self) -> None:
-        while True:
-            await asyncio.sleep(self._settings.lease / 4)
-            await self._save()
-
-    async def _end(self, **changes: Any) -> None:
-        with suppress(_LostError, _CancelledError):
-            await self._save(**changes)
-
-    async def _save(self, **changes: Any) -> None:
-        """Store the task and renew the lease; an error if it is no longer ours to do."""
-        async with self._saving:
-            stored = self._stored.changed(progress=self._progress, **changes).model_copy(
-                update={"lease_until": time.time() + self._settings.lease}
-            )
-            while not await self._values.put(
-                TASK, stored.task.id, stored.model_dump(mode="json"), expected=self._version
-            ):
-                found = await self._values.get(TASK, stored.task.id)
-                theirs = StoredTask.model_validate(found.value) if found else None
-                if found is None or theirs is None or theirs.owner != stored.owner:
-                    raise _LostError
-                self._version = found.version
-                stored = stored.model_copy(update={"cancel": theirs.cancel})
-            self._version += 1
-            self._stored = stored
-        if stored.cancel and stored.task.state == "processing":
-            raise _CancelledError
-
-
-def _read(file: TaskFile, data: bytes, stored: StoredTask) -> list[Document | ReadFailure]:
-    """The documents in a file, and what could not be read of it. The name is never a path."""
-    if file.kind == "documents":
-        return [Document.model_validate(item) for item in json.loads(data)]
-    options = ReadOptions(
-        collection=stored.collection, language=stored.language, metadata=stored.metadata
-    )
-    return list(load([Source(name=file.name, data=data)], options=options))
-
-
-def _file_name(task: str, index: int) -> str:
+def file_name(task: str, index: int) -> str:
+    """Under which name a file of a task is stored."""
     return f"{task}/{index:06}"
 
 

@@ -88,6 +88,7 @@ class BaseConfig(Record):
     pooling: Literal["chunk", "late"] | None = None
     chunker_id: str | None = None
     text_index: str | None = None
+    vector_index: str | None = None
     generation: int = 0
 
 
@@ -106,6 +107,7 @@ class StoreInfo(Record):
     embedder: str | None = None
     pooling: str | None = None
     text_index: str | None = None
+    vector_index: str | None = None
     bytes_on_disk: int
     indexes: tuple[IndexState, ...] = ()
     degraded: tuple[str, ...] = ()
@@ -121,6 +123,13 @@ class Passage:
     key: int
     chunk: Chunk
     document: Document
+
+
+class DegradedLeg(NamedTuple):
+    """A leg that does not see everything, or not as fast as it should, and why."""
+
+    leg: Literal["semantic", "text"]
+    why: str
 
 
 class StoredChunks(NamedTuple):
@@ -169,7 +178,7 @@ class View(ItemRepo, Protocol):
         ...
 
     @property
-    def degraded(self) -> Sequence[str]:
+    def degraded(self) -> Sequence[DegradedLeg]:
         """What a search should report: an index that can't be brought up to date just now."""
         ...
 

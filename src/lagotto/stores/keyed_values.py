@@ -1,9 +1,12 @@
-"""Small JSON values that a store keeps besides documents: keys and tasks of a server."""
+"""Small JSON values that a store keeps besides documents: judgements, a server's keys and tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
+
+JUDGEMENT = "judgement"
+"""The kind of judgements: unlike keys and tasks, they are copied with the documents of a base."""
 
 
 class KeyedValue(NamedTuple):

@@ -1,7 +1,7 @@
 """Stores by the scheme of their URL; a location without one is a file.
 
 An entry point in `lagotto.stores`, named after a scheme, adds one: a callable that takes the
-location as it was given and `text_index`, which is None unless the user asked for one.
+location as it was given and the indexes that the user asked for.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Protocol
 
 from lagotto.errors import ConfigError, UnknownNameError
-from lagotto.indexes.registry import TEXT_INDEXES
-from lagotto.locations import check_path, mask_location
+from lagotto.indexes.registry import IndexChoice
+from lagotto.locations import check_path, is_served, mask_location
 from lagotto.registry import Registry
 from lagotto.stores.base import Store
 
@@ -21,7 +21,7 @@ MEMORY = ":memory:"
 class StoreFactory(Protocol):
     """Makes the store at a location; connects to nothing yet."""
 
-    def __call__(self, location: str, /, *, text_index: str | None) -> Store: ...
+    def __call__(self, location: str, /, *, indexes: IndexChoice) -> Store: ...
 
 
 STORES: Registry[StoreFactory] = Registry(
@@ -36,11 +36,22 @@ STORES: Registry[StoreFactory] = Registry(
 )
 
 
-def create_store(location: str | Path | Store, *, text_index: str | None = None) -> Store:
+def create_store(
+    location: str | Path | Store,
+    *,
+    text_index: str | None = None,
+    vector_index: str | None = None,
+) -> Store:
     """The store at a location: a file, `sqlite:///FILE`, `postgresql://…`, `:memory:`, a Store."""
+    indexes = IndexChoice.of(text_index=text_index, vector_index=vector_index)
     if not isinstance(location, str | Path):
         return location
     text = str(location)
+    if is_served(text):
+        raise ConfigError(
+            f"{mask_location(text)} is a server; this works where its base is, with the location "
+            "of the base. In Python, lagotto.open opens a base on a server"
+        )
     scheme, separator, _ = text.partition("://")
     if text == MEMORY:
         scheme = "memory"
@@ -54,31 +65,27 @@ def create_store(location: str | Path | Store, *, text_index: str | None = None)
             f"no store for {mask_location(text)}; give a file such as kb.db, "
             f"sqlite:///kb.db, postgresql://host/database or {MEMORY} (schemes: {known})"
         ) from exc
-    return factory(text, text_index=text_index)
+    return factory(text, indexes=indexes)
 
 
-def open_memory(_location: str, *, text_index: str | None) -> Store:
+def open_memory(_location: str, *, indexes: IndexChoice) -> Store:
     """A store in memory."""
     from lagotto.stores.memory import MemoryStore
 
     return MemoryStore()
 
 
-def open_sqlite(location: str, *, text_index: str | None) -> Store:
+def open_sqlite(location: str, *, indexes: IndexChoice) -> Store:
     """The embedded store, in a file."""
-    if text_index is not None and text_index not in TEXT_INDEXES.names():
-        raise ConfigError(
-            f"no text index is called {text_index!r}; there are: {', '.join(TEXT_INDEXES.names())}"
-        )
     path = location.removeprefix("sqlite:///")
     check_path(path)
     from lagotto.stores.sqlite.store import SqliteStore
 
-    return SqliteStore(path, text_index=text_index)
+    return SqliteStore(path, text_index=indexes.text, vector_index=indexes.vectors)
 
 
-def open_postgres(location: str, *, text_index: str | None) -> Store:
-    """The store on a PostgreSQL server; its text index is always that of postings in tables."""
+def open_postgres(location: str, *, indexes: IndexChoice) -> Store:
+    """The store on a PostgreSQL server; without a choice, its indexes are tables of its own."""
     try:
         from lagotto.stores.postgres.store import PostgresStore
     except ModuleNotFoundError as exc:
@@ -86,4 +93,4 @@ def open_postgres(location: str, *, text_index: str | None) -> Store:
             f"a base on PostgreSQL needs the package {exc.name}, which is not installed; run "
             "`pip install 'lagotto[postgresql]'`"
         ) from exc
-    return PostgresStore(location)
+    return PostgresStore(location, text_index=indexes.text, vector_index=indexes.vectors)

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 
-from lagotto.terms.words import LONGEST_WORD, UNSPACED, fold, normalise
+from lagotto.terms.words import LONGEST_WORD, UNSPACED, fold, is_european, normalise
 
 JOINER = "_"
 """Between the parts of a compound term, whatever the text has there; no word contains it."""
 
 MOST_PREFIXES = 3
 
-_WORD = rf"[^\W_{UNSPACED}]"
-_RUN = re.compile(
-    rf"(?<!{_WORD}){_WORD}++(?:(?:[-./\\@_\u2010\u2011]{{1,3}}+|(?<=\d)[,:](?=\d)){_WORD}++)++"
-)
+_JOINTS = re.compile(r"[-./\\@_\u2010\u2011,:](?=[^\W_])").finditer
 _LEVELS = re.compile(r"[/\\@]+")
 _PARTS = re.compile(r"[\W_]+")
 _IS_NAMED = re.compile(r"[\d.@_\\]|/.*/").search
@@ -35,7 +33,41 @@ def compounds(text: str) -> list[str]:
     `example.com`), those of a version or a date its beginnings (`3.7` of `3.7.1`). They don't
     depend on the language.
     """
-    return [term for run in _RUN.findall(normalise(text)) for term in _terms(run)]
+    text = normalise(text)
+    pieces = list(_joined_pieces(text))
+    if not pieces:
+        return []
+    runs = _european_runs() if is_european(text) else _all_runs()
+    return [term for piece in pieces for run in runs.findall(piece) for term in _terms(run)]
+
+
+@cache
+def _european_runs() -> re.Pattern[str]:
+    """Matches words that punctuation joins, in texts of alphabets with spaces."""
+    return re.compile(_run_pattern(""))
+
+
+@cache
+def _all_runs() -> re.Pattern[str]:
+    """The same in any text; the scripts that have no spaces are left out."""
+    return re.compile(_run_pattern(UNSPACED))
+
+
+def _run_pattern(unspaced: str) -> str:
+    word = rf"[^\W_{unspaced}]"
+    joint = r"(?:[-./\\@_\u2010\u2011]{1,3}+|(?<=\d)[,:](?=\d))"
+    return rf"(?<!{word}){word}++(?:{joint}{word}++)++"
+
+
+def _joined_pieces(text: str) -> Iterator[str]:
+    """The pieces between blanks that hold a joint; most have none, which is cheap to see."""
+    end = 0
+    for joint in _JOINTS(text):
+        if joint.start() >= end:
+            start = text.rfind(" ", end, joint.start()) + 1 or end
+            end = text.find(" ", joint.end())
+            end = len(text) if end < 0 else end
+            yield text[start:end]
 
 
 def _terms(run: str) -> Iterator[str]:

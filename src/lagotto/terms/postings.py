@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Keys = NDArray[np.uint64]
 Ids = NDArray[np.int32]
+Number = TypeVar("Number", bound=np.integer[Any])
+
+
+def distinct(values: NDArray[Number]) -> NDArray[Number]:
+    """The values, each once, ascending.
+
+    np.unique would import numpy.ma, which takes a short command longer than the search.
+    """
+    ordered = np.sort(values)
+    return ordered[np.diff(ordered, prepend=ordered[:1] - 1) > 0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ def analyzer_id() -> str:
     return f"terms-{RULES}/snowball-{version()}/unicode-{unicodedata.unidata_version}"
 
 
+@lru_cache(maxsize=256)
 def language_of(tag: str | None) -> str | None:
     """The language of a tag such as `en`, `en-GB` or `de_AT`, in lower case."""
     code = (tag or "").replace("_", "-").partition("-")[0].strip().lower()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from lagotto.terms.compounds import JOINER
 from lagotto.terms.features import deletion_pairs, trigram_pairs
-from lagotto.terms.postings import FeaturePostings
+from lagotto.terms.postings import FeaturePostings, distinct
 from lagotto.terms.similarity import edit_distance
 
 SHORTEST_CORRECTED = 3
@@ -79,7 +79,7 @@ class Vocabulary:
 
     def _similarities(self, word: str) -> NDArray[np.float64]:
         """The trigram similarity of every term to `word`."""
-        codes = np.unique(trigram_pairs([word])[0])
+        codes = distinct(trigram_pairs([word])[0])
         shared = np.bincount(self._trigrams.having(codes), minlength=len(self.terms))
         similarities: NDArray[np.float64] = shared / (len(codes) + self._sizes - shared)
         return similarities
@@ -87,7 +87,7 @@ class Vocabulary:
     def _candidates(self, word: str, similarities: NDArray[np.float64]) -> NDArray[np.int64]:
         neighbours = self._deletions.having(deletion_pairs([word])[0])
         nearest = _nearest(similarities, threshold=LEAST_SIMILARITY, limit=CANDIDATES)
-        return np.unique(np.concatenate([neighbours, nearest]))
+        return distinct(np.concatenate([neighbours, nearest]))
 
     def _frequency_factors(self, terms: Iterable[str] | Mapping[str, int]) -> NDArray[np.float64]:
         if not isinstance(terms, Mapping) or not terms:

@@ -8,6 +8,7 @@ The modules are imported one by one, since the contracts need pytest and Hypothe
     indexes        TextIndexContract, VectorIndexContract, and the same for those that follow a log
     change_log     MemoryChangeLog, and snapshots of it: the oracle of indexes
     text_queries   TextQueryContract, the part of StoreContract on text conditions
+    histories      HistoryContract, the part of StoreContract on writes, removals and searches
     embedders      EmbedderContract
     rerankers      RerankerContract
     readers        ReaderContract, check_structure

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.concurrency import in_thread
-from lagotto.documents import Vector, Vectors
+from lagotto.documents import JsonScalar, Vector, Vectors
 from lagotto.indexes.base import (
     START,
+    ChunkFields,
     ChunkKeys,
     ChunkText,
     FilterKeys,
@@ -28,6 +29,9 @@ from lagotto.terms.vocabulary import Vocabulary
 
 T = TypeVar("T")
 
+Fields = Mapping[str, tuple[JsonScalar, ...]]
+NO_FIELDS: Fields = {}
+
 
 class MemoryChangeLog:
     """A ChangeLog that a test writes: chunks come and go, each in a commit of its own."""
@@ -37,12 +41,22 @@ class MemoryChangeLog:
         self.vectors: dict[int, Vector] = {}
         self.added: dict[int, tuple[ChunkText, Vector | None]] = {}
         """Every chunk that was ever added, by its key, to do the same to a store."""
+        self._fields: dict[int, Fields] = {}
         self._removals: dict[int, int] = {}
+        self._updates: dict[int, int] = {}
         self._tokens: list[int] = [0]
 
-    def add(self, text: str, vector: Vector | None = None, *, language: str | None = None) -> int:
+    def add(
+        self,
+        text: str,
+        vector: Vector | None = None,
+        *,
+        language: str | None = None,
+        fields: Fields = NO_FIELDS,
+    ) -> int:
         """Add a chunk, alone in its document; its key."""
         key = self._commit()
+        self._fields[key] = fields
         self.chunks[key] = ChunkText(key, document=key, text=text, language=language)
         self.added[key] = self.chunks[key], vector
         if vector is not None:
@@ -55,11 +69,17 @@ class MemoryChangeLog:
         del self.chunks[key]
         self.vectors.pop(key, None)
 
+    def update(self, key: int, fields: Fields) -> None:
+        """Give the document of a chunk other metadata."""
+        self._updates[self._commit()] = key
+        self._fields[key] = fields
+
     def fork(self) -> MemoryChangeLog:
         """A copy that goes its own way from here."""
         other = MemoryChangeLog()
         other.chunks, other.vectors = dict(self.chunks), dict(self.vectors)
         other.added = dict(self.added)
+        other._fields, other._updates = dict(self._fields), dict(self._updates)
         other._removals, other._tokens = dict(self._removals), list(self._tokens)
         return other
 
@@ -91,6 +111,30 @@ class MemoryChangeLog:
     def removed(self, start: int, stop: int) -> ChunkKeys:
         gone = [key for number, key in self._removals.items() if start < number <= stop]
         return np.array(gone, np.int64)
+
+    def updated(self, start: int, stop: int) -> ChunkKeys:
+        numbers = {key for number, key in self._updates.items() if start < number <= stop}
+        return np.array(sorted(numbers & self.chunks.keys()), np.int64)
+
+    def texts_of(self, keys: ChunkKeys) -> list[ChunkText]:
+        return [self.chunks[key] for key in keys.tolist() if key in self.chunks]
+
+    def vectors_of(
+        self, keys: ChunkKeys, *, model_id: str, dimension: int
+    ) -> tuple[ChunkKeys, Vectors]:
+        having = sorted(set(keys.tolist()) & self.vectors.keys())
+        rows = np.array([self.vectors[key] for key in having], np.float32)
+        return np.array(having, np.int64), rows.reshape(len(having), dimension)
+
+    def fields_of(self, keys: ChunkKeys) -> list[ChunkFields]:
+        found = {
+            key: {"collection": ("default",), **self._fields[key]}
+            for key in keys.tolist()
+            if key in self.chunks
+        }
+        return [
+            ChunkFields(key, str(values["collection"][0]), values) for key, values in found.items()
+        ]
 
     async def run(self, work: Callable[[], T]) -> T:
         return await in_thread(work)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,7 +28,9 @@ from lagotto.indexes.base import (
     VectorIndex,
     VectorSnapshot,
 )
+from lagotto.indexes.folder import IndexFolder
 from lagotto.indexes.hits import Hits
+from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.text_query import (
     Either,
     Every,
@@ -71,6 +74,11 @@ CONDITIONS: tuple[Match, ...] = (
     Every((Word(("water",)), Without(Word(("dog",))))),
     Either((Word(("hazel",)), Word(("marsh",)))),
 )
+
+
+def embedded_site(folder: Path) -> IndexSite:
+    """The site of an index that keeps its files in a folder."""
+    return IndexSite("a" * 32, timeout=1, indexes=IndexFolder(folder, "a" * 32))
 
 
 def unit_vector(seed: int) -> Vector:
@@ -232,7 +240,7 @@ class FollowingTextContract:
     async def test_it_follows(self) -> None:
         log = sample_log(TEXTS[:3])
         with self.index() as index:
-            first = index.follow(log)
+            first = index.follow(log.fork())  # a snapshot may read the record as it was then
             log.add("another lake", language="en")
             log.remove(1)
             second = index.follow(log)
@@ -266,6 +274,7 @@ class FollowingTextContract:
             assert index.check(theirs).level == "note"
             followed = index.follow(theirs)
             assert followed is not None
+            assert followed.indexed_up_to == theirs.head
             assert await followed.frequencies(single_words(["lake", "marsh"])) == [0, 1]
 
     async def test_what_it_has_is_read_again(self) -> None:
@@ -353,7 +362,7 @@ class FollowingVectorContract:
         log = sample_log()
         with self.index() as index:
             assert index.position == START
-            first = index.follow(log)
+            first = index.follow(log.fork())  # a snapshot may read the record as it was then
             log.add("new", unit_vector(50))
             log.remove(2)
             second = index.follow(log)
@@ -365,6 +374,23 @@ class FollowingVectorContract:
             assert 2 not in found.keys.tolist()
             before = await first.search(unit_vector(1), k=1, allowed=None)
             assert before.keys.tolist() == [2]
+
+    async def test_what_it_has_is_searched_while_it_lags(self) -> None:
+        log = sample_log()
+        with self.index() as index:
+            former = index.follow(log)
+            assert former is not None
+            log.add("new", unit_vector(50))
+            log.remove(2)
+            index.refresh()
+            latest = index.latest(log)
+            assert latest is not None
+            assert latest.indexed_up_to in (former.indexed_up_to, log.head)
+            lags = latest.indexed_up_to == former.indexed_up_to
+            found = await latest.search(unit_vector(1), k=99, allowed=None)
+            # one that lags may learn from the record what was removed since
+            assert lags or 2 not in found.keys
+            assert len(found) in ((len(TEXTS), len(TEXTS) - 1) if lags else (len(TEXTS),))
 
     async def test_it_is_tidied(self) -> None:
         log = sample_log()
@@ -386,6 +412,7 @@ class FollowingVectorContract:
             assert index.indexed_up_to(theirs) == 0
             followed = index.follow(theirs)
             assert followed is not None
+            assert followed.indexed_up_to == theirs.head
             found = await followed.search(unit_vector(61), k=1, allowed=None)
             assert found.scores[0] == pytest.approx(1.0)
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lagotto.chunkers import CHUNKERS
+from lagotto.chunkers.spans import SpanChunker
 from lagotto.documents import Document
 from lagotto.embedders import EMBEDDERS, Role
 from lagotto.errors import ModelMismatchError, StoreBusyError
@@ -105,6 +108,25 @@ class RebuildContract:
     @pytest.fixture(autouse=True)
     def _embedders(self) -> None:
         EMBEDDERS.register("hashed", hashed)
+
+    async def test_naming_the_chunker_of_the_base_cuts_again(
+        self, location: str | Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As for a base of an earlier version, whose chunks are kept until then."""
+        chunker, note = "recursive:24/4", DOCUMENTS[0]
+        earlier = partial(SpanChunker, "recursive", defaults=(256, 32), ranks=("word",))
+        monkeypatch.setitem(CHUNKERS._registered, "recursive", earlier)
+        async with AsyncKnowledgeBase(location, **{**OLD, "chunker": chunker}) as base:
+            await base.add(*DOCUMENTS)
+            former = await base.chunks(note.id, collection=note.collection)
+        monkeypatch.undo()
+        async with AsyncKnowledgeBase(location) as base:
+            assert (await base.add(*DOCUMENTS)).unchanged == len(DOCUMENTS)
+            await base.rebuild()
+            assert await base.chunks(note.id, collection=note.collection) == former
+            await base.rebuild(chunker=chunker)
+            assert await base.chunks(note.id, collection=note.collection) != former
+            assert await answers(base) == await fresh_answers({"chunker": chunker}, DOCUMENTS)
 
     async def test_a_rebuilt_base_is_like_a_new_one(self, location: str | Path) -> None:
         async with AsyncKnowledgeBase(location, **OLD) as base:

@@ -19,6 +19,7 @@ class Request:
     path: str
     headers: Mapping[str, str]
     body: bytes
+    method: str = "POST"
 
     @property
     def json(self) -> Any:
@@ -44,7 +45,7 @@ Handler = Callable[[Request], Reply]
 
 
 class ScriptedServer:
-    """Answers POST requests by route; replies queued with `script` come first, one per request.
+    """Answers requests by route; replies queued with `script` come first, one per request.
 
     `requests` has every request so far. The server listens at `url` inside of a `with` block.
     """
@@ -98,7 +99,7 @@ def _handler_class(server: ScriptedServer) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length", 0)))
             headers = {name.lower(): value for name, value in self.headers.items()}
-            reply = server.reply(Request(self.path, headers, body))
+            reply = server.reply(Request(self.path, headers, body, self.command))
             if reply.drop:
                 self.connection.shutdown(socket.SHUT_RDWR)
                 return
@@ -106,6 +107,12 @@ def _handler_class(server: ScriptedServer) -> type[BaseHTTPRequestHandler]:
                 self._send(reply)
             except ConnectionError:
                 return  # the client timed out
+
+        def do_GET(self) -> None:
+            self.do_POST()
+
+        def do_DELETE(self) -> None:
+            self.do_POST()
 
         def _send(self, reply: Reply) -> None:
             raw = isinstance(reply.body, bytes)

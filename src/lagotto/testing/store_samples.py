@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from lagotto.chunkers import CHUNKERS
 from lagotto.documents import Document, in_context
+from lagotto.indexes.text_query import Term, TextQuery
 from lagotto.stores.base import Entry
+from lagotto.terms import content_terms, query_terms
 from lagotto.testing.hash_embedder import HashEmbedder
 
 EMBEDDER = HashEmbedder(dimension=32)
@@ -59,3 +61,9 @@ async def entry(document: Document, *, chunker_id: str = CHUNKER.id) -> Entry:
 async def entries(documents: Sequence[Document] = DOCUMENTS) -> list[Entry]:
     """Documents ready to be written."""
     return [await entry(document) for document in documents]
+
+
+def text_query(text: str, languages: Sequence[str | None]) -> TextQuery:
+    """Any of the content words of `text`."""
+    words = content_terms(query_terms(text, languages))
+    return TextQuery(tuple(tuple(map(Term, word.variants)) for word in words))

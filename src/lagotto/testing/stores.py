@@ -6,7 +6,7 @@ Whatever can be compared is compared with `MemoryStore`, which looks at everythi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 
 import numpy as np
 import pytest
@@ -32,11 +32,18 @@ from lagotto.indexes.text_query import Term, TextQuery
 from lagotto.stores.base import Entry, Passage, Store, View, fingerprint
 from lagotto.stores.memory import MemoryStore, outline
 from lagotto.stores.source_files import SourceFile
-from lagotto.terms import content_terms, query_terms
 from lagotto.testing.filters import FILTERS
 from lagotto.testing.filters import documents as filterable_documents
+from lagotto.testing.histories import HistoryContract
 from lagotto.testing.many_values import ManyValuesContract
-from lagotto.testing.store_samples import CHUNKER, DOCUMENTS, EMBEDDER, entries, entry
+from lagotto.testing.store_samples import (
+    CHUNKER,
+    DOCUMENTS,
+    EMBEDDER,
+    entries,
+    entry,
+    text_query,
+)
 from lagotto.testing.text_queries import TextQueryContract
 
 __all__ = [
@@ -57,12 +64,6 @@ ANY_TEXT = (
 )  # fmt: skip
 
 
-def text_query(text: str, languages: Sequence[str | None]) -> TextQuery:
-    """Any of the content words of `text`."""
-    words = content_terms(query_terms(text, languages))
-    return TextQuery(tuple(tuple(map(Term, word.variants)) for word in words))
-
-
 async def found(view: View, hits: Hits) -> list[Passage]:
     """The passages of hits."""
     return await view.passages(hits.keys)
@@ -81,7 +82,7 @@ async def semantic_ids(store: Store, text: str, where: Filter | None = None) -> 
         return await _ids(view, await view.semantic(vector, k=10))
 
 
-class StoreContract(TextQueryContract, ManyValuesContract):
+class StoreContract(TextQueryContract, ManyValuesContract, HistoryContract):
     """What `lagotto.stores.base.Store` promises. A subclass makes empty, open stores."""
 
     @pytest.fixture
@@ -466,6 +467,16 @@ class StoreContract(TextQueryContract, ManyValuesContract):
                 hits = await view.text(text_query("sentence", view.languages), k=100)
                 passages = await found(view, hits)
                 assert {passage.chunk.level for passage in passages} == {"child"}
+
+    @pytest.mark.parametrize(("page", "count"), [(1, 1), (2, 1), (3, 1), (4, 0)])
+    async def test_a_chunk_is_on_all_of_its_pages(
+        self, store: Store, page: int, count: int
+    ) -> None:
+        """Also on one between its first and its last."""
+        pages = tuple(Page(number=n, start=4 * n - 4, end=4 * n) for n in (1, 2, 3))
+        await store.write([await entry(Document(text="one two six ", pages=pages))])
+        async with store.view(In("page", (page, 99))) as view:
+            assert len(await view.text(text_query("two", view.languages), k=9)) == count
 
     @pytest.mark.parametrize("chunker", ["page:8/0", "recursive:8/2", "parent-child:24/8/0"])
     async def test_neighbours_are_those_of_the_oracle(self, chunker: str) -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lagotto.indexes.folder import IndexFolder
+from lagotto.indexes.tantivy import search
 from lagotto.indexes.tantivy.index import LONGEST_STEP, SHORTEST_STEP, TantivyIndex, step_size
 from lagotto.indexes.tantivy.writer import TantivyWriter
+from lagotto.indexes.text_query import Word
 from lagotto.testing.change_log import MemoryChangeLog
 
 
@@ -43,6 +46,21 @@ def test_eight_steps_become_one_segment(tmp_path: Path) -> None:
         index.apply(added=added, removed=(), since=step, stamp=step + 1)
     index.reload_if_changed()
     assert index.snapshot.searcher.num_segments == 1
+
+
+@pytest.mark.parametrize("listed", [0, 1_000], ids=["keys looked up", "chunks listed"])
+def test_two_ways_to_find_what_matches(
+    listed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "LISTED_PER_KEY", listed)
+    index = TantivyWriter.open(tmp_path)
+    added = [(key, ["even" if key % 2 == 0 else "odd", f"w{key}"]) for key in range(1, 61)]
+    index.apply(added=added, removed=(), since=0, stamp=1)
+    index.apply(added=(), removed=[4, 10], since=1, stamp=2)
+    among = np.array([2, 3, 4, 10, 40, 99])
+    for word, right in (("even", [2, 40]), ("odd", [3]), ("w40", [40]), ("w41", []), ("w4", [])):
+        found = index.snapshot.matching(Word((word, "missing")), among=among)
+        assert found.tolist() == right
 
 
 @pytest.fixture

@@ -435,3 +435,15 @@ async def test_by_name(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) 
 def test_a_name_without_a_model() -> None:
     with pytest.raises(ConfigError, match="llm:gpt-4o"):
         from_name("")
+
+
+async def test_it_waits_before_it_asks_again(server: ScriptedServer) -> None:
+    patient = RetryPolicy(tries=3, timeout=5.0, pause=60.0)
+    config = LlmConfig.model_validate({"model": "m", "base_url": f"{server.url}/v1"})
+    reranker = LlmReranker(config, api_key="sk-secret", retry=patient)
+    server.script(PATH, chat_reply("Sorry, no."))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1):
+            await scores(reranker)
+    await reranker.close()
+    assert len(server.requests) == 1

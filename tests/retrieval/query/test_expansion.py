@@ -26,6 +26,7 @@ QUESTIONS = [
     ("when was Ada Lovelace born", "Ada Lovelace was born in", "en time"),
     ("When did Apple release the iPhone?", "Apple release the iPhone in", "en time"),
     ("In what year was the United States founded?", "the United States was founded in", "en time"),
+    ("When was the ship named?", "the ship was named in", "en time"),
     ("When was the first world war?", "the first world war was in", "en time"),
     ("Where is the Louvre located?", "the Louvre is located in", "en place"),
     ("Where did Super Bowl 50 take place?", "Super Bowl 50 take place in", "en place"),

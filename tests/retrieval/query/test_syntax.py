@@ -408,3 +408,8 @@ def test_an_operand_has_as_many_terms_in_each_language() -> None:
     assert found is not None
     assert found.variants == (("hous", "foo", "bar"), ("houses", "foo", "bar"))
     assert operand("...", []) is None
+
+
+@pytest.mark.parametrize("word", ["co\u00adoperate", "e\u0301te\u0301", "नमस्ते"])
+def test_marks_and_invisible_characters_stand_inside_of_words(word: str) -> None:
+    assert pieces(f"({word})") == [word]

@@ -8,8 +8,8 @@ import pytest
 from lagotto.embedders import EMBEDDERS
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.stores.sql.tables import SCHEMA_VERSION
+from lagotto.testing.former_versions import undo
 from lagotto.testing.rebuild import DOCUMENTS, OLD, answers, document, hashed
-from tests.stores.former_versions import undo
 
 COLUMNS = """
 SELECT table_name, column_name, data_type, is_nullable, collation_name
@@ -21,12 +21,12 @@ WHERE schemaname = current_schema() ORDER BY 1
 """
 AGES = "SELECT created_at IS NULL, count(*) FROM embedding GROUP BY 1 ORDER BY 1"
 
-Schema = list[list[tuple[str, ...]]]
+Schema = set[tuple[str, ...]]
 
 
 def schema(connection: psycopg.Connection) -> Schema:
     """Columns and indexes of all tables."""
-    return [connection.execute(each).fetchall() for each in (COLUMNS, INDEXES)]
+    return {row for each in (COLUMNS, INDEXES) for row in connection.execute(each)}
 
 
 @pytest.mark.parametrize("version", range(1, SCHEMA_VERSION))
@@ -51,4 +51,22 @@ async def test_a_base_of_every_version_opens(location: str, version: int) -> Non
             for each in DOCUMENTS[:10]:
                 for chunk in await base.chunks(each.id, collection=each.collection):
                     assert chunk.text == each.text[chunk.start : chunk.end]
+        assert schema(connection) == expected
+
+
+async def test_tables_of_another_base_on_the_search_path_are_left_alone(location: str) -> None:
+    """They are in `public`, where a base without a schema of its own is."""
+    EMBEDDERS.register("hashed", hashed)
+    async with AsyncKnowledgeBase(location, **OLD) as base:
+        await base.add(*DOCUMENTS[:2])
+    with psycopg.connect(location, autocommit=True) as connection:
+        expected = schema(connection)
+        for statement in undo(1, "postgresql"):
+            connection.execute(statement)
+        connection.execute("CREATE TABLE public.chunk_cache (another integer)")
+        try:
+            async with AsyncKnowledgeBase(location, **OLD) as base:
+                assert await base.retrieve("oak")
+        finally:
+            connection.execute("DROP TABLE public.chunk_cache")
         assert schema(connection) == expected

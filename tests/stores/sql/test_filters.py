@@ -45,6 +45,7 @@ DOCUMENTS = [
     document(5, metadata={"a": [2, "y"], "deep": {"b": "x"}, "tags": [], "on": 1}),
     document(6, metadata={"a": None, "name": ["xy"], "deep": "x"}, created_at="2024-01-01"),
     document(7, metadata={"a": -1, "tags": "x"}, created_at=datetime(2024, 6, 1, tzinfo=UTC)),
+    document(8, pages=(1, 2, 3)),
 ]
 NUMBERS: tuple[JsonScalar, ...] = (1, 2, 2.0, 2.5, -1)
 TEXTS: tuple[JsonScalar, ...] = ("x", "y", "xy", "2", "Oak", "oak", "")
@@ -71,6 +72,7 @@ def filters() -> list[Filter]:
             NotIn(name, values[:2]),
             In(name, [None, values[0]]),
             In(name, []),
+            *(In(name, [value]) for value in values),
         ]
         for kind, value in product((Eq, Ne, Gt, Gte, Lt, Lte, Contains), values):
             ordered = kind in (Eq, Ne, Contains) or not isinstance(value, bool)

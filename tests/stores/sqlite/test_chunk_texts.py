@@ -13,8 +13,8 @@ import pytest
 
 from lagotto.documents import Document
 from lagotto.stores.sql.tables import SCHEMA_VERSION
+from lagotto.testing.former_versions import undo
 from tests.child_process import child, said
-from tests.stores.former_versions import undo
 from tests.stores.sqlite.bases import answers, made, opened, run_sql
 
 TO_VERSION_6 = undo(6, "sqlite")

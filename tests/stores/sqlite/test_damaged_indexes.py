@@ -67,7 +67,7 @@ def test_each_file_damaged_while_closed(
         damage(folder / original.relative_to(source))
         with opened(folder / "kb.db") as base:
             assert answers(base) == right, original.name
-            assert "rebuilt from the database" in caplog.text, original.name
+        assert "rebuilt from the database" in caplog.text, original.name
         caplog.clear()
         with opened(folder / "kb.db") as base:
             assert answers(base) == right

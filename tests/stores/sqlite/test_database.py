@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -137,3 +138,16 @@ class TestMigrations:
 
 def _add_column(connection: Connection) -> None:
     connection.exec_driver_sql("ALTER TABLE document ADD COLUMN extra TEXT DEFAULT 'new'")
+
+
+def test_turning_a_new_file_to_wal_waits_for_a_writer(path: Path) -> None:
+    """Two processes that make one base; SQLite's own busy timeout does not apply to this."""
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("CREATE TABLE being_made (number)")
+        commit = threading.Timer(0.3, other.execute, ("COMMIT",))
+        commit.start()
+        with create_engine(path, busy_timeout=10).connect() as connection:
+            mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar_one()
+        commit.join()
+    assert mode == "wal"

@@ -136,7 +136,7 @@ def test_indexes_without_a_token_are_rebuilt(path: Path, caplog: pytest.LogCaptu
     announced.write_text(f"{fields}}}")
     with opened(path) as base:
         assert answers(base) == right
-        assert "the text index belongs to another history" in caplog.text
+    assert "the text index belongs to another history" in caplog.text
 
 
 def test_the_history_is_pruned(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection
 
+from lagotto import background_indexing
 from lagotto.documents import Document
 from lagotto.errors import DeadlineExceeded
 from lagotto.indexes import overlay
@@ -77,7 +78,9 @@ class SlowAnalysis:
 async def out_of_time(path: Path, slow: SlowAnalysis) -> AsyncIterator[AsyncKnowledgeBase]:
     """A base whose first search ends at its deadline, long before the analysis does."""
     async with AsyncKnowledgeBase(path, embedder=HashEmbedder(), chunker="recursive:64/0") as base:
-        await base.add(LONG)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(background_indexing, "FEW", 10_000)  # nothing is indexed by `add`
+            await base.add(LONG)
         with pytest.raises(DeadlineExceeded):
             await base.retrieve("words", request=RequestContext(timeout=0.05))
         assert slow.calls < 200
@@ -151,7 +154,9 @@ async def test_a_cancelled_write_is_rolled_back(
 async def test_other_writers_do_not_wait_for_the_analysis(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which takes most of the time of a write with FTS5."""
+    """Which takes most of the time of a write with FTS5; also where the language is unknown, and
+    the main one of the collection stands in for it.
+    """
     path, free = tmp_path / "kb.db", list[bool]()
 
     def watching(text: str, language: str | None) -> list[str]:
@@ -168,7 +173,11 @@ async def test_other_writers_do_not_wait_for_the_analysis(
         monkeypatch.setattr(fts5_index, "index_terms", watching)
         await base.add(Document(id="b", title="Title", text="Two.", language="en"))
         await base.add(Document(id="c", text="# Three\n\nand four", kind="markdown"))
-    assert len(free) >= 2
+        await base.add(Document(id="d", text="x1 y2"))
+        unknown = await base.get("d")
+    assert unknown is not None
+    assert unknown.language is None
+    assert len(free) >= 3
     assert all(free)
 
 

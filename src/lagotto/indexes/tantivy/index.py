@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lagotto.concurrency import checkpoint, in_thread
+from lagotto.concurrency import checkpoint, give_way, in_thread
 from lagotto.errors import IndexDamagedError, StoreBusyError, StoreError
 from lagotto.indexes.base import (
     IMMEDIATE_CHUNKS,
@@ -69,6 +69,7 @@ class TantivyIndex:
     """A TextIndex in a folder of its own, of which one process at a time is the writer."""
 
     kind = "tantivy"
+    remote = False
 
     def __init__(self, folder: Path, *, indexes: IndexFolder, timeout: float) -> None:
         self.folder = folder
@@ -117,6 +118,12 @@ class TantivyIndex:
 
     def remove_documents(self, changes: ChangeLog, document_keys: Sequence[int]) -> None:
         """Nothing to do: the next search catches up."""
+
+    def refresh(self) -> None:
+        """Nothing to ask: `latest` reads the files."""
+
+    def drop(self) -> None:
+        """Nothing besides files."""
 
     def indexed_up_to(self, changes: ChangeLog) -> int:
         try:
@@ -317,7 +324,7 @@ class TantivyText:
 def open_tantivy(site: IndexSite) -> TantivyIndex:
     """The tantivy index of a base."""
     folder = site.folder("text", text_rules())
-    return TantivyIndex(folder, indexes=site.indexes, timeout=site.timeout)
+    return TantivyIndex(folder, indexes=site.own_folder, timeout=site.timeout)
 
 
 def _is_of(changes: ChangeLog, position: LogPosition) -> bool:
@@ -366,4 +373,5 @@ def _apply(index: TantivyWriter, changes: ChangeLog, start: int, stop: int) -> N
 
 def _analyzed(chunk: ChunkText) -> list[str]:
     checkpoint()
+    give_way()
     return index_terms(chunk.text, chunk.language)

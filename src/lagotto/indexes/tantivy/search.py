@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tantivy import Order, Query, Schema, Searcher
 
 from lagotto.documents import storable
+from lagotto.garbage_collection import paused_collector
 from lagotto.indexes.base import ChunkKeys, LogPosition
 from lagotto.indexes.bm25 import idf
 from lagotto.indexes.filter_keys import FilterKeys, are_among
@@ -39,6 +40,9 @@ FEW_KEYS = 2_500
 2,000 documents of 200,000 take 8 ms instead of 12, 4,000 take 17 instead of 14."""
 
 
+LISTED_PER_KEY = 5
+"""Chunks with a word that are listed in the time that it takes to look up one key."""
+
 _MEAN_LENGTH = re.compile(r'"value": ([0-9.e+-]+),\s*"description": "avgdl')
 
 
@@ -49,6 +53,13 @@ def stored_length(terms: int) -> int:
     above = terms - 24
     dropped = above.bit_length() - 4
     return 24 + (above >> dropped << dropped)
+
+
+@dataclass
+class HeldTerm:
+    """A term that the index holds, kept for the next snapshots: finding one walks through all."""
+
+    text: str | None = None
 
 
 @dataclass(frozen=True)
@@ -65,6 +76,7 @@ class TantivySnapshot:
     position: LogPosition
     total: int
     dead: int
+    held: HeldTerm
 
     @property
     def count(self) -> int:
@@ -75,12 +87,20 @@ class TantivySnapshot:
     def mean_length(self) -> float | None:
         """The mean length of the chunks in BM25, which tantivy tells only with an explanation."""
         with tantivy_errors(self.folder):
-            for term, _ in self.searcher.terms_with_prefix(TERMS, "", limit=1):
+            for term in self._some_terms():
                 query = Query.term_query(self.schema, TERMS, term, "freq")
                 for _, address in self.searcher.search(query, 1, count=False).hits:
+                    self.held.text = term
                     found = _MEAN_LENGTH.search(query.explain(self.searcher, address).to_json())
                     return float(found[1]) if found else None
         return None
+
+    def _some_terms(self) -> Iterator[str]:
+        """A term that an earlier snapshot held, and the most frequent one."""
+        if self.held.text is not None:
+            yield self.held.text
+        for term, _ in self.searcher.terms_with_prefix(TERMS, "", limit=1):
+            yield term
 
     def search(self, query: TextQuery, k: int, *, allowed: FilterKeys | None = None) -> Hits:
         """The k chunks with the greatest BM25 score, best first, equal ones by key.
@@ -115,10 +135,11 @@ class TantivySnapshot:
     def matching(self, match: Match, *, among: ChunkKeys) -> ChunkKeys:
         """Those of the sorted keys `among` for which a condition holds, ascending."""
         wanted = match_query(self.schema, match)
-        if len(among) <= FEW_KEYS:
-            wanted = self._only(among, wanted)
-        keys = self._in_order(wanted, self.searcher.num_docs)
-        return np.intersect1d(among, keys, assume_unique=True)
+        most = self._most_matching(match)
+        if len(among) <= FEW_KEYS and most > LISTED_PER_KEY * len(among):
+            wanted, most = self._only(among, wanted), len(among)
+        keys = self._in_order(wanted, most)
+        return keys[are_among(keys, among)]
 
     def vocabulary(self) -> list[str]:
         """All terms that some chunk has, the most frequent ones first."""
@@ -169,14 +190,24 @@ class TantivySnapshot:
             found = self.searcher.search(
                 wanted, max(1, count), count=False, order_by_field=KEY, order=Order.Asc
             )
-        return np.array([key for key, _ in found.hits], np.int64)
+        with paused_collector():
+            return np.array([key for key, _ in found.hits], np.int64)
 
     def _most_hits(self, query: TextQuery) -> int:
         """The search finds no more chunks than this."""
         if query.where is not None:
-            return int(self.searcher.num_docs)
-        terms = {storable(term.text) for word in query.words for term in word}
-        return sum(self.searcher.doc_freq(TERMS, term) for term in terms)
+            return self._most_matching(query.where)
+        return self._most_holding(term.text for word in query.words for term in word)
+
+    def _most_matching(self, match: Match) -> int:
+        """A condition holds for no more chunks than this."""
+        if isinstance(match, Word):
+            return self._most_holding(match.terms)
+        return int(self.searcher.num_docs)
+
+    def _most_holding(self, terms: Iterable[str]) -> int:
+        """No more chunks than this hold one of the terms."""
+        return sum(self.searcher.doc_freq(TERMS, term) for term in set(map(storable, terms)))
 
     def _top(self, wanted: Query, k: int) -> Hits:
         """The best k; deeper than k as long as the last ones tie with something unseen."""

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tantivy import Document, Index, IndexWriter, Query
 
+from lagotto.concurrency import give_way
 from lagotto.errors import IndexDamagedError, StoreBusyError
 from lagotto.indexes.base import ChunkKeys, LogPosition
 from lagotto.indexes.filter_keys import FilterKeys
@@ -34,7 +35,7 @@ from lagotto.indexes.tantivy.disk import (
 )
 from lagotto.indexes.tantivy.errors import tantivy_errors
 from lagotto.indexes.tantivy.query import DOCUMENT, KEY, TERMS, index_schema
-from lagotto.indexes.tantivy.search import TantivySnapshot
+from lagotto.indexes.tantivy.search import HeldTerm, TantivySnapshot
 from lagotto.indexes.text_query import TextQuery, Word
 
 WRITER_HEAP = 100_000_000
@@ -57,6 +58,7 @@ class TantivyWriter:
         self._index = index
         self._timeout = timeout
         self._loading = threading.Lock()
+        self._held = HeldTerm()
         self._snapshot, self._seen = self._load()
 
     @classmethod
@@ -176,6 +178,7 @@ class TantivyWriter:
                 position=position,
                 total=meta.total,
                 dead=meta.dead,
+                held=self._held,
             )
         return snapshot, seen
 
@@ -237,6 +240,7 @@ def _change(
     if keys := sorted(replaced):
         writer.delete_documents_by_query(Query.term_set_query(index_schema(), KEY, keys))
     for key, terms in chunks.items():
+        give_way()
         document = Document()
         document.add_integer(KEY, key)
         if key in owners:

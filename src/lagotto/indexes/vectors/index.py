@@ -97,6 +97,7 @@ class EmbeddedVectorIndex:
     """
 
     kind = "exact"
+    remote = False
 
     def __init__(
         self, folder: Path, *, indexes: IndexFolder, model_id: str, dimension: int
@@ -104,8 +105,8 @@ class EmbeddedVectorIndex:
         self.folder = folder
         self.position = START
         self._indexes = indexes
-        self._model_id = model_id
-        self._dimension = dimension
+        self.model_id = model_id
+        self.dimension = dimension
         self._rows: VectorMatrix | None = None
         self._changing = threading.Lock()
 
@@ -116,11 +117,21 @@ class EmbeddedVectorIndex:
                 return None
             return EmbeddedVectors(self, rows.snapshot(), changes)
 
+    def latest(self, changes: ChangeLog) -> EmbeddedVectors | None:
+        """Catches up as well: rows are read no faster from the record than into the index."""
+        return self.follow(changes)
+
+    def refresh(self) -> None:
+        """Nothing to ask: `follow` reads the files."""
+
+    def drop(self) -> None:
+        """Nothing besides files."""
+
     def indexed_up_to(self, changes: ChangeLog) -> int:
         position = self.position
         if position == START:
             try:
-                saved = read_newest(self.folder, model_id=self._model_id, dimension=self._dimension)
+                saved = read_newest(self.folder, model_id=self.model_id, dimension=self.dimension)
             except IndexDamagedError:
                 return 0
             position = saved.position if saved else START
@@ -147,7 +158,7 @@ class EmbeddedVectorIndex:
 
     def check(self, changes: ChangeLog) -> Finding:
         try:
-            saved = read_newest(self.folder, model_id=self._model_id, dimension=self._dimension)
+            saved = read_newest(self.folder, model_id=self.model_id, dimension=self.dimension)
             if saved is not None:
                 saved.base.verify()
         except IndexDamagedError as exc:
@@ -183,8 +194,8 @@ class EmbeddedVectorIndex:
                 keys, vectors = changes.added_vectors(
                     start,
                     min(stop, saved.position.number),
-                    model_id=self._model_id,
-                    dimension=self._dimension,
+                    model_id=self.model_id,
+                    dimension=self.dimension,
                 )
             except StoreDamagedError:  # which the check of the record names
                 continue
@@ -212,7 +223,7 @@ class EmbeddedVectorIndex:
         log.info("vector index: reading changes %d to %d", self.position.number, last)
         for start, stop in changes.ranges(since=self.position.number):
             keys, vectors = changes.added_vectors(
-                start, stop, model_id=self._model_id, dimension=self._dimension
+                start, stop, model_id=self.model_id, dimension=self.dimension
             )
             rows.remove(changes.removed(start, stop))
             rows.add(keys, vectors)
@@ -239,7 +250,7 @@ class EmbeddedVectorIndex:
     def _start_anew(self) -> VectorMatrix:
         self._drop()
         self.position = START
-        self._rows = VectorMatrix(self._model_id, dimension=self._dimension)
+        self._rows = VectorMatrix(self.model_id, dimension=self.dimension)
         return self._rows
 
     def _save(self, rows: VectorMatrix, position: LogPosition) -> None:
@@ -257,15 +268,13 @@ class EmbeddedVectorIndex:
 
     def _load(self) -> VectorMatrix:
         try:
-            saved = VectorMatrix.load(
-                self.folder, model_id=self._model_id, dimension=self._dimension
-            )
+            saved = VectorMatrix.load(self.folder, model_id=self.model_id, dimension=self.dimension)
         except IndexDamagedError as exc:
             log.warning(DAMAGED, exc)
             self._drop()
             saved = None
         if saved is None:
-            return VectorMatrix(self._model_id, dimension=self._dimension)
+            return VectorMatrix(self.model_id, dimension=self.dimension)
         return saved
 
     def _drop(self) -> None:
@@ -278,4 +287,6 @@ class EmbeddedVectorIndex:
 def open_vectors(site: IndexSite, *, model_id: str, dimension: int) -> EmbeddedVectorIndex:
     """The embedded vector index of a base for one model."""
     folder = site.folder("vectors", model_id)
-    return EmbeddedVectorIndex(folder, indexes=site.indexes, model_id=model_id, dimension=dimension)
+    return EmbeddedVectorIndex(
+        folder, indexes=site.own_folder, model_id=model_id, dimension=dimension
+    )

@@ -8,6 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from lagotto.display import counted
 from lagotto.documents import Record, storable
 
 SkipReason = Literal[
@@ -58,15 +59,11 @@ class Skipped(Record):
 
     def __str__(self) -> str:
         files = self.total - self.folders
-        what = [_counted(files, "file")] if files else []
-        what += [_counted(self.folders, "folder")] if self.folders else []
+        what = [counted(files, "file")] if files else []
+        what += [counted(self.folders, "folder")] if self.folders else []
         reasons = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
         listed = ", ".join(f"{count} {reason}" for reason, count in reasons)
         return f"{' and '.join(what) or '0 files'} skipped{': ' if listed else ''}{listed}"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 class SkipLog:

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from lagotto.errors import ReadError
-from lagotto.locations import INDEX_MARKER
+from lagotto.locations import belongs_to_base
 from lagotto.readers.folder.ignore_files import IgnoreFile, IgnoreFiles, match_segments
 from lagotto.readers.folder.skipped import SkipLog, SkipReason
 from lagotto.readers.folder.unwanted import unwanted_folder, unwanted_name
@@ -113,6 +113,8 @@ class _Walk:
             names = sorted((entry.name for entry in entries), reverse=True)
         for name in names:
             entry = _Entry(folder.path / name, (*folder.parts, name), ignore)
+            if belongs_to_base(entry.path):
+                continue  # not worth mentioning: most bases are beside their documents
             reason = self._reason(entry)
             if reason is None:
                 yield entry
@@ -125,8 +127,6 @@ class _Walk:
         everything = self._selection.everything
         if name in REPOSITORIES:
             return "hidden"
-        if name.endswith(".index") and (entry.path / INDEX_MARKER).is_file():
-            return "generated"  # by Lagotto, for a base in this folder
         if self._selection.drops(entry.parts):
             return "excluded"
         if everything:

@@ -21,7 +21,7 @@ from lagotto.readers.office.xml import child, children, small_number, value
 
 WORKBOOK = re.compile(r"xl/workbook\d*\.xml")
 COLUMN = re.compile(r"[A-Z]{1,3}")
-LITERAL = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]|_.|\*.')
+LITERAL = re.compile(r'"[^"]*"|\\.|\[[^\]\[]*+\]|_.|\*.')
 """Parts of a number format that show as they are, colours and conditions."""
 DATE_FORMATS = frozenset({*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)})
 """Ids of the built-in number formats that show dates and times."""

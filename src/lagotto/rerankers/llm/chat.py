@@ -22,7 +22,7 @@ class ChatService:
     `strict`, no schema is asked for, only JSON.
     """
 
-    def __init__(self, service: JsonService, *, model: str, seed: int, strict: bool = True) -> None:
+    def __init__(self, service: JsonService, *, model: str, seed: int, strict: bool) -> None:
         self._service = service
         self._model = model
         self._seed = seed

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 from lagotto.indexes.text_query import Term
@@ -164,7 +165,6 @@ LONGEST_QUESTION = 400
 
 _IRREGULAR = frozenset(IRREGULAR.split())
 _EDGES = " \t\n\r?？!.¿¡\"'"
-_PATTERNS = tuple(re.compile(pattern, re.IGNORECASE) for _, _, pattern, _ in STATEMENTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +172,12 @@ class _Reading:
     language: str
     kind: Kind
     statement: str
+
+
+@cache
+def _patterns() -> tuple[re.Pattern[str], ...]:
+    """The patterns of STATEMENTS; compiling them takes longer than a search without them."""
+    return tuple(re.compile(pattern, re.IGNORECASE) for _, _, pattern, _ in STATEMENTS)
 
 
 def declarative(query: str) -> str | None:
@@ -206,7 +212,7 @@ def _read(query: str) -> _Reading | None:
     question = " ".join(query[: LONGEST_QUESTION + 1].split()).strip(_EDGES)
     if len(question) > LONGEST_QUESTION:
         return None
-    for (language, kind, _, template), pattern in zip(STATEMENTS, _PATTERNS, strict=True):
+    for (language, kind, _, template), pattern in zip(STATEMENTS, _patterns(), strict=True):
         if found := pattern.fullmatch(question):
             parts = {name: part or "" for name, part in found.groupdict().items()}
             if "be" in parts:

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TypeVar
 
 from lagotto.indexes.text_query import Either, Every, Match, Phrase, Without, Word
@@ -17,11 +17,11 @@ QUOTATION_MARKS = '"“”„«»「」『』'
 
 # No quotation holds another mark of its own kind, so that a page of opening marks takes linear
 # time. A mark right behind a letter or digit opens nothing: 24" is a length.
-QUOTED = re.compile(
+QUOTED = (
     rf"(?<![^\W{UNSPACED}])(?:\"[^\"]*\"|”[^“”„]*”)"
     r"|“[^“”\"]*[”\"]|„[^„“”]*[“”]|«[^«»]*»|»[^«»]*«|「[^「」]*」|『[^『』]*』"
 )
-"""A quotation with its marks, one on either side."""
+"""A quotation with its marks, one on either side, as a regular expression."""
 
 CONNECTORS = frozenset("_-./@#&+\\\u2010\u2011")
 """What holds the parts of an identifier together: foo_bar, a/b, AT&T, C++."""
@@ -29,6 +29,17 @@ CONNECTORS = frozenset("_-./@#&+\\\u2010\u2011")
 Sizable = TypeVar("Sizable", bound=Sized)
 
 _BREAK = re.compile(r"-{2,}|\.{2,}")
+_NOTHING = re.compile(r"(?!)")
+
+
+def quoted_in(text: str) -> re.Pattern[str]:
+    """Matches the quotations of `text`; compiled only if there are marks, as it takes a while."""
+    return _quoted() if any(mark in text for mark in QUOTATION_MARKS) else _NOTHING
+
+
+@cache
+def _quoted() -> re.Pattern[str]:
+    return re.compile(QUOTED)
 
 
 @dataclass(frozen=True, slots=True)

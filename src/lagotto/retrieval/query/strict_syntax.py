@@ -32,7 +32,7 @@ SYNONYMS = {"AND": "&", "OR": "|", "NOT": "!"}
 _TOKEN = re.compile(
     rf"""
       (?P<operator> <-> | [&|!()] )
-    | (?P<quoted> ' (?: [^'] | '' )* ' | {QUOTED.pattern} ) (?P<label> : [A-Za-z*]+ )?
+    | (?P<quoted> ' (?: [^'] | '' )* ' | {QUOTED} ) (?P<label> : [A-Za-z*]+ )?
     | (?P<word> [^\s&|!()<>'{QUOTATION_MARKS}] [^\s&|!()<>{QUOTATION_MARKS}]* )
     """,
     re.VERBOSE,

@@ -19,7 +19,6 @@ from lagotto.retrieval.query.operands import (
     pieces,
     stop_words_in,
 )
-from lagotto.retrieval.query.strict_syntax import read_strict
 from lagotto.retrieval.query.web_syntax import read_web
 from lagotto.terms import MAX_QUERY_TERMS, compounds, query_terms
 from lagotto.terms.words import runs
@@ -70,6 +69,8 @@ def _read(text: str, mode: FtsMode, languages: Sequence[str | None]) -> Reading:
             whole = operand(text, languages)
             return Reading(whole.match if whole else None, text, (text,))
         case "strict":
+            from lagotto.retrieval.query.strict_syntax import read_strict
+
             return read_strict(text, languages)
     return Reading(None, text, (text,))
 

@@ -9,10 +9,10 @@ from functools import cache, lru_cache
 
 from lagotto.indexes.text_query import Phrase
 from lagotto.prefs import QueryType
-from lagotto.retrieval.query.operands import QUOTED, operand
+from lagotto.retrieval.query.operands import operand, quoted_in
 from lagotto.terms import QueryTerm, query_terms
 from lagotto.terms.stems import language_of
-from lagotto.terms.words import UNSPACED, fold, runs
+from lagotto.terms.words import UNSPACED, fold, is_european, runs
 
 FEW_WORDS = 5
 """A query of more content words is a description."""
@@ -46,7 +46,7 @@ VERBS_FIRST = """
 """
 """First words of English questions that are answered by yes or no."""
 
-_ASKS_UNSPACED = re.compile(
+ASKS_UNSPACED = (
     "什么|什麼|谁|誰|哪|何时|何時|何地|为何|為何|怎么|怎麼|如何|多少|吗|嗎"
     "|なぜ|どこ|いつ|どう|どの|どんな|どれ|いくつ|いくら|ですか|ますか|何[がをはでの人年時月日]"
 )
@@ -91,7 +91,6 @@ no abbreviations (e.g., U.S.).
 """
 
 _SHAPES = {reason: re.compile(pattern) for reason, pattern in SHAPES.items()}
-_GAP = re.compile(rf"[\s,;|\"{UNSPACED}]+")
 _BEFORE = "'`‘’“”„«»¿¡()[]{}<>*"
 _BEHIND = "'`‘’“”„«»!?.:…([]{}<>*"
 _ENDING = re.compile(
@@ -115,7 +114,7 @@ def classify(query: str, languages: Sequence[str | None] = (None,)) -> Classifie
     `exact`: nothing but identifiers and quotations, besides stop words. `question`: it asks.
     `keywords`: a few words that make no sentence. `description`: everything else.
     """
-    quoted = [part for part in QUOTED.findall(query) if runs(part)]
+    quoted = [part for part in quoted_in(query).findall(query) if runs(part)]
     named = [word for word, _ in find_identifiers(query)]
     if (quoted or named) and not _content(_rest(query, named), languages):
         return Classified("exact", f"only exact wordings: {', '.join([*quoted, *named])}")
@@ -133,7 +132,7 @@ def classify(query: str, languages: Sequence[str | None] = (None,)) -> Classifie
 
 def quotations(query: str, languages: Sequence[str | None] = (None,)) -> list[Phrase]:
     """The quoted parts of `query`, of one word or more, stop words included."""
-    return _phrases(QUOTED.findall(query), languages)
+    return _phrases(quoted_in(query).findall(query), languages)
 
 
 def identifiers(query: str, languages: Sequence[str | None] = (None,)) -> list[Phrase]:
@@ -146,11 +145,21 @@ def find_identifiers(query: str) -> list[tuple[str, str]]:
     return list(_identifiers(query))
 
 
+EUROPEAN_GAPS = re.compile(r"[\s,;|\"]+")
+
+
+@cache
+def _all_gaps() -> re.Pattern[str]:
+    """Compiled when needed: the scripts without spaces make it long."""
+    return re.compile(rf"[\s,;|\"{UNSPACED}]+")
+
+
 @lru_cache(maxsize=64)  # asked for twice in a search, for the type and for the exact leg
 def _identifiers(query: str) -> tuple[tuple[str, str], ...]:
-    bare = QUOTED.sub(" ", query)
+    bare = quoted_in(query).sub(" ", query)
+    gaps = EUROPEAN_GAPS if is_european(bare) else _all_gaps()
     words = dict.fromkeys(
-        _trimmed(word) for word in _GAP.split(bare) if len(word) <= LONGEST_IDENTIFIER
+        _trimmed(word) for word in gaps.split(bare) if len(word) <= LONGEST_IDENTIFIER
     )
     return tuple((word, reason) for word in words if (reason := _shape(word)))
 
@@ -173,7 +182,7 @@ def _phrases(texts: Iterable[str], languages: Sequence[str | None]) -> list[Phra
 
 def _rest(query: str, named: Sequence[str]) -> str:
     """The query without its exact wordings; longer ones first, as one may hold another."""
-    rest = QUOTED.sub(" ", query)
+    rest = quoted_in(query).sub(" ", query)
     for word in sorted(named, key=len, reverse=True):
         rest = rest.replace(word, " ")
     return rest
@@ -183,11 +192,17 @@ def _content(text: str, languages: Sequence[str | None]) -> list[QueryTerm]:
     return [term for term in query_terms(text, languages) if not term.stop]
 
 
+@cache
+def _asks_unspaced() -> re.Pattern[str]:
+    """Compiled when needed: it is long, and most queries are ASCII."""
+    return re.compile(ASKS_UNSPACED)
+
+
 def _question(query: str, languages: Sequence[str | None]) -> str | None:
     """The reason why it is a question, None if it is not one."""
     if _QUESTION_MARK.search(query):
         return "a question mark"
-    if asking := _ASKS_UNSPACED.search(query):
+    if not query.isascii() and (asking := _asks_unspaced().search(query)):
         return f"the question word {asking.group()}"
     words = [fold(word) for word in runs(query)[:4]]
     asked = _question_words(languages)

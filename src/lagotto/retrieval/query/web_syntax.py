@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from lagotto.indexes.text_query import Match, Without, Word
 from lagotto.retrieval.query.operands import (
-    QUOTED,
     Operand,
     Reading,
     either,
@@ -18,6 +17,7 @@ from lagotto.retrieval.query.operands import (
     limited,
     operand,
     pieces,
+    quoted_in,
     stop_words_in,
 )
 
@@ -83,7 +83,7 @@ def _dropped(items: Sequence[_Item], stops: frozenset[Word]) -> set[_Item]:
 
 
 def _quoted(item: _Item) -> bool:
-    return QUOTED.fullmatch(item.source) is not None
+    return quoted_in(item.source).fullmatch(item.source) is not None
 
 
 def _items(text: str, languages: Sequence[str | None]) -> Iterator[_Item]:
@@ -96,7 +96,7 @@ def _items(text: str, languages: Sequence[str | None]) -> Iterator[_Item]:
 def _sources(text: str) -> Iterator[tuple[str, bool]]:
     """Quotations and words in order, and whether a minus stands before each."""
     start = 0
-    for quoted in QUOTED.finditer(text):
+    for quoted in quoted_in(text).finditer(text):
         before = text[start : quoted.start()]
         yield from _words(before)
         yield quoted.group(), before[-2:].lstrip() == "-"

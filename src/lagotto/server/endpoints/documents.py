@@ -27,10 +27,10 @@ async def list_documents(call: Call) -> object:
         filters=parse_filter(wanted.filters),
         collection=wanted.collection,
         after=_parsed(wanted.after) if wanted.after else None,
-        limit=wanted.limit,
+        limit=wanted.limit + 1,
     )
-    more = _cursor(found[-1]) if len(found) == wanted.limit else None
-    return {"documents": found, "next": more}
+    shown = found[: wanted.limit]
+    return {"documents": shown, "next": _cursor(shown[-1]) if len(found) > len(shown) else None}
 
 
 async def get(call: Call) -> Document:

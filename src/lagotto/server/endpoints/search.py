@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from lagotto.context.cite import key_of
 from lagotto.prefs import RetrievalPrefs
 from lagotto.results import Results, RetrievalStats
+from lagotto.retrieval.snippets import matched_spans
 from lagotto.server.answers import (
     ContextAnswer,
     ExplainAnswer,
@@ -19,20 +21,19 @@ from lagotto.server.operations import Call, Operation
 
 async def retrieve(call: Call) -> object:
     """Answer with a ranked list."""
-    planned = call.base.plan("retrieve", call.body)
+    planned = call.base.plan("retrieve", call.asked)
     found = await call.state.observed(call.http, planned, call.base.retrieve(planned, call.context))
     return {
         **_settled(call, planned.prefs, found.stats),
-        "hits": hits_of(found),
+        "hits": hits_of(found, call.asked),
         "candidates": found.candidates,
         "stats": _asked_for(found.stats, planned.prefs),
     }
 
 
 async def search(call: Call) -> object:
-    """Answer with a bundle; the body of a permalink is its query string."""
-    body = call.query or call.body
-    planned = call.base.plan("search", body)
+    """Answer with a bundle."""
+    planned = call.base.plan("search", call.asked)
     bundle = await call.state.observed(call.http, planned, call.base.search(planned, call.context))
     return {
         **_settled(call, planned.prefs, bundle.stats),
@@ -44,9 +45,9 @@ async def search(call: Call) -> object:
 
 async def context(call: Call) -> object:
     """Answer with a cited pack."""
-    planned = call.base.plan("context", call.body)
+    planned = call.base.plan("context", call.asked)
     pack = await call.state.observed(
-        call.http, planned, call.base.context(planned, call.body, call.context)
+        call.http, planned, call.base.context(planned, call.asked, call.context)
     )
     stats = _asked_for(pack.trace.stats, planned.prefs)
     trace = pack.trace.model_copy(update={"stats": stats})
@@ -58,8 +59,8 @@ async def context(call: Call) -> object:
 
 async def explain(call: Call) -> object:
     """Answer why a document is, or is not, among the hits."""
-    planned = call.base.plan("retrieve", call.body)
-    name = call.body.document
+    planned = call.base.plan("retrieve", call.asked)
+    name = call.asked.document
     found = await call.state.observed(
         call.http, planned, call.base.why_not(planned, name, call.context)
     )
@@ -71,20 +72,31 @@ async def explain(call: Call) -> object:
         "reason": found.reason,
         "rank": found.rank,
         "breakdown": found.breakdown,
-        "hits": hits_of(results),
+        "hits": hits_of(results, call.asked),
         "stats": _asked_for(results.stats, planned.prefs),
     }
 
 
 async def resolve(call: Call) -> object:
     """Answer with the passage that a citation refers to."""
-    passage, changed = await call.base.resolve(call.body.citation)
-    return {"citation": call.body.citation, "changed": changed, "passage": passage}
+    citation = call.asked.citation
+    passage, changed = await call.base.resolve(citation)
+    return {"citation": citation, "changed": changed, "passage": passage}
 
 
-def hits_of(found: Results) -> list[dict[str, Any]]:
-    """Hits, each with its citation."""
-    return [{**dict(hit), "citation": hit.citation} for hit in found]
+def hits_of(found: Results, asked: SearchBody) -> list[dict[str, Any]]:
+    """Hits, each with its citation and, if asked for, the words in it that match."""
+    return [
+        {
+            **dict(hit),
+            "citation": hit.citation,
+            "key": key_of(hit),
+            "highlights": matched_spans(hit.content, asked.query, language=hit.language)
+            if asked.highlight
+            else (),
+        }
+        for hit in found
+    ]
 
 
 def _settled(call: Call, prefs: RetrievalPrefs, stats: RetrievalStats) -> dict[str, Any]:
@@ -97,7 +109,10 @@ def _asked_for(stats: RetrievalStats, prefs: RetrievalPrefs) -> RetrievalStats:
     if prefs.debug:
         return stats
     return RetrievalStats(
-        degraded=stats.degraded, corrections=stats.corrections, candidates=stats.candidates
+        degraded=stats.degraded,
+        corrections=stats.corrections,
+        candidates=stats.candidates,
+        fusion=stats.fusion,
     )
 
 
@@ -105,6 +120,10 @@ OPERATIONS = (
     Operation(
         "POST", "/v1/retrieve", "retrieve", "The best passages, as a ranked list.",
         retrieve, RetrieveAnswer, body=SearchBody, heavy=True,
+    ),
+    Operation(
+        "GET", "/v1/retrieve", "retrieveByLink", "The same, with all settings in the address.",
+        retrieve, RetrieveAnswer, query=SearchBody, heavy=True, permalink=True,
     ),
     Operation(
         "POST", "/v1/search", "search", "The best documents, and passages that support them.",
@@ -119,8 +138,20 @@ OPERATIONS = (
         context, ContextAnswer, body=ContextBody, heavy=True,
     ),
     Operation(
+        "GET", "/v1/context", "contextByLink", "The same pack, with all settings in the address.",
+        context, ContextAnswer, query=ContextBody, heavy=True, permalink=True,
+    ),
+    Operation(
         "POST", "/v1/explain", "explain", "Why a document is, or is not, among the hits.",
         explain, ExplainAnswer, body=ExplainBody, heavy=True, problems=(404,),
+    ),
+    Operation(
+        "GET", "/v1/explain", "explainByLink", "The same, with all settings in the address.",
+        explain, ExplainAnswer, query=ExplainBody, heavy=True, permalink=True, problems=(404,),
+    ),
+    Operation(
+        "GET", "/v1/resolve", "resolveByLink", "The passage of a citation in the address.",
+        resolve, ResolveAnswer, query=ResolveBody, heavy=True, problems=(404,),
     ),
     Operation(
         "POST", "/v1/resolve", "resolve", "The passage that a citation refers to.",

@@ -65,8 +65,9 @@ async def _add_documents(call: Call) -> Task:
 async def list_tasks(call: Call) -> object:
     """Answer with the caller's tasks, the latest first."""
     wanted: TasksQuery = call.query
-    found = await call.state.tasks.tasks_of(call.access, after=wanted.after, limit=wanted.limit)
-    return {"tasks": found, "next": found[-1].id if len(found) == wanted.limit else None}
+    found = await call.state.tasks.tasks_of(call.access, after=wanted.after, limit=wanted.limit + 1)
+    shown = found[: wanted.limit]
+    return {"tasks": shown, "next": shown[-1].id if len(found) > len(shown) else None}
 
 
 async def get_task(call: Call) -> Task:

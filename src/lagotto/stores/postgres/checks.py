@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from sqlalchemy import Connection, Row, text
 
 from lagotto.indexes.base import Finding, IndexState
+from lagotto.indexes.registry import IndexChoice
 from lagotto.stores.postgres.chunk_words import chunks_without_words
 from lagotto.stores.postgres.text_index.reindex import is_current
 from lagotto.stores.postgres.vector_index.graph import GRAPH_FROM
@@ -27,23 +28,28 @@ SELECT
 """)
 
 
-def index_states(connection: Connection) -> Iterator[IndexState]:
-    """The state of the indexes: they are written with the chunks, so they never lag."""
+def index_states(connection: Connection, remote: IndexChoice) -> Iterator[IndexState]:
+    """The state of the indexes in tables: they are written with the chunks, so they never lag."""
     last = counter(connection, "change")
-    yield IndexState(role="text", kind="postings", indexed_up_to=last, changes=last)
-    yield IndexState(role="vectors", kind="pgvector", indexed_up_to=last, changes=last)
+    if remote.text is None:
+        yield IndexState(role="text", kind="postings", indexed_up_to=last, changes=last)
+    if remote.vectors is None:
+        yield IndexState(role="vectors", kind="pgvector", indexed_up_to=last, changes=last)
 
 
-def findings(connection: Connection) -> list[Finding]:
-    """All findings about the base."""
+def findings(connection: Connection, remote: IndexChoice) -> list[Finding]:
+    """All findings about the base; `remote` names the indexes that are not in tables."""
     facts = connection.execute(_FACTS).one()
-    return [
+    found = [
         *check_rows(connection),
         Finding(level="ok", what=f"the server has {facts.extensions}"),
-        *_of_vectors(facts),
-        *_of_text(facts, current=is_current(connection)),
-        *_of_native_text(chunks_without_words(connection)),
     ]
+    if remote.vectors is None:
+        found += _of_vectors(facts)
+    if remote.text is None:
+        found += _of_text(facts, current=is_current(connection))
+        found += _of_native_text(chunks_without_words(connection))
+    return found
 
 
 def _of_vectors(facts: Row[tuple[object, ...]]) -> Iterator[Finding]:

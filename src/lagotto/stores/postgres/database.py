@@ -7,7 +7,7 @@ from selectors import EVENT_READ, DefaultSelector
 from typing import Any
 
 from psycopg import AsyncConnection
-from sqlalchemy import NullPool, event
+from sqlalchemy import Engine, NullPool, create_engine, event
 from sqlalchemy.exc import InvalidatePoolError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
@@ -64,6 +64,14 @@ def create_single(address: Address) -> AsyncEngine:
     return create_async_engine(address.url, poolclass=NullPool, connect_args=options)
 
 
+def create_blocking(address: Address) -> Engine:
+    """An engine for a thread that follows the change log of the primary server."""
+    options = {"target_session_attrs": "read-write" if address.has_several_hosts else "any"}
+    engine = create_engine(address.url, pool_size=1, connect_args=options)
+    event.listen(engine, "connect", _prepare)
+    return engine
+
+
 def _pool(address: Address, *, session: str = "any") -> AsyncEngine:
     """A pool of connections on which the vector type is registered."""
     engine = create_async_engine(
@@ -74,17 +82,7 @@ def _pool(address: Address, *, session: str = "any") -> AsyncEngine:
         connect_args={"target_session_attrs": session},
     )
 
-    @event.listens_for(engine.sync_engine, "connect")
-    def prepare(connection: Any, _record: ConnectionPoolEntry) -> None:
-        cursor = connection.cursor()
-        cursor.execute("SELECT to_regtype('vector')::oid")
-        (oid,) = cursor.fetchone()
-        if oid is not None:
-            register(connection.driver_connection, vector_oid=oid)
-            for setting in _SETTINGS:
-                cursor.execute(setting)
-        cursor.close()
-        connection.commit()
+    event.listen(engine.sync_engine, "connect", _prepare)
 
     @event.listens_for(engine.sync_engine, "checkout")
     def check(connection: Any, _record: ConnectionPoolEntry, _proxy: object) -> None:
@@ -93,6 +91,19 @@ def _pool(address: Address, *, session: str = "any") -> AsyncEngine:
             raise InvalidatePoolError
 
     return engine
+
+
+def _prepare(connection: Any, _record: ConnectionPoolEntry) -> None:
+    """Register the vector type, and choose settings."""
+    cursor = connection.cursor()
+    cursor.execute("SELECT to_regtype('vector')::oid")
+    (oid,) = cursor.fetchone()
+    if oid is not None:
+        register(getattr(connection, "driver_connection", connection), vector_oid=oid)
+        for setting in _SETTINGS:
+            cursor.execute(setting)
+    cursor.close()
+    connection.commit()
 
 
 def _has_spoken(driver: AsyncConnection[Any]) -> bool:

@@ -21,11 +21,13 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from lagotto.concurrency import in_thread
 from lagotto.documents import Document, digest
 from lagotto.errors import StoreBusyError, StoreError
 from lagotto.indexes.base import Finding
 from lagotto.stores.base import BaseConfig, Pending
 from lagotto.stores.config import unfinished_rebuild
+from lagotto.stores.index_follower import drop_remote
 from lagotto.stores.postgres.address import Address
 from lagotto.stores.postgres.database import create_single
 from lagotto.stores.postgres.errors import postgres_errors
@@ -179,6 +181,7 @@ class PostgresStaging:
         return await self._base.ask(lambda connection: read_sources(connection, names))
 
     async def build_indexes(self) -> None:
+        await self.store.update_indexes()
         await self.store.close()  # which merges segments and builds the graph
         await self.store.open()
 
@@ -195,7 +198,9 @@ class PostgresStaging:
                 if any(await connection.run_sync(self._pending)):
                     await self.store.open()
                     return False
+                former = self._base.remote_indexes()
                 await self._rename(connection)
+        await in_thread(drop_remote, former)
         return True
 
     def _can_resume(self, connection: Connection) -> bool:

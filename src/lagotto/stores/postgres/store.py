@@ -17,6 +17,7 @@ from lagotto.documents import Chunk, Document
 from lagotto.errors import StoreBusyError, StoreError, StoreUnavailableError
 from lagotto.filters import Filter
 from lagotto.indexes.base import Finding
+from lagotto.indexes.registry import IndexChoice
 from lagotto.stores.base import BaseConfig, Capabilities, Entry, StoreInfo, Version
 from lagotto.stores.languages import LanguageCounts, with_languages_of
 from lagotto.stores.postgres.address import parse_location
@@ -31,6 +32,7 @@ from lagotto.stores.postgres.native.extension import (
     WordIndex,
 )
 from lagotto.stores.postgres.rebuild import PostgresStaging, check_rebuild, postgres_staging
+from lagotto.stores.postgres.remote_indexes import PGVECTOR, POSTINGS, RemoteIndexes
 from lagotto.stores.postgres.schema import prepare_schema, schema_version
 from lagotto.stores.postgres.text_index.merge import drop_terms, due_step, merge
 from lagotto.stores.postgres.text_index.postings import entry_segment
@@ -45,19 +47,21 @@ from lagotto.stores.postgres.write import (
     names_to_remove,
     remove,
     replace,
+    replace_in_order,
     reserve,
     reserve_segment,
 )
+from lagotto.stores.sql.changelog import AnyIndex
 from lagotto.stores.sql.chunk_cache import SqlChunkCache
 from lagotto.stores.sql.keyed_values import SqlKeyedValues
+from lagotto.stores.sql.languages import language_counts
 from lagotto.stores.sql.read import (
-    language_counts,
     paged_documents,
     read_chunks,
     read_document,
     read_versions,
 )
-from lagotto.stores.sql.settings import read_config, read_info
+from lagotto.stores.sql.settings import put_setting, read_config, read_info, setting
 from lagotto.stores.sql.source_files import SqlSourceFiles
 from lagotto.stores.sql.tables import SCHEMA_VERSION
 from lagotto.stores.sql.view import SqlView
@@ -85,9 +89,15 @@ class PostgresStore:
     document wait for each other.
     """
 
-    capabilities = Capabilities(rank_functions=("bm25", *RANK_FUNCTIONS))
-
-    def __init__(self, location: str, *, busy_timeout: float = BUSY_TIMEOUT) -> None:
+    def __init__(
+        self,
+        location: str,
+        *,
+        text_index: str | None = None,
+        vector_index: str | None = None,
+        busy_timeout: float = BUSY_TIMEOUT,
+    ) -> None:
+        self._wanted = IndexChoice.of(text_index=text_index, vector_index=vector_index)
         self.address = parse_location(location)
         self.place = self.location = self.address.place
         self.busy_timeout = busy_timeout
@@ -95,11 +105,21 @@ class PostgresStore:
         self._native = NativeExtension(
             WordIndex(change=self._write_alone, fresh=self._fresh), TrigramIndex(self._write_alone)
         )
-        self._views = ViewFactory(self._native)
+        self._remote = RemoteIndexes(
+            self.address, self._wanted, place=self.place, timeout=busy_timeout
+        )
+        self._views = ViewFactory(self._native, self._remote)
         self._settling: asyncio.Task[None] | None = None
         self.chunk_cache = SqlChunkCache(read=self._read, write=self._write_cache)
         self.source_files = SqlSourceFiles(read=self._read_latest, write=self._write_alone)
         self.keyed_values = SqlKeyedValues(read=self._read_latest, write=self._write_beside)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """PostgreSQL's own rank functions need its own indexes."""
+        if self._remote.are_used:
+            return Capabilities()
+        return Capabilities(rank_functions=("bm25", *RANK_FUNCTIONS))
 
     async def open(self) -> None:
         self._servers = Servers.at(self.address)
@@ -107,11 +127,13 @@ class PostgresStore:
             if not await self._read(self._is_ready):
                 await self._write(self._prepare, None)
                 await self._servers.dispose()  # older connections lack the vector type
+            await self.config()
         except BaseException:
             await self.close()
             raise
 
     async def close(self) -> None:
+        await in_thread(self._remote.close)
         await self._native.close()
         if self._settling is not None:
             self._settling.cancel()
@@ -122,6 +144,9 @@ class PostgresStore:
             self._servers = None
 
     async def write(self, entries: Sequence[Entry]) -> None:
+        if self._remote.are_used:
+            await self._write_in_order(entries)
+            return
         counts = await self._language_counts([entry.document for entry in entries])
         segment = await in_thread(entry_segment, entries, counts)
         reserved = await self._write(partial(reserve, entries=entries), ())
@@ -132,6 +157,18 @@ class PostgresStore:
         await self._merge()
         self._settle_soon()
 
+    async def _write_in_order(self, entries: Sequence[Entry]) -> None:
+        """Write entries of a base whose indexes follow its change log."""
+        segment = None
+        if self._remote.choice.text is None:
+            counts = await self._language_counts([entry.document for entry in entries])
+            segment = await in_thread(entry_segment, entries, counts)
+        written = partial(replace_in_order, entries=entries, segment=segment, place=self.place)
+        await self._write_alone(written)
+        await self._merge()
+        if self._remote.choice.vectors is None:
+            self._settle_soon()
+
     async def _language_counts(self, documents: Sequence[Document]) -> LanguageCounts:
         """The languages of the base with new documents, if one of these is of unknown language."""
         if all(document.language for document in documents):
@@ -140,18 +177,23 @@ class PostgresStore:
         return with_languages_of(documents, stored)
 
     async def update(self, documents: Sequence[Document]) -> None:
-        await self._write(partial(change_metadata, documents=documents), names_of(documents))
+        names = None if self._remote.are_used else names_of(documents)
+        await self._write(partial(change_metadata, documents=documents), names)
 
     async def delete(self, where: Filter) -> list[str]:
         names = await self._read(partial(names_to_remove, where=where), latest=True)
         if not names:
             return []
-        gone = await self._write(partial(remove, where=where, names=names), names)
+        in_order = self._remote.are_used
+        removed = partial(remove, where=where, names=names, in_order=in_order)
+        gone = await self._write(removed, None if in_order else names)
         await self._merge()
         return gone
 
     async def update_indexes(self, *, least: int = 1) -> None:
-        """Nothing to do: indexes are written with the documents."""
+        """Let indexes that are behind a network follow; others are written with the documents."""
+        if self._remote.are_used:
+            await self._remote.catch_up(least=least)
 
     async def versions(self, collection: str, ids: Sequence[str]) -> dict[str, Version]:
         return await self._read(
@@ -185,25 +227,36 @@ class PostgresStore:
                 yield reader
 
     async def info(self) -> StoreInfo:
-        return await self._read(
+        down = await in_thread(self._remote.unreachable)
+        found = await self._read(
             lambda connection: read_info(
                 connection,
                 location=self.place,
                 bytes_on_disk=int(connection.scalar(_SIZE) or 0),
-                indexes=index_states(connection),
+                indexes=[
+                    *index_states(connection, self._remote.choice),
+                    *self._remote.states(connection),
+                ],
             )
         )
+        return found.model_copy(update={"degraded": (*found.degraded, *down)})
 
     async def config(self) -> BaseConfig:
         try:
-            return await self._read(read_config, latest=True)
+            config, base_id = await self._read(_config_and_id, latest=True)
         except StoreUnavailableError:
             if not self.address.has_several_hosts:
                 raise
-            return await self._read(read_config)  # the primary is down, a standby still serves
+            config, base_id = await self._read(_config_and_id)  # a standby still serves
+        self._remote.adapt(config, base_id)
+        return config
 
     def staging(self, config: BaseConfig) -> AbstractAsyncContextManager[PostgresStaging]:
         return postgres_staging(self, config)
+
+    def remote_indexes(self) -> list[AnyIndex]:
+        """The indexes that are behind a network."""
+        return self._remote.all()
 
     async def ask(self, question: Callable[[Connection], T]) -> T:
         """Run a function that reads the latest state of the base."""
@@ -214,16 +267,23 @@ class PostgresStore:
         return await self._write(change, None)
 
     async def check(self) -> list[Finding]:
-        return await self._read(
-            lambda connection: [*findings(connection), *check_rebuild(connection)]
+        choice = self._remote.choice
+        found = await self._read(
+            lambda connection: [*findings(connection, choice), *check_rebuild(connection)]
         )
+        return [*found, *await in_thread(self._remote.check)]
 
     def _is_ready(self, connection: Connection) -> bool:
         version = schema_version(connection, self.place)
         return version == SCHEMA_VERSION and is_current(connection)
 
     def _prepare(self, connection: Connection) -> None:
-        prepare_schema(connection, self.place)
+        if schema_version(connection, self.place) == 0:
+            prepare_schema(connection, self.place)
+            put_setting(connection, "text_index", self._wanted.text or POSTINGS)
+            put_setting(connection, "vector_index", self._wanted.vectors or PGVECTOR)
+        else:
+            prepare_schema(connection, self.place)
         renew(connection)
 
     def _settle_soon(self) -> None:
@@ -304,6 +364,10 @@ class PostgresStore:
         if self._servers is None:
             raise StoreError(f"{self.place} is closed; open it first")
         return self._servers
+
+
+def _config_and_id(connection: Connection) -> tuple[BaseConfig, str]:
+    return read_config(connection), setting(connection, "base_id") or ""
 
 
 def _many_states(engine: AsyncEngine) -> AsyncEngine:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,14 @@ from lagotto.indexes.base import ChunkKeys, FilterKeys, LogPosition
 from lagotto.stores.postgres.adapters import keys_of
 from lagotto.stores.postgres.chunk_words import SETTING
 from lagotto.stores.postgres.native.extension import NativeExtension
+from lagotto.stores.postgres.remote_indexes import RemoteIndexes
 from lagotto.stores.postgres.text_index.search import PostingsText, Statistics
 from lagotto.stores.postgres.timeouts import SET_STATEMENT_TIMEOUT, limit
 from lagotto.stores.postgres.transaction import ReadTransaction
 from lagotto.stores.postgres.vector_index.search import PgVectors
-from lagotto.stores.sql.read import chunks_that_match, filter_notes, main_languages
+from lagotto.stores.sql.changelog import read_head
+from lagotto.stores.sql.languages import main_languages
+from lagotto.stores.sql.read import chunks_that_match, filter_notes, findable_keys
 from lagotto.stores.sql.view import SqlView
 
 MOST_ANSWERS = 64
@@ -59,8 +62,9 @@ class StateCache:
 class ViewFactory:
     """Makes views; caches what they have in common as long as nothing is written."""
 
-    def __init__(self, extension: NativeExtension) -> None:
+    def __init__(self, extension: NativeExtension, remote: RemoteIndexes) -> None:
         self._extension = extension
+        self._remote = remote
         self._cache = StateCache()
 
     async def view(self, reader: ReadTransaction, where: Filter) -> SqlView:
@@ -68,23 +72,10 @@ class ViewFactory:
         known, native_setting = await _state(reader)
         state = known["token"]
         position = LogPosition(known["change"], state)
-        text = PostingsText(
-            reader,
-            Statistics(
-                last_key=known["change"],
-                chunks=known["indexed_chunks"],
-                terms=known["indexed_terms"],
-                gone=await self._gone(reader, state),
-            ),
-            position,
-        )
-        vectors = PgVectors(
-            reader,
-            dimension=known.get("dimension"),
-            chunks=known["indexed_chunks"],
-            indexed=bool(known.get("graph")),
-            indexed_up_to=position,
-        )
+        if self._remote.are_used:
+            return await self._remote_view(reader, where, known)
+        text = await self._postings(reader, known, position)
+        vectors = self._pgvectors(reader, known, position)
         return SqlView(
             reader,
             text=text,
@@ -104,6 +95,49 @@ class ViewFactory:
             ),
         )
 
+    async def _remote_view(
+        self, reader: ReadTransaction, where: Filter, known: Mapping[str, int]
+    ) -> SqlView:
+        """The base with indexes behind a network; native parts need those in tables."""
+        state, chunks = known["token"], known["indexed_chunks"]
+        position = await reader.ask(_position)
+        remote = await self._remote.snapshots(reader, position)
+        text, vectors = remote.text, remote.vectors
+        return SqlView(
+            reader,
+            text=text or await self._postings(reader, known, position),
+            vectors=vectors or self._pgvectors(reader, known, position),
+            chunks=chunks,
+            everything=lambda: reader.ask(findable_keys),
+            allowed=await self._allowed(reader, where, state),
+            languages=await self._languages(reader, state),
+            generation=known.get("generation", 0),
+            degraded=remote.degraded,
+            filter_notes=await self._notes(reader, where, state),
+        )
+
+    async def _postings(
+        self, reader: ReadTransaction, known: Mapping[str, int], position: LogPosition
+    ) -> PostingsText:
+        statistics = Statistics(
+            last_key=known["change"],
+            chunks=known["indexed_chunks"],
+            terms=known["indexed_terms"],
+            gone=await self._gone(reader, known["token"]),
+        )
+        return PostingsText(reader, statistics, position)
+
+    def _pgvectors(
+        self, reader: ReadTransaction, known: Mapping[str, int], position: LogPosition
+    ) -> PgVectors:
+        return PgVectors(
+            reader,
+            dimension=known.get("dimension"),
+            chunks=known["indexed_chunks"],
+            indexed=bool(known.get("graph")),
+            indexed_up_to=position,
+        )
+
     async def _gone(self, reader: ReadTransaction, state: int) -> ChunkKeys:
         async def ask() -> ChunkKeys:
             ((keys,),) = await reader.rows(_GONE)
@@ -120,7 +154,7 @@ class ViewFactory:
 
         async def ask() -> FilterKeys:
             keys = await reader.ask(lambda connection: _matching(connection, where))
-            return FilterKeys(np.sort(keys))
+            return FilterKeys(np.sort(keys), where=where)
 
         allowed: FilterKeys = await self._cache.get(where.cache_key, state, ask)
         return allowed
@@ -171,3 +205,7 @@ def _matching(connection: Connection, where: Filter) -> ChunkKeys:
     found = chunks_that_match(where).subquery()
     joined = func.string_agg(func.int8send(found.c.key), literal_column("''::bytea"))
     return keys_of(connection.scalar(select(joined)))
+
+
+def _position(connection: Connection) -> LogPosition:
+    return read_head(connection).position(connection)

@@ -21,6 +21,7 @@ from lagotto.stores.postgres.text_index.write import (
     Counts,
     add_segment,
     conclude,
+    count_chunks,
     findable_keys,
     forget,
     take_segment_number,
@@ -30,6 +31,7 @@ from lagotto.stores.sql.read import matching_names
 from lagotto.stores.sql.settings import check_config, setting
 from lagotto.stores.sql.write import (
     Numbers,
+    note_removals,
     number_entries,
     remove_documents,
     update_documents,
@@ -85,6 +87,26 @@ def replace(
     conclude(connection, added + -gone)
 
 
+def replace_in_order(
+    connection: Connection, entries: Sequence[Entry], *, segment: PostingSegment | None, place: str
+) -> None:
+    """Store entries as `replace` does, in a base whose indexes follow the change log.
+
+    The caller is the only writer until the commit, so that changes are committed in the order of
+    their numbers. `segment` is None if words are indexed elsewhere.
+    """
+    check_config(connection, entries, place)
+    former = document_keys(connection, [entry.document for entry in entries])
+    gone = _remove_in_order(connection, list(former.values()))
+    numbers = number_entries(connection, entries)
+    write_entries(connection, entries, numbers=numbers, put=copy_rows)
+    keys = findable_keys(entries, numbers.chunks)
+    added = Counts(len(keys))
+    if segment is not None:
+        added = add_segment(connection, take_segment_number(connection), segment, keys)
+    conclude(connection, added + -gone)
+
+
 def change_metadata(connection: Connection, documents: Sequence[Document]) -> None:
     """Replace the metadata of documents."""
     update_documents(connection, documents)
@@ -97,15 +119,21 @@ def names_to_remove(connection: Connection, where: Filter) -> set[Name]:
     return {(document.collection, document.id) for document in found}
 
 
-def remove(connection: Connection, where: Filter, names: Collection[Name]) -> list[str]:
-    """Remove the named documents that still match; return their ids."""
+def remove(
+    connection: Connection, where: Filter, names: Collection[Name], *, in_order: bool = False
+) -> list[str]:
+    """Remove the named documents that still match; return their ids.
+
+    `in_order` notes the removals in the change log: the caller is the only writer.
+    """
     found = [
         document
         for document in matching_names(connection, where)
         if (document.collection, document.id) in names
     ]
     if found:
-        conclude(connection, -_remove(connection, [document.key for document in found]))
+        take_away = _remove_in_order if in_order else _remove
+        conclude(connection, -take_away(connection, [document.key for document in found]))
     return [document.id for document in found]
 
 
@@ -113,3 +141,9 @@ def _remove(connection: Connection, keys: Sequence[int]) -> Counts:
     gone = forget(connection, keys)
     remove_documents(connection, keys)
     return gone
+
+
+def _remove_in_order(connection: Connection, keys: Sequence[int]) -> Counts:
+    chunks = count_chunks(connection, keys)
+    note_removals(connection, keys)
+    return Counts(chunks, _remove(connection, keys).terms)

@@ -22,7 +22,7 @@ from sqlalchemy import Connection, delete, insert, select, tuple_
 from lagotto.documents import Chunk, Document, Span, chunk_id, iso
 from lagotto.errors import StoreDamagedError, StoreError
 from lagotto.stores.base import CachedChunks, CacheKey
-from lagotto.stores.sql.names import AT_ONCE, is_named
+from lagotto.stores.sql.names import in_batches, is_named
 from lagotto.stores.sql.tables import ChunkCacheRow, DocumentRow
 
 log = logging.getLogger(__name__)
@@ -119,8 +119,7 @@ def load_sets(
     now = iso(datetime.now(UTC))
     found: dict[CacheKey, CachedChunks] = {}
     bad: list[CacheKey] = []
-    for start in range(0, len(keys), AT_ONCE):
-        some = keys[start : start + AT_ONCE]
+    for some in in_batches(keys):
         statement = (
             select(*_KEY.clauses, DocumentRow.text, *_CONTENTS)
             .select_from(ChunkCacheRow)
@@ -181,8 +180,7 @@ def _current_documents(
     named = tuple_(DocumentRow.collection, DocumentRow.id, DocumentRow.content_hash)
     wanted = sorted({key[:3] for key in keys})
     found: dict[tuple[str, ...], int] = {}
-    for start in range(0, len(wanted), AT_ONCE):
-        some = wanted[start : start + AT_ONCE]
+    for some in in_batches(wanted):
         statement = select(*named.clauses, DocumentRow.key).where(
             is_named(key[:2] for key in some), named.in_(some)
         )

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from typing import TypeVar
 
 from sqlalchemy import ColumnElement, Connection, and_, false, or_, select
 
 from lagotto.documents import Document
 from lagotto.stores.sql.tables import DocumentRow
 
+T = TypeVar("T")
+
 AT_ONCE = 500
 """How many values go into one IN list."""
+
+
+def in_batches(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Values in as many as go into one IN list."""
+    for start in range(0, len(values), AT_ONCE):
+        yield values[start : start + AT_ONCE]
 
 
 def is_named(names: Iterable[tuple[str, str]]) -> ColumnElement[bool]:
@@ -45,7 +54,7 @@ def keys_by_name(
     """The keys of the documents with these collections and ids."""
     columns = select(DocumentRow.collection, DocumentRow.id, DocumentRow.key)
     found: dict[tuple[str, str], int] = {}
-    for start in range(0, len(names), AT_ONCE):
-        statement = columns.where(is_named(names[start : start + AT_ONCE]))
+    for some in in_batches(names):
+        statement = columns.where(is_named(some))
         found |= {(row[0], row[1]): row[2] for row in connection.execute(statement)}
     return found

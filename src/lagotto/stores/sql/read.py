@@ -38,9 +38,8 @@ from lagotto.garbage_collection import paused_collector
 from lagotto.indexes.base import ChunkKeys
 from lagotto.indexes.filter_keys import FilterKeys
 from lagotto.stores.base import Passage, StoredChunks, Version
-from lagotto.stores.languages import LanguageCounts, query_languages
 from lagotto.stores.sql.filters import concerns_chunks, condition
-from lagotto.stores.sql.names import AT_ONCE, is_named, keys_by_name
+from lagotto.stores.sql.names import in_batches, is_named, keys_by_name
 from lagotto.stores.sql.rows import CHUNK_COLUMNS, OUTLINE_COLUMNS, chunk_of, document_of
 from lagotto.stores.sql.tables import (
     AttributeRow,
@@ -89,22 +88,6 @@ def findable_keys(connection: Connection) -> ChunkKeys:
     return np.array(connection.scalars(statement).all(), np.int64)
 
 
-def main_languages(connection: Connection) -> list[str | None]:
-    """The languages to stem a query in."""
-    counted = select(DocumentRow.language, func.count()).group_by(DocumentRow.language)
-    return query_languages({row[0]: row[1] for row in connection.execute(counted)})
-
-
-def language_counts(connection: Connection) -> LanguageCounts:
-    """How many documents of each collection are in each language."""
-    names = (DocumentRow.collection, DocumentRow.language)
-    counted = select(*names, func.count()).where(DocumentRow.language.is_not(None)).group_by(*names)
-    counts: dict[str, dict[str, int]] = {}
-    for collection, language, count in connection.execute(counted):
-        counts.setdefault(collection, {})[language or ""] = count
-    return counts
-
-
 def read_document(connection: Connection, collection: str, document_id: str) -> Document | None:
     """A document, whole."""
     statement = select(DocumentRow.__table__).where(
@@ -117,8 +100,8 @@ def read_document(connection: Connection, collection: str, document_id: str) -> 
 def read_sources(connection: Connection, names: Sequence[tuple[str, str]]) -> list[Document]:
     """The documents of these collections and ids, whole, in that order."""
     found: dict[tuple[str, str], Document] = {}
-    for start in range(0, len(names), AT_ONCE):
-        some = is_named(names[start : start + AT_ONCE])
+    for batch in in_batches(names):
+        some = is_named(batch)
         for row in connection.execute(select(DocumentRow.__table__).where(some)):
             document = document_of(row._mapping)
             found[document.collection, document.id] = document
@@ -201,9 +184,9 @@ def resolve_filter(connection: Connection, where: Filter) -> FilterKeys:
     """The chunks that can be found and match."""
     keys = matching_chunks(connection, where)
     if concerns_chunks(where):
-        return FilterKeys(keys)
+        return FilterKeys(keys, where=where)
     documents = connection.scalars(select(DocumentRow.key).where(condition(where))).all()
-    return FilterKeys(keys, np.fromiter(documents, np.int64, len(documents)))
+    return FilterKeys(keys, np.fromiter(documents, np.int64, len(documents)), where)
 
 
 def filter_notes(connection: Connection, where: Filter) -> tuple[str, ...]:
@@ -236,7 +219,7 @@ def read_versions(
 ) -> dict[str, Version]:
     """What is stored of each document, and what its chunks were made with."""
     found: dict[str, Version] = {}
-    for start in range(0, len(ids), AT_ONCE):
+    for some in in_batches(ids):
         statement = (
             select(
                 DocumentRow.id,
@@ -248,7 +231,7 @@ def read_versions(
             )
             .outerjoin(ChunkSetRow, ChunkSetRow.document_key == DocumentRow.key)
             .where(DocumentRow.collection == collection)
-            .where(DocumentRow.id.in_(ids[start : start + AT_ONCE]))
+            .where(DocumentRow.id.in_(some))
         )
         for row in connection.execute(statement):
             made_by = (row.chunker_id, row.model_id) if row.chunker_id else None
@@ -269,11 +252,10 @@ def read_parents(connection: Connection, chunks: Sequence[Chunk]) -> dict[str, C
     """The parents of `chunks`, by id."""
     wanted = sorted({(item.collection, item.document_id, item.parent_id or "") for item in chunks})
     found: dict[str, Chunk] = {}
-    for start in range(0, len(wanted), AT_ONCE):
+    for some in in_batches(wanted):
         statement = _chunks().add_columns(
             DocumentRow.collection, DocumentRow.id.label("document_id")
         )
-        some = wanted[start : start + AT_ONCE]
         documents = is_named((collection, name) for collection, name, _ in some)  # by the index
         name = tuple_(DocumentRow.collection, DocumentRow.id, ChunkRow.id)
         rows = connection.execute(statement.where(documents, name.in_(some)))
@@ -327,8 +309,7 @@ def _chunks_at(
 ) -> Iterator[Row[Any]]:
     """The chunks with these document keys, levels and ordinals."""
     place = tuple_(ChunkRow.document_key, ChunkRow.level, ChunkRow.ordinal)
-    for start in range(0, len(positions), AT_ONCE):
-        some = positions[start : start + AT_ONCE]
+    for some in in_batches(positions):
         documents = sorted({owner for owner, _, _ in some})  # named apart, to be found by an index
         statement = _chunks().where(ChunkRow.document_key.in_(documents), place.in_(some))
         yield from connection.execute(statement)
@@ -339,7 +320,7 @@ def read_stored(
 ) -> dict[tuple[str, str], StoredChunks]:
     """The chunks of documents that can be found, by collection and id."""
     found: dict[tuple[str, str], StoredChunks] = {}
-    for start in range(0, len(names), AT_ONCE):
+    for some in in_batches(names):
         statement = (
             select(
                 DocumentRow.collection,
@@ -351,7 +332,7 @@ def read_stored(
             .select_from(ChunkRow)
             .join(DocumentRow, DocumentRow.key == ChunkRow.document_key)
             .join(ChunkSetRow, ChunkSetRow.key == ChunkRow.set_key)
-            .where(is_named(names[start : start + AT_ONCE]), ChunkRow.level != "parent")
+            .where(is_named(some), ChunkRow.level != "parent")
             .order_by(ChunkRow.document_key, ChunkRow.key)
         )
         groups = groupby(connection.execute(statement), key=lambda row: tuple(row[:4]))
@@ -364,8 +345,8 @@ def read_stored(
 def read_vectors(connection: Connection, keys: Sequence[int]) -> Vectors:
     """The vectors of `keys`, in that order; a base has those of one model."""
     found: dict[int, bytes] = {}
-    for start in range(0, len(keys), AT_ONCE):
-        some = EmbeddingRow.chunk_key.in_(keys[start : start + AT_ONCE])
+    for batch in in_batches(keys):
+        some = EmbeddingRow.chunk_key.in_(batch)
         rows = connection.execute(select(EmbeddingRow.chunk_key, EmbeddingRow.vector).where(some))
         found |= {row.chunk_key: row.vector for row in rows}
     if missing := set(keys) - set(found):
@@ -403,9 +384,8 @@ def _damaged_vector(problem: str) -> StoreDamagedError:
 def read_passages(connection: Connection, keys: Sequence[int]) -> dict[int, Passage]:
     """The chunks of `keys` with their texts and the outlines of their documents."""
     found: dict[int, Passage] = {}
-    for start in range(0, len(keys), AT_ONCE):
-        some = [int(key) for key in keys[start : start + AT_ONCE]]
-        rows = connection.execute(_PASSAGES, {"keys": some})
+    for some in in_batches(keys):
+        rows = connection.execute(_PASSAGES, {"keys": list(map(int, some))})
         names = tuple(rows.keys())
         with paused_collector():
             found |= passages_of(dict(zip(names, row, strict=True)) for row in rows)

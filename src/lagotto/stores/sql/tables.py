@@ -2,10 +2,11 @@
 
 Documents are what the user gave. Everything below them is derived and goes with its document:
 attributes (metadata, one row per value, for filters), chunk sets, chunks with their texts,
-embeddings, and a cache of chunks made at query time, which no index knows of. Chunks and removals
-are numbered by one counter, `change`, so an index beside the database that has seen all changes up
-to a number knows what it has missed: chunks and removals with a greater one. Numbers of two copies
-of a base that went different ways mean different changes; the tokens in `history` tell them apart.
+embeddings, and a cache of chunks made at query time, which no index knows of. Chunks, removals and
+updates of metadata are numbered by one counter, `change`, so an index beside the database that has
+seen all changes up to a number knows what it has missed: those with a greater one. Numbers of two
+copies of a base that went different ways mean different changes; the tokens in `history` tell them
+apart.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import UserDefinedType
 
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 
 
 class Number(UserDefinedType[int | float]):
@@ -267,6 +268,15 @@ class RemovalRow(Tables):
 
     sequence: Mapped[int] = mapped_column(primary_key=True)
     chunk_key: Mapped[int]
+
+
+class MetadataUpdateRow(Tables):
+    """A document that got other metadata, for the indexes that know the fields of its chunks."""
+
+    __tablename__ = "metadata_update"
+
+    sequence: Mapped[int] = mapped_column(primary_key=True)
+    document_key: Mapped[int]
 
 
 class HistoryRow(Tables):

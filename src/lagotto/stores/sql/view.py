@@ -13,7 +13,7 @@ from lagotto.indexes.base import ChunkKeys, FilterKeys, TextSnapshot, VectorSnap
 from lagotto.indexes.bm25 import idf
 from lagotto.indexes.hits import NO_HITS, Hits
 from lagotto.indexes.text_query import Match, Term, TextQuery, Word
-from lagotto.stores.base import Passage, StoredChunks
+from lagotto.stores.base import DegradedLeg, Passage, StoredChunks
 from lagotto.stores.capabilities import (
     NativeParts,
     NativeRanking,
@@ -58,7 +58,7 @@ class SqlView:
         languages: Sequence[str | None],
         generation: int,
         extension: Extension | None = None,
-        degraded: Sequence[str] = (),
+        degraded: Sequence[DegradedLeg] = (),
         filter_notes: Sequence[str] = (),
     ) -> None:
         self.languages = languages
@@ -123,7 +123,8 @@ class SqlView:
         seen = await self._everything() if self._allowed is None else self._allowed.keys
         hidden = await self._text.matching(match, seen)
         rest = copy(self)
-        rest._allow(FilterKeys(np.setdiff1d(seen, hidden, assume_unique=True)))
+        where = self._allowed.where if self._allowed else None
+        rest._allow(FilterKeys(np.setdiff1d(seen, hidden, assume_unique=True), where=where))
         return rest
 
     async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, delete, insert, or_, select, update
 from lagotto.documents import Document, iso
 from lagotto.indexes.vectors.snapshot import check_vectors
 from lagotto.stores.base import Entry
-from lagotto.stores.sql.names import AT_ONCE, document_keys
+from lagotto.stores.sql.names import document_keys, in_batches
 from lagotto.stores.sql.rows import attribute_rows, chunk_row, chunk_text_rows, document_row
 from lagotto.stores.sql.tables import (
     AttributeRow,
@@ -28,6 +28,7 @@ from lagotto.stores.sql.tables import (
     DocumentRow,
     EmbeddingRow,
     HistoryRow,
+    MetadataUpdateRow,
     RemovalRow,
     Tables,
 )
@@ -93,6 +94,7 @@ def update_documents(connection: Connection, documents: Sequence[Document]) -> N
     terms come from) is left alone, as if that had happened a moment later.
     """
     keys = document_keys(connection, documents)
+    updated: list[int] = []
     for document in documents:
         key = keys.get((document.collection, document.id), 0)
         same = (
@@ -104,19 +106,24 @@ def update_documents(connection: Connection, documents: Sequence[Document]) -> N
         if connection.execute(update(DocumentRow).where(*same).values(row)).rowcount:
             connection.execute(delete(AttributeRow).where(AttributeRow.document_key == key))
             insert_rows(connection, AttributeRow, attribute_rows(key, document))
+            updated.append(key)
+    numbers = take_range(connection, "change", len(updated))
+    rows = [
+        {"sequence": number, "document_key": key}
+        for number, key in zip(numbers, updated, strict=True)
+    ]
+    insert_rows(connection, MetadataUpdateRow, rows)
 
 
 def remove_documents(connection: Connection, keys: Sequence[int]) -> None:
     """Delete documents; what is derived goes with them."""
-    for start in range(0, len(keys), AT_ONCE):
-        some = keys[start : start + AT_ONCE]
+    for some in in_batches(keys):
         connection.execute(delete(DocumentRow).where(DocumentRow.key.in_(some)))
 
 
 def note_removals(connection: Connection, keys: Sequence[int]) -> None:
     """Record the removal of the chunks of documents in the change log."""
-    for start in range(0, len(keys), AT_ONCE):
-        some = keys[start : start + AT_ONCE]
+    for some in in_batches(keys):
         gone = connection.scalars(select(ChunkRow.key).where(ChunkRow.document_key.in_(some))).all()
         numbers = take_range(connection, "change", len(gone))
         removals = [
@@ -139,11 +146,12 @@ def note_change(connection: Connection) -> None:
 
 
 def _prune_log(connection: Connection, *, state: int, change: int) -> None:
-    """Delete old commits, and the removals that no index could ask for without their tokens."""
+    """Delete old commits, and what no index could ask for any more without their tokens."""
     old = or_(HistoryRow.state <= state - HISTORY_KEPT, HistoryRow.change <= change - CHANGES_KEPT)
     gone = connection.scalars(delete(HistoryRow).where(old).returning(HistoryRow.change)).all()
     if gone:
-        connection.execute(delete(RemovalRow).where(RemovalRow.sequence <= max(gone)))
+        for table in (RemovalRow, MetadataUpdateRow):
+            connection.execute(delete(table).where(table.sequence <= max(gone)))
 
 
 def start_history(connection: Connection) -> None:

@@ -65,10 +65,9 @@ def create_engine(path: Path, *, busy_timeout: float = BUSY_TIMEOUT) -> Engine:
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: object) -> None:
         connection.isolation_level = None
-        cursor = connection.cursor()
         for pragma in _PRAGMAS:
-            cursor.execute(f"PRAGMA {pragma}")
-        cursor.close()
+            # two processes that open a new file both turn it to WAL, and SQLite does not wait there
+            _execute_when_free(connection, f"PRAGMA {pragma}", timeout=busy_timeout)
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
@@ -88,21 +87,26 @@ def _begin_to_write(driver: Any, *, timeout: float) -> None:
     SQLite itself tries ever more rarely, so that a process which writes all the time would keep the
     lock for itself; and it could not be cancelled meanwhile.
     """
-    deadline = time.monotonic() + timeout
     driver.execute("PRAGMA busy_timeout = 0")
     try:
-        while True:
-            try:
-                driver.execute("BEGIN IMMEDIATE")
-            except sqlite3.OperationalError as exc:
-                if not _is_busy(exc) or time.monotonic() >= deadline:
-                    raise
-                checkpoint()
-                time.sleep(BETWEEN_ATTEMPTS)
-            else:
-                return
+        _execute_when_free(driver, "BEGIN IMMEDIATE", timeout=timeout)
     finally:
         driver.execute(f"PRAGMA busy_timeout = {int(timeout * 1000)}")
+
+
+def _execute_when_free(driver: Any, statement: str, *, timeout: float) -> None:
+    """Execute `statement`, again and again while another process has the lock."""
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            driver.execute(statement)
+        except sqlite3.OperationalError as exc:
+            if not _is_busy(exc) or time.monotonic() >= deadline:
+                raise
+            checkpoint()
+            time.sleep(BETWEEN_ATTEMPTS)
+        else:
+            return
 
 
 def _is_busy(error: sqlite3.Error) -> bool:

@@ -123,6 +123,7 @@ class Fts5Index:
     """A TextIndex inside the record's file: written with the chunks, so it never lags."""
 
     kind = "fts5"
+    remote = False
     folder = None
     position = START
 
@@ -151,6 +152,12 @@ class Fts5Index:
     def remove_documents(self, changes: SqlChangeLog, document_keys: Sequence[int]) -> None:
         for key in document_keys:
             changes.connection.execute(_REMOVE, {"document": key})
+
+    def refresh(self) -> None:
+        """Nothing to ask: the tables are in the file."""
+
+    def drop(self) -> None:
+        """Nothing besides its tables, which a rebuild deletes."""
 
     def indexed_up_to(self, changes: SqlChangeLog) -> int:
         return changes.head.number

@@ -24,6 +24,8 @@ from lagotto.indexes.base import Finding
 from lagotto.indexes.folder import IndexFolder, file_errors, size_of
 from lagotto.stores.base import BaseConfig, Entry, Pending
 from lagotto.stores.config import unfinished_rebuild
+from lagotto.stores.index_follower import drop_remote
+from lagotto.stores.sql.changelog import AnyIndex
 from lagotto.stores.sql.names import document_keys
 from lagotto.stores.sql.read import counter, read_sources
 from lagotto.stores.sql.settings import put_config, put_setting, read_config, setting
@@ -98,6 +100,7 @@ class SqliteStaging:
         self._path = path
         self.switched = False
         self._moved: set[str] = set()
+        self._former: Sequence[AnyIndex] = ()
         self.store = SqliteStore(path, numbering=self._number)
 
     def prepare(self, folder: Path) -> None:
@@ -121,6 +124,7 @@ class SqliteStaging:
             if index.name not in self._moved:
                 indexes.drop(index)
         indexes.drop(folder)
+        drop_remote(self._former)
 
     async def pending(self) -> Pending:
         return await in_thread(self._pending)
@@ -187,6 +191,7 @@ class SqliteStaging:
         with self._both(writing=True) as connection:
             if any(_pending(connection)):
                 return False
+            self._former = self._base.open_indexes()
             self._move_indexes()
             _replace(connection)
             return True

@@ -19,7 +19,7 @@ from sqlalchemy import Connection, Engine
 
 from lagotto.concurrency import in_thread, interruptible
 from lagotto.documents import Chunk, Document, in_context
-from lagotto.errors import ConfigError, StoreError
+from lagotto.errors import StoreError
 from lagotto.filters import Filter
 from lagotto.indexes.base import (
     ContextText,
@@ -36,12 +36,21 @@ from lagotto.indexes.folder import (
     size_of,
     usual_folder,
 )
-from lagotto.indexes.registry import TEXT_INDEXES, VECTOR_INDEXES, IndexSite
+from lagotto.indexes.registry import (
+    TEXT_INDEXES,
+    VECTOR_INDEXES,
+    IndexChoice,
+    IndexSite,
+    chosen,
+    index_kind,
+)
 from lagotto.stores.base import BaseConfig, Capabilities, Entry, StoreInfo, Version
-from lagotto.stores.sql.changelog import SqlChangeLog
+from lagotto.stores.index_follower import IndexFollower, follow_all
+from lagotto.stores.sql.changelog import AnyIndex, SqlChangeLog
 from lagotto.stores.sql.checks import check_rows
 from lagotto.stores.sql.chunk_cache import SqlChunkCache
 from lagotto.stores.sql.keyed_values import SqlKeyedValues
+from lagotto.stores.sql.languages import main_languages_of
 from lagotto.stores.sql.names import document_keys
 from lagotto.stores.sql.read import (
     counter,
@@ -82,7 +91,6 @@ from lagotto.stores.sqlite.database import (
     schema_version,
     sqlite_errors,
 )
-from lagotto.stores.sqlite.follower import IndexFollower
 from lagotto.stores.sqlite.fts5_index import create_fts5, is_current, rebuild_fts5
 from lagotto.stores.sqlite.rebuild import SqliteStaging, check_rebuild, sqlite_staging
 from lagotto.stores.sqlite.view_factory import SqliteViews
@@ -92,7 +100,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 DEFAULT_TEXT_INDEX = "tantivy"
-VECTOR_INDEX = "exact"
+DEFAULT_VECTOR_INDEX = "exact"
 CACHE_TIMEOUT = 0.05
 """Seconds that a search waits for other writers before it does without caching its chunks."""
 
@@ -102,7 +110,8 @@ class SqliteStore:
 
     The file is the only source of truth. With `text_index="tantivy"` (the default) the full-text
     index lives in a folder beside it, with `"fts5"` inside it; the vectors' index is beside it in
-    both cases. A base keeps the text index that it was made with.
+    both cases. Either may be behind a network instead: `qdrant://host:6333`. A base keeps the
+    indexes that it was made with.
     """
 
     capabilities = Capabilities()
@@ -112,6 +121,7 @@ class SqliteStore:
         path: str | Path,
         *,
         text_index: str | None = None,
+        vector_index: str | None = None,
         busy_timeout: float = BUSY_TIMEOUT,
         numbering: Callable[[Connection, Sequence[Entry]], Numbers] = number_entries,
     ) -> None:
@@ -121,7 +131,8 @@ class SqliteStore:
         self._numbering = numbering
         self._generation = 0
         self._indexes: IndexFolder | None = None
-        self._wanted_text_index = text_index
+        self._wanted = IndexChoice.of(text_index=text_index, vector_index=vector_index)
+        self._chosen = IndexChoice()
         self.busy_timeout = busy_timeout
         self._engine: Engine | None = None
         self._cache_engine: Engine | None = None
@@ -154,7 +165,7 @@ class SqliteStore:
         await in_thread(self._close)
 
     async def write(self, entries: Sequence[Entry]) -> None:
-        prepared = await in_thread(self._text_index().prepare, _texts(entries))
+        prepared = await in_thread(self._text_index().prepare, self._texts(entries))
 
         def write(connection: Connection) -> None:
             self._follow_rebuild(connection)
@@ -237,6 +248,23 @@ class SqliteStore:
     async def check(self) -> list[Finding]:
         return await self._read(self._check)
 
+    def _texts(self, entries: Sequence[Entry]) -> Iterator[ContextText]:
+        """The texts of the chunks that can be found, as the text index is going to see them.
+
+        A text of unknown language is indexed in the main one of its collection, which nobody reads
+        for an index that prepares nothing.
+        """
+        unknown = {each.document.collection for each in entries if each.document.language is None}
+        with self._transaction() as connection:
+            main = main_languages_of(connection, unknown)
+        for entry in entries:
+            document = entry.document
+            language = document.language or main[document.collection]
+            for chunk in entry.chunks:
+                if chunk.level != "parent":
+                    text = in_context(document.title, chunk.text, headings=chunk.heading_path)
+                    yield text, language
+
     def _remove(self, connection: Connection, keys: Sequence[int]) -> None:
         self._text_index().remove_documents(SqlChangeLog(connection), keys)
         note_removals(connection, keys)
@@ -248,26 +276,27 @@ class SqliteStore:
         self._engine = create_engine(self.file, busy_timeout=self.busy_timeout)
         self._cache_engine = create_engine(self.file, busy_timeout=CACHE_TIMEOUT)
         try:
-            kind = self._prepared()
+            self._chosen = self._prepared()
             self._find_indexes()
-            self._text = TEXT_INDEXES.get(kind)(self._site())
+            self._text = self._open_text()
         except BaseException:
             self._close()
             raise
 
-    def _prepared(self) -> str:
-        """The kind of text index; waits for other writers only if there is something to create."""
+    def _prepared(self) -> IndexChoice:
+        """The indexes; waits for other writers only if there is something to create."""
         with self._transaction() as connection:
-            if schema_version(connection) == SCHEMA_VERSION:
-                kind = self._text_kind(connection)
-                if kind != "fts5" or is_current(connection):
-                    return kind
+            if schema_version(connection) == SCHEMA_VERSION and setting(connection, "text_index"):
+                indexes = self._choice(connection)
+                if indexes.text != "fts5" or is_current(connection):
+                    return indexes
         with self._transaction(writing=True) as connection:
             prepare_schema(connection)
-            kind = self._text_kind(connection)
-            if kind == "fts5" and not is_current(connection):
+            indexes = self._choice(connection)
+            self._store_choice(connection, indexes)
+            if indexes.text == "fts5" and not is_current(connection):
                 rebuild_fts5(connection)
-            return kind
+            return indexes
 
     def _find_indexes(self) -> None:
         with self._transaction() as connection:
@@ -275,15 +304,21 @@ class SqliteStore:
             self._generation = read_config(connection).generation
         self._indexes = IndexFolder.beside(self.file, base_id=base_id)
 
-    def _site(self) -> IndexSite:
-        return IndexSite(self.indexes, self.busy_timeout, self._generation)
+    def _site(self, address: str) -> IndexSite:
+        indexes = self.indexes
+        return IndexSite(indexes.base_id, self.busy_timeout, self._generation, indexes, address)
+
+    def _open_text(self) -> TextIndex[SqlChangeLog]:
+        choice = self._chosen.text or DEFAULT_TEXT_INDEX
+        return TEXT_INDEXES.get(index_kind(choice))(self._site(choice))
 
     def _follow_rebuild(self, connection: Connection) -> int:
         """Use the indexes of the present generation: another process may have rebuilt the base."""
         config = read_config(connection)
         if config.generation != self._generation:
             self._generation = config.generation
-            self._text = TEXT_INDEXES.get(config.text_index or DEFAULT_TEXT_INDEX)(self._site())
+            self._chosen = IndexChoice(config.text_index, config.vector_index)
+            self._text = self._open_text()
             self._vectors = None
         return self._generation
 
@@ -292,16 +327,17 @@ class SqliteStore:
             raise StoreError(f"{self.path} is closed; open it first")
         return self._text
 
+    def open_indexes(self) -> list[AnyIndex]:
+        """The indexes that are open."""
+        return [index for index in (self._text, self._vectors) if index is not None]
+
     def _follow_changes(self) -> None:
         """Bring the indexes up to date; runs beside searches."""
         with self._transaction() as connection, damage_errors(self.path):
             self._follow_rebuild(connection)
             reader = SqliteReader(connection, path=self.path)
             changes = SqlChangeLog(connection, reader=reader)
-            for index in (self._text_index(), self._vector_index(connection)):
-                if index is not None:
-                    index.follow(changes)
-                    index.tidy(changes)
+            follow_all([self._text_index(), self._vector_index(connection)], changes)
 
     def _close(self) -> None:
         self._follower.finish()
@@ -321,6 +357,7 @@ class SqliteStore:
         found = check_file(connection, self.path)
         if found[0].level == "problem":
             return found
+        self._follow_rebuild(connection)
         changes = SqlChangeLog(connection)
         found += check_rows(connection)
         found += check_contents(connection, self.path)
@@ -335,6 +372,7 @@ class SqliteStore:
 
     def _index_states(self, connection: Connection) -> Iterator[IndexState]:
         """The position of each index in the change log."""
+        self._follow_rebuild(connection)
         changes = SqlChangeLog(connection)
         roles: dict[IndexRole, TextIndex[SqlChangeLog] | VectorIndex[SqlChangeLog] | None] = {
             "text": self._text_index(),
@@ -363,24 +401,39 @@ class SqliteStore:
             dimension = setting(connection, "dimension")
             if model_id is None or dimension is None:
                 return None
-            make = VECTOR_INDEXES.get(VECTOR_INDEX)
-            self._vectors = make(self._site(), model_id=model_id, dimension=int(dimension))
+            choice = self._chosen.vectors or DEFAULT_VECTOR_INDEX
+            make = VECTOR_INDEXES.get(index_kind(choice))
+            self._vectors = make(self._site(choice), model_id=model_id, dimension=int(dimension))
         return self._vectors
 
-    def _text_kind(self, connection: Connection) -> str:
-        stored = setting(connection, "text_index")
-        kind = stored or self._wanted_text_index or DEFAULT_TEXT_INDEX
-        if self._wanted_text_index not in (None, kind):
-            raise ConfigError(
-                f"{self.path} was made with text_index={kind!r}, not "
-                f"{self._wanted_text_index!r}; leave it out, or change the base with "
-                f"`lagotto rebuild --text-index {self._wanted_text_index}`"
-            )
-        if stored is None:
-            put_setting(connection, "text_index", kind)
-            if kind == "fts5":
-                create_fts5(connection)
-        return kind
+    def _choice(self, connection: Connection) -> IndexChoice:
+        """The indexes of the base, at the addresses that the user gave, if any."""
+        stored, place = read_config(connection), str(self.path)
+        text = chosen(
+            stored.text_index,
+            self._wanted.text,
+            usual=DEFAULT_TEXT_INDEX,
+            role="text",
+            place=place,
+        )
+        made = stored.text_index is not None  # bases of earlier versions have no vector_index
+        vectors = chosen(
+            stored.vector_index or (DEFAULT_VECTOR_INDEX if made else None),
+            self._wanted.vectors,
+            usual=DEFAULT_VECTOR_INDEX,
+            role="vector",
+            place=place,
+        )
+        return IndexChoice(text, vectors)
+
+    def _store_choice(self, connection: Connection, indexes: IndexChoice) -> None:
+        """Store the indexes of a new base."""
+        if setting(connection, "text_index") is not None:
+            return
+        put_setting(connection, "text_index", indexes.text or DEFAULT_TEXT_INDEX)
+        put_setting(connection, "vector_index", indexes.vectors or DEFAULT_VECTOR_INDEX)
+        if indexes.text == "fts5":
+            create_fts5(connection)
 
     async def _read(self, question: Callable[[Connection], T]) -> T:
         """An answer from one state of the base."""
@@ -405,7 +458,11 @@ class SqliteStore:
                     driver.release()  # the commit is not interrupted
 
         async with self._writing:
-            return await interruptible(write, interrupt=driver.interrupt)
+            done = await interruptible(write, interrupt=driver.interrupt)
+        if self._views.are_used:
+            with suppress(StoreError):  # which the next search tells of
+                await in_thread(self._views.read_ahead, self._opened())
+        return done
 
     async def _write_cache(
         self, change: Callable[[Connection], T], _names: Collection[tuple[str, str]] | None
@@ -431,13 +488,3 @@ class SqliteStore:
         if engine is None:
             raise StoreError(f"{self.path} is closed; open it first")
         return engine
-
-
-def _texts(entries: Sequence[Entry]) -> Iterator[ContextText]:
-    """The texts of the chunks that can be found, as a text index sees them."""
-    for entry in entries:
-        document = entry.document
-        for chunk in entry.chunks:
-            if chunk.level != "parent":
-                text = in_context(document.title, chunk.text, headings=chunk.heading_path)
-                yield text, document.language

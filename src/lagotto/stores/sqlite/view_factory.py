@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from sqlalchemy import Connection, Engine
 
 from lagotto.concurrency import checkpoint, interruptible
 from lagotto.errors import (
+    IndexUnavailableError,
     StoreBusyError,
     StoreError,
     StoreFullError,
@@ -25,12 +25,12 @@ from lagotto.indexes.base import (
     FilterKeys,
     LogPosition,
     TextIndex,
-    TextSnapshot,
     VectorIndex,
     VectorSnapshot,
 )
-from lagotto.indexes.overlay import EmptyText, NewerChunks, OverlayText, is_short
 from lagotto.indexes.vectors.index import EmbeddedVectors
+from lagotto.stores.base import DegradedLeg
+from lagotto.stores.index_follower import IndexFollower
 from lagotto.stores.sql.changelog import (
     Head,
     RecordReader,
@@ -38,20 +38,17 @@ from lagotto.stores.sql.changelog import (
     read_head,
     token_at,
 )
-from lagotto.stores.sql.read import filter_notes, findable_keys, main_languages, resolve_filter
+from lagotto.stores.sql.index_snapshots import IndexLags, IndexSnapshots, refreshed
+from lagotto.stores.sql.languages import main_languages
+from lagotto.stores.sql.read import filter_notes, findable_keys, resolve_filter
 from lagotto.stores.sql.view import SqlView
 from lagotto.stores.sqlite.database import DriverHandle, SqliteReader, damage_errors
-from lagotto.stores.sqlite.follower import IndexFollower
 
 FILTERS_CACHED = 64
 ATTEMPTS = 1_000
 """How often a view is tried again because another search has taken an index further meanwhile."""
 
-CANT_FOLLOW = (StoreBusyError, StoreFullError, StoreReadOnlyError)
-
-
-class IndexLags(Exception):  # noqa: N818 a signal, not an error
-    """An index lacks more than can be read at a search; it has to catch up first."""
+CANT_FOLLOW = (StoreBusyError, StoreFullError, StoreReadOnlyError, IndexUnavailableError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +58,8 @@ class _State:
     head: Head
     position: LogPosition
     generation: int
+    remote: bool = False
+    """Whether an index is behind a network: it has to be asked how far it has come."""
 
 
 class SqliteViews:
@@ -88,14 +87,24 @@ class SqliteViews:
         self._filters: dict[tuple[str, int], tuple[FilterKeys, Sequence[str]]] = {}
         self._languages: tuple[int, Sequence[str | None]] | None = None
         self._counted: tuple[int, int] | None = None
-        self._overlay: NewerChunks | None = None
-        self._overlaying = threading.Lock()
+        self._snapshots = IndexSnapshots(follower, in_threads=True)
         self._follower = follower
         self._requested: LogPosition | None = None
 
     def clear(self) -> None:
         """Forget the last state: the store is closed."""
-        self._ready = self._requested = self._overlay = None
+        self._ready = self._requested = None
+        self._snapshots.clear()
+
+    @property
+    def are_used(self) -> bool:
+        """Whether there have been searches."""
+        return self._ready is not None or self._snapshots.has_read
+
+    def read_ahead(self, engine: Engine) -> None:
+        """Read what the first search after a write would have to read."""
+        with ExitStack() as stack, suppress(IndexLags):
+            self._read(engine, And(), stack, DriverHandle(), None)
 
     def cached(self, engine: Engine, where: Filter, stack: ExitStack) -> SqlView | None:
         """A view without changing threads, None unless all it needs is cached for this state.
@@ -103,7 +112,7 @@ class SqliteViews:
         Worth it: changing threads takes as long as all the rest.
         """
         ready = self._ready
-        if ready is None:
+        if ready is None or ready.remote:
             return None
         if where != And() and (where.cache_key, ready.head.token) not in self._filters:
             return None
@@ -170,20 +179,29 @@ class SqliteViews:
         with damage_errors(self._path):
             self._follow_rebuild(connection)
             changes = SqlChangeLog(connection)
-            for index in (self._text(), self._vectors(connection)):
-                if index and changes.head.number - index.indexed_up_to(changes) >= least:
+            for index in self._indexes(connection):
+                if changes.head.number - index.indexed_up_to(changes) >= least:
                     index.follow(changes)
 
     def _state(self, connection: Connection) -> _State:
         head = read_head(connection)
-        return _State(head, head.position(connection), self._follow_rebuild(connection))
+        generation = self._follow_rebuild(connection)
+        remote = any(index.remote for index in self._indexes(connection))
+        return _State(head, head.position(connection), generation, remote)
+
+    def _indexes(
+        self, connection: Connection
+    ) -> list[TextIndex[SqlChangeLog] | VectorIndex[SqlChangeLog]]:
+        """The indexes that the base has."""
+        vectors = self._vectors(connection)
+        return [self._text(), *([vectors] if vectors else [])]
 
     def _begin_anew(self, connection: Connection) -> None:
         """Begin a transaction that sees what the indexes have seen.
 
         If it does not, the base is older than its indexes: a backup was restored.
         """
-        indexes = [index for index in (self._text(), self._vectors(connection)) if index]
+        indexes = self._indexes(connection)
         positions = [index.position for index in indexes]
         connection.rollback()
         for index, position in zip(indexes, positions, strict=True):
@@ -197,16 +215,25 @@ class SqliteViews:
         self._ready = None
         reader = SqliteReader(connection, path=self._path)
         changes = SqlChangeLog(connection, head=state.position, reader=reader)
-        degraded: list[str] = []
-        text = self._text_snapshot(changes, degraded, gave_up)
+        degraded: list[DegradedLeg] = []
+        index = self._text()
+        text = self._snapshots.text(
+            index, changes, down=refreshed(index), gave_up=gave_up, degraded=degraded
+        )
         if text is None:
             return None
-        index = self._vectors(connection)
-        if index and gave_up is None and not is_short(changes, since=index.position):
-            raise IndexLags
-        vectors = index.follow(changes) if index else None
-        if index and vectors is None:
-            return None
+        vector_index = self._vectors(connection)
+        vectors: VectorSnapshot | None = None
+        if vector_index:
+            vectors = self._snapshots.vectors(
+                vector_index,
+                changes,
+                down=refreshed(vector_index),
+                gave_up=gave_up,
+                degraded=degraded,
+            )
+            if vectors is None:
+                return None
         self._request_indexing(state.position)
         allowed, notes = self._resolved(connection, where, state.head.token)
         view = SqlView(
@@ -224,46 +251,6 @@ class SqliteViews:
         if not degraded:
             self._ready = state
         return view
-
-    def _text_snapshot(
-        self, changes: SqlChangeLog, degraded: list[str], gave_up: StoreError | None
-    ) -> TextSnapshot | None:
-        """The text index at the head of the log; what it lacks is read from the record.
-
-        If it lacks more than can be read now, it has to catch up first.
-        """
-        index = self._text()
-        former = index.latest(changes)
-        position = former.indexed_up_to if former else START
-        if former is not None and position == changes.head:
-            return former
-        if former is None and index.position.number > changes.head.number:
-            return None
-        newer = self._newer(changes, position)
-        problem = gave_up or self._follower.problem
-        if newer is None and gave_up is None:
-            raise IndexLags
-        if problem is not None:
-            what = "are searched without it" if newer else "are not searched for words"
-            degraded.append(_behind(changes, position, what, problem))
-        if newer is None:
-            newer = NewerChunks.only_removed(changes, since=position)
-        return OverlayText(former or EmptyText(index.stored_length), newer)
-
-    def _newer(self, changes: SqlChangeLog, position: LogPosition) -> NewerChunks | None:
-        """What the text index lacks, None if that is too much to read at a search."""
-        with self._overlaying:
-            known = self._overlay
-            if known is not None and (known.since, known.head) == (position, changes.head):
-                return known
-            if not is_short(changes, since=position):
-                return None
-            if known is None:
-                known = NewerChunks.of(changes, since=position)
-            else:
-                known = known.extended(changes, since=position)
-            self._overlay = known
-            return known
 
     def _request_indexing(self, position: LogPosition) -> None:
         """Request that the indexes catch up in the background, once for each state.
@@ -300,11 +287,6 @@ class SqliteViews:
         if self._languages is None or self._languages[0] != token:
             self._languages = (token, main_languages(connection))
         return self._languages[1]
-
-
-def _behind(changes: SqlChangeLog, position: LogPosition, what: str, problem: StoreError) -> str:
-    behind = changes.head.number - position.number
-    return f"the text index is {behind} changes behind, which {what} ({problem})"
 
 
 async def _all_keys(record: RecordReader, vectors: VectorSnapshot | None) -> ChunkKeys:

@@ -34,6 +34,10 @@ WITH theirs AS (
 ), noted AS (INSERT INTO gone SELECT chunk_key FROM theirs)
 SELECT count(*), coalesce(sum(length), 0) FROM theirs
 """)
+_CHUNKS_OF = text(
+    "SELECT count(*) FROM chunk WHERE level != 'parent' "
+    "AND document_key = ANY(cast(:documents AS bigint[]))"
+)
 _COUNT = text("""
 UPDATE counter SET value = value + CASE name WHEN 'indexed_chunks' THEN :chunks ELSE :terms END
 WHERE name IN ('indexed_chunks', 'indexed_terms')
@@ -97,6 +101,11 @@ def forget(connection: Connection, document_keys: Sequence[int]) -> Counts:
         return Counts()
     chunks, terms = connection.execute(_FORGET, {"documents": list(document_keys)}).one()
     return Counts(chunks, int(terms))
+
+
+def count_chunks(connection: Connection, document_keys: Sequence[int]) -> int:
+    """How many findable chunks documents have, whether their words are indexed here or not."""
+    return connection.scalar(_CHUNKS_OF, {"documents": list(document_keys)}) or 0
 
 
 def conclude(connection: Connection, change: Counts = Counts()) -> None:  # noqa: B008

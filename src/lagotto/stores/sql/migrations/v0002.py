@@ -42,4 +42,5 @@ def upgrade(connection: Connection) -> None:
         Column("expires_at", _TEXT),
         Index("chunk_cache_by_expiry", "expires_at"),
     )
-    metadata.create_all(connection, tables=[cache])
+    # not only if it is missing: another base on the search path may have one
+    metadata.create_all(connection, tables=[cache], checkfirst=False)

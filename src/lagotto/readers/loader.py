@@ -1,0 +1,323 @@
+"""Read documents from a file, bytes or a string, or from whole folders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from lagotto.documents import Document, storable
+from lagotto.errors import (
+    EmptySourceError,
+    NoTextLayerError,
+    ReadError,
+    UnsupportedFormatError,
+)
+from lagotto.readers.base import Reader, ReadFailure, ReadOptions, Source, is_address
+from lagotto.readers.fetch import FetchLimits, fetch
+from lagotto.readers.folder.skipped import SkipLog, Skipped, SkipReason
+from lagotto.readers.folder.unwanted import unwanted_content
+from lagotto.readers.folder.walk import Selection, walk
+from lagotto.readers.formats import READERS, Formats
+from lagotto.readers.ocr import Ocr, create_ocr
+from lagotto.readers.process import ISOLATED, Limits, ReaderProcess
+
+MOST_REASON = 500
+MOST_SHOWN = 100
+
+
+def read_path(path: str | Path, *, options: ReadOptions | None = None) -> Iterator[Document]:
+    """Read the documents in a file; raises the first ReadError, even for a single invalid row.
+
+    `Document.source` is the absolute path, so reading the file again gives the same ids. To
+    continue after errors, or to read folders, use `load`.
+    """
+    source = Source.of_path(path)
+    return _strict(Formats().reader(source), source, options)
+
+
+def read_bytes(
+    data: bytes, *, name: str = "", options: ReadOptions | None = None
+) -> Iterator[Document]:
+    """Read the documents in `data`; suffix of `name` and content decide on the format."""
+    source = Source(name=name, data=data)
+    return _strict(Formats().reader(source), source, options)
+
+
+def read_text(
+    text: str,
+    *,
+    kind: str = "text",
+    title: str | None = None,
+    source: str = "",
+    options: ReadOptions | None = None,
+) -> Iterator[Document]:
+    """Read the documents in a string; `kind` is a reader: text, markdown, html, csv, ...
+
+    Without `source`, a document's id depends on its content.
+    """
+    # The byte order mark takes precedence over an encoding that the text declares.
+    data = storable(text).encode("utf-8-sig")
+    return _strict(READERS.get(kind)(), Source(name=source, data=data, title=title), options)
+
+
+def _strict(reader: Reader, source: Source, options: ReadOptions | None) -> Iterator[Document]:
+    for result in reader.read(source, options=options or ReadOptions()):
+        if isinstance(result, Document):
+            yield result
+        elif not isinstance(result, NoTextLayerError):  # a blank page; the others were read
+            raise result
+
+
+class FileTracker(Protocol):
+    """Decides which files have to be read, and is told which ones were."""
+
+    def needs_reading(self, source: Source, path: Path) -> bool:
+        """Whether to read a file; `path` is where it was found, before links were resolved."""
+        ...
+
+    def note_read(self, source: Source) -> None:
+        """Note that all of a file was read, without any failure."""
+        ...
+
+
+def load(
+    paths: str | Path | Iterable[str | Path | Source],
+    *,
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    everything: bool = False,
+    options: ReadOptions | None = None,
+    limits: Limits | None = None,
+    fetch_limits: FetchLimits | None = None,
+    ocr: str | Ocr | None = None,
+    tracker: FileTracker | None = None,
+) -> Loading:
+    """Read files, folders, web addresses and Sources.
+
+    Yields documents one at a time, and a failure for each error.
+
+    Folders are walked recursively in a fixed order; `include` and `exclude` are globs as in
+    `Selection` and apply to folders only. In folders, formats without a reader, hidden files, those
+    that .gitignore or .lagottoignore name, secrets, lock files, minified, generated and vendored
+    files are skipped; `everything` reads all but the first. Empty files are skipped. What was
+    skipped is in `Loading.skipped`. A file in `paths` of a format without a reader is a failure,
+    and so is a folder without any file to read. No file is read twice.
+
+    `ocr` reads the pages of a PDF without text: a callable that takes a PageImage, `tesseract`,
+    `ocrmypdf`, or `auto` for the first of these that is installed. Pages that stay without text
+    are in `Loading.notes`.
+
+    PDF, HTML, office files, books and mail are read in a child process within `limits`: a file that
+    makes it hang, crash or exceed its memory is a failure, and the other files are read.
+    """
+    loading = Loading(
+        selection=Selection(tuple(include), tuple(exclude), everything=everything),
+        options=options or ReadOptions(),
+        fetch_limits=fetch_limits,
+        process=ReaderProcess(limits, ocr=create_ocr(ocr)),
+        tracker=tracker,
+    )
+    loading.start([paths] if isinstance(paths, str | Path) else paths)
+    return loading
+
+
+class Loading(Iterator["Document | ReadFailure"]):
+    """The results of `load`; `interrupt`, from any thread, stops reading the current file."""
+
+    def __init__(
+        self,
+        *,
+        selection: Selection,
+        options: ReadOptions,
+        process: ReaderProcess,
+        fetch_limits: FetchLimits | None = None,
+        tracker: FileTracker | None = None,
+    ) -> None:
+        self._selection = selection
+        self._options = options
+        self._process = process
+        self._fetch_limits = fetch_limits
+        self._tracker = tracker
+        self._formats = Formats()
+        self._done: set[str] = set()
+        self._skipped = SkipLog()
+        self._notes: list[str] = []
+        self._results: Iterator[Document | ReadFailure] = iter(())
+
+    def start(self, paths: Iterable[str | Path | Source]) -> None:
+        """Set the paths to read; nothing is opened before the first result is requested."""
+        self._results = self._all(paths)
+
+    def __next__(self) -> Document | ReadFailure:
+        return next(self._results)
+
+    @property
+    def skipped(self) -> Skipped:
+        """What was not read so far, and why."""
+        return self._skipped.result()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader has to say of files that it did read."""
+        return tuple(self._notes)
+
+    def interrupt(self) -> None:
+        """Stop reading; the current file becomes a failure, and nothing follows it."""
+        self._process.interrupt()
+
+    def _all(self, paths: Iterable[str | Path | Source]) -> Iterator[Document | ReadFailure]:
+        with self._process:
+            for path in paths:
+                for result in self._of(path):
+                    yield ReadFailure.of(result) if isinstance(result, ReadError) else result
+                    if self._process.interrupted:
+                        return
+
+    def _of(self, path: str | Path | Source) -> Iterator[Document | ReadError]:
+        """Yield the documents and errors of one of the given paths, addresses or sources."""
+        if isinstance(path, Source):
+            return self._source(path)
+        if is_address(path):
+            return self._address(str(path))
+        return self._folder(Path(path)) if Path(path).is_dir() else self._file(Path(path))
+
+    def _source(self, source: Source) -> Iterator[Document | ReadError]:
+        try:
+            yield from self._read(self._formats.name(source), source)
+        except ReadError as exc:
+            yield exc
+        except Exception as exc:  # noqa: BLE001 a reader of another package may raise anything
+            yield ReadError(source.label, f"the reader failed ({type(exc).__name__})")
+
+    def _address(self, address: str) -> Iterator[Document | ReadError]:
+        try:
+            source = fetch(
+                address,
+                max_bytes=self._options.max_bytes,
+                limits=self._fetch_limits,
+                interrupted=lambda: self._process.interrupted,
+            )
+            if source.name not in self._done:
+                self._done.add(source.name)
+                yield from self._read(self._formats.name(source), source)
+        except ReadError as exc:
+            yield exc
+
+    def _folder(self, folder: Path) -> Iterator[Document | ReadError]:
+        skipped = SkipLog()
+        tried = 0
+        for item in walk(folder, selection=self._selection, skipped=skipped):
+            if isinstance(item, ReadError):
+                yield item
+            else:
+                yield from self._file(item, skipped=skipped)
+            tried += 1
+            if self._process.interrupted:
+                return
+        self._skipped.merge(skipped)
+        if not tried or tried == skipped.unread:
+            yield nothing_to_read(folder, skipped.result())
+
+    def _file(
+        self, path: Path, *, skipped: SkipLog | None = None
+    ) -> Iterator[Document | ReadError]:
+        """Yield the documents and errors of a file; that of a folder may be skipped."""
+        try:
+            source = Source.of_path(path)
+            if source.name in self._done:
+                return
+            self._done.add(source.name)
+            if not self._needs_reading(source, path):
+                return
+            if skipped is not None and (reason := self._unwanted(source)) is not None:
+                skipped.add(path, reason, unread=True)
+                return
+            failed = False
+            for result in self._read(self._formats.name(source), source):
+                if isinstance(result, NoTextLayerError):
+                    self._notes.append(str(result))
+                    continue
+                failed = failed or isinstance(result, ReadError)
+                yield result
+            if self._tracker is not None and not failed:
+                self._tracker.note_read(source)
+        except EmptySourceError as exc:
+            yield from self._without_text(path, exc, named=skipped is None)
+        except ReadError as exc:
+            yield exc
+        except Exception as exc:  # noqa: BLE001 a reader of another package may raise anything
+            problem = f"the reader failed ({type(exc).__name__}: {exc})"
+            yield ReadError(path.as_posix(), problem[:MOST_REASON])
+
+    def _unwanted(self, source: Source) -> SkipReason | None:
+        """Why a file of a folder is skipped, if it is."""
+        reason = None if self._selection.everything else unwanted_content(source)
+        try:
+            self._formats.name(source)
+        except UnsupportedFormatError:
+            return "unsupported"
+        return reason
+
+    def _without_text(
+        self, path: Path, error: EmptySourceError, *, named: bool
+    ) -> Iterator[ReadError]:
+        """Skip a file without text; one that was named and needs OCR is a failure."""
+        scanned = isinstance(error, NoTextLayerError)
+        if named and scanned:
+            yield error
+        else:
+            self._skipped.add(path, "no text layer" if scanned else "empty")
+
+    def _needs_reading(self, source: Source, path: Path) -> bool:
+        return self._tracker is None or self._tracker.needs_reading(source, path)
+
+    def _read(self, name: str, source: Source) -> Iterator[Document | ReadError]:
+        if name in ISOLATED and READERS.is_builtin(name):
+            return self._process.read(name, source, options=self._options)
+        return READERS.get(name)().read(source, options=self._options)
+
+
+def nothing_to_read(folder: Path, skipped: Skipped) -> ReadError:
+    """The error for a folder without any file to read."""
+    reason = "no files to read in this folder"
+    if skipped.total:
+        reason += f" ({skipped}); check include and exclude, or read everything"
+    return ReadError(folder.as_posix(), reason)
+
+
+def check_paths(
+    paths: Iterable[str | Path],
+    *,
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    everything: bool = False,
+) -> None:
+    """ReadError if a path does not exist, or is a folder without any file that is selected.
+
+    Web addresses are not opened.
+    """
+    selection = Selection(tuple(include), tuple(exclude), everything=everything)
+    for given in paths:
+        try:
+            is_folder = Path(given).is_dir()
+        except (OSError, ValueError):  # a text, too long for a path
+            is_folder = False
+        if is_address(given):
+            continue
+        if not is_folder:
+            _check_file(given)
+            continue
+        skipped = SkipLog()
+        if not any(True for _ in walk(Path(given), selection=selection, skipped=skipped)):
+            raise nothing_to_read(Path(given), skipped.result())
+
+
+def _check_file(path: str | Path) -> None:
+    try:
+        Source.of_path(path)
+    except ReadError as exc:
+        shown = str(path) if len(str(path)) <= MOST_SHOWN else f"{str(path)[:MOST_SHOWN]}..."
+        missing = isinstance(path, str) and not exc.reason.startswith("not a regular")
+        remedy = "; to add a text, pass Document(text=...)" if missing else ""
+        raise ReadError(shown, f"{exc.reason}{remedy}") from exc

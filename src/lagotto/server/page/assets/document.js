@@ -1,0 +1,132 @@
+// A document, open at the passage that was cited, with its neighbours and its outline.
+
+import { ask } from "./api.js";
+import { copy, el, fill } from "./dom.js";
+import { documentAddress, whereabouts } from "./places.js";
+import { unitsOf } from "./spans.js";
+import { State } from "./state.js";
+
+/** Show the view: the document of a citation, or one by collection and id. */
+export async function show(main) {
+  const state = new State();
+  const cite = state.get("cite");
+  const cited = cite ? await ask(`/v1/resolve?${new URLSearchParams({ citation: cite })}`) : null;
+  const [collection, id] = cite ? namesIn(cite) : [state.get("collection") ?? "default", state.get("id") ?? ""];
+  const path = `${encodeURIComponent(id)}?${new URLSearchParams({ collection })}`;
+  const [found, { chunks }] = await Promise.all([ask(`/v1/documents/${path}`), ask(`/v1/chunks/${path}`)]);
+  document.title = `${found.title || found.source || found.id} – Lagotto`;
+  const around = neighbours(chunks, cited?.passage);
+  const text = new DocumentText(found, cited?.passage, around);
+  fill(main,
+    el("div", { class: "with-side reading" },
+      el("aside", { class: "side", "aria-label": "Outline" }, outline(found, text), facts(found)),
+      el("article", { class: "reader" }, head(found, cited, cite), pager(around, found), text.element)));
+  text.scrollToCited();
+}
+
+function namesIn(cite) {
+  const [names] = cite.split("#");
+  return names.split("/").map(decodeURIComponent);
+}
+
+function head(found, cited, cite) {
+  const twin = cite
+    ? `/v1/resolve?${new URLSearchParams({ citation: cite })}`
+    : `/v1/documents/${encodeURIComponent(found.id)}?${new URLSearchParams({ collection: found.collection })}`;
+  const where = { ...cited?.passage, document_source: found.source, document_title: found.title, collection: found.collection };
+  const button = cite ? el("button", { type: "button", class: "quiet small", onclick: () => copy(cite, button) }, "Copy citation") : null;
+  return el("header", {},
+    el("h1", {}, found.title || found.source || found.id),
+    whereabouts(where),
+    el("p", { class: "acts" }, button, el("a", { href: twin }, "JSON")),
+    cited?.changed ? changed(cited) : null);
+}
+
+function changed({ passage }) {
+  const now = passage
+    ? "What is marked is the text at that place now."
+    : "The cited place is no longer in the document.";
+  return el("div", { class: "notice bad", role: "alert" }, el("strong", {}, "This text has changed since it was cited. "), now);
+}
+
+/** The chunks before and after a passage; those of the level that searches find. */
+function neighbours(chunks, passage) {
+  if (!passage) return {};
+  const flat = chunks.filter(({ level }) => level !== "parent").sort((a, b) => a.start - b.start);
+  return {
+    before: flat.filter(({ end, start }) => end <= passage.start || start < passage.start).at(-1),
+    after: flat.find(({ start, end }) => start >= passage.end || (end > passage.end && start > passage.start)),
+  };
+}
+
+function pager({ before, after }, found) {
+  if (!before && !after) return null;
+  const to = (chunk, text, rel) => chunk
+    ? el("a", { href: documentAddress({ ...chunk, collection: found.collection, document_id: found.id }), rel }, text) : el("span");
+  return el("nav", { class: "pager", "aria-label": "Neighbouring passages" }, to(before, "← Passage before", "prev"), to(after, "Passage after →", "next"));
+}
+
+function outline({ headings, pages }, text) {
+  const entries = headings.length
+    ? headings.map(({ title, level, start }) => [title, level, start])
+    : pages.map(({ number, label, start }) => [`Page ${label ?? number}`, 1, start]);
+  if (!entries.length) return null;
+  return el("nav", { class: "outline", "aria-label": "Outline" }, el("h2", {}, "Outline"),
+    el("ol", {}, entries.map(([title, level, start]) =>
+      el("li", { class: `level-${Math.min(level, 4)}` }, el("a", { href: `#at-${start}`, onclick: () => text.reveal(start) }, title)))));
+}
+
+function facts(found) {
+  const rows = [["Collection", found.collection], ["Id", found.id], ["Kind", found.kind], ["Language", found.language], ["Source", found.source],
+    ...Object.entries(found.metadata).map(([name, value]) => [name, typeof value === "string" ? value : JSON.stringify(value)])];
+  return el("details", { class: "panel facts" }, el("summary", {}, "About this document"),
+    el("dl", {}, rows.filter(([, value]) => value).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])));
+}
+
+/** The text, cut where a heading, a page, the cited passage or a neighbour starts or ends. */
+class DocumentText {
+  constructor(found, passage, { before, after }) {
+    this.element = el("div", { class: "document-text", lang: found.language, dir: "auto", tabindex: "-1" });
+    const at = unitsOf(found.text);
+    const span = (region) => (region ? [at(region.start), at(region.end)] : null);
+    const spans = { cited: span(passage), before: span(before), after: span(after) };
+    const anchors = new Map([...found.headings, ...found.pages].map(({ start }) => [at(start), start]));
+    const headings = new Map(found.headings.map(({ start, level }) => [at(start), level]));
+    const pages = new Map(found.pages.map(({ start, number, label }) => [at(start), label ?? number]));
+    const cuts = new Set([0, found.text.length, ...anchors.keys(), ...Object.values(spans).filter(Boolean).flat()]);
+    for (const start of headings.keys()) cuts.add(lineEnd(found.text, start));
+    const sorted = [...cuts].sort((a, b) => a - b);
+    sorted.slice(0, -1).forEach((start, index) => {
+      if (pages.has(start)) this.element.append(el("span", { class: "page-mark" }, `Page ${pages.get(start)}`));
+      this.element.append(piece(found.text.slice(start, sorted[index + 1]), {
+        anchor: anchors.get(start), level: headings.get(start), kind: kindOf(start, spans),
+      }));
+    });
+  }
+
+  scrollToCited() {
+    this.element.querySelector("mark")?.scrollIntoView({ block: "center" });
+  }
+
+  reveal(start) {
+    this.element.querySelector(`#at-${start}`)?.scrollIntoView();
+  }
+}
+
+function kindOf(start, { cited, before, after }) {
+  const inside = (span) => span && start >= span[0] && start < span[1];
+  if (inside(cited)) return "cited";
+  return inside(before) || inside(after) ? "near" : "";
+}
+
+function piece(text, { anchor, level, kind }) {
+  const id = anchor === undefined ? null : `at-${anchor}`;
+  const inner = kind === "cited" ? el("mark", { class: "cited" }, text) : kind === "near" ? el("span", { class: "near" }, text) : text;
+  if (level) return el("span", { class: `heading level-${Math.min(level, 4)}`, role: "heading", "aria-level": Math.min(level + 1, 6), id }, inner);
+  return id || kind ? el("span", { id }, inner) : document.createTextNode(text);
+}
+
+function lineEnd(text, start) {
+  const end = text.indexOf("\n", start);
+  return end < 0 ? text.length : end;
+}

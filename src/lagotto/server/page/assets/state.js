@@ -1,0 +1,74 @@
+// All state is in the address, under the names that the API has for it: the query string of a view
+// is that of its JSON twin, but for what concerns the page alone.
+
+const OF_PAGE = ["panel", "compare", "why"];
+const SIDE_B = "b.";
+
+/** The parameters of the address. */
+export class State {
+  constructor() {
+    this.params = new URLSearchParams(location.search);
+  }
+
+  get(name) {
+    return this.params.get(name);
+  }
+
+  /** Set or, with an empty value, remove parameters. */
+  set(changes, { replace = false } = {}) {
+    for (const [name, value] of Object.entries(changes)) {
+      if (value === null || value === undefined || value === "") this.params.delete(name);
+      else this.params.set(name, value);
+    }
+    const address = `${location.pathname}${this.params.size ? `?${this.params}` : ""}`;
+    history[replace ? "replaceState" : "pushState"](null, "", address);
+  }
+
+  /** Read the address again, after the browser went back. */
+  reload() {
+    this.params = new URLSearchParams(location.search);
+  }
+
+  /** The parameters of a search: side A, or what B shares with it and has of its own. */
+  search(side = "a") {
+    const found = new URLSearchParams();
+    for (const [name, value] of this.params) {
+      if (!OF_PAGE.includes(name) && !name.startsWith(SIDE_B) && (side === "a" || isShared(name))) {
+        found.set(name, value);
+      }
+    }
+    if (side === "b") {
+      for (const [name, value] of this.params) {
+        if (name.startsWith(SIDE_B)) found.set(name.slice(SIDE_B.length), value);
+      }
+    }
+    return found;
+  }
+
+  /** The names of parameters of one side. */
+  named(side, name) {
+    return side === "b" && !isShared(name) ? SIDE_B + name : name;
+  }
+}
+
+const isShared = (name) => ["q", "filters", "collection"].includes(name);
+
+/** A query string as the body of the same request, as the server reads it. */
+export function bodyOf(params) {
+  const body = {};
+  for (const [name, value] of params) {
+    const path = (name === "q" ? "query" : name).split(".");
+    const last = path.pop();
+    let group = body;
+    for (const part of path) group = group[part] ??= {};
+    group[last] = plain(value, last);
+  }
+  return body;
+}
+
+function plain(value, name) {
+  if (/^[[{]/.test(value)) return JSON.parse(value);
+  if (value === "true" || value === "false") return value === "true";
+  const isText = ["query", "collection", "citation", "document"].includes(name);
+  return !isText && value.trim() !== "" && Number.isFinite(Number(value)) ? Number(value) : value;
+}

@@ -1,0 +1,153 @@
+"""Brings the indexes to the head of the change log, in a thread of its own, beside searches."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from typing import TypeVar
+
+from lagotto.errors import IndexUnavailableError, StoreError
+from lagotto.indexes.base import ChangeLog, TextIndex, VectorIndex
+
+log = logging.getLogger(__name__)
+
+Log = TypeVar("Log", bound=ChangeLog)
+
+HEAD_START = 0.1
+"""Seconds that the search which asks for a run has for itself: beside one it takes twice as long,
+since both run Python."""
+
+SHORTEST_PAUSE = 0.5
+PAUSES = 4.0
+"""Seconds between two runs: at least the first, and so many times as long as the last run took. So
+writers that never rest cost searches a fifth of a core at most; meanwhile the overlay has the rest.
+"""
+
+LONGEST_WAIT = 10.0
+"""Seconds that closing a base waits for the run that is under way."""
+
+
+class IndexFollower:
+    """Runs `work` when requested, but not too often; the thread ends when there is nothing to do.
+
+    `problem` is why the last run failed, None if it did not.
+    """
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self.problem: StoreError | None = None
+        self._work = work
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._wanted = False
+        self._waiting: list[Future[None]] = []
+        self._hurry = threading.Event()
+        self._closing = False
+        self._not_before = 0.0
+
+    def request(self) -> None:
+        """Run soon."""
+        with self._lock:
+            self._wanted = True
+            if self._thread is None and not self._closing:
+                if not self._waiting:
+                    self._not_before = max(self._not_before, time.monotonic() + HEAD_START)
+                self._thread = threading.Thread(
+                    target=self._run, name="lagotto-indexes", daemon=True
+                )
+                self._thread.start()
+
+    async def catch_up(self) -> StoreError | None:
+        """Wait for a run that begins now; why it failed, None if it did not.
+
+        Whoever stops waiting does not stop the run.
+        """
+        done: Future[None] = Future()
+        with self._lock:
+            self._waiting.append(done)
+            self._not_before = 0.0
+        self._hurry.set()
+        self.request()
+        await asyncio.wrap_future(done)
+        return self.problem
+
+    def finish(self) -> None:
+        """Do at once what is still to do, and end."""
+        with self._lock:
+            self._closing = True
+            thread = self._thread
+        self._hurry.set()
+        if thread is not None:
+            thread.join(LONGEST_WAIT)
+        self._closing = False
+
+    def _run(self) -> None:
+        while self._is_wanted():
+            self._run_once()
+
+    def _is_wanted(self) -> bool:
+        self._hurry.wait(max(0.0, self._not_before - time.monotonic()))
+        with self._lock:
+            wanted, self._wanted = self._wanted, False
+            if not wanted:
+                self._thread = None
+            if not self._closing:
+                self._hurry.clear()
+            return wanted
+
+    def _run_once(self) -> None:
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+        start = time.monotonic()
+        try:
+            self._work()
+            self.problem = None
+        except StoreError as exc:
+            if str(exc) != str(self.problem):
+                log.warning("the indexes can't be brought up to date: %s", exc)
+            self.problem = exc
+        except BaseException as exc:
+            self._thread = None  # an error of ours; the next request starts another thread
+            _tell(waiting, exc)
+            raise
+        took = time.monotonic() - start
+        self._not_before = time.monotonic() + max(SHORTEST_PAUSE, PAUSES * took)
+        _tell(waiting, None)
+
+
+def follow_all(indexes: Iterable[TextIndex[Log] | VectorIndex[Log] | None], changes: Log) -> None:
+    """Bring each of the indexes up to date; one that can't be reached does not keep the others."""
+    problem: IndexUnavailableError | None = None
+    for index in indexes:
+        if index is None:
+            continue
+        try:
+            index.follow(changes)
+            index.tidy(changes)
+        except IndexUnavailableError as exc:
+            problem = exc
+    if problem is not None:
+        raise problem
+
+
+def drop_remote(indexes: Iterable[TextIndex[Log] | VectorIndex[Log] | None]) -> None:
+    """Delete the indexes of a former generation that are behind a network; blocks."""
+    for index in indexes:
+        if index is None or not index.remote:
+            continue
+        try:
+            index.drop()
+        except IndexUnavailableError as exc:
+            log.warning("the former %s index could not be deleted: %s", index.kind, exc)
+
+
+def _tell(waiting: Sequence[Future[None]], problem: BaseException | None) -> None:
+    for done in waiting:
+        if done.set_running_or_notify_cancel():
+            if problem is None:
+                done.set_result(None)
+            else:
+                done.set_exception(problem)

@@ -1,0 +1,253 @@
+"""Indexes of a base on a server that are behind a network of their own, such as a Qdrant cluster.
+
+They follow the change log in a thread, over a connection of their own. Writers of such a base write
+one after the other, each in one transaction that takes its numbers too: so changes are committed in
+the order of their numbers, and an index that has come to a number lacks nothing before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Engine
+
+from lagotto.concurrency import in_thread
+from lagotto.errors import IndexUnavailableError, StoreBusyError, StoreError
+from lagotto.indexes.base import (
+    Finding,
+    IndexRole,
+    IndexState,
+    LogPosition,
+    TextIndex,
+    TextSnapshot,
+    VectorIndex,
+    VectorSnapshot,
+)
+from lagotto.indexes.registry import (
+    TEXT_INDEXES,
+    VECTOR_INDEXES,
+    IndexChoice,
+    IndexSite,
+    chosen,
+    index_kind,
+)
+from lagotto.stores.base import BaseConfig, DegradedLeg
+from lagotto.stores.index_follower import IndexFollower, follow_all
+from lagotto.stores.postgres.address import Address
+from lagotto.stores.postgres.database import create_blocking
+from lagotto.stores.postgres.errors import postgres_errors
+from lagotto.stores.postgres.transaction import ReadTransaction
+from lagotto.stores.sql.changelog import AnyIndex, SqlChangeLog
+from lagotto.stores.sql.index_snapshots import IndexLags, IndexSnapshots, refreshed
+from lagotto.stores.sql.settings import read_config, setting
+
+POSTINGS, PGVECTOR = "postings", "pgvector"
+"""The indexes in tables, which a base on a server has unless it is made with others."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteSnapshots:
+    """What a view gets from the remote indexes; None where the base has the index in tables."""
+
+    text: TextSnapshot | None
+    vectors: VectorSnapshot | None
+    degraded: list[DegradedLeg]
+
+
+class RemoteIndexes:
+    """The remote indexes of a base, and the thread that brings them up to date.
+
+    `text` and `vectors` are None where the base has the index in tables.
+    """
+
+    def __init__(
+        self, address: Address, wanted: IndexChoice, *, place: str, timeout: float
+    ) -> None:
+        self._address = address
+        self._wanted = wanted
+        self._place = place
+        self._timeout = timeout
+        self._engine: Engine | None = None
+        self.follower = IndexFollower(self.follow)
+        self._snapshots = IndexSnapshots(self.follower, in_threads=False)
+        self.text: TextIndex[SqlChangeLog] | None = None
+        self.vectors: VectorIndex[SqlChangeLog] | None = None
+        self.choice = IndexChoice()
+        self._opened_for: tuple[object, ...] | None = None
+
+    @property
+    def are_used(self) -> bool:
+        """Whether the base has remote indexes."""
+        return self.choice != IndexChoice()
+
+    def adapt(self, config: BaseConfig, base_id: str) -> None:
+        """Open the indexes that a base is made with, unless they are open."""
+        self.choice = choice = self._chosen(config)
+        made_for = (config.generation, config.model_id, config.dimension, choice)
+        if made_for == self._opened_for:
+            return
+        self._opened_for = made_for
+        self.text = self.vectors = None
+        self._snapshots.clear()
+        if choice.text is not None:
+            site = IndexSite(base_id, self._timeout, config.generation, address=choice.text)
+            self.text = TEXT_INDEXES.get(index_kind(choice.text))(site)
+        if choice.vectors is not None and config.model_id and config.dimension:
+            site = IndexSite(base_id, self._timeout, config.generation, address=choice.vectors)
+            self.vectors = VECTOR_INDEXES.get(index_kind(choice.vectors))(
+                site, model_id=config.model_id, dimension=config.dimension
+            )
+
+    def _chosen(self, config: BaseConfig) -> IndexChoice:
+        stored = (config.text_index or POSTINGS, config.vector_index or PGVECTOR)
+        wanted = (self._wanted.text, self._wanted.vectors)
+        text, vectors = (
+            chosen(*pair, usual="", role=role, place=self._place)
+            for role, pair in zip(("text", "vector"), zip(stored, wanted, strict=True), strict=True)
+        )
+        return IndexChoice(
+            None if text == POSTINGS else text, None if vectors == PGVECTOR else vectors
+        )
+
+    def close(self) -> None:
+        """Apply what is still to be applied, within a time limit, and close the connections."""
+        self.follower.finish()
+        self._snapshots.clear()
+        for index in self.all():
+            index.close()
+        self.text = self.vectors = self._opened_for = None
+        if self._engine is not None:
+            self._engine.dispose()
+            self._engine = None
+
+    def all(self) -> list[AnyIndex]:
+        """The indexes that are open."""
+        return [index for index in (self.text, self.vectors) if index is not None]
+
+    def follow(self) -> None:
+        """Bring the indexes to the head of the change log; blocks."""
+        with postgres_errors(self._place), self._connection() as connection:
+            self.adapt(read_config(connection), setting(connection, "base_id") or "")
+            follow_all([self.text, self.vectors], SqlChangeLog(connection))
+
+    async def catch_up(self, *, least: int) -> None:
+        """Follow if an index lacks `least` changes or more."""
+
+        def update() -> None:
+            with postgres_errors(self._place), self._connection() as connection:
+                self.adapt(read_config(connection), setting(connection, "base_id") or "")
+                changes = SqlChangeLog(connection)
+                for index in self.all():
+                    index.refresh()
+                    if changes.head.number - index.indexed_up_to(changes) >= least:
+                        index.follow(changes)
+
+        await in_thread(update)
+
+    async def snapshots(self, reader: ReadTransaction, position: LogPosition) -> RemoteSnapshots:
+        """Snapshots at the state of a reader, once the indexes lack few enough changes."""
+        gave_up: StoreError | None = None
+        for attempt in range(3):
+            text, vectors = self.text, self.vectors  # another thread may open others meanwhile
+            down = (
+                await in_thread(refreshed, text) if text else None,
+                await in_thread(refreshed, vectors) if vectors else None,
+            )
+            try:
+                found = await self._at(reader, position, (text, vectors), down, gave_up)
+            except IndexLags:
+                gave_up = await self.follower.catch_up()
+                if gave_up is not None and not isinstance(gave_up, IndexUnavailableError):
+                    raise gave_up from None
+                if attempt == 1 and gave_up is None:
+                    gave_up = StoreBusyError("the base is written to faster than it is indexed")
+                continue
+            if found is None:
+                await self._discard_other_histories(reader)
+                continue
+            self.follower.request()
+            return found
+        raise StoreBusyError(f"{self._place}: an index of the base is changing; search again")
+
+    async def _at(
+        self,
+        reader: ReadTransaction,
+        position: LogPosition,
+        indexes: tuple[TextIndex[SqlChangeLog] | None, VectorIndex[SqlChangeLog] | None],
+        down: tuple[StoreError | None, StoreError | None],
+        gave_up: StoreError | None,
+    ) -> RemoteSnapshots | None:
+        """Snapshots of the indexes; None if one is ahead of the reader's state."""
+        text_index, vector_index = indexes
+        text_down, vectors_down = down
+
+        def read(connection: Connection) -> RemoteSnapshots | None:
+            changes = SqlChangeLog(connection, head=position, reader=reader)
+            degraded: list[DegradedLeg] = []
+            text: TextSnapshot | None = None
+            vectors: VectorSnapshot | None = None
+            if text_index is not None:
+                text = self._snapshots.text(
+                    text_index, changes, down=text_down, gave_up=gave_up, degraded=degraded
+                )
+            if vector_index is not None:
+                vectors = self._snapshots.vectors(
+                    vector_index, changes, down=vectors_down, gave_up=gave_up, degraded=degraded
+                )
+            if (text_index and text is None) or (vector_index and vectors is None):
+                return None
+            return RemoteSnapshots(text, vectors, degraded)
+
+        return await reader.ask(read)
+
+    async def _discard_other_histories(self, reader: ReadTransaction) -> None:
+        """Discard indexes that are ahead of the base since a backup of it was restored."""
+
+        def foreign(connection: Connection) -> list[AnyIndex]:
+            changes = SqlChangeLog(connection)
+            positions = ((index, index.position) for index in self.all())
+            return [one for one, at in positions if changes.token_at(at.number) != at.token]
+
+        for index in await reader.ask(foreign):
+            await in_thread(index.discard, index.position)
+
+    def states(self, connection: Connection) -> Iterator[IndexState]:
+        """How far each index has come, as far as it is known."""
+        changes = SqlChangeLog(connection)
+        if self.text is not None:
+            yield _state("text", self.text, changes)
+        if self.vectors is not None:
+            yield _state("vectors", self.vectors, changes)
+
+    def unreachable(self) -> list[str]:
+        """The indexes that can't be reached, and why; blocks."""
+        problems = {index.kind: refreshed(index) for index in self.all()}
+        return [f"{kind}: {problem}" for kind, problem in problems.items() if problem]
+
+    def check(self) -> list[Finding]:
+        """What is to be said of the indexes; blocks, and changes nothing."""
+        with postgres_errors(self._place), self._connection() as connection:
+            changes = SqlChangeLog(connection)
+            return [index.check(changes) for index in self.all()] if changes.head.number else []
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        """A transaction that sees one state of the base."""
+        if self._engine is None:
+            self._engine = create_blocking(self._address)
+        one_state = self._engine.execution_options(
+            isolation_level="REPEATABLE READ", postgresql_readonly=True
+        )
+        with one_state.begin() as connection:
+            yield connection
+
+
+def _state(role: IndexRole, index: AnyIndex, changes: SqlChangeLog) -> IndexState:
+    return IndexState(
+        role=role,
+        kind=index.kind,
+        indexed_up_to=index.indexed_up_to(changes),
+        changes=changes.head.number,
+    )

@@ -1,0 +1,181 @@
+"""A server that is down, refuses access or is too old; secrets stay secret."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+
+import grpc
+import pytest
+
+from lagotto.errors import ConfigError, IndexUnavailableError
+from lagotto.indexes.qdrant import open_qdrant_text, open_qdrant_vectors
+from lagotto.indexes.qdrant.address import API_KEY, parse_address
+from lagotto.indexes.qdrant.client import QdrantServer
+from lagotto.indexes.qdrant.text import QdrantTextIndex
+from lagotto.indexes.registry import IndexSite
+from lagotto.indexes.text_query import Word
+from lagotto.testing.indexes import sample_log
+from lagotto.testing.qdrant import free_ports, missing, qdrant_cluster
+
+SECRET = "hunter2-hunter2"
+
+
+class Failure(grpc.RpcError):
+    """An error of the transport."""
+
+    def __init__(self, status: grpc.StatusCode, details: str) -> None:
+        self._status, self._details = status, details
+
+    def code(self) -> grpc.StatusCode:
+        return self._status
+
+    def details(self) -> str:
+        return self._details
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> QdrantServer:
+    """A server that is never connected to."""
+    made = QdrantServer(parse_address("qdrant://localhost"), timeout=0.5)
+    monkeypatch.setattr(made, "_connected", object)
+    return made
+
+
+def test_a_server_that_is_not_there() -> None:
+    port, grpc_port = free_ports(2)
+    site = IndexSite("b" * 32, 0.3, address=f"qdrant://127.0.0.1:{port}/?grpc_port={grpc_port}")
+    index = QdrantTextIndex(site)
+    started = time.monotonic()
+    with pytest.raises(IndexUnavailableError, match=f"127.0.0.1:{port} does not answer"):
+        index.refresh()
+    assert time.monotonic() - started < 10
+    with pytest.raises(IndexUnavailableError):
+        index.follow(sample_log())
+    assert index.latest(sample_log()) is None
+    finding = index.check(sample_log())
+    assert finding.level == "problem"
+    assert "does not answer" in finding.what
+    index.close()
+
+
+@pytest.mark.server
+@pytest.mark.skipif(missing() is not None, reason=str(missing()))
+async def test_a_server_that_dies_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = sample_log()
+    with qdrant_cluster(settings={"SERVICE__API_KEY": SECRET}) as (node,):
+        site = IndexSite("b" * 32, 1.0, address=node.address())
+        stranger = QdrantTextIndex(site)
+        with pytest.raises(IndexUnavailableError, match=f"refuses access.*{API_KEY}"):
+            stranger.refresh()
+        stranger.close()
+        monkeypatch.setenv(API_KEY, SECRET)
+        index = QdrantTextIndex(site)
+        snapshot = index.follow(log)
+        assert snapshot is not None
+        node.kill()
+        with pytest.raises(IndexUnavailableError, match="does not answer") as caught:
+            await snapshot.frequencies([Word(("dog",))])
+        assert SECRET not in str(caught.value)
+        assert caught.value.__cause__ is None
+        node.start()
+        refresh_soon(index)
+        again = index.latest(log)
+        assert again is not None
+        assert await again.frequencies([Word(("dog",))]) == [2]
+        index.close()
+
+
+def refresh_soon(index: QdrantTextIndex) -> None:
+    """Refresh once the connection is there again."""
+    last = time.monotonic() + 20
+    while True:
+        try:
+            return index.refresh()
+        except IndexUnavailableError:
+            assert time.monotonic() < last
+            time.sleep(0.05)
+
+
+@pytest.mark.parametrize("name", ["UNAVAILABLE", "RESOURCE_EXHAUSTED", "INTERNAL"])
+def test_transient_errors_are_retried(server: QdrantServer, name: str) -> None:
+    attempts = []
+
+    def question(_: object) -> str:
+        attempts.append(1)
+        if len(attempts) < 3:
+            raise Failure(grpc.StatusCode[name], "later")
+        return "answer"
+
+    assert server.ask(question) == "answer"
+    assert len(attempts) == 3
+
+
+def test_retries_end_with_the_time_of_the_search(server: QdrantServer) -> None:
+    attempts = []
+
+    def question(_: object) -> str:
+        attempts.append(1)
+        raise Failure(grpc.StatusCode.UNAVAILABLE, "gone")
+
+    with pytest.raises(IndexUnavailableError, match="gone"):
+        server.ask(question, seconds=0.0)
+    assert len(attempts) == 1
+    with pytest.raises(IndexUnavailableError):
+        server.ask(question)
+    assert len(attempts) > 3
+
+
+def test_searches_do_not_wait_for_a_server_that_is_down(server: QdrantServer) -> None:
+    attempts = []
+
+    def question(_: object) -> str:
+        attempts.append(1)
+        raise Failure(grpc.StatusCode.UNAVAILABLE, "gone")
+
+    with pytest.raises(IndexUnavailableError):
+        server.ask_briefly(question)
+    assert len(attempts) > 1
+    attempts.clear()
+    with pytest.raises(IndexUnavailableError):
+        server.ask_briefly(question)
+    assert len(attempts) == 1
+    with pytest.raises(IndexUnavailableError):
+        server.ask(question)  # a follower has time
+    assert len(attempts) > 2
+
+
+def test_what_a_server_refuses_is_not_retried(
+    server: QdrantServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv(API_KEY, SECRET)
+    caplog.set_level(logging.DEBUG)
+    attempts = []
+
+    def question(_: object) -> str:
+        attempts.append(1)
+        raise Failure(grpc.StatusCode.INVALID_ARGUMENT, f"bad request with {SECRET}")
+
+    with pytest.raises(IndexUnavailableError, match=r"bad request with \*\*\*") as caught:
+        server.ask(question)
+    assert len(attempts) == 1
+    assert SECRET not in str(caught.value) + repr(caught.value) + caplog.text
+
+
+@pytest.mark.parametrize("version", ["1.12.4", "0.9", "what"])
+def test_a_server_that_is_too_old(version: str) -> None:
+    server = QdrantServer(parse_address("qdrant://localhost"), timeout=1)
+    with pytest.raises(IndexUnavailableError, match=f"version {version}; upgrade it to"):
+        server._check_version(version)
+    server._check_version("1.16.3")
+    server._check_version("2.0.0-dev")
+
+
+def test_without_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "qdrant_client", None)
+    site = IndexSite("b" * 32, 1.0, address="qdrant://localhost")
+    with pytest.raises(ConfigError, match=r"lagotto\[qdrant\]"):
+        open_qdrant_text(site)
+    with pytest.raises(ConfigError, match=r"lagotto\[qdrant\]"):
+        open_qdrant_vectors(site, model_id="m", dimension=8)

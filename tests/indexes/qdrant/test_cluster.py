@@ -1,0 +1,173 @@
+"""Three nodes, three shards, two replicas: the same results, also while a node is killed."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lagotto.errors import IndexUnavailableError
+from lagotto.filters import Eq
+from lagotto.indexes.base import FilterKeys
+from lagotto.indexes.qdrant import following
+from lagotto.indexes.qdrant.collections import Collections
+from lagotto.indexes.qdrant.text import QdrantTextIndex
+from lagotto.indexes.qdrant.vectors import QdrantVectorIndex
+from lagotto.indexes.registry import IndexSite
+from lagotto.indexes.text_query import Term, TextQuery
+from lagotto.testing.change_log import MemoryChangeLog, MemoryText, MemoryVectors
+from lagotto.testing.indexes import DIMENSION, unit_vector
+from lagotto.testing.qdrant import GIVEN, QdrantNode, missing, qdrant_cluster
+
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.skipif(missing() is not None, reason=str(missing())),
+    pytest.mark.skipif(GIVEN in os.environ, reason="a given server is not to be killed"),
+]
+
+WORDS = ["oak", "lake", "marsh", "dog", "hazel", "root", "water"]
+QUERY = TextQuery(((Term("oak"),), (Term("lake"),), (Term("hazel"),)))
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[list[QdrantNode]]:
+    with qdrant_cluster(3) as nodes:
+        yield nodes
+
+
+def site_on(node: QdrantNode, **options: object) -> IndexSite:
+    address = node.address("cluster", **options)
+    return IndexSite(secrets.token_hex(16), timeout=40, address=address)
+
+
+def varied_log(size: int) -> MemoryChangeLog:
+    chosen = np.random.default_rng(size)
+    log = MemoryChangeLog()
+    for number in range(size):
+        words = " ".join(chosen.choice(WORDS, size=int(chosen.integers(1, 12))))
+        collection = f"team {number % 3}"
+        log.add(words, unit_vector(number), fields={"collection": (collection,)})
+    return log
+
+
+async def check_answers(
+    words: QdrantTextIndex,
+    vectors: QdrantVectorIndex,
+    log: MemoryChangeLog,
+    *,
+    errors: bool = False,
+) -> None:
+    """Both indexes answer as the oracle does, maybe after `errors`, but never otherwise."""
+    last = time.monotonic() + 30
+    while True:
+        try:
+            return await _check_once(words, vectors, log)
+        except IndexUnavailableError:
+            if not errors or time.monotonic() > last:
+                raise
+
+
+async def _check_once(
+    words: QdrantTextIndex, vectors: QdrantVectorIndex, log: MemoryChangeLog
+) -> None:
+    for index, oracle, query in (
+        (words, MemoryText(log), QUERY),
+        (vectors, MemoryVectors(log), unit_vector(5)),
+    ):
+        index.refresh()
+        snapshot: Any = index.latest(log)
+        assert snapshot is not None
+        assert snapshot.indexed_up_to == log.head
+        found = await snapshot.search(query, k=10, allowed=None)
+        right = await oracle.search(query, k=10, allowed=None)  # type: ignore[arg-type]
+        assert found.keys.tolist() == right.keys.tolist()
+        assert found.scores == pytest.approx(right.scores, rel=1e-5)
+
+
+@pytest.mark.parametrize("sharding", ["auto", "collection"])
+async def test_shards_do_not_change_results(cluster: list[QdrantNode], sharding: str) -> None:
+    site = site_on(cluster[0], shards=3, replicas=2, sharding=sharding)
+    words = QdrantTextIndex(site)
+    vectors = QdrantVectorIndex(site, model_id="m", dimension=DIMENSION)
+    log = varied_log(300)
+    for key in (7, 70, 170):
+        log.remove(key)
+    log.update(10, {"collection": ("team 0",), "color": ("red",)})
+    words.follow(log)
+    vectors.follow(log)
+    await check_answers(words, vectors, log)
+    team = np.array(sorted(key for key in log.chunks if key % 3 == 2), np.int64)
+    allowed = FilterKeys(team, where=Eq("collection", "team 1"))
+    snapshot = words.latest(log)
+    assert snapshot is not None
+    found = await snapshot.search(QUERY, k=20, allowed=allowed)
+    right = await MemoryText(log).search(QUERY, k=20, allowed=allowed)
+    assert found.keys.tolist() == right.keys.tolist()
+    assert {words.check(log).level, vectors.check(log).level} == {"ok"}
+    for index in (words, vectors):
+        index.drop()
+        index.close()
+
+
+async def test_a_node_is_killed_and_comes_back(
+    cluster: list[QdrantNode], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While an index follows, and while it is searched: no wrong answer, and nothing is lost."""
+    monkeypatch.setattr(following, "AT_ONCE", 50)
+    site = site_on(cluster[0], shards=3, replicas=2)
+    words = QdrantTextIndex(site)
+    vectors = QdrantVectorIndex(site, model_id="m", dimension=DIMENSION)
+    log = varied_log(300)
+    vectors.follow(log)
+    steps = []
+    usual = Collections.advance
+
+    def killing(self: Collections, *states: Any) -> Any:
+        steps.append(states)
+        if len(steps) == 3:
+            cluster[2].kill()
+        return usual(self, *states)
+
+    monkeypatch.setattr(Collections, "advance", killing)
+    assert words.follow(log) is not None
+    await check_answers(words, vectors, log, errors=True)
+    log.add("oak and lake", unit_vector(5))
+    log.remove(9)
+    words.follow(log)
+    vectors.follow(log)
+    cluster[2].start()
+    for _ in range(10):  # while the node recovers
+        await check_answers(words, vectors, log, errors=True)
+    # what the node missed is there again: with another one killed, its replicas must answer
+    wait_until_recovered(words)
+    wait_until_recovered(vectors)
+    cluster[1].kill()
+    await check_answers(words, vectors, log, errors=True)
+    # with two of three gone, an error says so
+    cluster[2].kill()
+    short = QdrantTextIndex(IndexSite(site.base_id, timeout=2, address=site.address))
+    with pytest.raises(IndexUnavailableError):
+        await check_answers(short, vectors, log)
+    for index in (words, vectors, short):
+        index.close()
+
+
+def wait_until_recovered(index: QdrantTextIndex | QdrantVectorIndex) -> None:
+    """Wait until all replicas are active."""
+    last = time.monotonic() + 60
+    while time.monotonic() < last:
+        state = index.collections.current()
+        assert state is not None
+        known = index.server.ask(
+            lambda client, name=state.collection: client.collection_cluster_info(name)  # type: ignore[misc]
+        )
+        shards = [*known.local_shards, *known.remote_shards]
+        if len(shards) == 6 and all(shard.state == "Active" for shard in shards):
+            return
+        time.sleep(0.2)
+    raise AssertionError("the node has not recovered")

@@ -1,0 +1,72 @@
+"""The indexes on Qdrant keep the contracts."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+
+import pytest
+
+from lagotto.indexes.base import TextSnapshot, VectorSnapshot
+from lagotto.indexes.qdrant.text import QdrantTextIndex
+from lagotto.indexes.qdrant.vectors import QdrantVectorIndex
+from lagotto.indexes.registry import IndexSite
+from lagotto.testing.change_log import MemoryChangeLog
+from lagotto.testing.indexes import (
+    DIMENSION,
+    FollowingTextContract,
+    FollowingVectorContract,
+    TextIndexContract,
+    VectorIndexContract,
+)
+
+
+def same_keys(log: MemoryChangeLog) -> Mapping[int, int]:
+    return {key: key for key in log.chunks}
+
+
+class TestVectors(VectorIndexContract, FollowingVectorContract):
+    @pytest.fixture(autouse=True)
+    def _address(self, qdrant_address: str) -> None:
+        self.address = qdrant_address
+
+    @asynccontextmanager
+    async def snapshot(
+        self, log: MemoryChangeLog
+    ) -> AsyncIterator[tuple[VectorSnapshot, Mapping[int, int]]]:
+        with self.index() as index:
+            found = index.follow(log)
+            assert found is not None
+            yield found, same_keys(log)
+
+    @contextmanager
+    def index(self) -> Iterator[QdrantVectorIndex]:
+        site = IndexSite(secrets.token_hex(16), timeout=20, address=self.address)
+        index = QdrantVectorIndex(site, model_id="m", dimension=DIMENSION)
+        yield index
+        index.drop()
+        index.close()
+
+
+class TestText(TextIndexContract, FollowingTextContract):
+    @pytest.fixture(autouse=True)
+    def _address(self, qdrant_address: str) -> None:
+        self.address = qdrant_address
+
+    @asynccontextmanager
+    async def snapshot(
+        self, log: MemoryChangeLog
+    ) -> AsyncIterator[tuple[TextSnapshot, Mapping[int, int]]]:
+        with self.index() as index:
+            found = index.follow(log)
+            assert found is not None
+            yield found, same_keys(log)
+
+    @contextmanager
+    def index(self) -> Iterator[QdrantTextIndex]:
+        site = IndexSite(secrets.token_hex(16), timeout=20, address=self.address)
+        index = QdrantTextIndex(site)
+        yield index
+        index.drop()
+        index.close()

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import asyncio
+import json
+
+import anyio
+import pytest
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
+
+from lagotto.documents import Document
+from lagotto.mcp.agent_base import AgentQuestion, OpenBase
+from lagotto.mcp.budget import estimate
+from lagotto.mcp.server import create_server
+from lagotto.results import Results
+from lagotto.tokens import ApproximateTokenizer
+from mcp import Client
+from tests.mcp.asking import MODES, base_of, text_of
+
+DOCUMENTS = [
+    Document(id=f"d{number}", title=f"Title {number}", text=f"Truffle number {number}.")
+    for number in range(60)
+]
+READING = ["search", "fetch", "context", "outline", "read", "collections"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_both_eras_of_the_protocol(mode: str) -> None:
+    async with base_of(*DOCUMENTS) as base, Client(create_server(base), mode=mode) as client:
+        expected = LATEST_HANDSHAKE_VERSION if mode == "legacy" else LATEST_MODERN_VERSION
+        assert client.protocol_version == expected
+        assert client.instructions is not None
+        assert '60 documents in the collections "default" (60)' in client.instructions
+        assert [tool.name for tool in (await client.list_tools()).tools] == READING
+        answer = await client.call_tool("search", {"query": "truffle"})
+        assert not answer.is_error
+        assert json.loads(text_of(answer))["shown"] == 10
+
+
+async def test_the_list_of_tools_is_short() -> None:
+    async with base_of(writes=True) as base:
+        for mode in MODES:
+            async with Client(create_server(base), mode=mode) as client:
+                listed = await client.list_tools()
+                sent = listed.model_dump_json(by_alias=True, exclude_none=True)
+                assert len(listed.tools) == 8
+                assert estimate(sent) <= 1_500
+                assert ApproximateTokenizer().count([sent])[0] <= 1_500
+                assert estimate(client.instructions or "") <= 200
+
+
+async def test_hints() -> None:
+    async with base_of(writes=True) as base, Client(create_server(base)) as client:
+        tools = {tool.name: tool.annotations for tool in (await client.list_tools()).tools}
+        for name in READING:
+            hints = tools[name]
+            assert hints is not None
+            assert hints.read_only_hint is True
+            assert hints.open_world_hint is False
+        add, remove = tools["add"], tools["remove"]
+        assert add is not None
+        assert remove is not None
+        assert (add.read_only_hint, add.destructive_hint) == (None, False)
+        assert (remove.read_only_hint, remove.destructive_hint) == (None, True)
+
+
+async def test_writing_needs_to_be_allowed() -> None:
+    async with base_of() as base, Client(create_server(base)) as client:
+        for name in ("add", "remove", "drop"):
+            with pytest.raises(MCPError, match=f"there is no tool '{name}'; there are search"):
+                await client.call_tool(name, {"text": "x", "ids": ["x"]})
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_wrong_arguments_are_answered(mode: str) -> None:
+    async with base_of() as base, Client(create_server(base), mode=mode) as client:
+        answer = await client.call_tool("search", {"top_k": "many"})
+        assert answer.is_error
+        assert "query: it is missing" in text_of(answer)
+        assert "search takes" in text_of(answer)
+        answer = await client.call_tool("read", {"id": "\x00" * 4_000})
+        assert answer.is_error
+        assert estimate(text_of(answer)) < 500
+
+
+async def test_an_unforeseen_failure_tells_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(OpenBase):
+        async def retrieve(self, question: AgentQuestion) -> Results:
+            raise RuntimeError("/secret/path")
+
+    async with base_of() as base, Client(create_server(Broken(base._base))) as client:
+        answer = await client.call_tool("search", {"query": "x"})
+        assert answer.is_error
+        assert text_of(answer) == "lagotto failed here; its log has the reason"
+    assert "/secret/path" in caplog.text
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_resources(mode: str) -> None:
+    async with base_of(*DOCUMENTS) as base, Client(create_server(base), mode=mode) as client:
+        found = await client.list_resources()
+        uris = [each.uri for each in found.resources]
+        while found.next_cursor:
+            found = await client.list_resources(cursor=found.next_cursor)
+            uris += [each.uri for each in found.resources]
+        assert len(set(uris)) == len(uris) == 60
+        (contents,) = (await client.read_resource("lagotto://documents/default/d7")).contents
+        assert "> Truffle number 7." in getattr(contents, "text", "")
+        (template,) = (await client.list_resource_templates()).resource_templates
+        assert template.uri_template == "lagotto://documents/{collection}/{id}"
+        with pytest.raises(MCPError, match="there is no document"):
+            await client.read_resource("lagotto://documents/default/none")
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_many_calls_at_once(mode: str) -> None:
+    async with base_of(*DOCUMENTS) as base, Client(create_server(base), mode=mode) as client:
+        calls = (client.call_tool("search", {"query": f"truffle {n}"}) for n in range(50))
+        answers = await asyncio.gather(*calls)
+        for number, answer in enumerate(answers):
+            best = json.loads(text_of(answer))["results"][0]
+            assert best["title"] == f"Title {number}"
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_cancelled_call_ends(mode: str) -> None:
+    started, ended = asyncio.Event(), asyncio.Event()
+
+    class Slow(OpenBase):
+        async def retrieve(self, question: AgentQuestion) -> Results:
+            started.set()
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                ended.set()
+                raise
+            return Results()
+
+    async with base_of() as base, Client(create_server(Slow(base._base)), mode=mode) as client:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.call_tool, "search", {"query": "x"})
+            await started.wait()
+            tasks.cancel_scope.cancel()
+        await asyncio.wait_for(ended.wait(), 5)
+        assert not (await client.call_tool("collections", {})).is_error

@@ -1,0 +1,86 @@
+"""Bundles: which documents and which of their chunks they show."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from lagotto.documents import Document
+from lagotto.knowledge_base import AsyncKnowledgeBase
+from tests.counting import CountingEmbedder
+
+EVERYTHING: dict[str, Any] = {"top_k_chunks": 100, "per_item_chunk_cap": 100}
+LATE: dict[str, Any] = {"chunking": {"strategy": "late", "chunker_id": "recursive:8/0"}}
+DOCUMENTS = [
+    Document(id=name, title=f"Title {name}", text=f"One {word} in the wood. " * 8, language="en")
+    for name, word in (("a", "oak"), ("b", "oak and hazel"), ("c", "lake"), ("d", "stone"))
+]
+
+
+@pytest.fixture
+def embedder() -> CountingEmbedder:
+    return CountingEmbedder()
+
+
+@pytest.fixture
+async def base(embedder: CountingEmbedder) -> AsyncIterator[AsyncKnowledgeBase]:
+    async with AsyncKnowledgeBase(":memory:", embedder=embedder, chunker="recursive:12/0") as base:
+        await base.add(*DOCUMENTS)
+        yield base
+
+
+async def test_evidence_is_of_the_documents_that_are_shown(base: AsyncKnowledgeBase) -> None:
+    for count in (1, 2, 4):
+        bundle = await base.search("oak wood", top_k_items=count, **EVERYTHING)
+        assert len(bundle.candidates) == count
+        assert {item.item_id for item in bundle.evidence} == {
+            item.item_id for item in bundle.candidates
+        }
+
+
+async def test_other_documents_take_no_place_of_evidence(base: AsyncKnowledgeBase) -> None:
+    text = "One fir by one oak. " + "Grey stones lie here for years. " * 8
+    await base.add(Document(id="best", text=text, language="en"))
+    size: dict[str, Any] = {"top_k_chunks": 3, "per_item_chunk_cap": 3}
+    both = await base.search("fir and oak", top_k_items=2, **size)
+    one = await base.search("fir and oak", top_k_items=1, **size)
+    assert {item.item_id for item in both.evidence} > {"best"}
+    assert [item.item_id for item in one.evidence] == ["best"] * 3
+
+
+@pytest.mark.parametrize("setting", ["min_score", "scoring"])
+async def test_documents_below_a_threshold_are_left_out(
+    base: AsyncKnowledgeBase, setting: str
+) -> None:
+    everything = (await base.search("oak", **EVERYTHING)).candidates
+    least = everything[1].score
+    given: dict[str, Any] = {"min_score": least}
+    bundle = await base.search(
+        "oak", **EVERYTHING, **(given if setting == "min_score" else {"scoring": given})
+    )
+    assert len(everything) == 4
+    assert [item.item_id for item in bundle.candidates] == [
+        item.item_id for item in everything if item.score >= least
+    ]
+    assert len(bundle.candidates) < 4
+
+
+async def test_chunks_made_at_query_time_are_embedded_under_their_title(
+    base: AsyncKnowledgeBase, embedder: CountingEmbedder
+) -> None:
+    embedder.texts.clear()
+    await base.search("oak", **LATE)
+    assert embedder.texts
+    assert all(text.startswith("Title ") for text in embedder.texts)
+
+
+async def test_every_chunk_made_at_query_time_is_near_a_vector(
+    base: AsyncKnowledgeBase, embedder: CountingEmbedder
+) -> None:
+    (stone,) = await embedder.embed(["stone"], role="query")
+    bundle = await base.search("x", mode="semantic", query_vector=-stone, **LATE, **EVERYTHING)
+    farthest = [item for item in bundle.evidence if item.item_id == "d"]
+    assert farthest
+    assert all((item.score_vec or 0) < 0 for item in farthest)

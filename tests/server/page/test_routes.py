@@ -1,0 +1,79 @@
+"""The files of the page: their policy, their weight, and what their sources may not do."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+
+import pytest
+
+from lagotto.server.page.routes import VIEWS, load_assets
+from tests.server.running import Running
+
+HEAVIEST = 150_000
+ASSETS = load_assets()
+SCRIPTS = sorted(name for name in ASSETS if name.endswith(".js"))
+FOREIGN = re.compile(r"(?:src|href|url\(|import\s|from\s)\W{0,3}(?:https?:)?//\w")
+MARKUP = re.compile(
+    r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment"
+    r"|setHTML|srcdoc|\beval\b|new Function|localStorage|document\.cookie"
+)
+
+
+@pytest.mark.parametrize("path", VIEWS)
+def test_a_view_is_served_under_a_strict_policy(server: Running, path: str) -> None:
+    answer = server.http.get(path)
+    assert answer.status_code == 200
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "script-src 'self'" in policy
+    assert "unsafe" not in policy
+    assert "http" not in policy
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    again = server.http.get(path, headers={"If-None-Match": answer.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+def test_every_file_is_served_with_its_type(server: Running) -> None:
+    for name, asset in ASSETS.items():
+        if name != "index.html":
+            answer = server.http.get(f"/assets/{name}")
+            assert (answer.status_code, answer.content) == (200, asset.data)
+            assert answer.headers["content-type"] == asset.media_type
+    assert server.http.get("/assets/routes.py").status_code == 404
+    assert server.http.get("/assets/..%2Froutes.py").status_code == 404
+
+
+def test_every_file_of_the_folder_is_known() -> None:
+    folder = resources.files("lagotto.server.page") / "assets"
+    assert {file.name for file in folder.iterdir()} == set(ASSETS)
+
+
+def test_the_page_is_light() -> None:
+    assert sum(len(asset.data) for asset in ASSETS.values()) < HEAVIEST
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_no_script_parses_markup_or_keeps_what_outlives_the_tab(name: str) -> None:
+    assert MARKUP.findall(ASSETS[name].data.decode()) == []
+
+
+def test_nothing_is_inline_and_nothing_is_of_another_host() -> None:
+    page = ASSETS["index.html"].data.decode()
+    assert "<style" not in page
+    assert " style=" not in page
+    assert not re.search(r"<script(?![^>]*\bsrc=)", page)
+    assert not re.search(r"\son\w+=", page)
+    for name, asset in ASSETS.items():
+        text = asset.data.decode()
+        assert not re.search(r"(?:src|href|url\(|import\s|from\s)\W{0,3}(?:https?:)?//\w", text), (
+            name
+        )
+
+
+def test_every_module_that_is_imported_is_there() -> None:
+    for name in SCRIPTS:
+        for wanted in re.findall(
+            r"(?:from|import\()\s*\"\./([\w.]+)\"", ASSETS[name].data.decode()
+        ):
+            assert wanted in ASSETS, (name, wanted)

@@ -1,0 +1,78 @@
+"""A base on PostgreSQL with its indexes on a Qdrant server keeps the contract of stores."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from sqlalchemy import Connection
+
+from lagotto.filters import And, Eq
+from lagotto.stores.base import Store
+from lagotto.stores.postgres.store import PostgresStore
+from lagotto.testing.store_samples import entries
+from lagotto.testing.stores import StoreContract
+from tests.stores.postgres.schemas import own_schema
+
+
+@asynccontextmanager
+async def made(location: str, address: str) -> AsyncIterator[PostgresStore]:
+    store = PostgresStore(location, text_index=address, vector_index=address)
+    await store.open()
+    try:
+        yield store
+    finally:
+        for index in store.remote_indexes():
+            index.drop()
+        await store.close()
+
+
+class TestPostgresAndQdrant(StoreContract):
+    @pytest.fixture(autouse=True)
+    def _servers(self, server_url: str, qdrant_address: str) -> None:
+        self.server_url, self.address = server_url, qdrant_address
+
+    @asynccontextmanager
+    async def make(self) -> AsyncIterator[Store]:
+        with own_schema(self.server_url) as location:
+            async with made(location, self.address) as store:
+                yield store
+
+
+def rows_of_indexes(connection: Connection) -> int:
+    tables = ("segment", "chunk_terms", "term", "posting")
+    statements = (f"SELECT count(*) FROM {name}" for name in tables)
+    return sum(int(connection.exec_driver_sql(one).scalar_one()) for one in statements)
+
+
+async def test_nothing_is_indexed_in_tables(location: str, qdrant_address: str) -> None:
+    async with made(location, qdrant_address) as store:
+        await store.write(await entries())
+        await store.update_indexes()
+        info = await store.info()
+        states = {state.role: (state.kind, state.indexed_up_to) for state in info.indexes}
+        last = info.indexes[0].changes
+        assert states == {"text": ("qdrant", last), "vectors": ("qdrant", last)}
+        assert await store.ask(rows_of_indexes) == 0
+        assert not [item for item in await store.check() if item.level == "problem"]
+        removed = await store.delete(Eq("document_id", "truffle"))
+        assert removed == ["truffle"]
+        async with store.view(And()) as view:
+            assert await view.idf([]) is not None
+        assert not [item for item in await store.check() if item.level == "problem"]
+
+
+async def test_one_index_may_stay_in_tables(location: str, qdrant_address: str) -> None:
+    store = PostgresStore(location, vector_index=qdrant_address)
+    await store.open()
+    try:
+        await store.write(await entries())
+        await store.update_indexes()
+        kinds = {state.role: state.kind for state in (await store.info()).indexes}
+        assert kinds == {"text": "postings", "vectors": "qdrant"}
+        assert not [item for item in await store.check() if item.level == "problem"]
+    finally:
+        for index in store.remote_indexes():
+            index.drop()
+        await store.close()

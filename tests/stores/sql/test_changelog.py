@@ -1,0 +1,112 @@
+"""What indexes behind a network read of the change log: texts, vectors and fields by key."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sqlalchemy import Connection
+
+from lagotto.documents import Document, Page, Vectors
+from lagotto.filters import Eq
+from lagotto.indexes.base import ChunkFields
+from lagotto.stores.sql.changelog import SqlChangeLog
+from lagotto.stores.sql.read import findable_keys
+from lagotto.stores.sqlite.store import SqliteStore
+from lagotto.testing.store_samples import entry
+
+PAPER = Document(
+    id="paper",
+    collection="wiki",
+    title="Truffles",
+    text="Where dogs find truffles.",
+    language="en",
+    metadata={"year": 2024, "score": 0.5, "tags": ["a", "b"], "open": True, "by": {"name": "Ada"}},
+)
+
+
+@asynccontextmanager
+async def written(*documents: Document) -> AsyncIterator[SqliteStore]:
+    with tempfile.TemporaryDirectory() as folder:
+        store = SqliteStore(Path(folder) / "kb.db")
+        await store.open()
+        try:
+            await store.write([await entry(document) for document in documents])
+            yield store
+        finally:
+            await store.close()
+
+
+def all_fields(connection: Connection) -> list[ChunkFields]:
+    return SqlChangeLog(connection).fields_of(findable_keys(connection))
+
+
+async def test_fields_are_those_that_filters_know() -> None:
+    async with written(PAPER) as store:
+        (found,) = await store._read(all_fields)
+    assert found.collection == "wiki"
+    values = {name: found.values[name] for name in ("year", "score", "tags", "open", "by.name")}
+    assert values == {
+        "year": (2024,),
+        "score": (0.5,),
+        "tags": ("a", "b"),
+        "open": (True,),
+        "by.name": ("Ada",),
+    }
+    assert [type(found.values[name][0]) for name in ("year", "score", "open")] == [int, float, bool]
+    assert found.values["document_id"] == ("paper",)
+    assert found.values["title"] == ("Truffles",)
+    assert "summary" not in found.values
+    assert "by" not in found.values
+
+
+async def test_texts_and_vectors_of_keys() -> None:
+    other = Document(id="other", text="Marshes and lakes.", language="en")
+    async with written(PAPER, other) as store:
+
+        def read(connection: Connection) -> tuple[list[str], Vectors, Vectors]:
+            changes, keys = SqlChangeLog(connection), findable_keys(connection)
+            asked = np.append(keys[::-1], 10_000)
+            texts = sorted(chunk.text for chunk in changes.texts_of(asked))
+            there, vectors = changes.vectors_of(asked, model_id="hash", dimension=32)
+            all_keys, rows = changes.added_vectors(0, 1_000, model_id="hash", dimension=32)
+            assert there.tolist() == keys.tolist()
+            return texts, vectors, rows[np.argsort(all_keys)]
+
+        texts, vectors, rows = await store._read(read)
+    assert texts == ["Marshes and lakes.", "Truffles\n\nWhere dogs find truffles."]
+    assert np.array_equal(vectors, rows)
+
+
+async def test_other_metadata_is_a_change_of_its_own() -> None:
+    async with written(PAPER, Document(id="other", text="Marshes.")) as store:
+
+        def state(connection: Connection) -> tuple[int, list[int]]:
+            changes = SqlChangeLog(connection)
+            return changes.head.number, changes.updated(0, changes.head.number).tolist()
+
+        before, nothing = await store._read(state)
+        await store.update([PAPER.model_copy(update={"metadata": {"year": 2025}})])
+        after, updated = await store._read(state)
+        assert (nothing, after) == ([], before + 1)
+        fields = {item.key: item for item in await store._read(all_fields)}
+        (key,) = updated
+        assert fields[key].values["year"] == (2025,)
+        assert "tags" not in fields[key].values
+        later = await store._read(lambda c: SqlChangeLog(c).updated(after, after + 5).tolist())
+        assert later == []
+        await store.delete(Eq("document_id", "paper"))
+        assert (await store._read(state))[1] == []
+
+
+@pytest.mark.parametrize("pages", [1, 3])
+async def test_pages_of_a_chunk(pages: int) -> None:
+    spans = [Page(start=5 * n, end=5 * n + 5, number=n + 1) for n in range(pages)]
+    document = Document(id="paged", text="word " * pages, pages=tuple(spans))
+    async with written(document) as store:
+        (found,) = await store._read(all_fields)
+    assert found.values["page"] == tuple(range(1, pages + 1))
