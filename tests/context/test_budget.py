@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from lagotto.context.budget import _most_near, fit
 from lagotto.context.passages import ROLES, PackRole, Piece
-from lagotto.documents import Chunk
+from lagotto.documents import Chunk, ChunkSection
 
 from .made import hit
 
@@ -104,6 +105,17 @@ def test_text_without_words_is_cut_between_characters() -> None:
 def test_lines_of_a_table_count_as_sentences() -> None:
     (kept,) = fitted([piece("a", "primary", "a | 1\nb | 2\nc | 3")], 13)
     assert kept.chunk.text == "a | 1\nb | 2"
+
+
+def test_a_heading_by_itself_is_no_sentence() -> None:
+    text = "# Pumps\n\n## Start\n-----\nPress it. Wait."
+    headed = piece("b", "primary", text)
+    sections = (ChunkSection(0, ("Pumps",)), ChunkSection(9, ("Pumps", "Start")))
+    chunk = headed.chunk.model_copy(update={"sections": sections})
+    pieces = [piece("a", "primary", "One."), replace(headed, chunk=chunk)]
+    shortest = text.removesuffix(" Wait.")
+    assert texts(fitted(pieces, 4 + len(shortest), minimum=2)) == ["One.", shortest]
+    assert texts(fitted(pieces, 3 + len(shortest), minimum=2)) == ["One."]
 
 
 def test_nothing_stays_nothing() -> None:
