@@ -207,9 +207,20 @@ def _headings_end(chunk: Chunk) -> int:
 
 
 def _ending(piece: Piece, length: int) -> Piece:
-    """The piece with the first `length` characters of its text."""
+    """The piece with the first `length` characters of its text.
+
+    Which rows or items are left of it is not known here, so it no longer claims any.
+    """
     chunk = piece.chunk
     if length == len(chunk.text):
         return piece
-    shorter = {"text": chunk.text[:length], "end": chunk.start + length}
-    return replace(piece, chunk=chunk.model_copy(update=shorter), truncated=True)
+    text, end = chunk.text[:length], chunk.start + length
+    changes = {
+        "text": text,
+        "end": end,
+        "row_range": None,
+        "item_range": None,
+        "lines": chunk.lines and (chunk.lines[0], chunk.lines[0] + text.count("\n")),
+        "sections": tuple(section for section in chunk.sections if section.start < end),
+    }
+    return replace(piece, chunk=chunk.model_copy(update=changes), truncated=True)
