@@ -220,7 +220,7 @@ def test_unforeseen_errors_show_no_trace_and_no_path(
     async def fail(*_: object, **options: object) -> None:
         raise kind(f"{location}: broken, with the password hunter2")
 
-    for verb in ("retrieve", "search", "context", "why_not", "get", "add"):
+    for verb in ("retrieve", "search", "context", "_why_not", "get", "add"):
         monkeypatch.setattr(server.state.base, verb, fail)
     body: dict[str, object] = {"query": "truffles"}
     answers = [
@@ -324,6 +324,15 @@ def test_filter_widening(guarded: Running) -> None:
         found = guarded.post("/v1/retrieve", {"query": "truffles", **body}, key=secret).json()
         assert {hit["document_id"] for hit in found["hits"]} <= {"dog"}
         assert "dogs" not in json.dumps(found["settings"]["filters"]) or "dogs" in str(body)
+
+
+def test_an_explanation_names_the_filter_of_the_request_alone(guarded: Running) -> None:
+    secret, _ = guarded.call(guarded.state.keys.create("private", filters=Eq("topic", "dogs")))
+    body = {"query": "truffles", "document": "dog", "filters": {"year": 1999}, "debug": True}
+    answer = guarded.post("/v1/explain", body, key=secret)
+    assert "1999" in answer.json()["reason"]
+    assert "leaves it out" in answer.json()["reason"]
+    assert "topic" not in answer.text
 
 
 def test_pages_of_other_sites(server: Running) -> None:
