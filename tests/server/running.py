@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,14 @@ def serving(
         found["server"].should_exit = True
         thread.join(20)
         assert not thread.is_alive()
+
+
+def wait_until(reached: Callable[[], bool], *, seconds: float = 60) -> None:
+    """Return once something is so; an error if it takes longer than any machine should need."""
+    until = time.monotonic() + seconds
+    while not reached():
+        assert time.monotonic() < until
+        time.sleep(0.005)
 
 
 @contextmanager

@@ -10,15 +10,17 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.requests import ClientDisconnect, Request
 
 import lagotto
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
 from lagotto.request_context import RequestContext
 from lagotto.results import EvidenceChunk
+from lagotto.server.event_stream import event_stream
 from lagotto.server.events import ANSWER, DEBUG, SOURCES, Event, Orchestrator, PlainOrchestrator
 from lagotto.testing.hash_embedder import HashEmbedder
-from tests.server.running import DOCUMENTS, Running, serving
+from tests.server.running import DOCUMENTS, Running, serving, wait_until
 from tests.server.test_receiving import WaitingEmbedder
 
 
@@ -138,6 +140,40 @@ def test_a_stream_ends_with_the_server() -> None:
             assert "event: end" not in list(lines)
         assert embedder.cancelled.wait(10)
         assert own.http.get("/readyz").status_code == 503
+
+
+def test_streams_have_places_of_their_own() -> None:
+    """Who is sent away is told when to come back; one that ends makes room, however it ends."""
+    embedder = WaitingEmbedder()
+    with serving(embedder=embedder, heartbeat=0.05, streams=1) as own:
+        with httpx.stream(
+            "POST", f"{own.url}/v1/search/stream", json={"query": "wait"}, timeout=60
+        ) as answer:
+            assert next(answer.iter_lines()) == ": heartbeat"
+            refused = own.post("/v1/search/stream", {"query": "dog"})
+            assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+            assert own.post("/v1/retrieve", {"query": "dog"}).status_code == 200
+        assert embedder.cancelled.wait(60)
+        wait_until(lambda: own.state.streams.working == 0)
+        own.call(left_before_it_begins(own))
+        assert own.state.streams.working == 0
+        assert own.post("/v1/search/stream", {"query": "dog"}).status_code == 200
+
+
+async def left_before_it_begins(server: Running) -> None:
+    """A stream whose client is gone when the first byte is sent."""
+
+    async def events() -> AsyncIterator[tuple[int, Event]]:
+        yield 1, Event(SOURCES, {})
+
+    async def gone(_: object = None) -> Any:
+        raise OSError("the connection is gone")
+
+    http = Request({"type": "http", "headers": [], "request_id": "r"})
+    stream = await event_stream(http, server.state, events())
+    assert server.state.streams.working == 1
+    with pytest.raises((OSError, ClientDisconnect)):
+        await stream({"type": "http", "asgi": {"spec_version": "2.4"}}, gone, gone)
 
 
 def test_a_client_that_leaves_a_stream_cancels_the_search(server: Running) -> None:
