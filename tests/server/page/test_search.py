@@ -17,10 +17,11 @@ QUESTION = "Which dog finds truffles?"
 def test_results_come_while_one_types(tab: Tab) -> None:
     page = tab.open()
     expect(page.locator("#query")).to_be_focused()
-    page.keyboard.type("dog truffles")
+    with page.expect_response("**/v1/retrieve?q=dog+truffles&*"):  # "dog" may have been searched
+        page.keyboard.type("dog truffles")
+    tab.wait_for_rows()
     first = page.locator("article.hit").first
     expect(first).to_contain_text("Lagotto")
-    expect(first.locator("mark").first).to_be_visible()
     assert {mark.lower() for mark in first.locator("mark").all_inner_texts()} == {"dog", "truffles"}
     assert parse_qs(urlsplit(page.url).query) == {"q": ["dog truffles"]}
 
@@ -43,6 +44,7 @@ def test_a_hit_says_where_it_is_and_why(tab: Tab) -> None:
     expect(hit.locator(".where")).to_contain_text("manuals/pump.md")
     expect(hit.locator(".where")).to_contain_text("page")
     hit.get_by_text("Why this result").click()
+    expect(hit.locator("tfoot td")).to_be_visible()
     cells = hit.locator("tbody tr td:last-child").all_inner_texts()
     total = hit.locator("tfoot td").inner_text()
     assert len(cells) >= 2
@@ -103,10 +105,10 @@ def test_a_slider_fuses_at_once_and_as_the_server_does(tab: Tab) -> None:
     shown = page.locator("article.hit h3").all_inner_texts()
     scores = page.locator("article.hit .score").all_inner_texts()
     assert shown != before
-    page.wait_for_timeout(500)
     with page.expect_response("**/v1/retrieve*"):
+        while not any("w_vec=2" in route.request.url for route in held):
+            page.wait_for_timeout(50)
         held[-1].continue_()
-    page.wait_for_function("document.querySelector('.status').textContent.includes('passages')")
     tab.wait_for_rows()
     assert page.locator("article.hit h3").all_inner_texts() == shown
     assert page.locator("article.hit .score").all_inner_texts() == scores
