@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import httpx
 import pytest
 
+from lagotto.documents import Vectors
+from lagotto.embedders.base import Role
 from lagotto.server.app import OPERATIONS
 from lagotto.server.problems import problem_names
+from lagotto.testing.hash_embedder import HashEmbedder
 from tests.server.running import DOCUMENTS, Running, serving
 
 
@@ -258,6 +261,28 @@ def test_embeddings(server: Running) -> None:
     coded = server.post("/v1/embeddings", {"input": "a dog", "encoding_format": "base64"}).json()
     assert isinstance(coded["data"][0]["embedding"], str)
     assert server.post("/v1/embeddings", {"input": "a", "model": "gpt"}).status_code == 404
+    assert server.post("/v1/embeddings", {"input": "a", "dimensions": 64}).status_code == 200
+    shorter = server.post("/v1/embeddings", {"input": "a", "dimensions": 3})
+    assert problem(shorter)["errors"][0]["pointer"] == "/dimensions"
+
+
+class Asymmetric(HashEmbedder):
+    """Embeds queries otherwise than documents, as many models do."""
+
+    async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
+        return await super().embed([f"{role}: {text}" for text in texts], role=role)
+
+
+def test_embeddings_of_queries_and_documents() -> None:
+    with serving(embedder=Asymmetric()) as own:
+
+        def vector(**given: str) -> Any:
+            found = own.post("/v1/embeddings", {"input": "a dog", **given}).json()
+            return found["data"][0]["embedding"]
+
+        assert vector() == vector(input_type="document") != vector(input_type="query")
+        wrong = own.post("/v1/embeddings", {"input": "a", "input_type": "passage"})
+        assert wrong.status_code == 422
 
 
 def test_health(server: Running) -> None:

@@ -139,6 +139,7 @@ class EmbeddingsBody(Record):
     input: str | list[str]
     model: str | None = None
     input_type: Literal["query", "document"] = "document"
+    dimensions: int | None = None
     encoding_format: Literal["float", "base64"] = "float"
 
 
