@@ -50,7 +50,7 @@ class Running:
         port = server.servers[0].sockets[0].getsockname()[1]
         self.port: int = port
         self.url = f"http://127.0.0.1:{port}"
-        self.http = httpx.Client(base_url=self.url, timeout=30)
+        self.http = httpx.Client(base_url=self.url, timeout=120)
 
     @property
     def state(self) -> ServerState:
@@ -60,7 +60,7 @@ class Running:
 
     def call(self, coroutine: Any) -> Any:
         """The result of a coroutine, run in the loop of the server."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(30)
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(120)
 
     def post(self, path: str, body: object, *, key: str | None = None) -> httpx.Response:
         """The answer to a body of JSON."""
@@ -103,7 +103,7 @@ def serving(
 
     thread = threading.Thread(target=lambda: asyncio.run(run()))
     thread.start()
-    assert started.wait(30)
+    assert started.wait(120)
     running = Running(found["server"], found["app"], found["loop"])
     try:
         yield running
@@ -111,7 +111,7 @@ def serving(
         running.http.close()
         found["loop"].call_soon_threadsafe(running.state.stopping.set)
         found["server"].should_exit = True
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive()
 
 

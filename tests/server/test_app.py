@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from lagotto.documents import Vectors
 from lagotto.embedders.base import Role
+from lagotto.errors import EmbeddingError
 from lagotto.server.app import OPERATIONS
 from lagotto.server.problems import problem_names
 from lagotto.testing.hash_embedder import HashEmbedder
@@ -264,6 +266,33 @@ def test_embeddings(server: Running) -> None:
     assert server.post("/v1/embeddings", {"input": "a", "dimensions": 64}).status_code == 200
     shorter = server.post("/v1/embeddings", {"input": "a", "dimensions": 3})
     assert problem(shorter)["errors"][0]["pointer"] == "/dimensions"
+
+
+class Unwell(HashEmbedder):
+    """Can't embed queries."""
+
+    async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
+        if role == "query":
+            raise EmbeddingError("the model is gone")
+        return await super().embed(texts, role=role)
+
+
+def test_what_could_not_be_used_is_said() -> None:
+    with serving(embedder=Unwell()) as own:
+        body = {"query": "truffles"}
+        answers = [own.post(f"/v1/{verb}", body).json() for verb in ("retrieve", "search")]
+        answers.append(own.post("/v1/context", body).json())
+        answers.append(own.post("/v1/explain", {**body, "document": "oak"}).json())
+        answers.append(own.http.get("/v1/retrieve", params={"q": "truffles"}).json())
+        stream = own.post("/v1/search/stream", body).text
+        answers.append(json.loads(stream.partition("data: ")[2].partition("\n")[0]))
+        for answer in answers:
+            (note,) = answer["degraded"]
+            assert note.startswith("semantic: ")
+        for verb in ("retrieve", "search", "context"):
+            refused = own.post(f"/v1/{verb}", {**body, "strict": True})
+            assert (refused.status_code, problem(refused)["error"]) == (503, "DegradedError")
+            assert refused.headers["retry-after"] == "1"
 
 
 class Asymmetric(HashEmbedder):

@@ -85,7 +85,9 @@ def _violations(tab: Tab, view: Callable[[Tab], None]) -> list[str]:
     view(tab)
     tab.page.add_script_tag(path=axe_path())
     report = tab.page.evaluate(
-        "(rules) => axe.run(document, { runOnly: { type: 'tag', values: rules } })", RULES
+        "(rules) => axe.run(document, {"
+        " runOnly: { type: 'tag', values: rules }, resultTypes: ['violations'] })",
+        RULES,
     )
     return [
         f"{view.__name__}: {item['id']}: {node['html'][:150]}"
@@ -107,6 +109,7 @@ def test_the_keyboard_is_enough(tab: Tab) -> None:
     expect(page.locator("#query")).to_be_focused()
     with page.expect_response("**/v1/retrieve?q=green+button&*"):
         page.keyboard.type("green button")
+    tab.wait_for_rows()  # until then, those of what was typed before may be there
     expect(page.locator("article.hit").first).to_be_visible()
     page.locator("article.hit h3 a").first.focus()
     for name in ("Why this result", "Copy citation", "Relevant"):
