@@ -113,7 +113,7 @@ def test_a_query_in_an_address_is_a_text_whatever_it_looks_like(
 
 def test_every_setting_of_a_permalink_counts(server: Running) -> None:
     """Groups, JSON, numbers, flags, presets, and what a context pack has of its own."""
-    link = {
+    link: dict[str, Any] = {
         "q": "truffles", "mode": "keyword", "top_k": 2, "prefs": "oasis", "debug": "true",
         "collection": "default", "filters": '{"year": {"$gte": 2021}}', "strict": "true",
         "scoring.rrf_k": 7, "scoring.w_text": 0.25, "rerank.reranker": "overlap", "rerank.keep": 1,
@@ -126,11 +126,8 @@ def test_every_setting_of_a_permalink_counts(server: Running) -> None:
         "fts": {"mode": "web"}, "explain": "candidates", "min_score": 0.01,
     }  # fmt: skip
     plain = server.post("/v1/retrieve", {"query": "truffles"}).json()["settings"]
-    for verb, more in (
-        ("retrieve", {}),
-        ("search", {}),
-        ("context", {"max_tokens": 60, "format": "xml"}),
-    ):
+    of_pack: dict[str, Any] = {"max_tokens": 60, "format": "xml"}
+    for verb, more in (("retrieve", {}), ("search", {}), ("context", of_pack)):
         linked = server.http.get(f"/v1/{verb}", params={**link, **more})
         posted = server.post(f"/v1/{verb}", {**body, **more})
         assert linked.status_code == posted.status_code == 200, linked.text
@@ -144,7 +141,7 @@ def test_every_setting_of_a_permalink_counts(server: Running) -> None:
 
 
 def test_highlights_are_the_words_that_match(server: Running) -> None:
-    body = {"query": "Which dog finds truffles?", "top_k": 1}
+    body: dict[str, Any] = {"query": "Which dog finds truffles?", "top_k": 1}
     (plain,) = server.post("/v1/retrieve", body).json()["hits"]
     assert plain["highlights"] == []
     for answer in (

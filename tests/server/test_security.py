@@ -334,10 +334,9 @@ def test_a_document_that_is_replaced_while_it_is_read(
     secret, _ = guarded.call(guarded.state.keys.create("reader", filters=Eq("topic", "dogs")))
     headers = {"Authorization": f"Bearer {secret}"}
     assert guarded.http.get("/v1/documents/dog", headers=headers).status_code == 200
-    hidden = guarded.call(guarded.state.base.get("oak"))
+    hidden: Document = guarded.call(guarded.state.base.get("oak"))
 
     async def get(*_: object, **options: object) -> Document:
-        assert hidden is not None
         return hidden
 
     monkeypatch.setattr(guarded.state.base, "get", get)

@@ -13,7 +13,6 @@ import pytest
 from lagotto.documents import Document
 from lagotto.ingest import AddReport
 from lagotto.knowledge_base import AsyncKnowledgeBase
-from lagotto.server import tasks as tasks_module
 from lagotto.server.access import Access
 from lagotto.server.problems import Problem
 from lagotto.server.settings import ServerSettings
@@ -171,7 +170,7 @@ async def test_what_ended_long_ago_is_removed(base: Base, monkeypatch: pytest.Mo
 
     assert await kept() == ({over.id, waiting.id}, {waiting.id, "lost"})
     now = time.time()
-    monkeypatch.setattr(tasks_module.time, "time", lambda: now + ORPHANED + 1)
+    monkeypatch.setattr(time, "time", lambda: now + ORPHANED + 1)
     assert await kept() == ({over.id, waiting.id}, {waiting.id})
-    monkeypatch.setattr(tasks_module.time, "time", lambda: now + 86_401)
+    monkeypatch.setattr(time, "time", lambda: now + 86_401)
     assert await kept() == ({waiting.id}, {waiting.id})
