@@ -199,5 +199,7 @@ def test_without_the_package(server: Running, monkeypatch: pytest.MonkeyPatch) -
     assert "pip install 'lagotto[mcp]'" in answer.json()["detail"]
 
 
-def test_calls_are_logged_and_counted(server: Running) -> None:
+async def test_calls_are_logged_and_counted(server: Running) -> None:
+    async with connected(server) as client:
+        await client.call_tool("collections", {})
     assert 'operation="mcp",status="200"' in server.http.get("/metrics").text

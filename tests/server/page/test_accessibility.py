@@ -48,12 +48,19 @@ def documents(tab: Tab) -> None:
     expect(tab.page.locator(".documents a").first).to_be_visible()
 
 
+def nothing(tab: Tab) -> None:
+    tab.open("/", q="truffles", filters='{"topic": "none"}', why="Oaks")
+    expect(tab.page.locator(".empty-state")).to_contain_text("Nothing")
+
+
 def key(tab: Tab) -> None:
     tab.open("/")
     tab.page.locator("#key-button").click()
 
 
-VIEWS: list[Callable[[Tab], None]] = [search, compare, share, document, context, documents, key]
+VIEWS: list[Callable[[Tab], None]] = [
+    search, compare, share, document, context, documents, nothing, key,
+]  # fmt: skip
 
 
 @pytest.fixture(params=[("light", {"width": 1280, "height": 900}), ("dark", PHONE)], ids=str)

@@ -24,7 +24,8 @@ export function summary(text, spans) {
     else {
       const shown = mark ? marked(line.slice(mark), moved(inside, -mark)) : ROW.test(line) ? cells(line, inside) : marked(line, inside);
       if (!shown.length) continue; // a row of empty cells
-      const made = el(mark ? "b" : "span", { class: "line" }, shown);
+      const inner = /^\s{2,}\S/.test(line) && !mark;
+      const made = el(mark ? "b" : "span", { class: inner ? "line inner" : "line" }, shown);
       lines.push(made);
       open = mark || ROW.test(line) ? null : made;
     }
