@@ -63,6 +63,8 @@ def test_a_text_without_marks_is_a_line(tab: Tab) -> None:
         ["SPAN", "Pigs find truffles too.", ["truffles"]]
     ]
     assert shown(tab, "| | |") == []
+    code = shown(tab, "Run it:\n\n```sh\nlagotto add .\nlagotto serve\n```\n")
+    assert [text for _, text, _ in code] == ["Run it:", "lagotto add .", "lagotto serve"]
 
 
 def test_a_document_flows_and_keeps_every_character(tab: Tab, server: Running) -> None:

@@ -15,11 +15,13 @@ const FULL = 50; // characters of a line that may have been broken for want of r
 export function summary(text, spans) {
   const lines = [];
   let open = null; // the paragraph or item that the next line may belong to
+  let fenced = false;
   for (const { line, start } of linesOf(text)) {
     const inside = spans.filter(([from, to]) => from >= start && to <= start + line.length).map(([from, to]) => [from - start, to - start]);
     const mark = line.match(HEADING)?.[0].length ?? 0;
-    const own = mark || ROW.test(line) || OWN_LINE.test(line);
-    if (!line.trim() || RULE.test(line)) open = null;
+    const own = fenced || mark || ROW.test(line) || OWN_LINE.test(line);
+    if (FENCE.test(line)) fenced = !fenced;
+    if (!line.trim() || RULE.test(line) || FENCE.test(line)) open = null;
     else if (open && !own) open.append(" ", ...marked(line, inside));
     else {
       const shown = mark ? marked(line.slice(mark), moved(inside, -mark)) : ROW.test(line) ? cells(line, inside) : marked(line, inside);
