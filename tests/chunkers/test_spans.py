@@ -234,3 +234,32 @@ def test_within_a_long_sentence_an_overlap_starts_at_a_line() -> None:
     first, second, *_ = cut("recursive:28/10", text)
     assert second.text.startswith("one two")
     assert second.start < first.end
+
+
+def headed(*parts: tuple[str, str]) -> Document:
+    """Sections of one level, each a heading and its text."""
+    text, headings = "", []
+    for title, body in parts:
+        start = len(text)
+        text += f"{title}\n\n{body}"
+        headings.append(Heading(start=start, end=len(text), level=1, title=title))
+    return Document(text=text, headings=tuple(headings))
+
+
+@pytest.mark.parametrize("title", ["Two", "Two\n==="])
+def test_a_heading_stays_with_its_text(title: str) -> None:
+    """Even where a table below it is the coarser boundary."""
+    head = headed(("One", "a b c d.\n\n"), (title, ""))
+    rows = table(["e f g", "h i j"], before=head.text)
+    last = head.headings[-1].model_copy(update={"end": len(rows.text)})
+    document = Document(text=rows.text, blocks=rows.blocks, headings=(head.headings[0], last))
+    chunks = cut("recursive:8/0", document)
+    assert texts(chunks) == ["One\n\na b c d.\n\n", f"{title}\n\ne f g\nh i j\n"]
+
+
+def test_an_empty_section_ends_where_the_next_starts() -> None:
+    document = headed(("One", "a b c d.\n\n"), ("Two", ""), ("Three", "e f g h i j."))
+    assert texts(cut("recursive:8/0", document)) == [
+        "One\n\na b c d.\n\nTwo\n\n",
+        "Three\n\ne f g h i j.",
+    ]

@@ -914,6 +914,10 @@ class TestTextConfig:
         with pytest.raises(DegradedError, match=r"fts\.config"):
             await base.retrieve("season", prefs=plain, strict=True)
 
+    async def test_vectors_need_no_config(self, base: AsyncKnowledgeBase) -> None:
+        found = await base.retrieve("season", mode="semantic", fts={"config": "german"})
+        assert found.degraded == ()
+
     def test_unknown_config(self) -> None:
         with pytest.raises(ConfigError, match="'klingon' is no language; name one as english"):
             RetrievalPrefs(fts={"config": "klingon"})

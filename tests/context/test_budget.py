@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lagotto.context.budget import _most_near, fit
-from lagotto.context.passages import ROLES, PackRole, Piece
-from lagotto.documents import Chunk
+from lagotto.context.passages import ROLES, PackPassage, PackRole, Piece
+from lagotto.documents import Chunk, ChunkSection
 
 from .made import hit
 
@@ -104,6 +105,35 @@ def test_text_without_words_is_cut_between_characters() -> None:
 def test_lines_of_a_table_count_as_sentences() -> None:
     (kept,) = fitted([piece("a", "primary", "a | 1\nb | 2\nc | 3")], 13)
     assert kept.chunk.text == "a | 1\nb | 2"
+
+
+def test_a_heading_by_itself_is_no_sentence() -> None:
+    text = "# Pumps\n\n## Start\n-----\nPress it. Wait."
+    headed = piece("b", "primary", text)
+    sections = (ChunkSection(0, ("Pumps",)), ChunkSection(9, ("Pumps", "Start")))
+    chunk = headed.chunk.model_copy(update={"sections": sections})
+    pieces = [piece("a", "primary", "One."), replace(headed, chunk=chunk)]
+    shortest = text.removesuffix(" Wait.")
+    assert texts(fitted(pieces, 4 + len(shortest), minimum=2)) == ["One.", shortest]
+    assert texts(fitted(pieces, 3 + len(shortest), minimum=2)) == ["One."]
+
+
+def test_what_was_cut_off_is_no_longer_cited() -> None:
+    text = "First.\nSecond.\nThird."
+    ranges = {"row_range": (1, 3), "item_range": (1, 2), "lines": (5, 7)}
+    sections = (ChunkSection(0, ("A",)), ChunkSection(7, ("B",)), ChunkSection(15, ("C",)))
+    whole = piece("a", "primary", text)
+    chunk = whole.chunk.model_copy(update={**ranges, "sections": sections})
+    cited = replace(whole, chunk=chunk, hit=hit(chunk, heading_path=("C",)))
+    (kept,) = fitted([cited], len(text) - 1, minimum=1)
+    assert kept.chunk.text == "First.\nSecond."
+    location = PackPassage((kept,)).location
+    assert (location.row_range, location.item_range, location.lines) == (None, None, (5, 6))
+    assert location.heading_path == ()
+    (kept,) = fitted([cited], 6, minimum=1)
+    assert PackPassage((kept,)).location.heading_path == ("A",)
+    (kept,) = fitted([replace(cited, hit=hit(chunk, heading_path=("B",)))], 14, minimum=1)
+    assert PackPassage((kept,)).location.heading_path == ("B",)
 
 
 def test_nothing_stays_nothing() -> None:

@@ -65,6 +65,14 @@ def test_words_that_fit_are_not_cut(words: list[str]) -> None:
     assert set(found.text.strip(ELLIPSIS).split()) <= {"oak", "hazel", "soil", "rain"}
 
 
+@pytest.mark.parametrize("width", range(30, 40))
+def test_a_window_has_whole_words_at_both_ends(width: int) -> None:
+    words = [f"filler{number:02}" for number in range(40)]
+    text = " ".join([*words[:20], "truffles", *words[20:]])
+    shown = snippet(text, "truffle", language="en", max_chars=width).text
+    assert set(shown.strip(ELLIPSIS).split()) <= {"truffles", *words}
+
+
 @given(place=st.integers(0, 200), words=st.integers(0, 200), width=st.integers(20, 60))
 def test_a_matching_word_is_found_wherever_it_stands(place: int, words: int, width: int) -> None:
     text = " ".join(["filler"] * place + ["(truffles)"] + ["filler"] * words)

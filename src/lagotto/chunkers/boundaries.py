@@ -33,6 +33,8 @@ QUOTATION_BATCH = 5_000
 MOST_QUOTATION_MARKS = 1_000
 _QUOTATION_MARKS = re.compile(r"[“”„«»‹›「」‘’(（]|(?<!\w)['`]")
 """What sentencex looks for the other half of; not apostrophes inside words."""
+_TITLE_LINE = re.compile(r"\s*[^\n]*\n?(?:[-=~^\"'#*+.:`_]+[ \t]*\n)?\s*")
+"""The line of a heading, an underline if it has one, and white space up to its text."""
 
 
 class Boundaries:
@@ -49,6 +51,12 @@ class Boundaries:
     def within_part(self, offsets: Offsets) -> NDArray[np.bool_]:
         """Mask the offsets that would split a table row or a list item."""
         return _inside(offsets, self._part_starts, self._part_ends)
+
+    def below_heading(self, offsets: Offsets) -> NDArray[np.bool_]:
+        """Mask the offsets that would part a heading from its text."""
+        starts = np.array([start for start, _ in self._heads], np.int64)
+        texts = np.array([text for _, text in self._heads], np.int64)
+        return _inside(offsets, starts, texts + 1)
 
     @cached_property
     def _section(self) -> Offsets:
@@ -151,6 +159,16 @@ class Boundaries:
             return ends
         last = lines[np.maximum(np.searchsorted(lines, ends) - 1, 0)] + 1
         return np.where(self._newlines > 0, last, ends)
+
+    @cached_property
+    def _heads(self) -> list[tuple[int, int]]:
+        """Where each section starts, and where its text or first subsection does, if it has any."""
+        heads = []
+        for heading in self._document.headings:
+            line = _TITLE_LINE.match(self._document.text, heading.start)
+            if line and line.end() < heading.end:
+                heads.append((heading.start, line.end()))
+        return heads
 
     @cached_property
     def _part_starts(self) -> Offsets:

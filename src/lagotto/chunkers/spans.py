@@ -3,7 +3,8 @@
 A chunk extends as far as the size allows and ends at the coarsest boundary in the second half of
 that range; with an overlap, the next chunk starts a little earlier, at a boundary as well: at a
 sentence if one starts there, since a line of a PDF may end anywhere. A table row or a list item is
-cut only if it is larger than a chunk, and no overlap reaches into another section, table or list.
+cut only if it is larger than a chunk, a heading stays with its text, and no overlap reaches into
+another section, table or list.
 """
 
 from __future__ import annotations
@@ -174,9 +175,10 @@ class ChunkBuilder:
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """Boundaries in order of preference; those in `last_resort` split a row or item.
+    """Boundaries in order of preference.
 
-    An overlap doesn't cross `fences`. At the first `starts` kinds of boundary a sentence or line
+    Those in `last_resort` split what belongs together: a row, an item, a heading and its text. An
+    overlap doesn't cross `fences`. At the first `starts` kinds of boundary a sentence or line
     starts, so chunks start there rather than elsewhere. With `strict`, they do so even if they have
     to be half as large for that, or to do without an overlap.
     """
@@ -193,11 +195,14 @@ class Cuts:
     ) -> Cuts:
         """Collect the given kinds of boundary, coarsest first."""
         ranked = [boundaries.of(kind) for kind in ranks]
-        splits_part = [boundaries.within_part(offsets) for offsets in ranked]
-        pairs = list(zip(ranked, splits_part, strict=True))
+        splits = [
+            boundaries.within_part(offsets) | boundaries.below_heading(offsets)
+            for offsets in ranked
+        ]
+        pairs = list(zip(ranked, splits, strict=True))
         return cls(
-            preferred=tuple(offsets[~splits] for offsets, splits in pairs),
-            last_resort=tuple(offsets[splits] for offsets, splits in pairs),
+            preferred=tuple(offsets[~bad] for offsets, bad in pairs),
+            last_resort=tuple(offsets[bad] for offsets, bad in pairs),
             fences=boundaries.of("section"),
             starts=ranks.index(LAST_START) + 1 if LAST_START in ranks else 0,
             strict=strict,

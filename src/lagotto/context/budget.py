@@ -19,6 +19,9 @@ SAVED_BY_JOINING = 4
 """Tokens per block that a text may have less than its blocks: a tokenizer may join a line break
 with what follows, and some count a mark of the beginning."""
 
+_MARKUP = "#=-~*^ \t\r\n"
+"""What lines of headings have around their titles, and underlines consist of."""
+
 
 def fit(
     pieces: Sequence[Piece],
@@ -180,18 +183,44 @@ def _longest(pieces: Sequence[Piece], index: int, ends: Sequence[int], fits: Fit
 
 
 def _ends(piece: Piece, *kinds: BoundaryKind) -> list[int]:
-    """Where the text can end, counted from its start, ascending; the last is its own end."""
-    text = piece.chunk.text
+    """Where the text can end, counted from its start, ascending; the last is its own end.
+
+    It does not end at the headings that it starts with: they say nothing by themselves.
+    """
+    text, least = piece.chunk.text, _headings_end(piece.chunk)
     boundaries = Boundaries(Document(text=text))
     starts: Iterable[int] = (int(offset) for kind in kinds for offset in boundaries.of(kind))
-    visible = {len(text[:start].rstrip()) for start in starts} - {0}
+    visible = {end for start in starts if (end := len(text[:start].rstrip())) > least}
     return sorted(visible | {len(text)})
 
 
+def _headings_end(chunk: Chunk) -> int:
+    """The length of the headings, blank lines and underlines that the text starts with."""
+    paths = (chunk.heading_path, *(section.heading_path for section in chunk.sections))
+    titles = {"", *(title for path in paths for title in path)}
+    length = 0
+    for line in chunk.text.splitlines(keepends=True):
+        if line.strip(_MARKUP) not in titles:
+            break
+        length += len(line)
+    return length
+
+
 def _ending(piece: Piece, length: int) -> Piece:
-    """The piece with the first `length` characters of its text."""
+    """The piece with the first `length` characters of its text.
+
+    Which rows or items are left of it is not known here, so it no longer claims any.
+    """
     chunk = piece.chunk
     if length == len(chunk.text):
         return piece
-    shorter = {"text": chunk.text[:length], "end": chunk.start + length}
-    return replace(piece, chunk=chunk.model_copy(update=shorter), truncated=True)
+    text, end = chunk.text[:length], chunk.start + length
+    changes = {
+        "text": text,
+        "end": end,
+        "row_range": None,
+        "item_range": None,
+        "lines": chunk.lines and (chunk.lines[0], chunk.lines[0] + text.count("\n")),
+        "sections": tuple(section for section in chunk.sections if section.start < end),
+    }
+    return replace(piece, chunk=chunk.model_copy(update=changes), truncated=True)

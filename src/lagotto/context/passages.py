@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from lagotto.chunkers.structure import common_path
 from lagotto.documents import Chunk, Location
 from lagotto.prefs import CiteBy
 from lagotto.results import RetrievalResult, cited_row, format_citation
@@ -96,8 +97,13 @@ class PackPassage:
 
     @property
     def _heading_path(self) -> tuple[str, ...]:
+        """Those of the hit, unless the section that it is cited by was cut off."""
         lead = self.lead
-        return lead.hit.heading_path if lead.role == "primary" else lead.chunk.heading_path
+        if lead.role != "primary":
+            return lead.chunk.heading_path
+        left = [section.heading_path for section in lead.chunk.sections]
+        cited = lead.hit.heading_path
+        return common_path(left) if lead.truncated and left and cited not in left else cited
 
     @cached_property
     def label(self) -> str:
