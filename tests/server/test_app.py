@@ -375,6 +375,7 @@ def test_every_kind_of_problem_has_a_page(server: Running) -> None:
         page = server.http.get(f"/problems/{name}")
         assert page.status_code == 200
         assert f"<h1>{name}</h1>" in page.text
+        assert page.headers["content-security-policy"].startswith("default-src 'none'")
     assert server.http.get("/problems/None").status_code == 404
 
 
