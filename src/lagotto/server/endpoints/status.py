@@ -11,7 +11,6 @@ from lagotto.server.answers import HealthAnswer
 from lagotto.server.operations import Call, Operation
 from lagotto.server.problems import Problem, problem_names, title_of
 
-
 PAGE = """<!doctype html>
 <html lang="en">
 <head>
