@@ -133,6 +133,7 @@ async def test_fetch_shows_what_is_around_the_result_and_goes_on() -> None:
 
 @given(st.integers(0, 30_000), st.integers(LEAST_TOKENS, 3_000))
 @example(1_523, LEAST_TOKENS)
+@example(16_900, LEAST_TOKENS)
 @settings(max_examples=15)
 async def test_fetch_shows_the_result_however_little_it_may_show(start: int, budget: int) -> None:
     """Also where what is before it has more tokens than characters."""
