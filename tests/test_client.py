@@ -70,6 +70,7 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("why_not", ("dog", "oak"), {"top_k": 1}),
     ("why_not", ("dog", "dog"), {}),
     ("why_not", ("dog", "nothing"), {}),
+    ("why_not", ("dog", "secret"), {"top_k": 1}),  # in another collection than the default one
     ("documents", (), {}),
     ("documents", (), {"filters": Eq("topic", "dogs"), "collection": "default"}),
     ("get", ("error/4012",), {}),

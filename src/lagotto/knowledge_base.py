@@ -40,7 +40,14 @@ from lagotto.rerankers import Reranker
 from lagotto.results import RetrievalResult
 from lagotto.retrieval.query.expansion import Expander
 from lagotto.retrieval.traced import TracedRetriever
-from lagotto.search_verbs import Assembled, FilterLike, SearchVerbs, follows_rebuilds, preferences
+from lagotto.search_verbs import (
+    Assembled,
+    FilterLike,
+    SearchVerbs,
+    follows_rebuilds,
+    home_of,
+    preferences,
+)
 from lagotto.stores.base import BaseConfig, Store, StoreInfo
 from lagotto.stores.registry import create_store
 
@@ -303,6 +310,11 @@ class AsyncKnowledgeBase(SearchVerbs):
         """Yield what `documents` returns, a few at a time, however many there are."""
         async for document in self._store.documents(_within(collection, filters)):
             yield document
+
+    async def _collection_of(self, document_id: str) -> str:
+        """The collection that has the document; the default one if it, or none, has it."""
+        where = Eq("document_id", document_id)
+        return home_of([item.collection async for item in self.iter_documents(filters=where)])
 
     async def export_documents(
         self,

@@ -73,6 +73,10 @@ class SearchVerbs(ABC):
     async def _ready(self) -> Assembled:
         """The embedder, the chunker and the retriever of the base, as it is made now."""
 
+    @abstractmethod
+    async def _collection_of(self, document_id: str) -> str:
+        """The collection that has the document; the default one if it, or none, has it."""
+
     @follows_rebuilds
     async def retrieve(
         self,
@@ -210,7 +214,6 @@ class SearchVerbs(ABC):
         )
         return await pack_of(material, asked, count=count, format=format)
 
-    @follows_rebuilds
     async def why_not(
         self,
         /,
@@ -229,7 +232,8 @@ class SearchVerbs(ABC):
         """Explain why a document is not among the results of `retrieve`.
 
         The arguments are those of `retrieve`, which is run once; `results` of the answer has its
-        results. The document is looked up in `collection`, or in the default one.
+        results. The document is looked up in `collection`; without one, in the default collection
+        first, and then in the others.
         """
         asked = self._asked(
             "retrieve",
@@ -241,19 +245,34 @@ class SearchVerbs(ABC):
             filters=filters,
             collection=collection,
         )
-        retriever = (await self._ready()).retriever
-        return await retriever.why_not(
-            asked,
-            collection=asked.collection or DEFAULT_COLLECTION,
-            document_id=storable(document_id),
-            query_vector=query_vector,
-            ctx=request,
-        )
+        document_id = storable(document_id)
+        name = (asked.collection or await self._collection_of(document_id), document_id)
+        return await self._why_not(asked, name, query_vector=query_vector, request=request)
 
     @property
     def retriever(self) -> Retriever:
         """The base as a Retriever: `await base.retriever.search(ctx, prefs)`."""
         return KnowledgeBaseRetriever(self)
+
+    @follows_rebuilds
+    async def _why_not(
+        self,
+        asked: RetrievalPrefs,
+        name: tuple[str, str],
+        *,
+        query_vector: Vector | None,
+        request: RequestContext | None,
+    ) -> WhyNot:
+        """Explain it of the document with this collection and id."""
+        collection, document_id = name
+        retriever = (await self._ready()).retriever
+        return await retriever.why_not(
+            asked,
+            collection=collection,
+            document_id=document_id,
+            query_vector=query_vector,
+            ctx=request,
+        )
 
     @follows_rebuilds
     async def _search(self, ctx: RequestContext, prefs: RetrievalPrefs) -> RetrievalBundle:
@@ -287,6 +306,12 @@ class KnowledgeBaseRetriever:
     async def search(self, ctx: RequestContext, prefs: RetrievalPrefs) -> RetrievalBundle:
         """Return the best documents for the query, and the passages that support them."""
         return await self.base._search(ctx, prefs)
+
+
+def home_of(collections: Sequence[str]) -> str:
+    """The collection that is meant by an id alone, of those that have a document with this id."""
+    elsewhere = DEFAULT_COLLECTION not in collections
+    return min(collections) if collections and elsewhere else DEFAULT_COLLECTION
 
 
 def preferences(given: RetrievalPrefs | str | None) -> RetrievalPrefs:

@@ -20,8 +20,11 @@ def test_create_list_revoke(base: Path) -> None:
     assert listed["state"] == "active"
     assert made.out.strip() not in str(listed)
     assert "is revoked" in run("--kb", base, "keys", "revoke", "ci").out
-    shown = run("--kb", base, "keys", "list").out
-    assert "revoked" in shown
+    assert run("--kb", base, "keys", "create", "--name", "for good").code == 0
+    head, revoked, lasting = run("--kb", base, "keys", "list").out.splitlines()
+    assert head.split() == ["id", "name", "state", "expires", "scopes", "sees"]
+    assert f"revoked  {listed['expires_at'][:10]}  " in revoked
+    assert "active   never " in lasting
 
 
 def test_problems(base: Path) -> None:
@@ -29,6 +32,7 @@ def test_problems(base: Path) -> None:
         ["create"],
         ["create", "--name", "n", "--scopes", "root"],
         ["create", "--name", "n", "--expires", "soon"],
+        ["create", "--name", "n", "--expires", "2020-01-31"],
         ["create", "--name", "n", "--filters", "{"],
         ["revoke"],
         ["revoke", "none"],

@@ -38,7 +38,9 @@ def test_changes_arrive_until_ctrl_c(notes: Path, tmp_path: Path) -> None:
     with watching(base, notes) as process:
         assert process.stdout is not None
         assert process.stdout.readline().startswith("4 added")
-        (notes / "oaks.md").write_text("# Oaks\n\nOaks grow slowly.\n", encoding="utf-8")
+        whole = tmp_path / "oaks.md"  # never seen while it is half written
+        whole.write_text("# Oaks\n\nOaks grow slowly.\n", encoding="utf-8")
+        whole.rename(notes / "oaks.md")
         assert process.stdout.readline().startswith("1 added, 0 updated")
         (notes / "dogs.md").unlink()
         assert ", 1 removed (" in process.stdout.readline()

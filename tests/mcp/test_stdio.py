@@ -29,9 +29,9 @@ def started(*arguments: str) -> StdioServerParameters:
     )
 
 
-@pytest.fixture
-def base(tmp_path: Path) -> Path:
-    path = tmp_path / "notes.db"
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("base") / "notes.db"
     with KnowledgeBase(path) as kb:
         kb.add(*(Document(id=f"d{n}", title=f"T{n}", text=f"Truffle {n}.") for n in range(60)))
     return path

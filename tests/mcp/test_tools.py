@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lagotto.documents import Document, Heading, Page
@@ -129,6 +129,21 @@ async def test_fetch_shows_what_is_around_the_result_and_goes_on() -> None:
         small = json.loads(await ask(base, "fetch", id="default/long", max_tokens=9_000))
         assert small["start"] == 0
         assert small["total"] == len(LONG.text)
+
+
+@given(st.integers(0, 30_000), st.integers(LEAST_TOKENS, 3_000))
+@example(1_523, LEAST_TOKENS)
+@example(16_900, LEAST_TOKENS)
+@settings(max_examples=15)
+async def test_fetch_shows_the_result_however_little_it_may_show(start: int, budget: int) -> None:
+    """Also where what is before it has more tokens than characters."""
+    text = LONG.text[:15_000] + "犬 😀" * 700 + LONG.text[15_000:]
+    start = min(start, len(text) - 10)
+    much = {"note": "of the metadata " * 20}
+    async with base_of(Document(id="mixed", text=text, metadata=much)) as base:
+        key = f"default/mixed#{start}-{start + 9}"
+        found = json.loads(await ask(base, "fetch", id=key, max_tokens=budget))
+        assert found["start"] <= start < found["start"] + found["shown"]
 
 
 async def test_fetch_says_that_a_document_has_changed() -> None:

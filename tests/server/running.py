@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,7 @@ class Running:
         port = server.servers[0].sockets[0].getsockname()[1]
         self.port: int = port
         self.url = f"http://127.0.0.1:{port}"
-        self.http = httpx.Client(base_url=self.url, timeout=30)
+        self.http = httpx.Client(base_url=self.url, timeout=120)
 
     @property
     def state(self) -> ServerState:
@@ -59,7 +60,7 @@ class Running:
 
     def call(self, coroutine: Any) -> Any:
         """The result of a coroutine, run in the loop of the server."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(30)
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(120)
 
     def post(self, path: str, body: object, *, key: str | None = None) -> httpx.Response:
         """The answer to a body of JSON."""
@@ -102,7 +103,7 @@ def serving(
 
     thread = threading.Thread(target=lambda: asyncio.run(run()))
     thread.start()
-    assert started.wait(30)
+    assert started.wait(120)
     running = Running(found["server"], found["app"], found["loop"])
     try:
         yield running
@@ -110,8 +111,16 @@ def serving(
         running.http.close()
         found["loop"].call_soon_threadsafe(running.state.stopping.set)
         found["server"].should_exit = True
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive()
+
+
+def wait_until(reached: Callable[[], bool], *, seconds: float = 60) -> None:
+    """Return once something is so; an error if it takes longer than any machine should need."""
+    until = time.monotonic() + seconds
+    while not reached():
+        assert time.monotonic() < until
+        time.sleep(0.005)
 
 
 @contextmanager

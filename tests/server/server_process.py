@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import httpx
 
-from tests.child_process import child
+from tests.child_process import child, said
 
 PROGRAM = """
 import asyncio, sys
@@ -22,37 +21,33 @@ import uvicorn
 
 class WaitingEmbedder(HashEmbedder):
     async def embed(self, texts, *, role):
-        await asyncio.sleep({"wait": 1.0, "wait for long": 600.0}.get(texts[0], 0.0))
+        if texts[0] == "wait for the end":
+            await app.state.server.stopping.wait()
+        elif texts[0] == "wait for ever":
+            await asyncio.Event().wait()
         return await super().embed(texts, role=role)
+
+class AnnouncedServer(uvicorn.Server):
+    async def startup(self, sockets=None):
+        await super().startup(sockets)
+        print(self.servers[0].sockets[0].getsockname()[1], flush=True)
 
 base = ServedBase(sys.argv[1], embedder=WaitingEmbedder(), chunker="recursive:60/0")
 app = create_app(ServerSettings(location=sys.argv[1], lease=1.0), base)
-uvicorn.run(app, port=int(sys.argv[2]), log_level="warning")
+AnnouncedServer(uvicorn.Config(app, port=0, log_level="warning")).run()
 """
 
 
 @contextmanager
 def server_process(location: str) -> Iterator[tuple[httpx.Client, subprocess.Popen[str]]]:
-    """A server on the base at `location`, killed at the end; the query `wait` takes it a second."""
-    port = free_port()
-    with (
-        child(PROGRAM, location, port) as process,
-        httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as http,
-    ):
-        wait_for(http)
-        yield http, process
+    """A server on the base at `location`, killed at the end.
 
-
-def wait_for(http: httpx.Client) -> None:
-    """Return when the server answers."""
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        try:
-            if http.get("/healthz").status_code == 200:
-                return
-        except httpx.TransportError:
-            time.sleep(0.03)
-    raise AssertionError("the server does not answer")
+    It answers the query `wait for the end` when it is told to end, and `wait for ever` never.
+    """
+    with child(PROGRAM, location) as process:
+        url = f"http://127.0.0.1:{int(said(process))}"
+        with httpx.Client(base_url=url, timeout=120) as http:
+            yield http, process
 
 
 def free_port() -> int:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import httpx
 import pytest
 
+from lagotto.documents import Vectors
+from lagotto.embedders.base import Role
+from lagotto.errors import EmbeddingError
 from lagotto.server.app import OPERATIONS
 from lagotto.server.problems import problem_names
+from lagotto.testing.hash_embedder import HashEmbedder
 from tests.server.running import DOCUMENTS, Running, serving
 
 
@@ -90,6 +95,65 @@ def test_search_and_its_permalink(server: Running) -> None:
     assert posted.json()["settings"]["top_k_chunks"] == 3
 
 
+@pytest.mark.parametrize("query", ["[truffles", "{truffles}", "[1]", "true", "12", " "])
+def test_a_query_in_an_address_is_a_text_whatever_it_looks_like(
+    server: Running, query: str
+) -> None:
+    for verb in ("retrieve", "search", "context"):
+        linked = server.http.get(f"/v1/{verb}", params={"q": query})
+        assert linked.status_code == 200, linked.text
+        assert linked.json() == server.post(f"/v1/{verb}", {"query": query}).json()
+    named = {"q": "dog", "collection": "[a]", "document": "{b}"}
+    missing = server.http.get("/v1/explain", params=named)
+    assert (missing.status_code, problem(missing)["detail"]) == (
+        404,
+        "there is no document '{b}' in '[a]'",
+    )
+
+
+def test_every_setting_of_a_permalink_counts(server: Running) -> None:
+    """Groups, JSON, numbers, flags, presets, and what a context pack has of its own."""
+    link: dict[str, Any] = {
+        "q": "truffles", "mode": "keyword", "top_k": 2, "prefs": "oasis", "debug": "true",
+        "collection": "default", "filters": '{"year": {"$gte": 2021}}', "strict": "true",
+        "scoring.rrf_k": 7, "scoring.w_text": 0.25, "rerank.reranker": "overlap", "rerank.keep": 1,
+        "fts.mode": "web", "explain": "candidates", "min_score": 0.01,
+    }  # fmt: skip
+    body = {
+        "query": "truffles", "mode": "keyword", "top_k": 2, "prefs": "oasis", "debug": True,
+        "collection": "default", "filters": {"year": {"$gte": 2021}}, "strict": True,
+        "scoring": {"rrf_k": 7, "w_text": 0.25}, "rerank": {"reranker": "overlap", "keep": 1},
+        "fts": {"mode": "web"}, "explain": "candidates", "min_score": 0.01,
+    }  # fmt: skip
+    plain = server.post("/v1/retrieve", {"query": "truffles"}).json()["settings"]
+    of_pack: dict[str, Any] = {"max_tokens": 60, "format": "xml"}
+    for verb, more in (("retrieve", {}), ("search", {}), ("context", of_pack)):
+        linked = server.http.get(f"/v1/{verb}", params={**link, **more})
+        posted = server.post(f"/v1/{verb}", {**body, **more})
+        assert linked.status_code == posted.status_code == 200, linked.text
+        settings = linked.json()["settings"]
+        assert settings == posted.json()["settings"]
+        given = {"mode", "collection", "filters", "strict", "scoring", "rerank", "fts", "explain"}
+        assert not [name for name in given if settings[name] == plain[name]]
+    pack = server.http.get("/v1/context", params={"q": "dog", "max_tokens": 60, "format": "xml"})
+    assert pack.json()["tokens"] <= 60
+    assert pack.json()["context_pack"].startswith("<")
+
+
+def test_highlights_are_the_words_that_match(server: Running) -> None:
+    body: dict[str, Any] = {"query": "Which dog finds truffles?", "top_k": 1}
+    (plain,) = server.post("/v1/retrieve", body).json()["hits"]
+    assert plain["highlights"] == []
+    for answer in (
+        server.post("/v1/retrieve", {**body, "highlight": True}),
+        server.http.get("/v1/retrieve", params={"q": body["query"], "top_k": 1, "highlight": 1}),
+        server.post("/v1/explain", {**body, "highlight": True, "document": "dog"}),
+    ):
+        (hit,) = answer.json()["hits"]
+        shown = [hit["content"][start:end] for start, end in hit["highlights"]]
+        assert shown == ["dog", "finds", "truffles"]
+
+
 def test_context_and_resolve(server: Running) -> None:
     pack = server.post("/v1/context", {"query": "dog", "max_tokens": 200, "format": "xml"}).json()
     assert pack["tokens"] <= 200
@@ -124,6 +188,10 @@ def test_explain(server: Running) -> None:
     assert missing["breakdown"]["semantic"]["score"] > 0
     assert "would be rank" in missing["reason"]
     assert server.post("/v1/explain", {**body, "document": "none"}).status_code == 404
+    elsewhere = server.post("/v1/explain", {**body, "document": "secret"}).json()
+    assert elsewhere["rank"] > 1  # among the documents of all collections
+    named = {**body, "document": "secret", "collection": "default"}
+    assert server.post("/v1/explain", named).status_code == 404
 
 
 def test_documents(server: Running) -> None:
@@ -192,6 +260,55 @@ def test_embeddings(server: Running) -> None:
     coded = server.post("/v1/embeddings", {"input": "a dog", "encoding_format": "base64"}).json()
     assert isinstance(coded["data"][0]["embedding"], str)
     assert server.post("/v1/embeddings", {"input": "a", "model": "gpt"}).status_code == 404
+    assert server.post("/v1/embeddings", {"input": "a", "dimensions": 64}).status_code == 200
+    shorter = server.post("/v1/embeddings", {"input": "a", "dimensions": 3})
+    assert problem(shorter)["errors"][0]["pointer"] == "/dimensions"
+
+
+class Unwell(HashEmbedder):
+    """Can't embed queries."""
+
+    async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
+        if role == "query":
+            raise EmbeddingError("the model is gone")
+        return await super().embed(texts, role=role)
+
+
+def test_what_could_not_be_used_is_said() -> None:
+    with serving(embedder=Unwell()) as own:
+        body = {"query": "truffles"}
+        answers = [own.post(f"/v1/{verb}", body).json() for verb in ("retrieve", "search")]
+        answers.append(own.post("/v1/context", body).json())
+        answers.append(own.post("/v1/explain", {**body, "document": "oak"}).json())
+        answers.append(own.http.get("/v1/retrieve", params={"q": "truffles"}).json())
+        stream = own.post("/v1/search/stream", body).text
+        answers.append(json.loads(stream.partition("data: ")[2].partition("\n")[0]))
+        for answer in answers:
+            (note,) = answer["degraded"]
+            assert note.startswith("semantic: ")
+        for verb in ("retrieve", "search", "context"):
+            refused = own.post(f"/v1/{verb}", {**body, "strict": True})
+            assert (refused.status_code, problem(refused)["error"]) == (503, "DegradedError")
+            assert refused.headers["retry-after"] == "1"
+
+
+class Asymmetric(HashEmbedder):
+    """Embeds queries otherwise than documents, as many models do."""
+
+    async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
+        return await super().embed([f"{role}: {text}" for text in texts], role=role)
+
+
+def test_embeddings_of_queries_and_documents() -> None:
+    with serving(embedder=Asymmetric()) as own:
+
+        def vector(**given: str) -> Any:
+            found = own.post("/v1/embeddings", {"input": "a dog", **given}).json()
+            return found["data"][0]["embedding"]
+
+        assert vector() == vector(input_type="document") != vector(input_type="query")
+        wrong = own.post("/v1/embeddings", {"input": "a", "input_type": "passage"})
+        assert wrong.status_code == 422
 
 
 def test_health(server: Running) -> None:
@@ -247,6 +364,8 @@ def test_other_problems(server: Running) -> None:
     assert problem(untyped)["error"] == "UnsupportedMediaType"
     assert problem(server.http.get("/nothing"))["error"] == "NotFound"
     assert problem(server.http.get("/v1/rerank"))["error"] == "MethodNotAllowed"
+    unasked = server.http.get("/v1/search?top_k=3")
+    assert problem(unasked)["errors"] == [{"pointer": "/q", "detail": "Field required"}]
     twice = server.http.get("/v1/search?q=a&q=b")
     assert problem(twice)["error"] == "BadRequest"
 
@@ -256,6 +375,7 @@ def test_every_kind_of_problem_has_a_page(server: Running) -> None:
         page = server.http.get(f"/problems/{name}")
         assert page.status_code == 200
         assert f"<h1>{name}</h1>" in page.text
+        assert page.headers["content-security-policy"].startswith("default-src 'none'")
     assert server.http.get("/problems/None").status_code == 404
 
 

@@ -23,16 +23,19 @@ class TestContract(EmbedderContract):
 class Slow(HashEmbedder):
     """Notes its batches, and waits before it embeds one."""
 
-    def __init__(self, error: Exception | None = None) -> None:
+    def __init__(self, error: Exception | None = None, *, seconds: float = 0.05) -> None:
         super().__init__()
+        self.entered = asyncio.Event()
+        self.seconds = seconds
         self.seen: list[list[str]] = []
         self.error = error
         self.cancelled = False
 
     async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
         self.seen.append(list(texts))
+        self.entered.set()
         try:
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(self.seconds)
         except asyncio.CancelledError:
             self.cancelled = True
             raise
@@ -81,19 +84,20 @@ async def test_one_that_leaves_takes_nobody_along() -> None:
     inner = Slow()
     embedder = BatchingEmbedder(inner)
     calls = [asyncio.create_task(embedder.embed([f"q{n}"], role="query")) for n in range(3)]
-    await asyncio.sleep(0.005)
+    await inner.entered.wait()
     calls[0].cancel()
     assert len(await calls[1]) == len(await calls[2]) == 1
     assert not inner.cancelled or len(inner.seen) == 2
 
 
 async def test_if_all_leave_the_model_stops() -> None:
-    inner = Slow()
+    inner = Slow(seconds=600)
     embedder = BatchingEmbedder(inner)
     call = asyncio.create_task(embedder.embed(["q"], role="query"))
-    await asyncio.sleep(0.01)
+    await inner.entered.wait()
     call.cancel()
     (running,) = embedder._running
     await running
     assert inner.cancelled
+    inner.seconds = 0
     assert len(await embedder.embed(["again"], role="query")) == 1

@@ -10,15 +10,17 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.requests import ClientDisconnect, Request
 
 import lagotto
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
 from lagotto.request_context import RequestContext
 from lagotto.results import EvidenceChunk
+from lagotto.server.event_stream import event_stream
 from lagotto.server.events import ANSWER, DEBUG, SOURCES, Event, Orchestrator, PlainOrchestrator
 from lagotto.testing.hash_embedder import HashEmbedder
-from tests.server.running import DOCUMENTS, Running, serving
+from tests.server.running import DOCUMENTS, Running, serving, wait_until
 from tests.server.test_receiving import WaitingEmbedder
 
 
@@ -117,9 +119,8 @@ def test_a_client_that_comes_back_gets_the_rest(server: Running) -> None:
     assert [name for _, name, _ in parsed(answer.text)] == ["rag.debug", "end"]
 
 
-def test_heartbeats_and_problems(server: Running) -> None:
-    answer = server.post("/v1/search/stream", {"query": "wait", "timeout": 0.5})
-    assert ": heartbeat" in answer.text
+def test_problems(server: Running) -> None:
+    answer = server.post("/v1/search/stream", {"query": "wait", "timeout": 0.2})
     ((_, name, data),) = parsed(answer.text)
     assert (name, data["error"], data["status"]) == ("error", "DeadlineExceeded", 504)
     wrong = server.post("/v1/search/stream", {"query": "a", "top_k": 0})
@@ -130,22 +131,59 @@ def test_a_stream_ends_with_the_server() -> None:
     embedder = WaitingEmbedder()
     with serving(embedder=embedder, heartbeat=0.05) as own:
         with httpx.stream(
-            "POST", f"{own.url}/v1/search/stream", json={"query": "wait"}, timeout=20
+            "POST", f"{own.url}/v1/search/stream", json={"query": "wait"}, timeout=60
         ) as answer:
             lines = answer.iter_lines()
             assert next(lines) == ": heartbeat"
             own.loop.call_soon_threadsafe(own.state.stopping.set)
             assert "event: end" not in list(lines)
-        assert embedder.cancelled.wait(10)
+        assert embedder.cancelled.wait(60)
         assert own.http.get("/readyz").status_code == 503
 
 
-def test_a_client_that_leaves_a_stream_cancels_the_search(server: Running) -> None:
+def test_streams_have_places_of_their_own() -> None:
+    """Who is sent away is told when to come back; one that ends makes room, however it ends."""
+    embedder = WaitingEmbedder()
+    with serving(embedder=embedder, heartbeat=0.05, streams=1) as own:
+        with httpx.stream(
+            "POST", f"{own.url}/v1/search/stream", json={"query": "wait"}, timeout=60
+        ) as answer:
+            lines = answer.iter_lines()  # which would close the connection if it were gone
+            assert next(lines) == ": heartbeat"
+            refused = own.post("/v1/search/stream", {"query": "dog"})
+            assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+            assert own.post("/v1/retrieve", {"query": "dog"}).status_code == 200
+        assert embedder.cancelled.wait(60)
+        wait_until(lambda: own.state.streams.working == 0)
+        own.call(left_before_it_begins(own))
+        assert own.state.streams.working == 0
+        assert own.post("/v1/search/stream", {"query": "dog"}).status_code == 200
+
+
+async def left_before_it_begins(server: Running) -> None:
+    """A stream whose client is gone when the first byte is sent."""
+
+    async def events() -> AsyncIterator[tuple[int, Event]]:
+        yield 1, Event(SOURCES, {})
+
+    async def gone(_: object = None) -> Any:
+        raise OSError("the connection is gone")
+
+    http = Request({"type": "http", "headers": [], "request_id": "r"})
+    stream = await event_stream(http, server.state, events())
+    assert server.state.streams.working == 1
+    with pytest.raises((OSError, ClientDisconnect)):
+        await stream({"type": "http", "asgi": {"spec_version": "2.4"}}, gone, gone)
+
+
+def test_heartbeats_until_the_client_leaves_which_cancels_the_search(server: Running) -> None:
     EMBEDDER.entered.clear()
     EMBEDDER.cancelled.clear()
     with httpx.stream(
-        "POST", f"{server.url}/v1/search/stream", json={"query": "wait"}, timeout=20
+        "POST", f"{server.url}/v1/search/stream", json={"query": "wait"}, timeout=60
     ) as answer:
-        assert next(answer.iter_lines()) == ": heartbeat"
-        assert EMBEDDER.entered.wait(10)
-    assert EMBEDDER.cancelled.wait(10)
+        lines = answer.iter_lines()
+        assert [next(lines) for _ in range(4)] == [": heartbeat", "", ": heartbeat", ""]
+        assert EMBEDDER.entered.wait(60)
+        assert not EMBEDDER.cancelled.is_set()
+    assert EMBEDDER.cancelled.wait(60)

@@ -97,6 +97,7 @@ def calls(body: dict[str, Any], number: int) -> Iterator[tuple[str, str, Any]]:
     for verb in ("retrieve", "search", "context", "search/stream"):
         yield "POST", f"/v1/{verb}", body
     yield "POST", "/v1/explain", {**body, "collection": place, "document": document}
+    yield "POST", "/v1/explain", {**body, "document": document}
     yield "POST", "/v1/resolve", {"citation": f"{place}/{document}#0-20"}
     yield "GET", f"/v1/documents?limit=500&filters={_json(body.get('filters', {}))}", None
     yield "GET", f"/v1/documents/{document}?collection={place}", None

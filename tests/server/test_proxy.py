@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
+import ssl
 import subprocess
 import time
 from collections.abc import Iterator
@@ -103,18 +105,27 @@ def test_searches_and_uploads(proxy: httpx.Client) -> None:
 
 
 def test_events_are_not_held_back(proxy: httpx.Client) -> None:
-    body, started = {"query": "wait", "timeout": 2.0}, time.monotonic()
-    with proxy.stream("POST", "/v1/search/stream", json=body) as answer:
+    """A heartbeat arrives while the search, which would never end, is still under way."""
+    EMBEDDER.cancelled.clear()
+    with proxy.stream("POST", "/v1/search/stream", json={"query": "wait"}) as answer:
         lines = answer.iter_lines()
         assert next(lines) == ": heartbeat"
-        assert time.monotonic() - started < 1.5
-        assert "event: error" in list(lines)
+        assert not EMBEDDER.cancelled.is_set()
+    assert EMBEDDER.cancelled.wait(60)
 
 
 def test_a_client_that_disconnects_cancels_the_search(proxy: httpx.Client) -> None:
     EMBEDDER.entered.clear()
     EMBEDDER.cancelled.clear()
-    with pytest.raises(httpx.ReadTimeout):
-        proxy.post("/v1/retrieve", json={"query": "wait"}, timeout=0.5)
-    assert EMBEDDER.entered.is_set()
-    assert EMBEDDER.cancelled.wait(10)
+    request = proxy.build_request("POST", "/v1/retrieve", json={"query": "wait"})
+    head = "".join(f"{name}: {value}\r\n" for name, value in request.headers.items())
+    trusting = ssl.create_default_context()
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    with (
+        socket.create_connection((request.url.host, request.url.port or 443)) as connection,
+        trusting.wrap_socket(connection) as client,
+    ):
+        client.sendall(f"POST /v1/retrieve HTTP/1.1\r\n{head}\r\n".encode() + request.content)
+        assert EMBEDDER.entered.wait(60)
+        assert not EMBEDDER.cancelled.is_set()
+    assert EMBEDDER.cancelled.wait(60)

@@ -220,7 +220,7 @@ def test_unforeseen_errors_show_no_trace_and_no_path(
     async def fail(*_: object, **options: object) -> None:
         raise kind(f"{location}: broken, with the password hunter2")
 
-    for verb in ("retrieve", "search", "context", "why_not", "get", "add"):
+    for verb in ("retrieve", "search", "context", "_why_not", "get", "add"):
         monkeypatch.setattr(server.state.base, verb, fail)
     body: dict[str, object] = {"query": "truffles"}
     answers = [
@@ -232,6 +232,7 @@ def test_unforeseen_errors_show_no_trace_and_no_path(
     for answer in answers:
         found = answer.json()
         assert answer.status_code == found["status"] >= 500
+        assert (answer.status_code == 503) == ("retry-after" in answer.headers)
         logged = [record.getMessage() for record in caplog.records if record.levelno >= 40]
         assert any(found["request_id"] in line and "hunter2" in line for line in logged)
     with suppress(httpx.RemoteProtocolError):  # a stream that breaks off has no answer
@@ -324,6 +325,33 @@ def test_filter_widening(guarded: Running) -> None:
         found = guarded.post("/v1/retrieve", {"query": "truffles", **body}, key=secret).json()
         assert {hit["document_id"] for hit in found["hits"]} <= {"dog"}
         assert "dogs" not in json.dumps(found["settings"]["filters"]) or "dogs" in str(body)
+
+
+def test_a_document_that_is_replaced_while_it_is_read(
+    guarded: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the key saw when the request came is no longer what there is to send."""
+    secret, _ = guarded.call(guarded.state.keys.create("reader", filters=Eq("topic", "dogs")))
+    headers = {"Authorization": f"Bearer {secret}"}
+    assert guarded.http.get("/v1/documents/dog", headers=headers).status_code == 200
+    hidden: Document = guarded.call(guarded.state.base.get("oak"))
+
+    async def get(*_: object, **options: object) -> Document:
+        return hidden
+
+    monkeypatch.setattr(guarded.state.base, "get", get)
+    assert guarded.http.get("/v1/documents/dog", headers=headers).status_code == 404
+    resolved = guarded.post("/v1/resolve", {"citation": "default/dog#0-9"}, key=secret)
+    assert resolved.status_code == 404
+
+
+def test_an_explanation_names_the_filter_of_the_request_alone(guarded: Running) -> None:
+    secret, _ = guarded.call(guarded.state.keys.create("private", filters=Eq("topic", "dogs")))
+    body = {"query": "truffles", "document": "dog", "filters": {"year": 1999}, "debug": True}
+    answer = guarded.post("/v1/explain", body, key=secret)
+    assert "1999" in answer.json()["reason"]
+    assert "leaves it out" in answer.json()["reason"]
+    assert "topic" not in answer.text
 
 
 def test_pages_of_other_sites(server: Running) -> None:

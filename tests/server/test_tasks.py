@@ -187,6 +187,52 @@ def test_a_filtered_key_replaces_nothing_hidden() -> None:
         assert own.post("/v1/documents", {"documents": [unseen]}, key=secret).status_code == 403
 
 
+def test_an_admin_who_sees_a_part_has_no_business_with_the_tasks_of_others() -> None:
+    with serving() as own:
+        keys, scopes = own.state.keys, ["read", "write", "admin"]
+        whole, _ = own.call(keys.create("whole", scopes=scopes))
+        part, _ = own.call(keys.create("part", scopes=scopes, collections=["default"]))
+        writer, _ = own.call(keys.create("writer", scopes=["read", "write"]))
+        sent = own.post("/v1/documents", {"documents": [{"text": "Mine."}]}, key=writer).json()
+        judged = {"query": "dog", "citation": "default/dog#0-9", "relevance": 1}
+        assert own.post("/v1/judgements", judged, key=writer).status_code == 200
+        for secret, found in ((whole, 1), (part, 0), (writer, 1)):
+            authorised = {"Authorization": f"Bearer {secret}"}
+            listed = own.http.get("/v1/tasks", headers=authorised).json()["tasks"]
+            one = own.http.get(f"/v1/tasks/{sent['id']}", headers=authorised)
+            assert (len(listed), one.status_code) == (found, 200 if found else 404)
+            said = own.http.get("/v1/judgements", headers=authorised).json()["judgements"]
+            assert len(said) == found
+        ended(own.http, sent, Authorization=f"Bearer {writer}")
+
+
+def test_files_of_a_filtered_key_are_checked_when_they_are_read() -> None:
+    """What a file is called and holds is known only then: it may hide itself, or replace others."""
+    from lagotto.filters import Eq
+
+    with serving() as own:
+        upload: dict[str, Any] = {"files": {"file": ("a.txt", b"The first text.")}}
+        hidden = ended(own.http, own.http.post("/v1/documents", **upload).json())
+        assert hidden["state"] == "succeeded"
+        keys = own.state.keys
+        secret, _ = own.call(keys.create("k", scopes=["write"], filters=Eq("topic", "dogs")))
+        authorised = {"Authorization": f"Bearer {secret}"}
+        for name, topic in (("a.txt", "dogs"), ("b.txt", "trees"), ("c.txt", "dogs")):
+            sent = own.http.post(
+                "/v1/documents",
+                files={"file": (name, b"Another text.")},
+                data={"metadata": f'{{"topic": "{topic}"}}'},
+                headers=authorised,
+            )
+            assert sent.status_code == 202
+            task = ended(own.http, sent.json(), **authorised)
+            errors = [failure["error"] for failure in task["report"]["failures"]]
+            assert errors == ([] if name == "c.txt" else ["Forbidden"])
+        stored = own.call(own.state.base.documents(collection="default"))
+        found = {item.source: item.metadata for item in stored if item.source}
+        assert found == {"a.txt": {}, "c.txt": {"topic": "dogs"}}
+
+
 @pytest.mark.slow
 def test_a_killed_server_loses_and_repeats_nothing(tmp_path: Path) -> None:
     """Acknowledged uploads are done by the next server, each document once."""

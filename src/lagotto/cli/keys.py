@@ -100,9 +100,8 @@ async def _list(location: str, *, as_json: bool) -> None:
         return
     from lagotto.cli.render import print_table
 
-    print_table(
-        stdout(), ("id", "name", "state", "scopes", "sees"), [_row(key, now) for key in found]
-    )
+    head = ("id", "name", "state", "expires", "scopes", "sees")
+    print_table(stdout(), head, [_row(key, now) for key in found])
 
 
 def _row(key: ApiKey, now: datetime) -> tuple[str, ...]:
@@ -110,7 +109,9 @@ def _row(key: ApiKey, now: datetime) -> tuple[str, ...]:
 
     parts = [", ".join(key.collections)] if key.collections is not None else []
     parts += [json.dumps(key.filters, ensure_ascii=False)] if key.filters else []
-    return key.id, key.name, key.state(now), ",".join(key.scopes), " and ".join(parts) or "all"
+    sees = " and ".join(parts) or "all"
+    expires = f"{key.expires_at:%Y-%m-%d}" if key.expires_at is not None else "never"
+    return key.id, key.name, key.state(now), expires, ",".join(key.scopes), sees
 
 
 async def _revoke(location: str, name: str) -> None:
@@ -137,4 +138,7 @@ def _moment(text: str | None) -> datetime | None:
         raise ConfigError(
             f"--expires {text!r} is not a day; write 2027-01-31, or 30d for 30 days"
         ) from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    if moment <= datetime.now(UTC):
+        raise ConfigError(f"--expires {text!r} is over already; write a day to come, or 30d")
+    return moment

@@ -13,6 +13,8 @@ from lagotto.prefs import RetrievalPrefs
 
 _OWN = {"query_text", "filters"}
 """Settings that requests write in another way."""
+_TEXTS = {"q", "query", "document", "collection", "prefs"}
+"""Parameters of permalinks that are never JSON: a query may well start with a bracket."""
 
 
 def _optional(name: str) -> tuple[Any, None]:
@@ -137,6 +139,7 @@ class EmbeddingsBody(Record):
     input: str | list[str]
     model: str | None = None
     input_type: Literal["query", "document"] = "document"
+    dimensions: int | None = None
     encoding_format: Literal["float", "base64"] = "float"
 
 
@@ -171,7 +174,8 @@ class TasksQuery(Record):
 def nested(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
     """The parameters of a permalink as a body: `scoring.blend=rrf` is in the group `scoring`.
 
-    Objects and lists are written as JSON. ValueError if a name is given twice.
+    Objects and lists are written as JSON; queries and names are texts, whatever they look like.
+    ValueError if a name is given twice.
     """
     found: dict[str, Any] = {}
     for name, value in pairs:
@@ -183,5 +187,6 @@ def nested(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
                 raise ValueError(f"{name}: {group} has a value of its own already")
         if last in inner:
             raise ValueError(f"{name} is given twice; give it once")
-        inner[last] = json.loads(value) if value[:1] in ("{", "[") else value
+        is_json = value[:1] in ("{", "[") and name not in _TEXTS
+        inner[last] = json.loads(value) if is_json else value
     return found

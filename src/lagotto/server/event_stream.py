@@ -10,6 +10,7 @@ from typing import Any
 from pydantic_core import to_json
 from starlette.requests import Request as HttpRequest
 from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from lagotto.errors import LagottoError
 from lagotto.server.events import Event
@@ -37,35 +38,42 @@ async def event_stream(
     A problem on the way is an event `error`. Without one, the last event is `end`, so that a client
     can tell it from a broken connection.
     """
-    stack = AsyncExitStack()
-    await stack.enter_async_context(state.streams.place())
-    sent = _sent(http, state, events, stack)
-    return StreamingResponse(sent, media_type=MEDIA_TYPE, headers=HEADERS)
+    place = AsyncExitStack()
+    await place.enter_async_context(state.streams.place())
+    return _EventResponse(_sent(http, state, events), place)
+
+
+class _EventResponse(StreamingResponse):
+    """A stream that gives its place back when it ends, even if its client left before it began."""
+
+    def __init__(self, sent: AsyncIterator[bytes], place: AsyncExitStack) -> None:
+        super().__init__(sent, media_type=MEDIA_TYPE, headers=HEADERS)
+        self._place = place
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._place:
+            await super().__call__(scope, receive, send)
 
 
 async def _sent(
-    http: HttpRequest,
-    state: ServerState,
-    events: AsyncIterator[tuple[int, Event]],
-    stack: AsyncExitStack,
+    http: HttpRequest, state: ServerState, events: AsyncIterator[tuple[int, Event]]
 ) -> AsyncIterator[bytes]:
     had, number = last_event_id(http), 0
-    async with stack:
-        try:
-            async for found in _with_heartbeats(events, state):
-                if found is None:
-                    yield HEARTBEAT
-                    continue
-                number, event = found
-                if number > had:
-                    yield _written(number, event)
-        except (LagottoError, Problem) as exc:
-            problem = exc if isinstance(exc, Problem) else problem_of(exc)
-            details = problem.details(http.scope["request_id"])
-            yield _written(number + 1, Event("error", details))
-            return
-        if not state.stopping.is_set():
-            yield _written(number + 1, END)
+    try:
+        async for found in _with_heartbeats(events, state):
+            if found is None:
+                yield HEARTBEAT
+                continue
+            number, event = found
+            if number > had:
+                yield _written(number, event)
+    except (LagottoError, Problem) as exc:
+        problem = exc if isinstance(exc, Problem) else problem_of(exc)
+        details = problem.details(http.scope["request_id"])
+        yield _written(number + 1, Event("error", details))
+        return
+    if not state.stopping.is_set():
+        yield _written(number + 1, END)
 
 
 async def _with_heartbeats(

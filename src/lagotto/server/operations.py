@@ -145,7 +145,7 @@ class Operation:
                 given["query"] = given.pop("q")
             return self.query.model_validate(given)
         except ValidationError as exc:
-            raise invalid(exc) from None
+            raise invalid(exc, names={"query": "q"} if self.permalink else {}) from None
         except (ValueError, RecursionError) as exc:
             raise Problem("BadRequest", f"the query string can't be read: {exc}") from None
 

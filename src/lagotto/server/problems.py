@@ -140,9 +140,15 @@ def _known(kind: type[LagottoError]) -> str:
     return next(base.__name__ for base in kind.__mro__ if hasattr(errors, base.__name__))
 
 
-def invalid(error: ValidationError, *, start: str = "") -> Problem:
-    """The problem of a request whose fields are wrong."""
-    fields = list(_fields(error, start))
+def invalid(
+    error: ValidationError, *, start: str = "", names: Mapping[str, str] | None = None
+) -> Problem:
+    """The problem of a request whose fields are wrong; `names` are those that it has for some."""
+    pointers = {f"/{name}": f"/{given}" for name, given in (names or {}).items()}
+    fields = [
+        field.model_copy(update={"pointer": pointers.get(field.pointer, field.pointer)})
+        for field in _fields(error, start)
+    ]
     if len(fields) == 1 and "JSON" in fields[0].detail:
         return Problem("BadRequest", fields[0].detail, fields=fields)
     told = "; ".join(f"{field.pointer or '/'}: {field.detail}" for field in fields[:5])

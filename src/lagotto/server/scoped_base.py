@@ -15,7 +15,7 @@ import numpy as np
 
 from lagotto.context import CitedPassage, ContextPack
 from lagotto.context.cite import CitationKey, cited
-from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document, Vector, storable
+from lagotto.documents import Chunk, Document, Vector, storable
 from lagotto.errors import CitationError
 from lagotto.filters import And, Eq, Filter, Gt, Or, matches, parse_filter
 from lagotto.ingest import AddReport, OnProgress
@@ -24,6 +24,7 @@ from lagotto.prefs import RetrievalPrefs, Verb
 from lagotto.request_context import RequestContext
 from lagotto.results import Results, RetrievalBundle, RetrievalStats
 from lagotto.retrieval.why_not import WhyNot
+from lagotto.search_verbs import home_of
 from lagotto.server.access import Access
 from lagotto.server.bodies import ContextBody, SearchBody
 from lagotto.server.field_counts import COUNTED, FieldCounts
@@ -97,14 +98,19 @@ class ScopedBase:
 
     async def why_not(self, planned: Planned, document_id: str, ctx: RequestContext) -> WhyNot:
         """Why a document is not among the hits, or at which rank it is."""
-        collection = planned.prefs.collection or DEFAULT_COLLECTION
-        if await self.outline(document_id, collection=collection) is None:
+        where, asked = Eq("document_id", storable(document_id)), planned.prefs.collection
+        seen = [item.collection for item in await self.documents(filters=where, collection=asked)]
+        collection = asked or home_of(seen)
+        if collection not in seen:
             raise _no_document(document_id, collection)
-        arguments = self._arguments(planned)
-        found = await self._base.why_not(
-            arguments.pop("query"), document_id, **arguments, request=ctx
+        narrowed = self._narrowed(planned.prefs)
+        found = await self._base._why_not(
+            narrowed,
+            (collection, storable(document_id)),
+            query_vector=planned.vector,
+            request=ctx,
         )
-        hidden, shown = repr(arguments["prefs"].filters), repr(planned.prefs.filters)
+        hidden, shown = repr(narrowed.filters), repr(planned.prefs.filters)
         return found.model_copy(
             update={
                 "reason": found.reason.replace(hidden, shown),
@@ -225,9 +231,16 @@ class ScopedBase:
                 raise Problem("Forbidden", f"the id {document.id!r} can't be used by this key")
 
     def _arguments(self, planned: Planned) -> dict[str, Any]:
-        prefs = planned.prefs
-        narrowed = prefs.replace(filters=self._sight.where(prefs.filters), debug=True)
-        return {"query": prefs.query_text, "prefs": narrowed, "query_vector": planned.vector}
+        narrowed = self._narrowed(planned.prefs)
+        return {
+            "query": narrowed.query_text,
+            "prefs": narrowed,
+            "query_vector": planned.vector,
+        }
+
+    def _narrowed(self, prefs: RetrievalPrefs) -> RetrievalPrefs:
+        """What runs: within the caller's sight, and with its times measured."""
+        return prefs.replace(filters=self._sight.where(prefs.filters), debug=True)
 
     def _vector(self, body: SearchBody) -> Vector | None:
         if body.query_vector is None:

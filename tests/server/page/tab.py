@@ -9,7 +9,10 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 __all__ = ["Tab", "expect"]
 
-PATIENCE = 10_000
+PATIENCE = 30_000
+"""Milliseconds; a machine that has much else to do is slow, not wrong."""
+
+expect.set_options(timeout=PATIENCE)
 
 
 class Tab:

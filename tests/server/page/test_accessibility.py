@@ -48,12 +48,19 @@ def documents(tab: Tab) -> None:
     expect(tab.page.locator(".documents a").first).to_be_visible()
 
 
+def nothing(tab: Tab) -> None:
+    tab.open("/", q="truffles", filters='{"topic": "none"}', why="Oaks")
+    expect(tab.page.locator(".empty-state")).to_contain_text("Nothing")
+
+
 def key(tab: Tab) -> None:
     tab.open("/")
     tab.page.locator("#key-button").click()
 
 
-VIEWS: list[Callable[[Tab], None]] = [search, compare, share, document, context, documents, key]
+VIEWS: list[Callable[[Tab], None]] = [
+    search, compare, share, document, context, documents, nothing, key,
+]  # fmt: skip
 
 
 @pytest.fixture(params=[("light", {"width": 1280, "height": 900}), ("dark", PHONE)], ids=str)
@@ -85,7 +92,9 @@ def _violations(tab: Tab, view: Callable[[Tab], None]) -> list[str]:
     view(tab)
     tab.page.add_script_tag(path=axe_path())
     report = tab.page.evaluate(
-        "(rules) => axe.run(document, { runOnly: { type: 'tag', values: rules } })", RULES
+        "(rules) => axe.run(document, {"
+        " runOnly: { type: 'tag', values: rules }, resultTypes: ['violations'] })",
+        RULES,
     )
     return [
         f"{view.__name__}: {item['id']}: {node['html'][:150]}"
@@ -107,6 +116,7 @@ def test_the_keyboard_is_enough(tab: Tab) -> None:
     expect(page.locator("#query")).to_be_focused()
     with page.expect_response("**/v1/retrieve?q=green+button&*"):
         page.keyboard.type("green button")
+    tab.wait_for_rows()  # until then, those of what was typed before may be there
     expect(page.locator("article.hit").first).to_be_visible()
     page.locator("article.hit h3 a").first.focus()
     for name in ("Why this result", "Copy citation", "Relevant"):

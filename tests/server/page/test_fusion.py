@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
@@ -28,10 +29,16 @@ QUERIES = (
     "note 7",
 )
 
-FUSE = """async ([answer, scoring]) => {
+FUSE = """async (given) => {
+  const [answer, scoring] = JSON.parse(given);
   const { canFuse, refuse } = await import("/assets/fusion.js");
-  return canFuse(answer, scoring) ? refuse(answer, scoring) : null;
+  return JSON.stringify(canFuse(answer, scoring) ? refuse(answer, scoring) : null);
 }"""
+
+
+def fused(tab: Tab, answer: Any, scoring: Any) -> Any:
+    """What the page shows; as texts, since Playwright copies objects slowly."""
+    return json.loads(tab.page.evaluate(FUSE, json.dumps([answer, scoring])))
 
 
 def ask(server: Running, query: str, scoring: dict[str, Any], mode: str) -> Any:
@@ -56,7 +63,7 @@ def test_the_browser_fuses_as_the_server_does(
             if chance.random() < 0.5:
                 weights["w_exact"] = round(chance.uniform(0.1, 2), 2)
             after = ask(server, query, {**method, **weights}, mode)
-            shown = tab.page.evaluate(FUSE, [before, after["settings"]["scoring"]])
+            shown = fused(tab, before, after["settings"]["scoring"])
             assert shown is not None
             assert names(shown) == names(after["hits"]), (query, weights)
             for ours, theirs in zip(shown, after["hits"], strict=True):
@@ -91,11 +98,11 @@ def test_what_changes_the_legs_is_left_to_the_server(tab: Tab, server: Running) 
     tab.open("/")
     before = ask(server, "truffles", {}, "hybrid")
     scoring = before["settings"]["scoring"]
-    assert tab.page.evaluate(FUSE, [before, scoring]) is not None
+    assert fused(tab, before, scoring) is not None
     for change in ({"w_text": 0}, {"blend": "rrf"}, {"normalize": "minmax"}):
-        assert tab.page.evaluate(FUSE, [before, {**scoring, **change}]) is None
+        assert fused(tab, before, {**scoring, **change}) is None
     reranked = server.post(
         "/v1/retrieve",
         {"query": "truffles", "explain": "candidates", "rerank": {"reranker": "overlap"}},
     ).json()
-    assert tab.page.evaluate(FUSE, [reranked, scoring]) is None
+    assert fused(tab, reranked, scoring) is None

@@ -32,13 +32,21 @@ async def fetch(base: AgentBase, asked: FetchArguments) -> str:
     text = document.text or document.title or ""
     metadata = _metadata(document, target.passage, room=asked.max_tokens // 4)
     render = partial(_rendered, asked, document, text, metadata)
+
+    def from_(start: int) -> int:
+        """How many characters fit, from there on."""
+        span = Span(start, len(text))
+        return fitting(text, span, partial(render, start), budget=asked.max_tokens)
+
     start = 0
     if asked.cursor:
         (start,) = parse_cursor(asked.cursor, of=scope_of(document))
     elif target.passage and not _is_whole(text, render, asked.max_tokens):
-        start = _before(text, target.passage.start, asked.max_tokens)
-    span = Span(start, len(text))
-    return render(start, fitting(text, span, partial(render, start), budget=asked.max_tokens))
+        passage = min(target.passage.start, len(text))
+        start = _before(text, passage, room=from_(0))
+        if start + from_(start) <= passage:  # what is before it takes more tokens than most texts
+            start = passage
+    return render(start, from_(start))
 
 
 def _rendered(
@@ -71,16 +79,20 @@ def _is_whole(text: str, render: Any, budget: int) -> bool:
     return len(text) <= BYTES_PER_TOKEN * budget and on_wire(render(0, len(text))) <= budget
 
 
-def _before(text: str, start: int, budget: int) -> int:
-    """The start of a line or word a little before a passage, so that it is read in its context."""
-    earliest = max(0, min(start, len(text)) - budget * 3 // 4)
+def _before(text: str, start: int, *, room: int) -> int:
+    """The start of a line or word a little before a passage, so that it is read in its context.
+
+    It takes a quarter of the room, more if the rest of the text needs less, and never all of it.
+    """
+    needed = len(text) - start
+    earliest = max(0, start - min(room * 3 // 4, max(room // 4, room - needed)))
     if earliest == 0:
         return 0
     for mark in ("\n", " "):
         found = text.find(mark, earliest, start)
         if found >= 0:
             return found + 1
-    return min(start, len(text))
+    return start
 
 
 def _metadata(document: Document, passage: CitationKey | None, *, room: int) -> dict[str, Any]:

@@ -63,6 +63,11 @@ async def embeddings(call: Call) -> object:
     model = embedder.info.model_id
     if body.model not in (None, model):
         raise Problem("NotFound", f"the model of this base is {model!r}; leave the model out")
+    dimension = embedder.info.dimension
+    if body.dimensions not in (None, dimension):
+        detail = f"the vectors of this model have {dimension} dimensions; leave it out"
+        field = FieldProblem(pointer="/dimensions", detail=detail)
+        raise Problem("InvalidRequest", f"/dimensions: {detail}", fields=[field])
     vectors = await embedder.embed(texts, role=body.input_type)
     tokens = sum(embedder.tokenizer.count(texts))
     data = [

@@ -11,6 +11,23 @@ from lagotto.server.answers import HealthAnswer
 from lagotto.server.operations import Call, Operation
 from lagotto.server.problems import Problem, problem_names, title_of
 
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{name} – Lagotto</title>
+<link rel="stylesheet" href="/assets/base.css">
+</head>
+<body><main><h1>{name}</h1><p>{text}</p></main></body>
+</html>
+"""
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'",
+    "X-Content-Type-Options": "nosniff",
+}
+
 
 async def health(call: Call) -> object:
     """Answer that the process is there."""
@@ -39,9 +56,7 @@ async def problem_page(call: Call) -> Response:
     name = call.path("name")
     if name not in problem_names():
         raise Problem("NotFound", f"there is no kind of problem called {name!r}")
-    text = escape(title_of(name))
-    page = f"<!doctype html><title>{name}</title><h1>{name}</h1><p>{text}</p>"
-    return HTMLResponse(page)
+    return HTMLResponse(PAGE.format(name=name, text=escape(title_of(name))), headers=HEADERS)
 
 
 OPERATIONS = (

@@ -2,6 +2,7 @@
 
 import { byId, el, fill } from "./dom.js";
 import { askForKey, setUpKey } from "./key.js";
+import { State } from "./state.js";
 
 const VIEWS = {
   "/": () => import("./search.js"),
@@ -23,12 +24,21 @@ async function start() {
   for (const link of document.querySelectorAll("nav [data-view]")) {
     if (link.dataset.view === location.pathname) link.setAttribute("aria-current", "page");
   }
+  document.querySelector("header nav").addEventListener("click", carrySearch);
   const { show } = await VIEWS[location.pathname]();
   try {
     await show(byId("main"));
   } catch (error) {
     showProblem(error);
   }
+}
+
+/** Let the other view of a search show the same search. */
+function carrySearch({ target }) {
+  if (!["/", "/context"].includes(target.dataset?.view) || !["/", "/context"].includes(location.pathname)) return;
+  const params = new State().search();
+  for (const name of ["max_tokens", "format"]) params.delete(name);
+  target.search = params.toString();
 }
 
 setUpKey(() => location.reload());

@@ -27,10 +27,10 @@ export function breakdownTable(hit) {
   const legs = legsOf(breakdown).filter((leg) => breakdown[leg].weight);
   const rows = legs.map((leg) => {
     const { score, rank, normalised, weight, contribution, damping } = breakdown[leg];
-    const damped = damping < 1 ? ` (damped × ${damping.toFixed(2)})` : "";
+    const damped = damping < 1 ? el("small", {}, ` damped × ${damping.toFixed(2)}`) : null;
     return el("tr", { class: leg }, el("th", { scope: "row" }, el("i", { class: "dot", "aria-hidden": "true" }), NAMES[leg]),
       cell(score, 4), el("td", {}, rank ? String(rank) : "–"), cell(normalised, 4),
-      el("td", {}, `${weight.toFixed(4)}${damped}`), cell(contribution, 4));
+      el("td", {}, weight.toFixed(4), damped), cell(contribution, 4));
   });
   return el("div", { class: "explained", tabindex: "0", role: "region", "aria-label": "How the score is made up" },
     el("table", {},

@@ -13,6 +13,7 @@ const USUAL = 2000;
 /** Show the view. */
 export async function show(main) {
   new ContextView(main);
+  addEventListener("popstate", () => new ContextView(main));
 }
 
 class ContextView {

@@ -3,8 +3,11 @@
 import { ask } from "./api.js";
 import { copy, el, fill } from "./dom.js";
 import { documentAddress, whereabouts } from "./places.js";
+import { flowing, quietParts } from "./prose.js";
 import { unitsOf } from "./spans.js";
 import { State } from "./state.js";
+
+const MOST_FLOWING = 500_000; // characters of a text whose lines are looked at one by one
 
 /** Show the view: the document of a citation, or one by collection and id. */
 export async function show(main) {
@@ -96,9 +99,18 @@ class DocumentText {
     const cuts = new Set([0, found.text.length, ...anchors.keys(), ...Object.values(spans).filter(Boolean).flat()]);
     for (const start of headings.keys()) cuts.add(lineEnd(found.text, start));
     const sorted = [...cuts].sort((a, b) => a - b);
+    const ends = new Set([...headings.keys()].map((start) => lineEnd(found.text, start)));
+    const flows = ([from, , kind]) => kind !== "soft" || !(ends.has(from) || anchors.has(from + 1));
+    const isProse = found.text.length < MOST_FLOWING && found.kind !== "code";
+    const quiet = isProse ? quietParts(found.text).filter(flows) : [];
+    let reached = 0; // the first quiet part that may be in the next piece
     sorted.slice(0, -1).forEach((start, index) => {
       if (pages.has(start)) this.element.append(el("span", { class: "page-mark" }, `Page ${pages.get(start)}`));
-      this.element.append(piece(found.text.slice(start, sorted[index + 1]), {
+      const end = sorted[index + 1];
+      while (reached < quiet.length && quiet[reached][1] <= start) reached += 1;
+      let after = reached;
+      while (after < quiet.length && quiet[after][0] < end) after += 1;
+      this.element.append(piece(flowing(found.text.slice(start, end), start, quiet.slice(reached, after)), {
         anchor: anchors.get(start), level: headings.get(start), kind: kindOf(start, spans),
       }));
     });
@@ -119,11 +131,11 @@ function kindOf(start, { cited, before, after }) {
   return inside(before) || inside(after) ? "near" : "";
 }
 
-function piece(text, { anchor, level, kind }) {
+function piece(nodes, { anchor, level, kind }) {
   const id = anchor === undefined ? null : `at-${anchor}`;
-  const inner = kind === "cited" ? el("mark", { class: "cited" }, text) : kind === "near" ? el("span", { class: "near" }, text) : text;
+  const inner = kind === "cited" ? el("mark", { class: "cited" }, nodes) : kind === "near" ? el("span", { class: "near" }, nodes) : nodes;
   if (level) return el("span", { class: `heading level-${Math.min(level, 4)}`, role: "heading", "aria-level": Math.min(level + 1, 6), id }, inner);
-  return id || kind ? el("span", { id }, inner) : document.createTextNode(text);
+  return el("span", { id }, inner);
 }
 
 function lineEnd(text, start) {

@@ -21,6 +21,7 @@ export async function show(main) {
     writes ? el("div", { class: "halves" }, uploads(collections, tasks), tasks.element)
       : el("p", { class: "notice" }, "This key can read. To add documents, use one with the scope write."),
     list.element);
+  addEventListener("popstate", () => list.goBack());
   await Promise.all([list.load(), tasks?.load()]);
 }
 
@@ -127,17 +128,23 @@ class DocumentList {
     Object.assign(this, { state, writes });
     this.rows = el("ul", { class: "documents" });
     this.more = el("button", { type: "button", class: "quiet", onclick: () => this.#next() }, "More");
-    const pick = choice([["", "All"], ...collections.map(({ name, documents }) => [name, `${name} (${documents.toLocaleString()})`])],
+    this.pick = choice([["", "All"], ...collections.map(({ name, documents }) => [name, `${name} (${documents.toLocaleString()})`])],
       state.get("collection") ?? "", { onchange: (event) => { state.set({ collection: event.target.value }); this.load(); } });
     this.twin = el("a", {}, "JSON");
     this.element = el("section", { class: "listing", "aria-labelledby": "listing" },
-      el("header", {}, el("h2", { id: "listing" }, "In the base"), labelled("Collection", pick), this.twin), this.rows, this.more);
+      el("header", {}, el("h2", { id: "listing" }, "In the base"), labelled("Collection", this.pick), this.twin), this.rows, this.more);
   }
 
   async load() {
     this.after = null;
     fill(this.rows);
     await this.#next();
+  }
+
+  goBack() {
+    this.state.reload();
+    this.pick.value = this.state.get("collection") ?? "";
+    return this.load();
   }
 
   async #next() {

@@ -16,7 +16,7 @@ export function setUpKey(onChange) {
     "form",
     { method: "dialog", onsubmit: (event) => { event.preventDefault(); enter(input, problem, change); } },
     el("h2", { id: "key-title" }, "Key"),
-    el("p", {}, "This server asks for a key. It stays in this tab and is gone when you close it."),
+    el("p", {}, "For servers that ask for one. It stays in this tab, and is gone when you close it."),
     labelled("Key", input),
     problem,
     el("div", { class: "buttons" }, el("button", { type: "submit", class: "primary" }, "Use this key"), forget,

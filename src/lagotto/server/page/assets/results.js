@@ -4,6 +4,7 @@ import { breakdownTable, contributions } from "./breakdown.js";
 import { copy, el, fill, vary } from "./dom.js";
 import { judgeButtons } from "./judge.js";
 import { documentAddress, plainKey, whereabouts } from "./places.js";
+import { summary } from "./prose.js";
 import { excerpt, inUnits, marked, wordSpans } from "./spans.js";
 
 const BLOCK = 50; // hits of one block
@@ -113,7 +114,10 @@ export class ResultList {
   #passage(hit) {
     const found = hit.highlights?.length ? inUnits(hit.content, hit.highlights) : wordSpans(hit.content, this.words);
     const cut = excerpt(hit.content, found, SHOWN);
-    const text = el("p", { class: "passage", dir: "auto" }, cut.before ? "… " : "", marked(cut.text, cut.spans), cut.after ? " …" : "");
+    const lines = summary(cut.text, cut.spans);
+    if (cut.before) lines.at(0)?.prepend("… ");
+    if (cut.after) lines.at(-1)?.append(" …");
+    const text = el("p", { class: "passage", dir: "auto" }, lines);
     if (!cut.before && !cut.after) return text;
     const whole = el("button", { type: "button", class: "link", "aria-expanded": "false", onclick: () => {
       fill(text, marked(hit.content, found));

@@ -52,7 +52,7 @@ class SearchView {
     this.whyNot = new WhyNot(this.state);
     this.#arrange();
     addEventListener("popstate", () => this.#goBack());
-    if (this.input.value) this.search();
+    this.search();
   }
 
   #draw(main) {
@@ -75,7 +75,7 @@ class SearchView {
     const collection = labelled("Collection", choice(
       [["", "All"], ...this.collections.map(({ name, documents }) => [name, `${name} (${documents.toLocaleString()})`])],
       this.state.get("collection") ?? "",
-      { onchange: (event) => { this.state.set({ collection: event.target.value }); this.filters.load(); this.search(); } },
+      { onchange: (event) => { this.state.set({ collection: event.target.value }); this.filters.load(); this.whyNot.load(); this.search(); } },
     ));
     fill(this.aside, el("details", { class: "drawer", open: !narrow }, el("summary", {}, "Settings and filters"),
       el("div", { class: "drawer-body" }, collection, comparing ? null : this.sides[0].settings.element, this.filters.element, this.whyNot.element)));
@@ -93,12 +93,14 @@ class SearchView {
     this.state.reload();
     this.input.value = this.state.get("q") ?? "";
     this.filters.draw();
+    this.whyNot.draw();
     this.#arrange();
     this.search();
   }
 
   async search() {
     document.title = this.input.value ? `${this.input.value} – Lagotto` : "Lagotto";
+    this.whyNot?.ask();
     await Promise.all(this.sides.map((side) => side.search()));
     this.compare();
   }
@@ -107,6 +109,20 @@ class SearchView {
   compare() {
     if (this.sides.length === 2) arrows(this.sides[0].list, this.sides[1].list);
   }
+}
+
+/** What there is to search, before anything is asked for. */
+function welcome(collections) {
+  const documents = collections.reduce((sum, collection) => sum + collection.documents, 0);
+  if (!documents) {
+    return [el("p", { class: "large" }, "There are no documents yet."),
+      el("p", {}, el("a", { href: "/documents" }, "Add files"), " here, or run ", el("code", {}, "lagotto add FOLDER"), ".")];
+  }
+  const places = collections.length === 1 ? "1 collection" : `${collections.length.toLocaleString()} collections`;
+  return [
+    el("p", { class: "large" }, `${documents.toLocaleString()} ${documents === 1 ? "document" : "documents"} in ${places}`),
+    el("p", {}, "Results come while you type. Each one says by which leg it was found, and why it has its rank."),
+  ];
 }
 
 /** One list of results with its settings. */
@@ -119,6 +135,7 @@ class Side {
     this.settings = new Settings(side, view.options, view.state, ({ live }) => this.#changed(live));
     this.status = el("p", { class: "status", role: "status" });
     this.notes = el("div", { class: "notes" });
+    this.blank = el("div", { class: "empty-state" });
     this.list = new ResultList({
       queryOf: () => view.input.value,
       mayJudge: view.options.scopes.includes("write"),
@@ -129,7 +146,7 @@ class Side {
     const comparing = view.state.get("compare") === "1";
     const head = comparing ? [el("h2", {}, side === "a" ? "A" : "B"), this.settings.element] : [el("h2", { class: "unseen" }, "Results")];
     this.element = el("section", { class: `column side-${side}`, "aria-label": comparing ? `Results ${side.toUpperCase()}` : "Results" },
-      head, this.status, this.notes, this.list.element);
+      head, this.status, this.notes, this.blank, this.list.element);
   }
 
   /** The query string of the request. */
@@ -158,6 +175,7 @@ class Side {
       this.list.show([]);
       this.status.textContent = "";
       showProblem(error, this.notes);
+      fill(this.blank);
       this.element.removeAttribute("aria-busy");
       return;
     }
@@ -188,11 +206,20 @@ class Side {
     const { hits, degraded, stats } = this.answer;
     const count = hits.length === 1 ? "1 passage" : `${hits.length.toLocaleString()} passages`;
     this.status.textContent = `${hits.length ? count : "Nothing found"} · ${Math.round(milliseconds)} ms`;
+    fill(this.blank, hits.length ? null : el("p", {}, this.#advice()));
     announce(this.status.textContent);
     const corrected = Object.entries(stats.corrections);
     fill(this.notes,
       corrected.map(([word, terms]) => el("p", { class: "notice" }, `No document has “${word}”: searched for ${terms.slice(0, 3).join(", ")} as well.`)),
       degraded.map((note) => el("p", { class: "notice" }, note)));
+  }
+
+  /** What may help if nothing was found. */
+  #advice() {
+    const narrowing = ["filters", "collection", "min_score"].filter((name) => this.view.state.get(name));
+    return narrowing.length
+      ? "Nothing in the base matches this with the filters and the collection that are set. Take one of them away?"
+      : "Nothing in the base matches this. Try other words, or the mode Hybrid, which also finds what is worded otherwise.";
   }
 
   #clear() {
@@ -201,6 +228,8 @@ class Side {
     this.list.show([]);
     fill(this.notes);
     this.status.textContent = "";
+    this.element.removeAttribute("aria-busy");
+    fill(this.blank, welcome(this.view.collections));
   }
 
   #canTune() {
@@ -209,6 +238,7 @@ class Side {
 
   /** While a slider moves, the browser fuses; when it rests, the server is asked as well. */
   #changed(live) {
+    if (this.side === "a") this.view.whyNot.ask();
     if (!live) return void this.search().then(() => this.view.compare());
     if (this.#canTune()) {
       this.list.show(refuse(this.answer, this.settings.scoring()), { fused: true });

@@ -66,9 +66,11 @@ export function bodyOf(params) {
   return body;
 }
 
+const TEXTS = ["query", "collection", "citation", "document", "prefs"]; // whatever they look like
+
 function plain(value, name) {
+  if (TEXTS.includes(name)) return value;
   if (/^[[{]/.test(value)) return JSON.parse(value);
   if (value === "true" || value === "false") return value === "true";
-  const isText = ["query", "collection", "citation", "document"].includes(name);
-  return !isText && value.trim() !== "" && Number.isFinite(Number(value)) ? Number(value) : value;
+  return value.trim() !== "" && Number.isFinite(Number(value)) ? Number(value) : value;
 }
