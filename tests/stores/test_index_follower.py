@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from lagotto.concurrency import checkpoint
 from lagotto.errors import IndexUnavailableError, StoreFullError
 from lagotto.indexes.base import LogPosition
 from lagotto.stores import index_follower as follower
@@ -57,6 +58,30 @@ def test_what_is_requested_is_done_before_the_end(monkeypatch: pytest.MonkeyPatc
     following.finish()
     assert len(runs) == 2
     assert following._thread is None
+
+
+def test_what_takes_too_long_is_stopped_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower, "LONGEST_WAIT", 0.2)
+    begun, runs = threading.Event(), list[str]()
+
+    def work() -> None:
+        begun.set()
+        for _ in range(1_000 if not runs else 0):
+            checkpoint()
+            time.sleep(0.01)
+        runs.append("ended")
+
+    following = IndexFollower(work)
+    following.request()
+    assert begun.wait(10)
+    following.finish()
+    until_idle(following)
+    assert runs == []
+    runs.append("opened again")
+    following.request()
+    until_idle(following)
+    assert runs == ["opened again", "ended"]
+    assert following.problem is None
 
 
 async def test_waiting_for_a_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
 from typing import TypeVar
 
-from lagotto.concurrency import checkpoint
+from lagotto.concurrency import Interrupted, checkpoint, until_stopped
 from lagotto.errors import IndexUnavailableError, StoreError
 from lagotto.indexes.base import ChangeLog, IndexRole, TextIndex, VectorIndex
 
@@ -33,7 +33,7 @@ writers that never rest cost searches a fifth of a core at most; meanwhile the o
 """
 
 LONGEST_WAIT = 10.0
-"""Seconds that closing a base waits for the run that is under way."""
+"""Seconds that closing a base waits for the run that is under way, and again once it is stopped."""
 
 BETWEEN_ATTEMPTS = 0.2
 """Seconds until the next attempt to follow an index that another process is following."""
@@ -58,6 +58,7 @@ class IndexFollower:
         self._waiting: list[Future[None]] = []
         self._hurry = threading.Event()
         self._closing = False
+        self._stop = threading.Event()
         self._not_before = 0.0
 
     def request(self) -> None:
@@ -87,13 +88,17 @@ class IndexFollower:
         return self.problem
 
     def finish(self) -> None:
-        """Do at once what is still to do, and end."""
+        """Do at once what is still to do, and end; what takes too long is left to the next run."""
         with self._lock:
             self._closing = True
             thread = self._thread
         self._hurry.set()
         if thread is not None:
             thread.join(LONGEST_WAIT)
+        if thread is not None and thread.is_alive():
+            self._stop.set()
+            thread.join(LONGEST_WAIT)
+            self._stop = threading.Event()
         self._closing = False
 
     def _run(self) -> None:
@@ -115,8 +120,11 @@ class IndexFollower:
             waiting, self._waiting = self._waiting, []
         start = time.monotonic()
         try:
-            self._work()
+            until_stopped(self._work, self._stop)
             self.problem = None
+        except Interrupted:
+            _tell(waiting, None)
+            return
         except FollowedElsewhere:
             self._try_again(waiting)
             return
