@@ -1,14 +1,15 @@
 """Whether the embedded store and others rank alike: the same documents and queries on all.
 
     python benchmarks/compare.py DATASET... [--with postgresql,sqlite+qdrant] [--queries 1000]
-                                 [--systems text,semantic,hybrid] [--text-index tantivy|fts5]
-                                 [--cache FOLDER] [--json]
+                                 [--compared 300] [--systems text,semantic,hybrid]
+                                 [--text-index tantivy|fts5] [--cache FOLDER] [--json]
 
 Data sets and rankings as in quality.py; texts are embedded once for all. Per system: nDCG@10 on
 either store, the difference with a paired bootstrap interval of 95 %, the mean share of documents
 among the first ten that both have, and for how many queries all of the first ten are in the same
 order. The other stores are PostgreSQL, or ones with indexes on Qdrant, by their names in places.py:
-`--with postgresql+qdrant3`. `--systems` are those that are compared; the embedded store shows all.
+`--with postgresql+qdrant3`. `--systems` are those that are compared, and `--compared` so many of
+the queries; for the embedded store all are shown.
 `aiblox` is that preset, for which PostgreSQL ranks words by its own ts_rank_cd. The text index is
 that of the embedded store: tantivy rounds the lengths of chunks, fts5 does not.
 """
@@ -20,6 +21,7 @@ import asyncio
 import json
 import tempfile
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     add_options(parser)
     parser.add_argument("--with", dest="others", type=_others, default=["postgresql"])
+    parser.add_argument("--compared", type=int)
     parser.add_argument("--systems", type=_systems, default=list(COMPARED))
     options = parser.parse_args()
     tables: dict[str, dict[str, dict[str, Row]]] = {}
@@ -71,17 +74,20 @@ async def compare(dataset: Path, options: argparse.Namespace) -> dict[str, dict[
     if not options.json:
         print(f"\n{dataset.name} ({len(asked)} queries)", flush=True)
     embedded = await _rankings("sqlite", dataset, asked, list(COMPARED), options)
-    gains = {system: gains_of(found, judged) for system, found in embedded.items()}
     tables: dict[str, dict[str, Row]] = {
-        "sqlite": {system: {"ndcg@10": mean(found)} for system, found in gains.items()}
+        "sqlite": {
+            system: {"ndcg@10": mean(gains_of(found, judged))} for system, found in embedded.items()
+        }
     }
     if not options.json:
         _print_embedded(tables["sqlite"])
+    asked = dict(islice(asked.items(), options.compared))
     for other in options.others:
         served = await _rankings(other, dataset, asked, options.systems, options)
         tables[other] = {}
         for system, found in served.items():
-            first, before, after = embedded[system], gains[system], gains_of(found, judged)
+            first = {name: embedded[system][name] for name in asked}
+            before, after = gains_of(first, judged), gains_of(found, judged)
             tables[other][system] = {
                 "sqlite": mean(before),
                 "other": mean(after),
