@@ -31,10 +31,17 @@ class Place:
     indexes: dict[str, Any] = field(default_factory=dict)
     servers: tuple[int, ...] = ()
     """The ids of their processes."""
+    folders: tuple[Path, ...] = ()
+    """Where they keep their files."""
 
     def server_mb(self) -> int:
         """The memory of the servers, mapped files included, shared pages counted once; Linux."""
         return sum(_number(pid, "Pss", "smaps_rollup") for pid in self._processes()) // 1000
+
+    def server_disk_mb(self) -> int:
+        """What the servers keep on the disk, without the holes of sparse files."""
+        files = (path for folder in self.folders for path in folder.rglob("*") if path.is_file())
+        return sum(path.stat().st_blocks * 512 for path in files) // 1_000_000
 
     def server_seconds(self) -> float:
         """The CPU time of the servers so far."""
@@ -57,9 +64,9 @@ def temporary_place(name: str) -> Iterator[Place]:
     """A place that is gone afterwards."""
     record, _, engine = name.partition("+")
     with ExitStack() as stack:
-        location, servers = stack.enter_context(_record(record))
+        place = stack.enter_context(_record(record))
         if not engine:
-            yield Place(location, servers=servers)
+            yield place
             return
         from lagotto.testing.qdrant import qdrant_cluster
 
@@ -67,25 +74,30 @@ def temporary_place(name: str) -> Iterator[Place]:
         nodes = stack.enter_context(qdrant_cluster(size, on_disk=True))
         options = {"shards": size, "replicas": min(size, 2)} if size > 1 else {}
         address = nodes[0].address("benchmark", **options)
-        servers += tuple(node.process_id for node in nodes)
-        yield Place(location, {"text_index": address, "vector_index": address}, servers)
+        yield Place(
+            place.location,
+            {"text_index": address, "vector_index": address},
+            (*place.servers, *(node.process_id for node in nodes)),
+            (*place.folders, *(node.folder / "storage" for node in nodes)),
+        )
 
 
 @contextmanager
 def temporary_location(record: str) -> Iterator[str]:
     """The location of a new base: a temporary file, or a database of a temporary server."""
-    with _record(record) as (location, _):
-        yield location
+    with _record(record) as place:
+        yield place.location
 
 
 @contextmanager
-def _record(record: str) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _record(record: str) -> Iterator[Place]:
     if record == "postgresql":
         with PostgresServer({"shared_buffers": "1GB", "synchronous_commit": "on"}) as server:
-            yield server.url(), (server.process_id,)
+            folders = (server.folder / "data",)
+            yield Place(server.url(), servers=(server.process_id,), folders=folders)
     else:
         with tempfile.TemporaryDirectory() as folder:
-            yield str(Path(folder) / "kb.db"), ()
+            yield Place(str(Path(folder) / "kb.db"))
 
 
 def _number(pid: int, name: str, file: str) -> int:

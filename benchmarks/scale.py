@@ -7,8 +7,9 @@ Texts are Zipf-distributed words, vectors a mixture of topics; a query is near a
 of its words. Query embedding is left out: vectors are given. Filters let through 10 %, 1 %, and the
 query's own topic. Milliseconds of CPU and of wall time; recall against an exact scan. CPU time is
 this process's, without that of servers, which are started for the occasion: `server_cpu` is theirs,
-the mean of a search, and `server_mb` their memory after the searches. Stores with indexes on Qdrant
-are named in places.py.
+the mean of a search. `servers` are their CPU time until they rest after the build, what they keep
+on the disk then, and their memory after the searches. Stores with indexes on Qdrant are named in
+places.py.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ VOCABULARY = 50_000
 TOPICS = 50
 MODEL = "synthetic"
 BATCH = 200
+LONGEST_SETTLING = 900.0
+RESTING = 4.0
+"""Seconds in which servers that rest take no more than a twentieth of CPU time."""
 MODES: tuple[Literal["semantic", "keyword", "hybrid"], ...] = ("semantic", "keyword", "hybrid")
 
 
@@ -185,6 +189,8 @@ async def measure(chunks: int, count: int, store: str, text_index: str | None) -
         corpus = Corpus(chunks)
         indexes = place.indexes or {"text_index": text_index}
         figures: dict[str, Any] = {"build": await build(location, corpus, **indexes)}
+        figures["servers"] = {"settle_s": await _settle(place)}
+        figures["servers"] |= {"cpu_s": place.server_seconds(), "disk_mb": place.server_disk_mb()}
         queries = corpus.queries(count)
         embedder = GivenVectors()
         embedder.vectors = {query.text: query.vector for query in queries}
@@ -196,7 +202,7 @@ async def measure(chunks: int, count: int, store: str, text_index: str | None) -
             figures["recall"] = await _recall(base, corpus, queries)
             figures["add_one_and_see_it"] = await _add_one(base, embedder, corpus)
             figures["disk_mb"] = round((await base.info()).bytes_on_disk / 1e6)
-            figures["server_mb"] = place.server_mb()
+            figures["servers"]["ram_mb"] = place.server_mb()
         figures["peak_rss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
         return figures
 
@@ -229,6 +235,18 @@ async def build(
         "cpu_s": round(time.process_time() - cpu, 1),
         "chunks_per_s": round(corpus.chunks / total),
     }
+
+
+async def _settle(place: Place) -> float:
+    """Wait until the servers rest: they build graphs and merge segments after the last write."""
+    start = time.perf_counter()
+    used = place.server_seconds()
+    while place.servers and time.perf_counter() - start < LONGEST_SETTLING:
+        await asyncio.sleep(RESTING)
+        used, before = place.server_seconds(), used
+        if used - before < 0.05 * RESTING:
+            break
+    return round(time.perf_counter() - start, 1)
 
 
 def _filters(query: Query) -> dict[str, Filter]:
