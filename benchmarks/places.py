@@ -2,14 +2,15 @@
 
 A place is named by its record and, after a plus sign, by its indexes: `sqlite`, `postgresql`,
 `sqlite+qdrant`, `postgresql+qdrant3`. `qdrant` is one node; `qdrant3` a cluster of three, with
-three shards and two replicas of each.
+three shards and two replicas of each. Servers keep their files on the disk.
 """
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,15 +19,44 @@ from lagotto.testing.postgres import PostgresServer
 
 RECORDS = ("sqlite", "postgresql")
 CLUSTERS = {"qdrant": 1, "qdrant3": 3}
+PROC = Path("/proc")
 PLACES = (*RECORDS, *(f"{record}+{engine}" for record in RECORDS for engine in CLUSTERS))
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The location of a new base, and the arguments that choose its indexes."""
+    """The location of a new base, the arguments that choose its indexes, and its servers."""
 
     location: str
     indexes: dict[str, Any] = field(default_factory=dict)
+    servers: tuple[int, ...] = ()
+    """The ids of their processes."""
+    folders: tuple[Path, ...] = ()
+    """Where they keep their files."""
+
+    def server_mb(self) -> int:
+        """The memory of the servers, mapped files included, shared pages counted once; Linux."""
+        return sum(_number(pid, "Pss", "smaps_rollup") for pid in self._processes()) // 1000
+
+    def server_disk_mb(self) -> int:
+        """What the servers keep on the disk, without the holes of sparse files."""
+        files = (path for folder in self.folders for path in folder.rglob("*") if path.is_file())
+        return sum(path.stat().st_blocks * 512 for path in files) // 1_000_000
+
+    def server_seconds(self) -> float:
+        """The CPU time of the servers so far."""
+        return sum(_cpu_ticks(pid) for pid in self._processes()) / os.sysconf("SC_CLK_TCK")
+
+    def _processes(self) -> set[int]:
+        """The servers and the processes that they have started."""
+        if not self.servers:
+            return set()
+        every = (int(path.name) for path in PROC.iterdir() if path.name.isdigit())
+        parents = {pid: _number(pid, "PPid", "status") for pid in every}
+        found = {*self.servers}
+        while more := {pid for pid, parent in parents.items() if parent in found} - found:
+            found |= more
+        return found
 
 
 @contextmanager
@@ -34,25 +64,54 @@ def temporary_place(name: str) -> Iterator[Place]:
     """A place that is gone afterwards."""
     record, _, engine = name.partition("+")
     with ExitStack() as stack:
-        location = stack.enter_context(temporary_location(record))
+        place = stack.enter_context(_record(record))
         if not engine:
-            yield Place(location)
+            yield place
             return
         from lagotto.testing.qdrant import qdrant_cluster
 
         size = CLUSTERS[engine]
-        first, *_ = stack.enter_context(qdrant_cluster(size))
+        nodes = stack.enter_context(qdrant_cluster(size, on_disk=True))
         options = {"shards": size, "replicas": min(size, 2)} if size > 1 else {}
-        address = first.address("benchmark", **options)
-        yield Place(location, {"text_index": address, "vector_index": address})
+        address = nodes[0].address("benchmark", **options)
+        yield Place(
+            place.location,
+            {"text_index": address, "vector_index": address},
+            (*place.servers, *(node.process_id for node in nodes)),
+            (*place.folders, *(node.folder / "storage" for node in nodes)),
+        )
 
 
 @contextmanager
 def temporary_location(record: str) -> Iterator[str]:
     """The location of a new base: a temporary file, or a database of a temporary server."""
+    with _record(record) as place:
+        yield place.location
+
+
+@contextmanager
+def _record(record: str) -> Iterator[Place]:
     if record == "postgresql":
         with PostgresServer({"shared_buffers": "1GB", "synchronous_commit": "on"}) as server:
-            yield server.url()
+            folders = (server.folder / "data",)
+            yield Place(server.url(), servers=(server.process_id,), folders=folders)
     else:
         with tempfile.TemporaryDirectory() as folder:
-            yield str(Path(folder) / "kb.db")
+            yield Place(str(Path(folder) / "kb.db"))
+
+
+def _number(pid: int, name: str, file: str) -> int:
+    """A number that the system has of a process, 0 if that is gone."""
+    with suppress(OSError):
+        for line in (PROC / str(pid) / file).read_text().splitlines():
+            if line.startswith(f"{name}:"):
+                return int(line.split()[1])
+    return 0
+
+
+def _cpu_ticks(pid: int) -> int:
+    """The CPU time of a process, and of those of its children that have ended."""
+    with suppress(OSError):
+        numbers = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+        return sum(map(int, numbers[11:15]))
+    return 0

@@ -6,8 +6,10 @@
 Texts are Zipf-distributed words, vectors a mixture of topics; a query is near a chunk and has some
 of its words. Query embedding is left out: vectors are given. Filters let through 10 %, 1 %, and the
 query's own topic. Milliseconds of CPU and of wall time; recall against an exact scan. CPU time is
-this process's, without that of a server, which is started for the occasion. Stores with indexes on
-Qdrant are named in places.py.
+this process's, without that of servers, which are started for the occasion: `server_cpu` is theirs,
+the mean of a search. `servers` are their CPU time until they rest after the build, what they keep
+on the disk then, and their memory after the searches. Stores with indexes on Qdrant are named in
+places.py.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import resource
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +33,7 @@ from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.stores.base import Entry
 from lagotto.stores.registry import create_store
 from lagotto.tokens import ApproximateTokenizer
-from places import PLACES, temporary_place
+from places import PLACES, Place, temporary_place
 
 DIMENSION = 384
 CHUNKS_PER_DOCUMENT = 5
@@ -40,6 +42,10 @@ VOCABULARY = 50_000
 TOPICS = 50
 MODEL = "synthetic"
 BATCH = 200
+LONGEST_SETTLING = 900.0
+RESTING = 4.0
+"""Seconds in which servers that rest take no more than a twentieth of CPU time."""
+MODES: tuple[Literal["semantic", "keyword", "hybrid"], ...] = ("semantic", "keyword", "hybrid")
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +189,8 @@ async def measure(chunks: int, count: int, store: str, text_index: str | None) -
         corpus = Corpus(chunks)
         indexes = place.indexes or {"text_index": text_index}
         figures: dict[str, Any] = {"build": await build(location, corpus, **indexes)}
+        figures["servers"] = {"settle_s": await _settle(place)}
+        figures["servers"] |= {"cpu_s": place.server_seconds(), "disk_mb": place.server_disk_mb()}
         queries = corpus.queries(count)
         embedder = GivenVectors()
         embedder.vectors = {query.text: query.vector for query in queries}
@@ -190,10 +198,11 @@ async def measure(chunks: int, count: int, store: str, text_index: str | None) -
         async with AsyncKnowledgeBase(location, embedder=embedder) as base:
             await base.retrieve(queries[0].text)
             figures["open_and_first_query_s"] = round(time.perf_counter() - start, 3)
-            figures["search"] = await _searches(base, queries)
+            figures["search"] = await _searches(base, queries, place)
             figures["recall"] = await _recall(base, corpus, queries)
             figures["add_one_and_see_it"] = await _add_one(base, embedder, corpus)
             figures["disk_mb"] = round((await base.info()).bytes_on_disk / 1e6)
+            figures["servers"]["ram_mb"] = place.server_mb()
         figures["peak_rss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
         return figures
 
@@ -215,8 +224,9 @@ async def build(
             batch = []
     await store.write(batch)
     written = time.perf_counter() - wall
+    await store.update_indexes()
     async with store.view(And()):
-        pass  # catches up the indexes
+        pass
     await store.close()
     total = time.perf_counter() - wall
     return {
@@ -225,6 +235,18 @@ async def build(
         "cpu_s": round(time.process_time() - cpu, 1),
         "chunks_per_s": round(corpus.chunks / total),
     }
+
+
+async def _settle(place: Place) -> float:
+    """Wait until the servers rest: they build graphs and merge segments after the last write."""
+    start = time.perf_counter()
+    used = place.server_seconds()
+    while place.servers and time.perf_counter() - start < LONGEST_SETTLING:
+        await asyncio.sleep(RESTING)
+        used, before = place.server_seconds(), used
+        if used - before < 0.05 * RESTING:
+            break
+    return round(time.perf_counter() - start, 1)
 
 
 def _filters(query: Query) -> dict[str, Filter]:
@@ -236,20 +258,25 @@ def _filters(query: Query) -> dict[str, Filter]:
     }
 
 
-async def _searches(base: AsyncKnowledgeBase, queries: Sequence[Query]) -> dict[str, Any]:
-    watches: dict[str, Watch] = {}
-    for first in (True, False):  # once to warm up, and to see what a new filter costs
-        for query in queries:
-            for name, where in _filters(query).items():
-                for mode in ("semantic", "keyword", "hybrid"):
-                    key = f"{mode}, {name}" + (", first time" if first else "")
-                    with watches.setdefault(key, Watch()):
-                        await base.retrieve(query.text, filters=where, mode=mode)
-    return {
-        key: watch.summary()
-        for key, watch in watches.items()
-        if "first" not in key or key.startswith("hybrid")
-    }
+async def _searches(
+    base: AsyncKnowledgeBase, queries: Sequence[Query], place: Place
+) -> dict[str, Any]:
+    """Once to warm up, and to see what a new filter costs; then each kind of search by itself."""
+    first = {name: Watch() for name in _filters(queries[0])}
+    for query in queries:
+        for name, where in _filters(query).items():
+            with first[name]:
+                await base.retrieve(query.text, filters=where)
+    figures = {f"hybrid, {name}, first time": watch.summary() for name, watch in first.items()}
+    for name in first:
+        for mode in MODES:
+            watch, before = Watch(), place.server_seconds()
+            for query in queries:
+                with watch:
+                    await base.retrieve(query.text, filters=_filters(query)[name], mode=mode)
+            served = 1000 * (place.server_seconds() - before) / len(queries)
+            figures[f"{mode}, {name}"] = {**watch.summary(), "server_cpu": round(served, 1)}
+    return figures
 
 
 async def _recall(

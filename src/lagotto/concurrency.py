@@ -63,7 +63,7 @@ async def interruptible(call: Callable[[], T], *, interrupt: Callable[[], None])
     operation it interrupts may not have started yet.
     """
     stop = threading.Event()
-    running = asyncio.get_running_loop().run_in_executor(None, _until_stopped, call, stop)
+    running = asyncio.get_running_loop().run_in_executor(None, until_stopped, call, stop)
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
@@ -76,7 +76,8 @@ async def interruptible(call: Callable[[], T], *, interrupt: Callable[[], None])
         raise
 
 
-def _until_stopped(call: Callable[[], T], stop: threading.Event) -> T:
+def until_stopped(call: Callable[[], T], stop: threading.Event) -> T:
+    """Run `call`; once `stop` is set, its next `checkpoint` raises Interrupted."""
     former = _stop.set(stop)
     try:
         return call()

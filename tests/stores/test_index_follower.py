@@ -5,12 +5,23 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from lagotto.errors import StoreFullError
+from lagotto.concurrency import checkpoint
+from lagotto.errors import IndexUnavailableError, StoreFullError
+from lagotto.indexes.base import LogPosition
 from lagotto.stores import index_follower as follower
-from lagotto.stores.index_follower import IndexFollower
+from lagotto.stores.index_follower import (
+    FollowedElsewhere,
+    IndexFollower,
+    follow_all,
+    until_followed,
+    update_all,
+)
 
 
 def until_idle(following: IndexFollower) -> None:
@@ -47,6 +58,30 @@ def test_what_is_requested_is_done_before_the_end(monkeypatch: pytest.MonkeyPatc
     following.finish()
     assert len(runs) == 2
     assert following._thread is None
+
+
+def test_what_takes_too_long_is_stopped_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower, "LONGEST_WAIT", 0.2)
+    begun, runs = threading.Event(), list[str]()
+
+    def work() -> None:
+        begun.set()
+        for _ in range(1_000 if not runs else 0):
+            checkpoint()
+            time.sleep(0.01)
+        runs.append("ended")
+
+    following = IndexFollower(work)
+    following.request()
+    assert begun.wait(10)
+    following.finish()
+    until_idle(following)
+    assert runs == []
+    runs.append("opened again")
+    following.request()
+    until_idle(following)
+    assert runs == ["opened again", "ended"]
+    assert following.problem is None
 
 
 async def test_waiting_for_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,3 +129,112 @@ async def test_an_error_of_ours_reaches_who_waits(monkeypatch: pytest.MonkeyPatc
         await following.catch_up()
     for thread in threads:
         thread.join(10)
+
+
+async def test_waiting_for_another_process_that_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower, "SHORTEST_PAUSE", 3600.0)
+    monkeypatch.setattr(follower, "BETWEEN_ATTEMPTS", 0.01)
+    attempts: list[int] = []
+
+    def work() -> None:
+        attempts.append(1)
+        if len(attempts) < 3:
+            raise FollowedElsewhere
+
+    following = IndexFollower(work)
+    assert await following.catch_up() is None
+    assert len(attempts) == 3
+    following.finish()
+
+
+async def test_a_base_that_is_closed_leaves_it_to_the_other_process() -> None:
+    begun = threading.Event()
+
+    def work() -> None:
+        begun.set()
+        raise FollowedElsewhere
+
+    following = IndexFollower(work)
+    waiting = asyncio.create_task(following.catch_up())
+    assert await asyncio.to_thread(begun.wait, 10)
+    await asyncio.to_thread(following.finish)
+    assert await asyncio.wait_for(waiting, 10) is None
+    assert following._thread is None
+
+
+class FakeIndex:
+    """An index behind a network, as far as followers care."""
+
+    remote = True
+
+    def __init__(self, *, reached: int = 0, down: bool = False) -> None:
+        self.reached, self.down = reached, down
+        self.calls: list[str] = []
+
+    def refresh(self) -> None:
+        if self.down:
+            raise IndexUnavailableError("down")
+
+    def indexed_up_to(self, _: object) -> int:
+        return self.reached
+
+    def follow(self, _: object) -> None:
+        self.refresh()
+        self.calls.append("follow")
+
+    def tidy(self, _: object) -> None:
+        self.calls.append("tidy")
+
+
+def lock_held_for(*roles: str) -> Any:
+    return lambda role: nullcontext(role not in roles)
+
+
+LOG: Any = SimpleNamespace(head=LogPosition(9, 0))
+
+
+def test_an_index_of_another_follower_is_left_alone() -> None:
+    text, vectors = FakeIndex(reached=8), FakeIndex()
+    indexes: Any = {"text": text, "vectors": vectors}
+    with pytest.raises(FollowedElsewhere):
+        follow_all(indexes, LOG, lock=lock_held_for("text"))
+    with pytest.raises(FollowedElsewhere):
+        update_all(indexes, LOG, lock=lock_held_for("text"), least=1)
+    assert (text.calls, vectors.calls) == ([], ["follow", "tidy", "follow"])
+    update_all(indexes, LOG, lock=lock_held_for("text"), least=2)  # it lacks only one
+    text.reached = 9
+    follow_all(indexes, LOG, lock=lock_held_for("text"))
+    assert text.calls == []
+
+
+def test_an_index_that_is_down_does_not_keep_the_others() -> None:
+    text, vectors = FakeIndex(down=True), FakeIndex()
+    indexes: Any = {"text": text, "vectors": vectors}
+    with pytest.raises(IndexUnavailableError):
+        follow_all(indexes, LOG, lock=lock_held_for())
+    with pytest.raises(IndexUnavailableError):
+        update_all(indexes, LOG, lock=lock_held_for(), least=1)
+    assert vectors.calls == ["follow", "tidy", "follow"]
+
+
+def test_embedded_indexes_need_no_lock() -> None:
+    index: Any = FakeIndex()
+    index.remote = False
+    follow_all({"text": index, "vectors": None}, LOG, lock=lock_held_for("text"))
+    assert index.calls == ["follow", "tidy"]
+
+
+def test_a_blocking_call_waits_for_the_other_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower, "BETWEEN_ATTEMPTS", 0.01)
+    text = FakeIndex()
+    indexes: Any = {"text": text}
+    held = ["text"]
+
+    def work() -> None:
+        try:
+            update_all(indexes, LOG, lock=lock_held_for(*held), least=1)
+        finally:
+            held.clear()
+
+    until_followed(work)
+    assert text.calls == ["follow"]

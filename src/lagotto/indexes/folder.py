@@ -18,7 +18,7 @@ import re
 import shutil
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -46,7 +46,7 @@ def _ours() -> re.Pattern[str]:
     """What a folder of indexes without a readable marker may hold: earlier versions wrote none."""
     return re.compile(
         r"(text|vectors)-[0-9a-f]{8}(\.[0-9a-f]{8}\.old)?|\.lock(-journal)?|\.DS_Store|"
-        r"lagotto\.json|\.lagotto\.json\.[0-9a-f]{8}"
+        r"\.following-(text|vectors)(-journal)?|lagotto\.json|\.lagotto\.json\.[0-9a-f]{8}"
     )
 
 
@@ -92,6 +92,17 @@ class IndexFolder:
             with lock_errors(self.path, timeout=timeout):
                 connection.execute("BEGIN EXCLUSIVE")
             yield
+
+    @contextmanager
+    def try_lock(self, name: str) -> Iterator[bool]:
+        """Hold a lock if it is free, and say whether it was."""
+        with ExitStack() as stack:
+            free = True
+            try:
+                stack.enter_context(self.lock(timeout=0, name=name))
+            except StoreBusyError:
+                free = False
+            yield free
 
     def indexes(self) -> list[Path]:
         """The folders of all indexes; the files of locks are hidden."""

@@ -6,16 +6,21 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, contextmanager
 from typing import TypeVar
 
+from lagotto.concurrency import Interrupted, checkpoint, until_stopped
 from lagotto.errors import IndexUnavailableError, StoreError
-from lagotto.indexes.base import ChangeLog, TextIndex, VectorIndex
+from lagotto.indexes.base import ChangeLog, IndexRole, TextIndex, VectorIndex
 
 log = logging.getLogger(__name__)
 
 Log = TypeVar("Log", bound=ChangeLog)
+
+FollowerLock = Callable[[IndexRole], AbstractContextManager[bool]]
+"""Takes the lock that followers of an index have for themselves; whether it was free."""
 
 HEAD_START = 0.1
 """Seconds that the search which asks for a run has for itself: beside one it takes twice as long,
@@ -28,7 +33,14 @@ writers that never rest cost searches a fifth of a core at most; meanwhile the o
 """
 
 LONGEST_WAIT = 10.0
-"""Seconds that closing a base waits for the run that is under way."""
+"""Seconds that closing a base waits for the run that is under way, and again once it is stopped."""
+
+BETWEEN_ATTEMPTS = 0.2
+"""Seconds until the next attempt to follow an index that another process is following."""
+
+
+class FollowedElsewhere(Exception):  # noqa: N818 a signal, not an error
+    """Another process is following an index that still lacks changes."""
 
 
 class IndexFollower:
@@ -46,6 +58,7 @@ class IndexFollower:
         self._waiting: list[Future[None]] = []
         self._hurry = threading.Event()
         self._closing = False
+        self._stop = threading.Event()
         self._not_before = 0.0
 
     def request(self) -> None:
@@ -75,13 +88,17 @@ class IndexFollower:
         return self.problem
 
     def finish(self) -> None:
-        """Do at once what is still to do, and end."""
+        """Do at once what is still to do, and end; what takes too long is left to the next run."""
         with self._lock:
             self._closing = True
             thread = self._thread
         self._hurry.set()
         if thread is not None:
             thread.join(LONGEST_WAIT)
+        if thread is not None and thread.is_alive():
+            self._stop.set()
+            thread.join(LONGEST_WAIT)
+            self._stop = threading.Event()
         self._closing = False
 
     def _run(self) -> None:
@@ -103,8 +120,14 @@ class IndexFollower:
             waiting, self._waiting = self._waiting, []
         start = time.monotonic()
         try:
-            self._work()
+            until_stopped(self._work, self._stop)
             self.problem = None
+        except Interrupted:
+            _tell(waiting, None)
+            return
+        except FollowedElsewhere:
+            self._try_again(waiting)
+            return
         except StoreError as exc:
             if str(exc) != str(self.problem):
                 log.warning("the indexes can't be brought up to date: %s", exc)
@@ -117,20 +140,118 @@ class IndexFollower:
         self._not_before = time.monotonic() + max(SHORTEST_PAUSE, PAUSES * took)
         _tell(waiting, None)
 
+    def _try_again(self, waiting: Sequence[Future[None]]) -> None:
+        """Run again soon for those who wait; a base that is closed leaves it to the others."""
+        with self._lock:
+            if not self._closing:
+                self._waiting[:0] = waiting
+                self._wanted = True
+                self._not_before = time.monotonic() + BETWEEN_ATTEMPTS
+                return
+        _tell(waiting, None)
 
-def follow_all(indexes: Iterable[TextIndex[Log] | VectorIndex[Log] | None], changes: Log) -> None:
-    """Bring each of the indexes up to date; one that can't be reached does not keep the others."""
-    problem: IndexUnavailableError | None = None
-    for index in indexes:
+
+def follow_all(
+    indexes: Mapping[IndexRole, TextIndex[Log] | VectorIndex[Log] | None],
+    changes: Log,
+    *,
+    lock: FollowerLock,
+) -> None:
+    """Bring each of the indexes up to date; one that can't be reached does not keep the others.
+
+    FollowedElsewhere if another process is doing so for one of them, and is not done yet.
+    """
+    problems = _Problems()
+    for role, index in indexes.items():
         if index is None:
             continue
+        with problems.noted(), _alone(role, index, changes, lock) as alone:
+            if alone:
+                index.follow(changes)
+                index.tidy(changes)
+    problems.tell()
+
+
+def update_all(
+    indexes: Mapping[IndexRole, TextIndex[Log] | VectorIndex[Log] | None],
+    changes: Log,
+    *,
+    lock: FollowerLock,
+    least: int,
+) -> None:
+    """Bring those of the indexes up to date that lack `least` changes or more; as `follow_all`."""
+    problems = _Problems()
+    for role, index in indexes.items():
+        if index is None:
+            continue
+        with problems.noted():
+            index.refresh()
+            if changes.head.number - index.indexed_up_to(changes) < least:
+                continue
+            with _alone(role, index, changes, lock) as alone:
+                if alone:
+                    index.follow(changes)
+    problems.tell()
+
+
+def until_followed(work: Callable[[], None]) -> None:
+    """Run `work` until no other process keeps it from being done; blocks."""
+    while True:
         try:
-            index.follow(changes)
-            index.tidy(changes)
+            work()
+        except FollowedElsewhere:
+            checkpoint()
+            time.sleep(BETWEEN_ATTEMPTS)
+        else:
+            return
+
+
+@contextmanager
+def _alone(
+    role: IndexRole,
+    index: TextIndex[Log] | VectorIndex[Log],
+    changes: Log,
+    lock: FollowerLock,
+) -> Iterator[bool]:
+    """Whether an index is this follower's; if not, FollowedElsewhere while it lacks changes.
+
+    Two followers at once could leave a chunk in an index behind a network that is gone from the
+    record: the slower one writes it after the faster one has removed it. Embedded indexes have
+    locks of their own.
+    """
+    if not index.remote:
+        yield True
+        return
+    with lock(role) as free:
+        yield free
+    if not free:
+        index.refresh()
+        if index.indexed_up_to(changes) < changes.head.number:
+            raise FollowedElsewhere
+
+
+class _Problems:
+    """Why some of the indexes are not up to date, told when all have been tried."""
+
+    def __init__(self) -> None:
+        self._unavailable: IndexUnavailableError | None = None
+        self._elsewhere: FollowedElsewhere | None = None
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Note a problem, and go on."""
+        try:
+            yield
         except IndexUnavailableError as exc:
-            problem = exc
-    if problem is not None:
-        raise problem
+            self._unavailable = exc
+        except FollowedElsewhere as exc:
+            self._elsewhere = exc
+
+    def tell(self) -> None:
+        """Raise what was noted."""
+        problem = self._unavailable or self._elsewhere
+        if problem is not None:
+            raise problem
 
 
 def drop_remote(indexes: Iterable[TextIndex[Log] | VectorIndex[Log] | None]) -> None:

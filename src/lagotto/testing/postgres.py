@@ -123,6 +123,11 @@ class PostgresServer:
         hosts = ",".join(str(server.folder) for server in (self, *others))
         return f"postgresql://postgres@/postgres?host={quote(hosts)}"
 
+    @property
+    def process_id(self) -> int:
+        """The id of the running server."""
+        return int((self._data / "postmaster.pid").read_text().splitlines()[0])
+
     def start(self) -> None:
         """Start the server, and wait until it accepts connections."""
         log = self.folder / "data" / "log"

@@ -124,6 +124,11 @@ class QdrantNode:
         """The address for the other nodes of a cluster."""
         return f"http://{HOST}:{self.peer_port}"
 
+    @property
+    def process_id(self) -> int:
+        """The id of the running server, 0 while there is none."""
+        return self._process.pid if self._process else 0
+
     def address(self, prefix: str = "", **options: object) -> str:
         """The address of an index on this server."""
         chosen = {"grpc_port": self.grpc_port, **options}

@@ -8,6 +8,7 @@ import time
 
 import grpc
 import pytest
+from qdrant_client import QdrantClient
 
 from lagotto.errors import ConfigError, IndexUnavailableError
 from lagotto.indexes.qdrant import open_qdrant_text, open_qdrant_vectors
@@ -41,6 +42,21 @@ def server(monkeypatch: pytest.MonkeyPatch) -> QdrantServer:
     made = QdrantServer(parse_address("qdrant://localhost"), timeout=0.5)
     monkeypatch.setattr(made, "_connected", object)
     return made
+
+
+def test_a_connection_that_another_thread_closes(qdrant_address: str) -> None:
+    """gRPC raises a ValueError, which would pass for damage to the record."""
+    server = QdrantServer(parse_address(qdrant_address), timeout=5)
+
+    def closed_meanwhile(client: QdrantClient) -> object:
+        server.close()
+        return client.get_collections()
+
+    with pytest.raises(IndexUnavailableError, match="was closed"):
+        server.ask(closed_meanwhile)
+    with pytest.raises(ValueError, match="ours"):
+        server.ask(lambda _: int("ours"))
+    server.close()
 
 
 def test_a_server_that_is_not_there() -> None:

@@ -243,6 +243,39 @@ async def test_an_index_that_lost_points_is_noticed_and_rebuilt(
     assert await latest.frequencies([Word(("dog",))]) == [2]
 
 
+@pytest.mark.parametrize("compared", [1, 3, 10_000])
+def test_a_check_compares_the_keys_with_the_record(
+    text: QdrantTextIndex,
+    vectors: QdrantVectorIndex,
+    monkeypatch: pytest.MonkeyPatch,
+    compared: int,
+) -> None:
+    """Also where a chunk that is lacking and one that is gone leave the number as it was."""
+    monkeypatch.setattr(following, "COMPARED", compared)
+    log = sample_log()
+    text.follow(log)
+    vectors.follow(log)
+    log.add("a heron", unit_vector(70), language="en")
+    log.remove(3)
+    text.follow(log)
+    vectors.follow(log)
+    for index in (text, vectors):
+        assert index.check(log).level == "ok"
+        index.server.ask(
+            lambda client, name=index.collections.alias: client.delete(  # type: ignore[misc]
+                name, models.PointIdsList(points=[2]), wait=True
+            )
+        )
+        index.server.ask(
+            lambda client, name=index.collections.alias: client.delete_payload(  # type: ignore[misc]
+                name, ["removed"], points=[3], wait=True
+            )
+        )
+        finding = index.check(log)
+        assert finding.level == "problem"
+        assert "lacks 1 chunks and has 1 that are not in the base" in finding.what
+
+
 async def test_abandoned_collections_are_deleted_if_they_are_ours(
     site: IndexSite, text: QdrantTextIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ from lagotto.stores.postgres.store import PostgresStore
 from lagotto.testing.store_samples import entries
 from lagotto.testing.stores import StoreContract
 from tests.stores.postgres.schemas import own_schema
+from tests.stores.qdrant.followers import check_that_one_waits
 
 
 @asynccontextmanager
@@ -76,3 +77,10 @@ async def test_one_index_may_stay_in_tables(location: str, qdrant_address: str) 
         for index in store.remote_indexes():
             index.drop()
         await store.close()
+
+
+async def test_one_process_follows_at_a_time(
+    location: str, qdrant_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with made(location, qdrant_address) as one, made(location, qdrant_address) as other:
+        await check_that_one_waits(one, other, monkeypatch)

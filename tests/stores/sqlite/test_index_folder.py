@@ -79,6 +79,28 @@ def test_an_empty_folder_is_taken(path: Path) -> None:
     assert indexes(path.with_name("kb.db.index")) == ["text"]
 
 
+def test_a_lock_that_is_held_is_not_waited_for(tmp_path: Path) -> None:
+    folder = IndexFolder(tmp_path / "kb.db.index", "a" * 32)
+    with (
+        folder.try_lock(".following-text") as first,
+        folder.try_lock(".following-text") as second,
+        folder.try_lock(".other") as other,
+    ):
+        assert (first, second, other) == (True, False, True)
+    with folder.try_lock(".following-text") as again:
+        assert again
+
+
+def test_locks_of_followers_are_ours(tmp_path: Path) -> None:
+    folder = IndexFolder(tmp_path / "kb.db.index", "a" * 32)
+    for role in ("text", "vectors"):
+        with folder.try_lock(f".following-{role}"):
+            pass
+    (folder.path / MARKER).write_text("damaged")
+    folder.claim()
+    assert owner(folder.path) == "a" * 32
+
+
 def test_a_damaged_marker_is_written_again(path: Path) -> None:
     right = made(path)
     (path.with_name("kb.db.index") / MARKER).write_bytes(b"{")

@@ -87,8 +87,16 @@ class QdrantServer:
         last = time.monotonic() + limit
         pause = FIRST_PAUSE
         while True:
+            client: QdrantClient | None = None
             try:
-                return question(self._connected())
+                client = self._connected()
+                return question(client)
+            except (ValueError, RuntimeError) as exc:  # another thread has closed the connection
+                if client is None or client is self._client:
+                    raise
+                raise IndexUnavailableError(
+                    f"the connection to the Qdrant server {self.address.shown} was closed"
+                ) from exc
             except (grpc.RpcError, ApiException) as exc:
                 wait = pause * random.uniform(0.5, 1.0)
                 if not _is_transient(exc) or time.monotonic() + wait > last:

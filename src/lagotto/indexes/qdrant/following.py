@@ -35,7 +35,7 @@ from lagotto.indexes.base import (
 from lagotto.indexes.findings import OTHER_HISTORY, missing_index, other_history, remote_index_state
 from lagotto.indexes.qdrant.address import parse_address
 from lagotto.indexes.qdrant.client import MissingCollectionError, QdrantServer
-from lagotto.indexes.qdrant.collections import ORDERING, REMOVED, Collections
+from lagotto.indexes.qdrant.collections import KEY, ORDERING, REMOVED, Collections
 from lagotto.indexes.qdrant.filters import (
     FIELDS,
     MOST_FIELDS,
@@ -58,6 +58,9 @@ AT_ONCE = 2_000
 
 BATCH = 250
 """Points or ids in a request."""
+
+COMPARED = 10_000
+"""Chunks whose keys a check compares with those of the record at once."""
 
 GRACE = 60.0
 """Seconds for which a removed point is kept, for searches that began before its removal."""
@@ -91,6 +94,10 @@ class QdrantFollower(ABC):
         self, state: CollectionState, changes: ChangeLog, start: int, stop: int
     ) -> Iterator[NewPoint]:
         """The points of the chunks that were added in a range."""
+
+    @abstractmethod
+    def _keys(self, changes: ChangeLog, start: int, stop: int) -> ChunkKeys:
+        """The keys of these chunks."""
 
     def _outdated(self, state: CollectionState) -> bool:
         """Whether the collection should be built again, beside the current one."""
@@ -147,6 +154,15 @@ class QdrantFollower(ABC):
                 what=f"the {self.role} index has {found} chunks instead of {state.chunks}",
                 advice="it is rebuilt when it is tidied; `lagotto rebuild` does so now",
             )
+        if state.position == changes.head:
+            lacking, gone = self._differences(state, changes)
+            if lacking or gone:
+                return Finding(
+                    level="problem",
+                    what=f"the {self.role} index lacks {lacking} chunks and has {gone} that are "
+                    "not in the base",
+                    advice="`lagotto rebuild` makes it anew",
+                )
         return remote_index_state(
             self.role,
             where=self.server.address.shown,
@@ -355,6 +371,33 @@ class QdrantFollower(ABC):
     def _count(self, state: CollectionState) -> int:
         counted = self.server.ask(lambda client: client.count(state.collection, visible(state)))
         return counted.count
+
+    def _differences(self, state: CollectionState, changes: ChangeLog) -> tuple[int, int]:
+        """How many chunks of the record are not visible, and how many others are."""
+        lacking = gone = 0
+        for start, stop in changes.ranges(since=0, at_once=COMPARED):
+            recorded = set(self._keys(changes, start, stop).tolist())
+            found = set(self._visible_keys(state, start, stop))
+            lacking += len(recorded - found)
+            gone += len(found - recorded)
+        return lacking, gone
+
+    def _visible_keys(self, state: CollectionState, start: int, stop: int) -> Iterator[int]:
+        between = models.FieldCondition(key=KEY, range=models.Range(gt=start, lte=stop))
+        offset: models.ExtendedPointId | None = None
+        while True:
+            points, offset = self.server.ask(
+                lambda client, offset=offset: client.scroll(  # type: ignore[misc]
+                    state.collection,
+                    visible(state, between),
+                    limit=COMPARED,
+                    offset=offset,
+                    with_payload=False,
+                )
+            )
+            yield from (int(point.id) for point in points)
+            if offset is None:
+                return
 
     def _delete_removed(self, state: CollectionState) -> None:
         """Delete the points that were removed long enough ago."""

@@ -11,6 +11,7 @@ from qdrant_client import models
 from lagotto.concurrency import checkpoint
 from lagotto.indexes.base import (
     ChangeLog,
+    ChunkKeys,
     ChunkText,
     ContextText,
     PreparedTexts,
@@ -92,6 +93,9 @@ class QdrantTextIndex(QdrantFollower):
             vector = chunk_vector(counts, length=len(terms), mean=state.mean)
             payload = {TERMS: sorted(counts), "length": len(terms)}
             yield NewPoint(chunk.key, {SPARSE: vector}, payload, len(terms))
+
+    def _keys(self, changes: ChangeLog, start: int, stop: int) -> ChunkKeys:
+        return np.array([chunk.key for chunk in changes.added_texts(start, stop)], np.int64)
 
     def _outdated(self, state: CollectionState) -> bool:
         least, most = DRIFTED

@@ -63,6 +63,12 @@ class QdrantVectorIndex(QdrantFollower):
         for key, vector in zip(keys.tolist(), vectors, strict=True):
             yield NewPoint(key, vector.tolist())
 
+    def _keys(self, changes: ChangeLog, start: int, stop: int) -> ChunkKeys:
+        keys, _ = changes.added_vectors(
+            start, stop, model_id=self.model_id, dimension=self.dimension
+        )
+        return keys
+
 
 class QdrantVectors:
     """A VectorSnapshot of a collection at one position of the change log."""

@@ -6,11 +6,13 @@ of them are released at the end of the transaction.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 
 from sqlalchemy import Connection, text
 
 from lagotto.documents import digest
+from lagotto.indexes.base import IndexRole
 
 Name = tuple[str, str]
 """Collection and id of a document."""
@@ -28,6 +30,9 @@ MERGER = 0x4C41474D
 
 REBUILDER = 0x4C414752
 """`LAGR`: the class of the advisory lock that a rebuild holds."""
+
+FOLLOWERS: dict[IndexRole, int] = {"text": 0x4C414754, "vectors": 0x4C414756}
+"""`LAGT` and `LAGV`: the classes of the advisory locks that followers of remote indexes hold."""
 
 PREPARER = 0x4C414750
 """`LAGP`: the advisory lock for what all bases of a database share."""
@@ -66,3 +71,14 @@ def acquire_database_lock(connection: Connection) -> None:
 def may_merge(connection: Connection) -> bool:
     """Try to lock merging until the end of the transaction; False if another merge is running."""
     return bool(connection.scalar(_MERGE))
+
+
+@contextmanager
+def follower_lock(connection: Connection, role: IndexRole) -> Iterator[bool]:
+    """Try to lock a remote index for a follower, until the end of the transaction.
+
+    The transaction may see a state from before the lock was released: then the index is ahead of
+    it, and the follower leaves it alone.
+    """
+    acquire = text(f"SELECT pg_try_advisory_xact_lock({FOLLOWERS[role]}, {_SCHEMA}::int)")
+    yield bool(connection.scalar(acquire))

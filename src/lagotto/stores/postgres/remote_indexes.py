@@ -1,8 +1,9 @@
 """Indexes of a base on a server that are behind a network of their own, such as a Qdrant cluster.
 
-They follow the change log in a thread, over a connection of their own. Writers of such a base write
-one after the other, each in one transaction that takes its numbers too: so changes are committed in
-the order of their numbers, and an index that has come to a number lacks nothing before it.
+They follow the change log in a thread, over a connection of their own, one process at a time.
+Writers of such a base write one after the other, each in one transaction that takes its numbers
+too: so changes are committed in the order of their numbers, and an index that has come to a number
+lacks nothing before it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from sqlalchemy import Connection, Engine
 
@@ -34,10 +36,16 @@ from lagotto.indexes.registry import (
     index_kind,
 )
 from lagotto.stores.base import BaseConfig, DegradedLeg
-from lagotto.stores.index_follower import IndexFollower, follow_all
+from lagotto.stores.index_follower import (
+    IndexFollower,
+    follow_all,
+    until_followed,
+    update_all,
+)
 from lagotto.stores.postgres.address import Address
 from lagotto.stores.postgres.database import create_blocking
 from lagotto.stores.postgres.errors import postgres_errors
+from lagotto.stores.postgres.locks import follower_lock
 from lagotto.stores.postgres.transaction import ReadTransaction
 from lagotto.stores.sql.changelog import AnyIndex, SqlChangeLog
 from lagotto.stores.sql.index_snapshots import IndexLags, IndexSnapshots, refreshed
@@ -130,7 +138,11 @@ class RemoteIndexes:
         """Bring the indexes to the head of the change log; blocks."""
         with postgres_errors(self._place), self._connection() as connection:
             self.adapt(read_config(connection), setting(connection, "base_id") or "")
-            follow_all([self.text, self.vectors], SqlChangeLog(connection))
+            follow_all(
+                {"text": self.text, "vectors": self.vectors},
+                SqlChangeLog(connection),
+                lock=partial(follower_lock, connection),
+            )
 
     async def catch_up(self, *, least: int) -> None:
         """Follow if an index lacks `least` changes or more."""
@@ -138,13 +150,14 @@ class RemoteIndexes:
         def update() -> None:
             with postgres_errors(self._place), self._connection() as connection:
                 self.adapt(read_config(connection), setting(connection, "base_id") or "")
-                changes = SqlChangeLog(connection)
-                for index in self.all():
-                    index.refresh()
-                    if changes.head.number - index.indexed_up_to(changes) >= least:
-                        index.follow(changes)
+                update_all(
+                    {"text": self.text, "vectors": self.vectors},
+                    SqlChangeLog(connection),
+                    lock=partial(follower_lock, connection),
+                    least=least,
+                )
 
-        await in_thread(update)
+        await in_thread(until_followed, update)
 
     async def snapshots(self, reader: ReadTransaction, position: LogPosition) -> RemoteSnapshots:
         """Snapshots at the state of a reader, once the indexes lack few enough changes."""

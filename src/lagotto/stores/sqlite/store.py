@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
+    AbstractContextManager,
     ExitStack,
     asynccontextmanager,
     contextmanager,
@@ -45,7 +46,12 @@ from lagotto.indexes.registry import (
     index_kind,
 )
 from lagotto.stores.base import BaseConfig, Capabilities, Entry, StoreInfo, Version
-from lagotto.stores.index_follower import IndexFollower, follow_all
+from lagotto.stores.index_follower import (
+    IndexFollower,
+    follow_all,
+    until_followed,
+    update_all,
+)
 from lagotto.stores.sql.changelog import AnyIndex, SqlChangeLog
 from lagotto.stores.sql.checks import check_rows
 from lagotto.stores.sql.chunk_cache import SqlChunkCache
@@ -224,9 +230,9 @@ class SqliteStore:
     async def update_indexes(self, *, least: int = 1) -> None:
         def update() -> None:
             with self._transaction() as connection:
-                self._views.update_indexes(connection, least=least)
+                self._update_indexes(connection, least=least)
 
-        await in_thread(update)
+        await in_thread(until_followed, update)
 
     async def info(self) -> StoreInfo:
         def read(connection: Connection) -> StoreInfo:
@@ -337,7 +343,25 @@ class SqliteStore:
             self._follow_rebuild(connection)
             reader = SqliteReader(connection, path=self.path)
             changes = SqlChangeLog(connection, reader=reader)
-            follow_all([self._text_index(), self._vector_index(connection)], changes)
+            follow_all(
+                {"text": self._text_index(), "vectors": self._vector_index(connection)},
+                changes,
+                lock=self._follower_lock,
+            )
+
+    def _update_indexes(self, connection: Connection, *, least: int) -> None:
+        """Let indexes that lack `least` changes or more follow to the state of the connection."""
+        with damage_errors(self.path):
+            self._follow_rebuild(connection)
+            update_all(
+                {"text": self._text_index(), "vectors": self._vector_index(connection)},
+                SqlChangeLog(connection),
+                lock=self._follower_lock,
+                least=least,
+            )
+
+    def _follower_lock(self, role: IndexRole) -> AbstractContextManager[bool]:
+        return self.indexes.try_lock(f".following-{role}")
 
     def _close(self) -> None:
         self._follower.finish()

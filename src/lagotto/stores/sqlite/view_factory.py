@@ -174,15 +174,6 @@ class SqliteViews:
             "fewer writes"
         )
 
-    def update_indexes(self, connection: Connection, *, least: int) -> None:
-        """Let indexes that lack `least` changes or more follow to the state of the connection."""
-        with damage_errors(self._path):
-            self._follow_rebuild(connection)
-            changes = SqlChangeLog(connection)
-            for index in self._indexes(connection):
-                if changes.head.number - index.indexed_up_to(changes) >= least:
-                    index.follow(changes)
-
     def _state(self, connection: Connection) -> _State:
         head = read_head(connection)
         generation = self._follow_rebuild(connection)
