@@ -30,7 +30,7 @@ VALUES: dict[str, Any] = {
     "collections": ["default", "other"],
     "document_id": "d001",
     "documents": [2, 4, 1_000],
-    "field": "number",
+    "field": "version",
     "first_page": 1,
     "ids": ["d001", "d003"],
     "keys": [1, 2, 3, 1_000],
@@ -52,6 +52,9 @@ VALUES: dict[str, Any] = {
     "until": 5,
 }
 """A value for every parameter."""
+
+EMPTY = {"COUNTER", "PARENTS", "UPDATED"}
+"""Queries that find nothing with these values: no counter has the name of a setting."""
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +96,7 @@ def test_the_same_answer_on_every_connection(base: Path, name: str) -> None:
     asked = {name: VALUES[name] for name in PARAMETER.findall(query.compiled.sql) if name in VALUES}
     plain, by_sqlalchemy = answers(base, query, asked)
     assert plain == by_sqlalchemy
+    assert bool(plain) == (name not in EMPTY)
 
 
 @pytest.mark.parametrize(
@@ -101,8 +105,8 @@ def test_the_same_answer_on_every_connection(base: Path, name: str) -> None:
         And(),
         Eq("document_id", "d001"),
         In("document_id", ["d001", "d002", "absent"]),
-        Gte("number", 3),
-        Not(Eq("number", 3)),
+        Gte("version", 3),
+        Not(Eq("version", 3)),
         Contains("title", "1"),
         Gte("page", 1),
         In("page", [1, 2]),

@@ -67,7 +67,7 @@ class Query(ABC):
         """The query for SQLite."""
 
     def rows(self, connection: ReadConnection, /, **values: Any) -> Sequence[Sequence[Any]]:
-        """All rows, as tuples."""
+        """All rows, each with its values in the order of the columns."""
         return self._ask(connection, values).rows
 
     def records(self, connection: ReadConnection, /, **values: Any) -> list[dict[str, Any]]:

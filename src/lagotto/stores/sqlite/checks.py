@@ -30,9 +30,7 @@ def check_base(
     file: Path,
     path: Path,
     folder: IndexFolder,
-    indexes: Callable[
-        [Connection], tuple[TextIndex[SqlChangeLog], VectorIndex[SqlChangeLog] | None]
-    ],
+    indexes: Callable[[Connection], Indexes],
 ) -> list[Finding]:
     """All that may be wrong; `path` is the file as the user calls it.
 

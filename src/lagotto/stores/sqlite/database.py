@@ -58,9 +58,12 @@ class SqliteDatabase:
         from lagotto.stores.sqlite.engine import create_engine, transaction
 
         timeout = CACHE_TIMEOUT if caching else self._busy_timeout
-        if timeout not in self._engines:
-            self._engines[timeout] = create_engine(self._file, busy_timeout=timeout)
-        with transaction(self._engines[timeout], writing=writing) as connection:
+        engine = self._engines.get(timeout)
+        if engine is None:  # or another thread has been faster
+            engine = self._engines.setdefault(
+                timeout, create_engine(self._file, busy_timeout=timeout)
+            )
+        with transaction(engine, writing=writing) as connection:
             yield connection
 
     def close(self) -> None:
