@@ -71,8 +71,7 @@ session.run(
 )"""
 
 LIBRARIES = """
-import asyncio, typer, pydantic, rich.console, tantivy
-import sqlalchemy.orm, sqlalchemy.dialects.sqlite"""
+import asyncio, sqlite3, typer, pydantic, tantivy"""
 
 FLOOR = {
     "numpy": "import numpy",

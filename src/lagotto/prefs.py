@@ -9,7 +9,6 @@ reason.
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -28,7 +27,6 @@ from pydantic import (
 from lagotto.documents import Record
 from lagotto.errors import ConfigError
 from lagotto.filters import And, Filter, parse_filter
-from lagotto.presets import load_preset
 from lagotto.results import Leg
 from lagotto.suggestions import did_you_mean
 from lagotto.terms.languages import language_named
@@ -447,6 +445,8 @@ class RetrievalPrefs(Preferences):
     @classmethod
     def preset(cls, name: str, **changes: Any) -> RetrievalPrefs:
         """The preferences of a known design, with changes."""
+        from lagotto.presets import load_preset
+
         settings = load_preset(name).settings
         made = cls(**_merged(settings, changes))
         made._of_preset = _Origin(set(_names(settings)).difference(_names(changes)))
@@ -462,6 +462,8 @@ class RetrievalPrefs(Preferences):
     @classmethod
     def from_toml(cls, path: str | Path) -> RetrievalPrefs:
         """Preferences from a TOML file, from its `[retrieval]` table if it has one."""
+        import tomllib
+
         try:
             given = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError) as exc:  # not UTF-8, not TOML, or no path at all

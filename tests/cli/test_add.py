@@ -62,6 +62,12 @@ def test_paths_that_give_nothing_are_errors(tmp_path: Path) -> None:
         assert not base.exists()
 
 
+def test_a_text_in_place_of_a_path(tmp_path: Path) -> None:
+    done = run("--kb", tmp_path / "new.db", "add", "nowhere")
+    advice = "to add a text, save it in a file"
+    assert done.err == f"lagotto: nowhere: no such file or folder; {advice}\n"
+
+
 def test_what_is_skipped_is_counted_and_named(base: Path, tmp_path: Path) -> None:
     folder = tmp_path / "mixed"
     folder.mkdir()

@@ -13,8 +13,7 @@ from lagotto.documents import Document
 from lagotto.errors import StoreDamagedError
 from lagotto.indexes.tantivy.index import TantivyIndex
 from lagotto.indexes.vectors import index as vector_index
-from lagotto.stores.sql import checks
-from lagotto.stores.sql.tables import SCHEMA_VERSION
+from lagotto.stores.sql import SCHEMA_VERSION, checks
 from lagotto.sync_facade import KnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
 from tests.cli.running import run

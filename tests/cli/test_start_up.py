@@ -11,9 +11,9 @@ import pytest
 LIBRARIES = {
     *("typer", "shellingham", "annotated_doc"),
     *("pydantic", "pydantic_core", "annotated_types", "typing_extensions", "typing_inspection"),
-    *("numpy", "onnxruntime", "tokenizers", "sqlalchemy", "tantivy", "Stemmer"),
+    *("numpy", "onnxruntime", "tokenizers", "tantivy", "Stemmer"),
 }
-"""Those that a search in an embedded base needs."""
+"""Those that a search in an embedded base needs; SQLAlchemy, the slowest to import, is not."""
 
 UNUSED = """
     blocking_client client context.answers embedders.cached embedders.catalog embedders.fetch
@@ -40,9 +40,10 @@ def modules_of(*arguments: object) -> set[str]:
 
 
 @pytest.mark.slow
-def test_a_search_imports_what_it_needs(base: Path) -> None:
+@pytest.mark.parametrize("command", ["search", "context"])
+def test_a_search_imports_what_it_needs(base: Path, command: str) -> None:
     before = set(sys.stdlib_module_names) | modules_of("--version")
-    found = modules_of("--kb", base, "search", "which dog finds truffles?")
+    found = modules_of("--kb", base, command, "which dog finds truffles?")
     libraries = {name.partition(".")[0] for name in found - before}
     others = {name for name in libraries if not name.startswith("_")} - {"cython_runtime"}
     assert others <= LIBRARIES | {"lagotto"} | set(sys.stdlib_module_names)

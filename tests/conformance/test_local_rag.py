@@ -26,7 +26,8 @@ from lagotto.retrieval.fusion import fuse
 from lagotto.retrieval.query.expansion import declarative
 from lagotto.stores.postgres.native.trigram_text import TrigramTextComparison
 from lagotto.stores.postgres.vector_index import graph
-from lagotto.stores.sql.tables import SCHEMA_VERSION, ChunkRow, EmbeddingRow
+from lagotto.stores.sql import SCHEMA_VERSION
+from lagotto.stores.sql.tables import ChunkRow, EmbeddingRow
 from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.terms import keywords, word_similarity
 from lagotto.testing.hash_embedder import HashEmbedder

@@ -39,6 +39,7 @@ def add(
         include=reading.include,
         exclude=reading.exclude,
         everything=reading.everything,
+        for_a_text="save it in a file",
     )
 
     def run(kb: KnowledgeBase, meter: Meter) -> AddReport:

@@ -10,6 +10,8 @@ from lagotto.indexes.folder import size_of
 
 MEGABYTE = 1_000_000
 
+REBUILD = "run `lagotto rebuild`"
+
 OTHER_HISTORY = "the %s index belongs to another history of the base; it is rebuilt"
 """Logged: another copy of the base wrote it, or a backup of the base was restored."""
 

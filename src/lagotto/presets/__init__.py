@@ -6,14 +6,14 @@ Each preset is a TOML file in this folder, named after it. The file is what `--p
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from lagotto.documents import Record
 from lagotto.errors import UnknownNameError
 
+FOLDER = Path(__file__).parent
 SUFFIX = ".toml"
 
 
@@ -27,13 +27,14 @@ class Preset(Record):
     @property
     def settings(self) -> dict[str, Any]:
         """The settings that differ from the defaults, by group."""
+        import tomllib
+
         return tomllib.loads(self.toml)
 
 
 def preset_names() -> list[str]:
     """The names of the presets that come with Lagotto."""
-    names = (item.name for item in resources.files(__name__).iterdir())
-    return sorted(name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX))
+    return sorted(file.stem for file in FOLDER.glob(f"*{SUFFIX}"))
 
 
 def load_preset(name: str) -> Preset:
@@ -45,6 +46,6 @@ def load_preset(name: str) -> Preset:
 
 @cache
 def _read(name: str) -> Preset:
-    toml = (resources.files(__name__) / f"{name}{SUFFIX}").read_text(encoding="utf-8")
+    toml = (FOLDER / f"{name}{SUFFIX}").read_text(encoding="utf-8")
     first_line, _, _ = toml.partition("\n")
     return Preset(name=name, description=first_line.removeprefix("# "), toml=toml)

@@ -292,10 +292,11 @@ def check_paths(
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
     everything: bool = False,
+    for_a_text: str = "pass Document(text=...)",
 ) -> None:
     """ReadError if a path does not exist, or is a folder without any file that is selected.
 
-    Web addresses are not opened.
+    Web addresses are not opened. `for_a_text` is what to do with a text given in place of a path.
     """
     selection = Selection(tuple(include), tuple(exclude), everything=everything)
     for given in paths:
@@ -306,18 +307,18 @@ def check_paths(
         if is_address(given):
             continue
         if not is_folder:
-            _check_file(given)
+            _check_file(given, for_a_text)
             continue
         skipped = SkipLog()
         if not any(True for _ in walk(Path(given), selection=selection, skipped=skipped)):
             raise nothing_to_read(Path(given), skipped.result())
 
 
-def _check_file(path: str | Path) -> None:
+def _check_file(path: str | Path, for_a_text: str) -> None:
     try:
         Source.of_path(path)
     except ReadError as exc:
         shown = str(path) if len(str(path)) <= MOST_SHOWN else f"{str(path)[:MOST_SHOWN]}..."
         missing = isinstance(path, str) and not exc.reason.startswith("not a regular")
-        remedy = "; to add a text, pass Document(text=...)" if missing else ""
+        remedy = f"; to add a text, {for_a_text}" if missing else ""
         raise ReadError(shown, f"{exc.reason}{remedy}") from exc

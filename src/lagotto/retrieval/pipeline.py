@@ -26,7 +26,6 @@ from lagotto.retrieval.explanation import scored_candidates
 from lagotto.retrieval.fusion import Candidates, Fused, HybridScorer, fuse
 from lagotto.retrieval.grouping import FoundDocument
 from lagotto.retrieval.late import LateChunking
-from lagotto.retrieval.late_candidates import late_candidates
 from lagotto.retrieval.parents import parent_or_self, resolve_parents
 from lagotto.retrieval.query.expansion import Expander
 from lagotto.retrieval.ranking import ChunkSource, Ranked, Rows, above, document_of, rank
@@ -258,6 +257,8 @@ class Search:
 
     async def _cut(self, found: Scored) -> Scored:
         """The chunks of the documents that were found, made now or taken from the cache."""
+        from lagotto.retrieval.late_candidates import late_candidates
+
         view, plan = found.recalled.view, found.recalled.plan
         items = self._components.items or view
         with self.diagnostics.stage("chunk"):

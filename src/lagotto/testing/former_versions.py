@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from lagotto.stores.sql import SCHEMA_VERSION
 from lagotto.stores.sql.migrations import v0008
-from lagotto.stores.sql.tables import SCHEMA_VERSION
 
 Dialect = Literal["sqlite", "postgresql"]
 

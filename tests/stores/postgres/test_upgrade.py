@@ -7,7 +7,7 @@ import pytest
 
 from lagotto.embedders import EMBEDDERS
 from lagotto.knowledge_base import AsyncKnowledgeBase
-from lagotto.stores.sql.tables import SCHEMA_VERSION
+from lagotto.stores.sql import SCHEMA_VERSION
 from lagotto.testing.former_versions import undo
 from lagotto.testing.rebuild import DOCUMENTS, OLD, answers, document, hashed
 

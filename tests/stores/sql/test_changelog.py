@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sqlalchemy import Connection
 
 from lagotto.documents import Document, Page, Vectors
 from lagotto.filters import Eq
 from lagotto.indexes.base import ChunkFields
 from lagotto.stores.sql.changelog import SqlChangeLog
+from lagotto.stores.sql.queries import ReadConnection
 from lagotto.stores.sql.read import findable_keys
 from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.testing.store_samples import entry
@@ -41,7 +41,7 @@ async def written(*documents: Document) -> AsyncIterator[SqliteStore]:
             await store.close()
 
 
-def all_fields(connection: Connection) -> list[ChunkFields]:
+def all_fields(connection: ReadConnection) -> list[ChunkFields]:
     return SqlChangeLog(connection).fields_of(findable_keys(connection))
 
 
@@ -68,7 +68,7 @@ async def test_texts_and_vectors_of_keys() -> None:
     other = Document(id="other", text="Marshes and lakes.", language="en")
     async with written(PAPER, other) as store:
 
-        def read(connection: Connection) -> tuple[list[str], Vectors, Vectors]:
+        def read(connection: ReadConnection) -> tuple[list[str], Vectors, Vectors]:
             changes, keys = SqlChangeLog(connection), findable_keys(connection)
             asked = np.append(keys[::-1], 10_000)
             texts = sorted(chunk.text for chunk in changes.texts_of(asked))
@@ -85,7 +85,7 @@ async def test_texts_and_vectors_of_keys() -> None:
 async def test_other_metadata_is_a_change_of_its_own() -> None:
     async with written(PAPER, Document(id="other", text="Marshes.")) as store:
 
-        def state(connection: Connection) -> tuple[int, list[int]]:
+        def state(connection: ReadConnection) -> tuple[int, list[int]]:
             changes = SqlChangeLog(connection)
             return changes.head.number, changes.updated(0, changes.head.number).tolist()
 

@@ -11,11 +11,11 @@ from sqlalchemy import Connection, event, select
 
 from lagotto.documents import Chunk
 from lagotto.stores.base import CacheKey
-from lagotto.stores.sql.chunk_cache import load_sets
-from lagotto.stores.sql.names import is_named, keys_by_name
+from lagotto.stores.sql.cached_chunks import is_named, load_sets
+from lagotto.stores.sql.names import keys_by_name
 from lagotto.stores.sql.read import read_neighbours, read_parents, read_sources, read_stored
 from lagotto.stores.sql.tables import DocumentRow
-from lagotto.stores.sqlite.database import create_engine
+from lagotto.stores.sqlite.engine import create_engine
 from tests.stores.sqlite.bases import made
 
 NAMES = [("default", "d001"), ("default", "d007"), ("other", "d002")]
@@ -70,7 +70,8 @@ def test_no_read_by_name_goes_through_all_documents(base: Path, name: str) -> No
         ]
     engine.dispose()
     assert any(plan.startswith("SEARCH") for plan in plans)
-    assert not [plan for plan in plans if plan.startswith("SCAN") and "CONSTANT" not in plan]
+    scans = [plan for plan in plans if plan.startswith("SCAN")]
+    assert not [plan for plan in scans if "CONSTANT" not in plan and "json_each" not in plan]
 
 
 def test_an_id_counts_in_its_own_collection_only(base: Path) -> None:

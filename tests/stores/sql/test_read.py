@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lagotto.stores.sql.read import select_passages
+from lagotto.stores.sql.statements import select_passages
 
 
 def test_the_statement_of_a_search_is_compiled_only_once() -> None:

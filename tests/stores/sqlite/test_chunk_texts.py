@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lagotto.documents import Document
-from lagotto.stores.sql.tables import SCHEMA_VERSION
+from lagotto.stores.sql import SCHEMA_VERSION
 from lagotto.testing.former_versions import undo
 from tests.child_process import child, said
 from tests.stores.sqlite.bases import answers, made, opened, run_sql

@@ -7,12 +7,11 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from sqlalchemy import event
 
 from lagotto.documents import Document
 from lagotto.errors import (
@@ -20,8 +19,8 @@ from lagotto.errors import (
     StoreFullError,
     StoreReadOnlyError,
 )
+from lagotto.stores.sqlite import connections
 from lagotto.stores.sqlite.store import SqliteStore
-from lagotto.sync_facade import KnowledgeBase
 from lagotto.testing.stores import entry, semantic_ids
 from tests.child_process import child, said
 from tests.stores.sqlite.bases import answers, document, documents, made, opened
@@ -63,24 +62,20 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "kb.db"
 
 
-def set_pragma(base: KnowledgeBase, pragma: str) -> None:
-    """Set a PRAGMA on every connection that a base opens from now on."""
-    store = base.base._record
-    assert isinstance(store, SqliteStore)
-    engine = store._opened()
-    engine.dispose()
-
-    @event.listens_for(engine, "connect")
-    def connected(connection: Any, _record: object) -> None:
-        connection.execute(f"PRAGMA {pragma}")
+@contextmanager
+def with_pragma(pragma: str) -> Iterator[None]:
+    """Set a PRAGMA on every connection that is opened meanwhile."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(connections, "PRAGMAS", (*connections.PRAGMAS, pragma))
+        yield
 
 
 class TestFullDisk:
     @pytest.mark.parametrize("text_index", ["tantivy", "fts5"])
     def test_nothing_is_lost(self, path: Path, text_index: str) -> None:
         made(path, text_index=text_index, count=5)
-        with opened(path) as base:
-            set_pragma(base, f"max_page_count = {path.stat().st_size // PAGE + 30}")
+        room = f"max_page_count = {path.stat().st_size // PAGE + 30}"
+        with with_pragma(room), opened(path) as base:
             with pytest.raises(StoreFullError, match="full"):
                 base.add(*documents(150))
             stored = base.info().documents
@@ -184,8 +179,7 @@ class TestReadOnly:
 
     def test_a_file_that_sqlite_may_not_write(self, path: Path) -> None:
         made(path, count=3)
-        with opened(path) as base:
-            set_pragma(base, "query_only = ON")
+        with with_pragma("query_only = ON"), opened(path) as base:
             with pytest.raises(StoreReadOnlyError, match="permission to write"):
                 base.add(document(7))
             assert base.retrieve("unique1x")[0].document_id == "d001"

@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection
 
 from lagotto import background_indexing
 from lagotto.documents import Document
@@ -23,6 +22,7 @@ from lagotto.indexes.text_query import TextQuery
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.request_context import RequestContext
 from lagotto.stores.base import Entry
+from lagotto.stores.sql.queries import ReadConnection, SqlText
 from lagotto.stores.sqlite import fts5_index
 from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.terms import index_terms
@@ -37,8 +37,8 @@ SELECT max(n) FROM count
 async def test_a_slow_statement_is_interrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def slow(connection: Connection, query: TextQuery, k: int, among: object) -> Hits:
-        connection.exec_driver_sql(FOR_EVER)
+    def slow(connection: ReadConnection, query: TextQuery, k: int, among: object) -> Hits:
+        SqlText(FOR_EVER).rows(connection)
         raise AssertionError("that never ends")
 
     async with AsyncKnowledgeBase(

@@ -10,7 +10,7 @@ from zipfile import ZipFile
 import pytest
 
 from lagotto.stores.registry import create_store
-from lagotto.stores.sql.tables import SCHEMA_VERSION
+from lagotto.stores.sql import SCHEMA_VERSION
 from lagotto.sync_facade import KnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
 

@@ -22,8 +22,9 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import DDLCompiler, SQLCompiler
 
 from lagotto.indexes.base import ChunkKeys
-from lagotto.stores.sql.filters import IsAmong, PageIsAmong, Place, ValueList
+from lagotto.stores.sql.filters import Place
 from lagotto.stores.sql.tables import BIND, Number, StoredVector
+from lagotto.stores.sql.value_lists import IsAmong, ListKind, PageIsAmong, ValueList
 
 INT8, INT8_ARRAY = 20, 1016
 _ITEM = np.dtype([("size", ">i4"), ("number", ">i8")])
@@ -111,10 +112,14 @@ def _exact(number: float | None) -> Decimal | None:
     return None if number is None else Decimal(number)
 
 
-def _array(values: Sequence[str | float]) -> list[str | Decimal]:
-    """The values of a filter as an array; numbers are exact, as above."""
-    return [value if isinstance(value, str) else Decimal(value) for value in values]
+def _array(values: Sequence[str | float]) -> list[str | float] | list[Decimal]:
+    """Values as an array; numbers are exact, as above."""
+    if any(isinstance(value, float) for value in values):
+        return [Decimal(value) for value in values]
+    return list(values)
 
+
+_ARRAYS: dict[ListKind, str] = {"text": "text[]", "number": "numeric[]", "key": "bigint[]"}
 
 BIND[Number, DIALECT] = _exact
 BIND[ValueList, DIALECT] = _array
@@ -134,7 +139,7 @@ def _strpos(element: Place, compiler: SQLCompiler, **how: Any) -> str:
 
 @compiles(ValueList, DIALECT)
 def _array_type(kind: ValueList, _compiler: DDLCompiler, **_how: Any) -> str:
-    return "text[]" if kind.kind == "text" else "numeric[]"
+    return _ARRAYS[kind.kind]
 
 
 @compiles(IsAmong, DIALECT)

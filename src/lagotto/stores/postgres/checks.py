@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from sqlalchemy import Connection, Row, text
 
 from lagotto.indexes.base import Finding, IndexState
+from lagotto.indexes.findings import REBUILD
 from lagotto.indexes.registry import IndexChoice
 from lagotto.stores.postgres.chunk_words import chunks_without_words
 from lagotto.stores.postgres.text_index.reindex import is_current
 from lagotto.stores.postgres.vector_index.graph import GRAPH_FROM
-from lagotto.stores.sql.checks import REBUILD, check_rows
+from lagotto.stores.sql.checks import check_rows
 from lagotto.stores.sql.read import counter
 
 _FACTS = text("""

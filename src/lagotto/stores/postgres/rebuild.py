@@ -34,9 +34,11 @@ from lagotto.stores.postgres.errors import postgres_errors
 from lagotto.stores.postgres.locks import REBUILDER, WRITER
 from lagotto.stores.postgres.schema import schema_version
 from lagotto.stores.postgres.tables import NativeTables, PostgresTables
+from lagotto.stores.sql import SCHEMA_VERSION
 from lagotto.stores.sql.read import read_sources
-from lagotto.stores.sql.settings import put_config, put_setting, read_config, setting
-from lagotto.stores.sql.tables import SCHEMA_VERSION, Tables
+from lagotto.stores.sql.settings import read_config, setting
+from lagotto.stores.sql.tables import Tables
+from lagotto.stores.sql.write_settings import put_config, put_setting
 
 if TYPE_CHECKING:
     from lagotto.stores.postgres.store import PostgresStore

@@ -13,10 +13,12 @@ from lagotto.indexes.base import text_rules
 from lagotto.stores.postgres.errors import EXTENSIONS, missing_extension, old_extension
 from lagotto.stores.postgres.locks import acquire_database_lock
 from lagotto.stores.postgres.tables import PostgresTables
+from lagotto.stores.sql import SCHEMA_VERSION
 from lagotto.stores.sql.migrations import migrate
-from lagotto.stores.sql.settings import put_setting, setting
-from lagotto.stores.sql.tables import SCHEMA_VERSION, Counter, Tables
+from lagotto.stores.sql.settings import setting
+from lagotto.stores.sql.tables import Counter, Tables
 from lagotto.stores.sql.write import start_history
+from lagotto.stores.sql.write_settings import put_setting
 
 COUNTERS = ("document", "chunk_set", "change", "segment", "state")
 STATISTICS = ("indexed_chunks", "indexed_terms")

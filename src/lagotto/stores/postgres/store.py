@@ -51,20 +51,17 @@ from lagotto.stores.postgres.write import (
     reserve,
     reserve_segment,
 )
+from lagotto.stores.sql import SCHEMA_VERSION
 from lagotto.stores.sql.changelog import AnyIndex
 from lagotto.stores.sql.chunk_cache import SqlChunkCache
 from lagotto.stores.sql.keyed_values import SqlKeyedValues
 from lagotto.stores.sql.languages import language_counts
-from lagotto.stores.sql.read import (
-    paged_documents,
-    read_chunks,
-    read_document,
-    read_versions,
-)
-from lagotto.stores.sql.settings import put_setting, read_config, read_info, setting
+from lagotto.stores.sql.matching import paged_documents
+from lagotto.stores.sql.read import read_chunks, read_document, read_versions
+from lagotto.stores.sql.settings import read_config, read_info, setting
 from lagotto.stores.sql.source_files import SqlSourceFiles
-from lagotto.stores.sql.tables import SCHEMA_VERSION
 from lagotto.stores.sql.view import SqlView
+from lagotto.stores.sql.write_settings import put_setting
 
 log = logging.getLogger(__name__)
 

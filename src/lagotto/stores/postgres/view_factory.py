@@ -20,7 +20,8 @@ from lagotto.stores.postgres.transaction import ReadTransaction
 from lagotto.stores.postgres.vector_index.search import PgVectors
 from lagotto.stores.sql.changelog import read_head
 from lagotto.stores.sql.languages import main_languages
-from lagotto.stores.sql.read import chunks_that_match, filter_notes, findable_keys
+from lagotto.stores.sql.matching import chunks_that_match, filter_notes
+from lagotto.stores.sql.read import findable_keys
 from lagotto.stores.sql.view import SqlView
 
 MOST_ANSWERS = 64

@@ -26,9 +26,9 @@ from lagotto.stores.postgres.text_index.write import (
     forget,
     take_segment_number,
 )
+from lagotto.stores.sql.matching import matching_names
 from lagotto.stores.sql.names import document_keys
-from lagotto.stores.sql.read import matching_names
-from lagotto.stores.sql.settings import check_config, setting
+from lagotto.stores.sql.settings import setting
 from lagotto.stores.sql.write import (
     Numbers,
     note_removals,
@@ -37,6 +37,7 @@ from lagotto.stores.sql.write import (
     update_documents,
     write_entries,
 )
+from lagotto.stores.sql.write_settings import check_config
 
 # The commit that uses the numbers also flushes this one.
 _SOON = text("SET LOCAL synchronous_commit = off")

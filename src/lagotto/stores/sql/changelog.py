@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
-from sqlalchemy import BindParameter, Connection, Text, bindparam, cast, func, select
 
 from lagotto.documents import Vectors, in_context
 from lagotto.errors import StoreError
@@ -21,27 +20,18 @@ from lagotto.indexes.base import (
 from lagotto.stores.sql.chunk_fields import read_fields
 from lagotto.stores.sql.languages import main_languages_of
 from lagotto.stores.sql.names import in_batches
-from lagotto.stores.sql.read import CHUNK_TEXT, TEXT_ROW, unit_vectors
-from lagotto.stores.sql.tables import (
-    ChunkRow,
-    ChunkTextRow,
-    DocumentRow,
-    EmbeddingRow,
-    HistoryRow,
-    MetadataUpdateRow,
-    RemovalRow,
-)
+from lagotto.stores.sql.queries import SEPARATOR, NamedQuery, ReadConnection
+from lagotto.stores.sql.read import unit_vectors
 
 T = TypeVar("T")
 
 AT_ONCE = 5_000
-SEPARATOR = ","
 
 
 class RecordReader(Protocol):
     """Asks the database of record within one transaction, one question at a time."""
 
-    async def ask(self, question: Callable[[Connection], T], *, brief: bool = False) -> T:
+    async def ask(self, question: Callable[[ReadConnection], T], *, brief: bool = False) -> T:
         """The answer of a function over the connection.
 
         `brief` says that it takes less time than changing threads; a connection that needs none
@@ -51,7 +41,7 @@ class RecordReader(Protocol):
 
 
 def ranges(
-    connection: Connection, *, since: int, until: int, at_once: int = AT_ONCE
+    connection: ReadConnection, *, since: int, until: int, at_once: int = AT_ONCE
 ) -> Iterator[tuple[int, int]]:
     """Ranges of change numbers, first exclusive, last inclusive, with `at_once` chunks each.
 
@@ -61,8 +51,7 @@ def ranges(
     while start < until:
         stop = until
         if until - start > at_once:
-            asked = {"start": start, "until": until, "skipped": at_once - 1}
-            stop = connection.execute(_NTH, asked).scalar_one_or_none() or until
+            stop = _NTH.scalar(connection, start=start, until=until, skipped=at_once - 1) or until
         yield start, stop
         start = stop
 
@@ -73,135 +62,87 @@ class Head(NamedTuple):
     change: int
     token: int
 
-    def position(self, connection: Connection) -> LogPosition:
+    def position(self, connection: ReadConnection) -> LogPosition:
         """The last change with the token of its own commit."""
         return LogPosition(self.change, token_at(connection, self.change) or 0)
 
 
-# Built once: the first search after a write asks for all of them, and building a statement takes as
-# long as running it.
-_NTH = (
-    select(ChunkRow.key)
-    .where(ChunkRow.key > bindparam("start"), ChunkRow.key <= bindparam("until"))
-    .order_by(ChunkRow.key)
-    .offset(bindparam("skipped"))
-    .limit(1)
-)
-_HEAD = select(HistoryRow.change, HistoryRow.token).order_by(HistoryRow.state.desc()).limit(1)
-_TOKEN_AT = (
-    select(HistoryRow.token)
-    .where(HistoryRow.change >= bindparam("number"))
-    .order_by(HistoryRow.change, HistoryRow.state)
-    .limit(1)
-)
-# As one string: a third of the base may go at once, and as rows of their own these keys would take
-# ten times as long, each waiting for the interpreter where other threads are busy.
-_REMOVED = select(func.aggregate_strings(cast(RemovalRow.chunk_key, Text), SEPARATOR)).where(
-    RemovalRow.sequence > bindparam("start"), RemovalRow.sequence <= bindparam("stop")
-)
-_UPDATED = (
-    select(ChunkRow.key)
-    .join(MetadataUpdateRow, MetadataUpdateRow.document_key == ChunkRow.document_key)
-    .where(
-        MetadataUpdateRow.sequence > bindparam("start"),
-        MetadataUpdateRow.sequence <= bindparam("stop"),
-        ChunkRow.level != "parent",
-    )
-    .distinct()
-)
-_TEXTS = (
-    select(
-        ChunkRow.key,
-        ChunkRow.document_key,
-        DocumentRow.title,
-        ChunkRow.heading_path,
-        CHUNK_TEXT,
-        DocumentRow.collection,
-        DocumentRow.language,
-    )
-    .select_from(ChunkRow)
-    .join(DocumentRow, DocumentRow.key == ChunkRow.document_key)
-    .outerjoin(ChunkTextRow, TEXT_ROW)
-    .where(ChunkRow.level != "parent")
-)
-_IN_RANGE = (ChunkRow.key > bindparam("start"), ChunkRow.key <= bindparam("stop"))
-_ADDED_TEXTS = _TEXTS.where(*_IN_RANGE)
-_KEYS: BindParameter[int] = bindparam("keys", expanding=True)
-_TEXTS_OF = _TEXTS.where(ChunkRow.key.in_(_KEYS))
-_VECTORS = select(EmbeddingRow.chunk_key, EmbeddingRow.vector).where(
-    EmbeddingRow.model_id == bindparam("model_id")
-)
-_ADDED_VECTORS = _VECTORS.where(
-    EmbeddingRow.chunk_key > bindparam("start"), EmbeddingRow.chunk_key <= bindparam("stop")
-)
-_VECTORS_OF = _VECTORS.where(EmbeddingRow.chunk_key.in_(_KEYS)).order_by(EmbeddingRow.chunk_key)
+_NTH = NamedQuery("NTH_CHUNK")
+_HEAD = NamedQuery("HEAD")
+_TOKEN_AT = NamedQuery("TOKEN_AT")
+_REMOVED = NamedQuery("REMOVED")
+_UPDATED = NamedQuery("UPDATED")
+_ADDED_TEXTS = NamedQuery("ADDED_TEXTS")
+_TEXTS_OF = NamedQuery("TEXTS_OF")
+_ADDED_VECTORS = NamedQuery("ADDED_VECTORS")
+_VECTORS_OF = NamedQuery("VECTORS_OF")
 
 
-def read_head(connection: Connection) -> Head:
+def read_head(connection: ReadConnection) -> Head:
     """The state that a connection sees."""
-    return Head(*connection.execute(_HEAD).one())
+    ((change, token),) = _HEAD.rows(connection)
+    return Head(change, token)
 
 
-def token_at(connection: Connection, number: int) -> int | None:
+def token_at(connection: ReadConnection, number: int) -> int | None:
     """The token of the commit that a change belongs to, None if there is no such change."""
-    return connection.scalar(_TOKEN_AT, {"number": number}) if number else 0
+    token: int | None = _TOKEN_AT.scalar(connection, number=number) if number else 0
+    return token
 
 
-def removed(connection: Connection, start: int, stop: int) -> ChunkKeys:
+def removed(connection: ReadConnection, start: int, stop: int) -> ChunkKeys:
     """Keys of the chunks whose removal lies in the range."""
-    keys = connection.scalar(_REMOVED, {"start": start, "stop": stop})
+    keys = _REMOVED.scalar(connection, start=start, stop=stop)
     return np.fromstring(keys or "", np.int64, sep=SEPARATOR)
 
 
-def added_texts(connection: Connection, start: int, stop: int) -> list[ChunkText]:
+def added_texts(connection: ReadConnection, start: int, stop: int) -> list[ChunkText]:
     """Texts of the chunks in the range that can be found, under their titles and headings.
 
     Those of unknown language have the main language of their collection.
     """
-    return _texts(
-        connection, connection.execute(_ADDED_TEXTS, {"start": start, "stop": stop}).all()
-    )
+    return _texts(connection, _ADDED_TEXTS.rows(connection, start=start, stop=stop))
 
 
-def texts_of(connection: Connection, keys: ChunkKeys) -> list[ChunkText]:
+def texts_of(connection: ReadConnection, keys: ChunkKeys) -> list[ChunkText]:
     """The same for chunks by their keys."""
     return [
         text
         for some in in_batches(keys.tolist())
-        for text in _texts(connection, connection.execute(_TEXTS_OF, {"keys": some}).all())
+        for text in _texts(connection, _TEXTS_OF.rows(connection, keys=some))
     ]
 
 
-def _texts(connection: Connection, rows: Sequence[Any]) -> list[ChunkText]:
-    unknown = {row.collection for row in rows if row.language is None}
+def _texts(connection: ReadConnection, rows: Sequence[Sequence[Any]]) -> list[ChunkText]:
+    unknown = {collection for *_, collection, language in rows if language is None}
     main = main_languages_of(connection, unknown)
     return [
         ChunkText(
-            row.key,
-            row.document_key,
-            in_context(row.title, content, headings=row.heading_path),
-            row.language or main.get(row.collection),
-            row.language,
+            key,
+            owner,
+            in_context(title, text, headings=heading_path),
+            language or main.get(collection),
+            language,
         )
-        for row, content in ((row, row[4]) for row in rows)
+        for key, owner, title, heading_path, text, collection, language in rows
     ]
 
 
 def added_vectors(
-    connection: Connection, start: int, stop: int, *, model_id: str, dimension: int
+    connection: ReadConnection, start: int, stop: int, *, model_id: str, dimension: int
 ) -> tuple[ChunkKeys, Vectors]:
     """Keys and vectors of the chunks in the range."""
-    asked = {"start": start, "stop": stop, "model_id": model_id}
-    return _vectors(connection.execute(_ADDED_VECTORS, asked).all(), dimension)
+    rows = _ADDED_VECTORS.rows(connection, start=start, stop=stop, model_id=model_id)
+    return _vectors(rows, dimension)
 
 
 def vectors_of(
-    connection: Connection, keys: ChunkKeys, *, model_id: str, dimension: int
+    connection: ReadConnection, keys: ChunkKeys, *, model_id: str, dimension: int
 ) -> tuple[ChunkKeys, Vectors]:
     """Those of `keys` that have vectors, ascending, and these."""
     rows: list[Any] = []
     for some in in_batches(np.sort(keys).tolist()):
-        rows += connection.execute(_VECTORS_OF, {"keys": some, "model_id": model_id}).all()
+        rows += _VECTORS_OF.rows(connection, keys=some, model_id=model_id)
     return _vectors(rows, dimension)
 
 
@@ -216,7 +157,7 @@ class SqlChangeLog:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: ReadConnection,
         *,
         head: LogPosition | None = None,
         reader: RecordReader | None = None,
@@ -263,8 +204,7 @@ class SqlChangeLog:
         return self._removed[2]
 
     def updated(self, start: int, stop: int) -> ChunkKeys:
-        asked = {"start": start, "stop": stop}
-        return np.array(self.connection.scalars(_UPDATED, asked).all(), np.int64)
+        return np.array(_UPDATED.column(self.connection, start=start, stop=stop), np.int64)
 
     def texts_of(self, keys: ChunkKeys) -> list[ChunkText]:
         return texts_of(self.connection, keys)

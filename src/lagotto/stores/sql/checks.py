@@ -15,12 +15,14 @@ from sqlalchemy import BindParameter, Connection, Row, and_, bindparam, func, se
 
 from lagotto.documents import Document, iso
 from lagotto.indexes.base import Finding
+from lagotto.indexes.findings import REBUILD
 from lagotto.stores.base import fingerprint
 from lagotto.stores.sql.changelog import ranges
 from lagotto.stores.sql.names import AT_ONCE
-from lagotto.stores.sql.read import TEXT_ROW, are_units, counter
+from lagotto.stores.sql.read import are_units, counter
 from lagotto.stores.sql.rows import document_of
 from lagotto.stores.sql.settings import setting
+from lagotto.stores.sql.statements import TEXT_ROW
 from lagotto.stores.sql.tables import (
     ChunkCacheRow,
     ChunkRow,
@@ -35,8 +37,6 @@ SHOWN = 5
 """Documents that a finding names."""
 
 MANY_REMOVALS = 10_000
-
-REBUILD = "run `lagotto rebuild`"
 
 _DOCUMENT: BindParameter[int] = bindparam("document_key")
 _DOCUMENTS = select(DocumentRow.__table__).where(DocumentRow.key == _DOCUMENT)

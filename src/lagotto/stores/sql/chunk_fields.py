@@ -6,77 +6,50 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import BindParameter, Connection, bindparam, select
-
 from lagotto.documents import JsonScalar
-from lagotto.filters.fields import RESERVED
 from lagotto.indexes.base import ChunkFields, ChunkKeys
 from lagotto.stores.sql.names import in_batches
-from lagotto.stores.sql.tables import AttributeRow, ChunkRow, DocumentRow
+from lagotto.stores.sql.queries import NamedQuery, ReadConnection
 
 Values = dict[str, tuple[JsonScalar, ...]]
 
-_KEYS: BindParameter[int] = bindparam("keys", expanding=True)
-_OWN = {
-    name: getattr(DocumentRow, "id" if name == "document_id" else name)
-    for name in RESERVED
-    if name != "page"
-}
-_CHUNKS = select(
-    ChunkRow.key, ChunkRow.document_key, ChunkRow.page_first, ChunkRow.page_last
-).where(ChunkRow.key.in_(_KEYS), ChunkRow.level != "parent")
-_DOCUMENTS = select(DocumentRow.key, *(column.label(name) for name, column in _OWN.items())).where(
-    DocumentRow.key.in_(_KEYS)
-)
-_ATTRIBUTES = select(
-    AttributeRow.document_key,
-    AttributeRow.field,
-    AttributeRow.kind,
-    AttributeRow.text_value,
-    AttributeRow.number_value,
-).where(AttributeRow.document_key.in_(_KEYS), AttributeRow.kind != "group")
+_CHUNKS = NamedQuery("CHUNK_PAGES")
+_OWN = NamedQuery("OWN_FIELDS")
+_ATTRIBUTES = NamedQuery("ATTRIBUTES")
 
 
-def read_fields(connection: Connection, keys: ChunkKeys) -> list[ChunkFields]:
+def read_fields(connection: ReadConnection, keys: ChunkKeys) -> list[ChunkFields]:
     """The fields of those of `keys` that can be found."""
     chunks = [
-        row
-        for some in in_batches(keys.tolist())
-        for row in connection.execute(_CHUNKS, {"keys": some})
+        row for some in in_batches(keys.tolist()) for row in _CHUNKS.rows(connection, keys=some)
     ]
     documents: dict[int, Values] = {}
-    for some in in_batches(sorted({row.document_key for row in chunks})):
+    for some in in_batches(sorted({owner for _, owner, _, _ in chunks})):
         documents |= _documents(connection, some)
     return [
         ChunkFields(
-            row.key,
-            str(documents[row.document_key]["collection"][0]),
-            documents[row.document_key] | _pages(row.page_first, row.page_last),
+            key, str(documents[owner]["collection"][0]), documents[owner] | _pages(first, last)
         )
-        for row in chunks
+        for key, owner, first, last in chunks
     ]
 
 
-def _documents(connection: Connection, keys: Sequence[int]) -> dict[int, Values]:
+def _documents(connection: ReadConnection, keys: Sequence[int]) -> dict[int, Values]:
     found: dict[int, Values] = {
-        row.key: {name: (row._mapping[name],) for name in _OWN if row._mapping[name] is not None}
-        for row in connection.execute(_DOCUMENTS, {"keys": keys})
+        record.pop("key"): {name: (value,) for name, value in record.items() if value is not None}
+        for record in _OWN.records(connection, keys=keys)
     }
     values: dict[tuple[int, str], list[JsonScalar]] = defaultdict(list)
-    for row in connection.execute(_ATTRIBUTES, {"keys": keys}):
-        values[row.document_key, row.field].append(_value(row))
+    for owner, field, kind, text, number in _ATTRIBUTES.rows(connection, keys=keys):
+        values[owner, field].append(str(text) if kind == "text" else _number(kind, number))
     for (document, field), some in values.items():
         found[document][field] = tuple(some)
     return found
 
 
-def _value(row: Any) -> JsonScalar:
-    """The value of an AttributeRow."""
-    if row.kind == "text":
-        return str(row.text_value)
-    if row.kind == "boolean":
-        return bool(row.number_value)
-    number: int | float = row.number_value
+def _number(kind: str, number: Any) -> JsonScalar:
+    if kind == "boolean":
+        return bool(number)
     if isinstance(number, int | float):
         return number
     return int(number) if number == int(number) else float(number)  # a driver's decimal

@@ -1,19 +1,16 @@
 """Filters as SQL conditions over documents and chunks, never NULL, so that NOT is exact.
 
-The functions below compile to what SQLite has; another dialect registers its own form.
+`Place` compiles to what SQLite has; another dialect registers its own form.
 """
 
 from __future__ import annotations
 
-import json
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import (
-    Boolean,
     ColumnElement,
-    Dialect,
     Integer,
     and_,
     bindparam,
@@ -28,7 +25,6 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import InstrumentedAttribute
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
-from sqlalchemy.types import UserDefinedType
 
 from lagotto.documents import JsonScalar
 from lagotto.filters import (
@@ -51,7 +47,8 @@ from lagotto.filters import (
     fields,
 )
 from lagotto.filters.operands import ScalarKind, kind_of
-from lagotto.stores.sql.tables import BIND, AttributeRow, ChunkRow, DocumentRow
+from lagotto.stores.sql.tables import AttributeRow, ChunkRow, DocumentRow
+from lagotto.stores.sql.value_lists import IsAmong, PageIsAmong, ValueList
 
 Bool = ColumnElement[bool]
 
@@ -74,47 +71,6 @@ class Place(FunctionElement[int]):
 @compiles(Place)
 def _instr(element: Place, compiler: SQLCompiler, **options: Any) -> str:
     return f"instr({compiler.process(element.clauses, **options)})"
-
-
-class ValueList(UserDefinedType[Sequence[str | int | float]]):
-    """Any number of values as one parameter: a JSON array, unless a dialect has arrays."""
-
-    cache_ok = True
-
-    def __init__(self, kind: ScalarKind) -> None:
-        self.kind = kind
-
-    def get_col_spec(self, **_: Any) -> str:
-        return "JSON"
-
-    def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any]:
-        return BIND.get((ValueList, dialect.name), json.dumps)
-
-
-class IsAmong(FunctionElement[bool]):
-    """Whether the first, a column, equals one of the second, a ValueList."""
-
-    type = Boolean()
-    inherit_cache = True
-
-
-@compiles(IsAmong)
-def _in_json(element: IsAmong, compiler: SQLCompiler, **options: Any) -> str:
-    column, values = (compiler.process(part, **options) for part in element.clauses)
-    return f"{column} IN (SELECT value FROM json_each({values}))"
-
-
-class PageIsAmong(FunctionElement[bool]):
-    """Whether a number of the third, a ValueList, lies between the first and the second."""
-
-    type = Boolean()
-    inherit_cache = True
-
-
-@compiles(PageIsAmong)
-def _between_json(element: PageIsAmong, compiler: SQLCompiler, **options: Any) -> str:
-    first, last, values = (compiler.process(part, **options) for part in element.clauses)
-    return f"EXISTS (SELECT 1 FROM json_each({values}) WHERE value BETWEEN {first} AND {last})"
 
 
 def condition(root: Filter) -> Bool:

@@ -3,58 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
 from typing import TypeVar
 
-from sqlalchemy import ColumnElement, Connection, and_, false, or_, select
-
 from lagotto.documents import Document
-from lagotto.stores.sql.tables import DocumentRow
+from lagotto.stores.sql.queries import NamedQuery, ReadConnection
 
 T = TypeVar("T")
 
 AT_ONCE = 500
-"""How many values go into one IN list."""
+"""How many values go into one query."""
+
+_KEYS = NamedQuery("DOCUMENT_KEYS")
 
 
 def in_batches(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Values in as many as go into one IN list."""
+    """Values in as many as go into one query."""
     for start in range(0, len(values), AT_ONCE):
         yield values[start : start + AT_ONCE]
 
 
-def is_named(names: Iterable[tuple[str, str]]) -> ColumnElement[bool]:
-    """Whether a document has one of the names.
+def asked_names(names: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """The parameters of a query for documents by name.
 
-    SQLite searches the index for the ids of a collection, but reads it whole for a list of pairs.
+    It also finds documents that have the id of one name and the collection of another.
     """
-    groups = groupby(sorted(set(names)), key=lambda name: name[0])
-    return or_(
-        false(),
-        *(
-            and_(
-                DocumentRow.collection == collection,
-                DocumentRow.id.in_([document_id for _, document_id in group]),
-            )
-            for collection, group in groups
-        ),
-    )
+    wanted = set(names)
+    collections = sorted({collection for collection, _ in wanted})
+    return {"collections": collections, "ids": sorted({name for _, name in wanted})}
 
 
 def document_keys(
-    connection: Connection, documents: Iterable[Document]
+    connection: ReadConnection, documents: Iterable[Document]
 ) -> dict[tuple[str, str], int]:
     """The keys of those documents that are stored."""
     return keys_by_name(connection, [(item.collection, item.id) for item in documents])
 
 
 def keys_by_name(
-    connection: Connection, names: Sequence[tuple[str, str]]
+    connection: ReadConnection, names: Sequence[tuple[str, str]]
 ) -> dict[tuple[str, str], int]:
     """The keys of the documents with these collections and ids."""
-    columns = select(DocumentRow.collection, DocumentRow.id, DocumentRow.key)
     found: dict[tuple[str, str], int] = {}
-    for some in in_batches(names):
-        statement = columns.where(is_named(some))
-        found |= {(row[0], row[1]): row[2] for row in connection.execute(statement)}
-    return found
+    for some in in_batches(sorted(set(names))):
+        rows = _KEYS.rows(connection, **asked_names(some))
+        found |= {(collection, name): key for collection, name, key in rows}
+    return {name: found[name] for name in names if name in found}

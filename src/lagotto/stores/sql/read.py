@@ -1,274 +1,110 @@
-"""Reading documents and chunks back; plain functions over a Connection, as in `write`."""
+"""Reading documents and chunks back; plain functions over a connection, as in `write`."""
 
 from __future__ import annotations
 
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import (
-    BindParameter,
-    Connection,
-    Integer,
-    Row,
-    Select,
-    bindparam,
-    cast,
-    func,
-    select,
-    tuple_,
-)
 
 from lagotto.documents import Chunk, Document, Vectors
 from lagotto.errors import StoreDamagedError
-from lagotto.filters import Filter, matches
-from lagotto.filters.unknown_fields import metadata_fields, unknown_field_notes
 from lagotto.garbage_collection import paused_collector
 from lagotto.indexes.base import ChunkKeys
-from lagotto.indexes.filter_keys import FilterKeys
 from lagotto.stores.base import Passage, StoredChunks, Version
-from lagotto.stores.sql.filters import concerns_chunks, condition
-from lagotto.stores.sql.names import in_batches, is_named, keys_by_name
-from lagotto.stores.sql.rows import CHUNK_COLUMNS, OUTLINE_COLUMNS, chunk_of, document_of
-from lagotto.stores.sql.tables import (
-    AttributeRow,
-    ChunkRow,
-    ChunkSetRow,
-    ChunkTextRow,
-    Counter,
-    DocumentRow,
-    EmbeddingRow,
-)
+from lagotto.stores.sql.names import asked_names, in_batches, keys_by_name
+from lagotto.stores.sql.queries import NamedQuery, ReadConnection
+from lagotto.stores.sql.rows import chunk_of, document_of
 
 UNIT_TOLERANCE = 2e-3
 """Of a squared norm: what an index takes for a unit vector."""
 
-PAGE = 500
-"""Documents that a listing reads at once."""
+OUTLINE = "document_"
+"""What the fields of a passage's document begin with."""
 
-Page = tuple[list[Document], tuple[str, str] | None]
-"""Documents, and the collection and id after which the next page starts."""
-
-
-CHUNK_TEXT = func.coalesce(
-    ChunkTextRow.text,
-    func.substr(
-        DocumentRow.text,
-        cast(ChunkRow.start + 1, Integer),
-        cast(ChunkRow.end - ChunkRow.start, Integer),
-    ),
-)
-"""The text of a chunk; cut out of its document's if its own row is lost.
-
-The statement joins ChunkTextRow with `TEXT_ROW`, outer.
-"""
-
-TEXT_ROW = ChunkTextRow.chunk_key == ChunkRow.key
+_COUNTER = NamedQuery("COUNTER")
+_FINDABLE_KEYS = NamedQuery("FINDABLE_KEYS")
+_DOCUMENT = NamedQuery("DOCUMENT")
+_DOCUMENTS = NamedQuery("DOCUMENTS")
+_VERSIONS = NamedQuery("VERSIONS")
+_CHUNKS = NamedQuery("CHUNKS")
+_CHUNKS_OF_DOCUMENT = NamedQuery("CHUNKS_OF_DOCUMENT")
+_CHUNKS_AT = NamedQuery("CHUNKS_AT")
+_ACROSS_PAGES = NamedQuery("ACROSS_PAGES")
+_PARENTS = NamedQuery("PARENTS")
+_STORED_CHUNKS = NamedQuery("STORED_CHUNKS")
+_VECTORS = NamedQuery("VECTORS")
+_PASSAGES = NamedQuery("PASSAGES")
 
 
-def counter(connection: Connection, name: str) -> int:
+def counter(connection: ReadConnection, name: str) -> int:
     """The last number given out."""
-    return int(connection.execute(_COUNTER, {"name": name}).scalar_one())
+    return int(_COUNTER.scalar(connection, name=name))
 
 
-def findable_keys(connection: Connection) -> ChunkKeys:
+def findable_keys(connection: ReadConnection) -> ChunkKeys:
     """Keys of all chunks that can be found, ascending."""
-    statement = select(ChunkRow.key).where(ChunkRow.level != "parent").order_by(ChunkRow.key)
-    return np.array(connection.scalars(statement).all(), np.int64)
+    return np.array(_FINDABLE_KEYS.column(connection), np.int64)
 
 
-def read_document(connection: Connection, collection: str, document_id: str) -> Document | None:
+def read_document(connection: ReadConnection, collection: str, document_id: str) -> Document | None:
     """A document, whole."""
-    statement = select(DocumentRow.__table__).where(
-        DocumentRow.collection == collection, DocumentRow.id == document_id
-    )
-    row = (connection.execute(statement)).one_or_none()
-    return document_of(row._mapping) if row else None
+    found = _DOCUMENT.records(connection, collection=collection, document_id=document_id)
+    return document_of(found[0]) if found else None
 
 
-def read_sources(connection: Connection, names: Sequence[tuple[str, str]]) -> list[Document]:
+def read_sources(connection: ReadConnection, names: Sequence[tuple[str, str]]) -> list[Document]:
     """The documents of these collections and ids, whole, in that order."""
     found: dict[tuple[str, str], Document] = {}
     for batch in in_batches(names):
-        some = is_named(batch)
-        for row in connection.execute(select(DocumentRow.__table__).where(some)):
-            document = document_of(row._mapping)
-            found[document.collection, document.id] = document
+        wanted = set(batch)
+        for record in _DOCUMENTS.records(connection, **asked_names(batch)):
+            name = (record["collection"], record["id"])
+            if name in wanted:
+                found[name] = document_of(record)
     return [found[name] for name in names if name in found]
 
 
-def matching_documents(connection: Connection, where: Filter) -> Iterator[tuple[int, Document]]:
-    """Keys and outlines of the documents that match, in order of collection and id."""
-    whole = concerns_chunks(where)  # the pages of a document stand in its structure
-    columns = list(DocumentRow.__table__.columns) if whole else OUTLINE_COLUMNS
-    statement = select(*columns).order_by(DocumentRow.collection, DocumentRow.id)
-    if not whole:
-        statement = statement.where(condition(where))
-    for row in connection.execute(statement):
-        document = document_of(row._mapping)
-        if not whole or matches(where, document):
-            yield row.key, document
-
-
-def matching_page(
-    connection: Connection, where: Filter, after: tuple[str, str] | None, *, size: int = PAGE
-) -> Page:
-    """The next documents that match, after a collection and id; and where the next page starts.
-
-    A document that matches throughout is on exactly one page, whatever is written between them.
-    """
-    whole = concerns_chunks(where)
-    columns = list(DocumentRow.__table__.columns) if whole else OUTLINE_COLUMNS
-    name = tuple_(DocumentRow.collection, DocumentRow.id)
-    statement = select(*columns).order_by(*name.clauses).limit(size)
-    if after is not None:
-        statement = statement.where(name > after)
-    if not whole:
-        statement = statement.where(condition(where))
-    rows = connection.execute(statement).all()
-    documents = [document_of(row._mapping) for row in rows]
-    last = (rows[-1].collection, rows[-1].id) if len(rows) == size else None
-    return [item for item in documents if not whole or matches(where, item)], last
-
-
-async def paged_documents(
-    read: Callable[[Callable[[Connection], Page]], Awaitable[Page]], where: Filter
-) -> AsyncIterator[Document]:
-    """The documents that match, a page at a time; `read` asks one state of the base."""
-    after: tuple[str, str] | None = None
-    while True:
-        page, after = await read(partial(matching_page, where=where, after=after))
-        for document in page:
-            yield document
-        if after is None:
-            return
-
-
-class DocumentName(NamedTuple):
-    """What a document is called: by the database, and by its collection and id."""
-
-    key: int
-    collection: str
-    id: str
-
-
-def matching_names(connection: Connection, where: Filter) -> list[DocumentName]:
-    """Keys and names of the documents that match, in order of collection and id."""
-    if concerns_chunks(where):
-        found = matching_documents(connection, where)
-        return [DocumentName(key, item.collection, item.id) for key, item in found]
-    columns = (DocumentRow.key, DocumentRow.collection, DocumentRow.id)
-    statement = select(*columns).where(condition(where))
-    rows = connection.execute(statement.order_by(DocumentRow.collection, DocumentRow.id))
-    return [DocumentName(*row) for row in rows]
-
-
-def matching_chunks(connection: Connection, where: Filter) -> ChunkKeys:
-    """Keys of the chunks that can be found and match, ascending."""
-    keys = connection.scalars(chunks_that_match(where).order_by(ChunkRow.key)).all()
-    return np.fromiter(keys, np.int64, len(keys))
-
-
-def resolve_filter(connection: Connection, where: Filter) -> FilterKeys:
-    """The chunks that can be found and match."""
-    keys = matching_chunks(connection, where)
-    if concerns_chunks(where):
-        return FilterKeys(keys, where=where)
-    documents = connection.scalars(select(DocumentRow.key).where(condition(where))).all()
-    return FilterKeys(keys, np.fromiter(documents, np.int64, len(documents)), where)
-
-
-def filter_notes(connection: Connection, where: Filter) -> tuple[str, ...]:
-    """Notes on the fields of a filter that no document has."""
-    asked = metadata_fields(where)
-    unknown = {
-        name
-        for name in asked
-        if connection.scalar(select(AttributeRow.field).where(AttributeRow.field == name).limit(1))
-        is None
-    }
-    if not unknown:
-        return ()
-    known = connection.scalars(select(AttributeRow.field).distinct()).all()
-    return unknown_field_notes(unknown, known)
-
-
-def chunks_that_match(where: Filter) -> Select[int]:
-    """Asks for the keys of the chunks that can be found and match."""
-    found = select(ChunkRow.key).where(ChunkRow.level != "parent")
-    if concerns_chunks(where):
-        found = found.join(DocumentRow, DocumentRow.key == ChunkRow.document_key)
-        return found.where(condition(where))
-    documents = select(DocumentRow.key).where(condition(where))
-    return found.where(ChunkRow.document_key.in_(documents))
-
-
 def read_versions(
-    connection: Connection, collection: str, ids: Sequence[str]
+    connection: ReadConnection, collection: str, ids: Sequence[str]
 ) -> dict[str, Version]:
     """What is stored of each document, and what its chunks were made with."""
     found: dict[str, Version] = {}
     for some in in_batches(ids):
-        statement = (
-            select(
-                DocumentRow.id,
-                DocumentRow.content_hash,
-                DocumentRow.language,
-                DocumentRow.fingerprint,
-                ChunkSetRow.chunker_id,
-                ChunkSetRow.model_id,
-            )
-            .outerjoin(ChunkSetRow, ChunkSetRow.document_key == DocumentRow.key)
-            .where(DocumentRow.collection == collection)
-            .where(DocumentRow.id.in_(some))
-        )
-        for row in connection.execute(statement):
-            made_by = (row.chunker_id, row.model_id) if row.chunker_id else None
-            found[row.id] = Version(row.content_hash, row.language, row.fingerprint, made_by)
+        rows = _VERSIONS.rows(connection, collection=collection, ids=some)
+        for name, content_hash, language, fingerprint, chunker_id, model_id in rows:
+            made_by = (chunker_id, model_id) if chunker_id else None
+            found[name] = Version(content_hash, language, fingerprint, made_by)
     return found
 
 
-def read_chunks(connection: Connection, collection: str, document_id: str) -> list[Chunk]:
+def read_chunks(connection: ReadConnection, collection: str, document_id: str) -> list[Chunk]:
     """The chunks of a document, parents first."""
-    statement = _chunks().where(DocumentRow.collection == collection, DocumentRow.id == document_id)
-    rows = connection.execute(statement.order_by(ChunkRow.key))
-    return [
-        chunk_of(dict(row._mapping), collection=collection, document_id=document_id) for row in rows
-    ]
+    name = {"collection": collection, "document_id": document_id}
+    records = _CHUNKS_OF_DOCUMENT.records(connection, **name)
+    return [chunk_of(record, **name) for record in records]
 
 
-def read_parents(connection: Connection, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
+def read_parents(connection: ReadConnection, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
     """The parents of `chunks`, by id."""
     wanted = sorted({(item.collection, item.document_id, item.parent_id or "") for item in chunks})
     found: dict[str, Chunk] = {}
     for some in in_batches(wanted):
-        statement = _chunks().add_columns(
-            DocumentRow.collection, DocumentRow.id.label("document_id")
-        )
-        documents = is_named((collection, name) for collection, name, _ in some)  # by the index
-        name = tuple_(DocumentRow.collection, DocumentRow.id, ChunkRow.id)
-        rows = connection.execute(statement.where(documents, name.in_(some)))
-        for row in rows:
-            parent = chunk_of(
-                dict(row._mapping), collection=row.collection, document_id=row.document_id
-            )
-            found[parent.id] = parent
+        asked = asked_names((collection, name) for collection, name, _ in some)
+        names = set(some)
+        for record in _PARENTS.records(
+            connection, **asked, parents=[parent for *_, parent in some]
+        ):
+            name = {field: record[field] for field in ("collection", "document_id")}
+            if (*name.values(), record["id"]) in names:
+                found[record["id"]] = chunk_of(record, **name)
     return found
 
 
 def read_neighbours(
-    connection: Connection, chunks: Sequence[Chunk], *, near: int, across: int
+    connection: ReadConnection, chunks: Sequence[Chunk], *, near: int, across: int
 ) -> list[Chunk]:
     """The chunks of the same document and level around each of `chunks`, in document order."""
     owners = keys_by_name(connection, sorted({(c.collection, c.document_id) for c in chunks}))
@@ -280,15 +116,16 @@ def read_neighbours(
             wanted |= {(owner, chunk.level, ordinal) for ordinal in ordinals}
     names = {key: name for name, key in owners.items()}
     found = [
-        chunk_of(dict(row._mapping), collection=names[key][0], document_id=names[key][1])
-        for row in _chunks_at(connection, sorted(wanted))
-        for key in (row.document_key,)
+        chunk_of(record, collection=names[key][0], document_id=names[key][1])
+        for some in in_batches(_keys_at(connection, sorted(wanted)))
+        for record in _CHUNKS.records(connection, keys=some)
+        for key in (record["document_key"],)
     ]
     return sorted(found, key=lambda c: (c.collection, c.document_id, c.level, c.ordinal))
 
 
 def _ordinals_around(
-    connection: Connection, owner: int, chunk: Chunk, *, near: int, across: int
+    connection: ReadConnection, owner: int, chunk: Chunk, *, near: int, across: int
 ) -> set[int]:
     """The ordinals, present or not, of a chunk's neighbours."""
     ordinals = set(range(chunk.ordinal - near, chunk.ordinal + near + 1))
@@ -296,7 +133,7 @@ def _ordinals_around(
         first, last = chunk.pages
         position = {"owner": owner, "level": chunk.level, "ordinal": chunk.ordinal}
         pages = {"first_page": first, "last_page": last}
-        before, after = connection.execute(_ACROSS_PAGES, position | pages).one()
+        ((before, after),) = _ACROSS_PAGES.rows(connection, **position, **pages)
         if before is not None:
             ordinals |= set(range(before - across + 1, before + 1))
         if after is not None:
@@ -304,51 +141,38 @@ def _ordinals_around(
     return ordinals
 
 
-def _chunks_at(
-    connection: Connection, positions: Sequence[tuple[int, str, int]]
-) -> Iterator[Row[Any]]:
-    """The chunks with these document keys, levels and ordinals."""
-    place = tuple_(ChunkRow.document_key, ChunkRow.level, ChunkRow.ordinal)
+def _keys_at(connection: ReadConnection, positions: Sequence[tuple[int, str, int]]) -> list[int]:
+    """The keys of the chunks with these document keys, levels and ordinals."""
+    found: list[int] = []
     for some in in_batches(positions):
-        documents = sorted({owner for owner, _, _ in some})  # named apart, to be found by an index
-        statement = _chunks().where(ChunkRow.document_key.in_(documents), place.in_(some))
-        yield from connection.execute(statement)
+        wanted = set(some)
+        owners = sorted({owner for owner, _, _ in some})
+        ordinals = sorted({ordinal for _, _, ordinal in some})
+        rows = _CHUNKS_AT.rows(connection, owners=owners, ordinals=ordinals)
+        found += [key for key, *position in rows if tuple(position) in wanted]
+    return found
 
 
 def read_stored(
-    connection: Connection, names: Sequence[tuple[str, str]]
+    connection: ReadConnection, names: Sequence[tuple[str, str]]
 ) -> dict[tuple[str, str], StoredChunks]:
     """The chunks of documents that can be found, by collection and id."""
     found: dict[tuple[str, str], StoredChunks] = {}
     for some in in_batches(names):
-        statement = (
-            select(
-                DocumentRow.collection,
-                DocumentRow.id,
-                ChunkSetRow.chunker_id,
-                ChunkSetRow.model_id,
-                ChunkRow.key,
-            )
-            .select_from(ChunkRow)
-            .join(DocumentRow, DocumentRow.key == ChunkRow.document_key)
-            .join(ChunkSetRow, ChunkSetRow.key == ChunkRow.set_key)
-            .where(is_named(some), ChunkRow.level != "parent")
-            .order_by(ChunkRow.document_key, ChunkRow.key)
-        )
-        groups = groupby(connection.execute(statement), key=lambda row: tuple(row[:4]))
-        for (collection, name, *made_by), rows in groups:
-            keys = np.fromiter((row.key for row in rows), np.int64)
-            found[collection, name] = StoredChunks(keys, *made_by)
+        wanted = set(some)
+        rows = _STORED_CHUNKS.rows(connection, **asked_names(some))
+        for (collection, name, *made_by), chunks in groupby(rows, key=lambda row: tuple(row[:4])):
+            if (collection, name) in wanted:
+                keys = np.fromiter((chunk[4] for chunk in chunks), np.int64)
+                found[collection, name] = StoredChunks(keys, *made_by)
     return found
 
 
-def read_vectors(connection: Connection, keys: Sequence[int]) -> Vectors:
+def read_vectors(connection: ReadConnection, keys: Sequence[int]) -> Vectors:
     """The vectors of `keys`, in that order; a base has those of one model."""
     found: dict[int, bytes] = {}
-    for batch in in_batches(keys):
-        some = EmbeddingRow.chunk_key.in_(batch)
-        rows = connection.execute(select(EmbeddingRow.chunk_key, EmbeddingRow.vector).where(some))
-        found |= {row.chunk_key: row.vector for row in rows}
+    for some in in_batches(keys):
+        found |= dict(map(tuple, _VECTORS.rows(connection, keys=some)))
     if missing := set(keys) - set(found):
         raise ValueError(f"the chunk {min(missing)} has no vector")
     return unit_vectors(keys, [found[key] for key in keys])
@@ -381,66 +205,31 @@ def _damaged_vector(problem: str) -> StoreDamagedError:
     )
 
 
-def read_passages(connection: Connection, keys: Sequence[int]) -> dict[int, Passage]:
+def read_passages(connection: ReadConnection, keys: Sequence[int]) -> dict[int, Passage]:
     """The chunks of `keys` with their texts and the outlines of their documents."""
     found: dict[int, Passage] = {}
     for some in in_batches(keys):
-        rows = connection.execute(_PASSAGES, {"keys": list(map(int, some))})
-        names = tuple(rows.keys())
+        records = _PASSAGES.records(connection, keys=list(map(int, some)))
         with paused_collector():
-            found |= passages_of(dict(zip(names, row, strict=True)) for row in rows)
+            found |= passages_of(records)
     return found
 
 
-def passages_of(rows: Iterable[Mapping[str, Any]]) -> dict[int, Passage]:
-    """Passages by their keys, from rows of `select_passages`."""
+def passages_of(records: Iterable[Mapping[str, Any]]) -> dict[int, Passage]:
+    """Passages by their keys, from records of `select_passages`."""
     found: dict[int, Passage] = {}
     documents: dict[int, Document] = {}
-    for fields in rows:
-        owner = fields["document_key"]
+    for record in records:
+        owner = record["document_key"]
         if owner not in documents:
-            names = OUTLINE_LABELS.items()
-            documents[owner] = document_of({name: fields[label] for name, label in names})
+            documents[owner] = document_of(
+                {
+                    name.removeprefix(OUTLINE): value
+                    for name, value in record.items()
+                    if name.startswith(OUTLINE)
+                }
+            )
         document = documents[owner]
-        chunk = chunk_of(fields, collection=document.collection, document_id=document.id)
-        found[fields["key"]] = Passage(fields["key"], chunk, document)
+        chunk = chunk_of(record, collection=document.collection, document_id=document.id)
+        found[record["key"]] = Passage(record["key"], chunk, document)
     return found
-
-
-def select_passages() -> Select[Any]:
-    """Asks for chunks with their texts and the outlines of their documents."""
-    labels = OUTLINE_LABELS
-    return _chunks().add_columns(*(column.label(labels[column.name]) for column in OUTLINE_COLUMNS))
-
-
-def _chunks() -> Select[Any]:
-    return (
-        select(*CHUNK_COLUMNS, ChunkSetRow.chunker_id, CHUNK_TEXT.label("text"))
-        .select_from(ChunkRow)
-        .join(DocumentRow, DocumentRow.key == ChunkRow.document_key)
-        .outerjoin(ChunkTextRow, TEXT_ROW)
-        .join(ChunkSetRow, ChunkSetRow.key == ChunkRow.set_key)
-    )
-
-
-OUTLINE_LABELS = {column.name: f"document_{column.name}" for column in OUTLINE_COLUMNS}
-OUTLINE_LABELS["key"] = "owner_key"
-
-# Made once: a search asks for these, and putting a statement together takes as long as running it.
-_KEYS: BindParameter[int] = bindparam("keys", expanding=True)
-_PASSAGES = select_passages().where(ChunkRow.key.in_(_KEYS))
-_SAME_LEVEL = (
-    ChunkRow.document_key == bindparam("owner"),
-    ChunkRow.level == bindparam("level"),
-)
-_ACROSS_PAGES = select(
-    select(func.max(ChunkRow.ordinal))
-    .where(*_SAME_LEVEL, ChunkRow.ordinal < bindparam("ordinal"))
-    .where(ChunkRow.page_last < bindparam("first_page"))
-    .scalar_subquery(),
-    select(func.min(ChunkRow.ordinal))
-    .where(*_SAME_LEVEL, ChunkRow.ordinal > bindparam("ordinal"))
-    .where(ChunkRow.page_first > bindparam("last_page"))
-    .scalar_subquery(),
-)
-_COUNTER = select(Counter.value).where(Counter.name == bindparam("name"))

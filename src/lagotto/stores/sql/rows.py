@@ -9,16 +9,8 @@ from lagotto.documents import Chunk, ChunkSection, Document, iso
 from lagotto.filters.fields import field_name
 from lagotto.filters.operands import kind_of
 from lagotto.stores.base import fingerprint
-from lagotto.stores.sql.tables import ChunkRow, DocumentRow
 
 STRUCTURE = ("pages", "headings", "blocks")
-
-OUTLINE_COLUMNS = [
-    column for column in DocumentRow.__table__.columns if column.name not in ("text", "structure")
-]
-"""What a document is shown with where its text is not needed."""
-
-CHUNK_COLUMNS = list(ChunkRow.__table__.columns)
 
 
 def document_row(key: int, document: Document) -> dict[str, Any]:

@@ -12,8 +12,9 @@ from sqlalchemy import Connection, bindparam, delete, insert, select
 from lagotto.documents import Metadata
 from lagotto.stores.source_files import SourceDocument, SourceFile
 from lagotto.stores.sql.names import AT_ONCE
-from lagotto.stores.sql.settings import put_setting, setting
+from lagotto.stores.sql.settings import setting
 from lagotto.stores.sql.tables import DocumentRow, SourceFileRow
+from lagotto.stores.sql.write_settings import put_setting
 
 T = TypeVar("T")
 

@@ -28,8 +28,6 @@ from sqlalchemy import (
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import UserDefinedType
 
-SCHEMA_VERSION = 11
-
 
 class Number(UserDefinedType[int | float]):
     """An integer of 64 bits or a float, compared exactly with either."""

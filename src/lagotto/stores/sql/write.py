@@ -7,7 +7,7 @@ Plain functions over a Connection: an embedded store runs them in a thread, one 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
@@ -45,6 +45,10 @@ class Numbers(NamedTuple):
     documents: Sequence[int]
     sets: range
     chunks: range
+
+
+Numbering = Callable[[Connection, Sequence[Entry]], Numbers]
+"""Gives entries their numbers."""
 
 
 class Insert(Protocol):

@@ -4,18 +4,52 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 from sqlalchemy import Connection
 
-from lagotto.indexes.base import Finding
+from lagotto.indexes.base import Finding, TextIndex, VectorIndex
 from lagotto.indexes.findings import MEGABYTE
 from lagotto.indexes.folder import IndexFolder, other_folders, size_of
-from lagotto.stores.sql.tables import SCHEMA_VERSION
-from lagotto.stores.sqlite.database import ways_out
+from lagotto.stores.sql import SCHEMA_VERSION
+from lagotto.stores.sql.changelog import SqlChangeLog
+from lagotto.stores.sql.checks import check_rows
+from lagotto.stores.sqlite.errors import ways_out
+from lagotto.stores.sqlite.rebuild import check_rebuild
+
+Indexes = tuple[TextIndex[SqlChangeLog], VectorIndex[SqlChangeLog] | None]
 
 MUCH_FREE = 0.25
 """The share of a file that may be unused before it is reported."""
+
+
+def check_base(
+    connection: Connection,
+    *,
+    file: Path,
+    path: Path,
+    folder: IndexFolder,
+    indexes: Callable[[Connection], Indexes],
+) -> list[Finding]:
+    """All that may be wrong; `path` is the file as the user calls it.
+
+    `indexes` gives the base's own, which nobody opens if the file is damaged.
+    """
+    found = check_file(connection, path)
+    if found[0].level == "problem":
+        return found
+    text, vectors = indexes(connection)
+    changes = SqlChangeLog(connection)
+    found += check_rows(connection)
+    found += check_contents(connection, path)
+    if changes.head.number:
+        found.append(text.check(changes))
+    if vectors is not None:
+        found.append(vectors.check(changes))
+    found += check_rebuild(folder)
+    used = {index.folder for index in (text, vectors) if index is not None}
+    return found + check_leftovers(folder, file=file, used=used)
 
 
 def check_file(connection: Connection, path: Path) -> list[Finding]:

@@ -1,117 +1,76 @@
-"""The SQLite file: opening it, recognising it, and saying clearly what is wrong with it."""
+"""The file of a base: recognising it, and the ways into it."""
 
 from __future__ import annotations
 
-import shlex
 import sqlite3
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
-from uuid import uuid4
+from typing import TYPE_CHECKING
 
-from sqlalchemy import URL, Connection, Engine, event, insert
-from sqlalchemy import create_engine as create_sqlalchemy_engine
-from sqlalchemy.exc import DBAPIError
-
-from lagotto.concurrency import checkpoint, interruptible
-from lagotto.errors import (
-    ConfigError,
-    EmbeddingError,
-    NotABaseError,
-    StoreBusyError,
-    StoreDamagedError,
-    StoreError,
-    StoreFullError,
-    StoreReadOnlyError,
-)
+from lagotto.errors import NotABaseError, StoreDamagedError, StoreError, StoreReadOnlyError
 from lagotto.indexes.folder import usual_folder
 from lagotto.locations import INDEX_MARKER
-from lagotto.stores.sql.migrations import migrate
-from lagotto.stores.sql.tables import SCHEMA_VERSION, Counter, Setting, Tables
-from lagotto.stores.sql.write import start_history
+from lagotto.stores.sql import SCHEMA_VERSION
+from lagotto.stores.sql.queries import ReadConnection, SqlText
+from lagotto.stores.sqlite.connections import (
+    BUSY_TIMEOUT,
+    ConnectionPool,
+    SqliteConnection,
+    connect,
+)
+from lagotto.stores.sqlite.errors import damage_errors, sqlite_errors
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
 
 APPLICATION_ID = 0x4C41474F
 """`LAGO` in the header of the file tells a base from other SQLite files."""
 
 SQLITE_HEADER = b"SQLite format 3\0"
-BUSY_TIMEOUT = 30.0
-BETWEEN_ATTEMPTS = 0.003
-"""Seconds between two attempts to take the lock of the file."""
-SHOWN = 100
-"""Characters of a problem with the file that an error shows."""
-COUNTERS = ("document", "chunk_set", "change", "state")
+CACHE_TIMEOUT = 0.05
+"""Seconds that a search waits for other writers before it does without caching its chunks."""
 
-_PRAGMAS = (
-    "foreign_keys = ON",
-    "journal_mode = WAL",
-    "synchronous = FULL",
-    "mmap_size = 67108864",
-)
+_VERSION = SqlText("PRAGMA user_version")
 
 
-def create_engine(path: Path, *, busy_timeout: float = BUSY_TIMEOUT) -> Engine:
-    """Connections to the file, in WAL mode; transactions start where SQLAlchemy says so."""
-    engine = create_sqlalchemy_engine(
-        URL.create("sqlite", database=str(path)),
-        connect_args={"timeout": busy_timeout},
-        max_overflow=-1,  # a search that waits for a connection may keep others from ending
-    )
+class SqliteDatabase:
+    """Connections to the file of a base.
 
-    @event.listens_for(engine, "connect")
-    def prepare(connection: Any, _record: object) -> None:
-        connection.isolation_level = None
-        for pragma in _PRAGMAS:
-            # two processes that open a new file both turn it to WAL, and SQLite does not wait there
-            _execute_when_free(connection, f"PRAGMA {pragma}", timeout=busy_timeout)
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        # the driver's own connection: SQLAlchemy's takes as long as the rest of opening a view
-        driver: Any = connection.connection.driver_connection
-        if connection.get_execution_options().get("writing", False):
-            _begin_to_write(driver, timeout=busy_timeout)
-        else:
-            driver.execute("BEGIN")
-
-    return engine
-
-
-def _begin_to_write(driver: Any, *, timeout: float) -> None:
-    """Take the lock of the file, trying often.
-
-    SQLite itself tries ever more rarely, so that a process which writes all the time would keep the
-    lock for itself; and it could not be cancelled meanwhile.
+    Searches use those of the sqlite3 module. SQLAlchemy is for the rest, and imported with its
+    first transaction: that takes longer than a search in a small base.
     """
-    driver.execute("PRAGMA busy_timeout = 0")
-    try:
-        _execute_when_free(driver, "BEGIN IMMEDIATE", timeout=timeout)
-    finally:
-        driver.execute(f"PRAGMA busy_timeout = {int(timeout * 1000)}")
 
+    def __init__(self, file: Path, *, busy_timeout: float = BUSY_TIMEOUT) -> None:
+        self._file = file
+        self._busy_timeout = busy_timeout
+        self._pool = ConnectionPool(partial(connect, file, busy_timeout=busy_timeout))
+        self._engines: dict[float, Engine] = {}
 
-def _execute_when_free(driver: Any, statement: str, *, timeout: float) -> None:
-    """Execute `statement`, again and again while another process has the lock."""
-    deadline = time.monotonic() + timeout
-    while True:
-        try:
-            driver.execute(statement)
-        except sqlite3.OperationalError as exc:
-            if not _is_busy(exc) or time.monotonic() >= deadline:
-                raise
-            checkpoint()
-            time.sleep(BETWEEN_ATTEMPTS)
-        else:
-            return
+    def connection(self) -> AbstractContextManager[SqliteConnection]:
+        """A connection that reads, of which queries see one state of the file."""
+        return self._pool.connection()
 
+    @contextmanager
+    def transaction(self, *, writing: bool = False, caching: bool = False) -> Iterator[Connection]:
+        """A transaction of SQLAlchemy; one for `caching` hardly waits for other writers."""
+        from lagotto.stores.sqlite.engine import create_engine, transaction
 
-def _is_busy(error: sqlite3.Error) -> bool:
-    name = getattr(error, "sqlite_errorname", "") or ""
-    return name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
+        timeout = CACHE_TIMEOUT if caching else self._busy_timeout
+        engine = self._engines.get(timeout)
+        if engine is None:  # or another thread has been faster
+            engine = self._engines.setdefault(
+                timeout, create_engine(self._file, busy_timeout=timeout)
+            )
+        with transaction(engine, writing=writing) as connection:
+            yield connection
+
+    def close(self) -> None:
+        """Close all connections that nobody uses; the others when they are released."""
+        self._pool.close()
+        for engine in self._engines.values():
+            engine.dispose()
 
 
 def recognise(path: Path) -> None:
@@ -166,121 +125,6 @@ def _check_header(path: Path) -> None:
         raise NotABaseError(f"{path} is not a Lagotto base; choose another name")
 
 
-def schema_version(connection: Connection) -> int:
+def schema_version(connection: ReadConnection) -> int:
     """The version of the tables, 0 if there are none."""
-    return int(connection.exec_driver_sql("PRAGMA user_version").scalar_one())
-
-
-def prepare_schema(connection: Connection) -> None:
-    """Create the tables of a new base, or bring those of an older one up to date."""
-    version = schema_version(connection)
-    if version == SCHEMA_VERSION:
-        return
-    if version == 0:
-        Tables.metadata.create_all(connection)
-        connection.execute(insert(Setting).values(name="base_id", value=uuid4().hex))
-        connection.execute(insert(Counter), [{"name": name, "value": 0} for name in COUNTERS])
-        start_history(connection)
-    else:
-        migrate(connection, version)
-    connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
-    connection.exec_driver_sql(f"PRAGMA user_version = {SCHEMA_VERSION}")
-
-
-@contextmanager
-def sqlite_errors(path: Path) -> Iterator[None]:
-    """Turn what SQLite raises into StoreErrors that say what to do."""
-    try:
-        yield
-    except DBAPIError as exc:
-        if not isinstance(exc.orig, sqlite3.Error):
-            raise
-        raise _explained(path, exc.orig) from exc
-    except sqlite3.Error as exc:
-        raise _explained(path, exc) from exc
-
-
-@contextmanager
-def damage_errors(path: Path) -> Iterator[None]:
-    """Turn what goes wrong with the contents of rows, such as invalid JSON, into a StoreError."""
-    try:
-        yield
-    except ConfigError:
-        raise
-    except UnicodeEncodeError as exc:  # of a parameter: what is read would not decode
-        raise ConfigError(f"{path}: {exc.object!r:.100} is not valid Unicode text") from exc
-    except (ValueError, EmbeddingError) as exc:
-        raise damaged(path, exc) from exc
-
-
-def _explained(path: Path, error: sqlite3.Error) -> StoreError:
-    name = getattr(error, "sqlite_errorname", "") or ""
-    if _is_busy(error):
-        return StoreBusyError(f"{path}: another process is writing; try again when it has ended")
-    if name.startswith(("SQLITE_FULL", "SQLITE_IOERR_WRITE")):  # the latter also for a quota
-        return StoreFullError(
-            f"{path}: the disk is full ({error}); free some space and add the documents again "
-            "(what was stored before is safe)"
-        )
-    if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
-        return StoreReadOnlyError(
-            f"{path} can't be opened for writing ({error}); a base needs permission to write to "
-            "its file and its folder"
-        )
-    if name.startswith("SQLITE_NOTADB"):
-        return NotABaseError(f"{path} is not a Lagotto base: {error}; choose another name")
-    if name.startswith("SQLITE_CORRUPT") or "decode to UTF-8" in str(error):
-        return damaged(path, error)
-    return StoreError(f"{path}: {error}")
-
-
-def damaged(path: Path, problem: Exception) -> StoreDamagedError:
-    """The error for a damaged file."""
-    return StoreDamagedError(f"{path} is damaged ({str(problem)[:SHOWN]}); {ways_out(path)}")
-
-
-def ways_out(path: Path) -> str:
-    """What to do with a damaged file; never to delete it, since it may be the only copy."""
-    return (
-        "restore it from a backup, or save what can be read of it in another file: "
-        f"`sqlite3 {shlex.quote(str(path))} .recover | sqlite3 recovered.db`"
-    )
-
-
-class DriverHandle:
-    """The connection on which a cancelled task interrupts what runs in a thread."""
-
-    def __init__(self) -> None:
-        self._driver: Any = None
-
-    def hold(self, connection: Connection) -> None:
-        """Interrupt this connection from now on."""
-        self._driver = connection.connection.driver_connection
-
-    def release(self) -> None:
-        """Interrupt nothing any more."""
-        self._driver = None
-
-    def interrupt(self) -> None:
-        """End the statement that is running; it fails, but nobody waits for it any more."""
-        driver = self._driver
-        if driver is not None:
-            driver.interrupt()
-
-
-class SqliteReader:
-    """A RecordReader on a connection; what is not brief runs in a thread, one at a time."""
-
-    def __init__(self, connection: Connection, *, path: Path) -> None:
-        self._connection = connection
-        self._path = path
-        self._lock = threading.Lock()
-        self._driver = DriverHandle()
-        self._driver.hold(connection)
-
-    async def ask(self, question: Callable[[Connection], T], *, brief: bool = False) -> T:
-        def answer() -> T:
-            with self._lock, damage_errors(self._path):
-                return question(self._connection)
-
-        return answer() if brief else await interruptible(answer, interrupt=self._driver.interrupt)
+    return int(_VERSION.scalar(connection))

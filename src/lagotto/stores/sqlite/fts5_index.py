@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, TextClause, text
 
 from lagotto.concurrency import checkpoint
 from lagotto.documents import storable
+from lagotto.errors import StoreError
 from lagotto.indexes.base import (
     START,
     ChunkKeys,
@@ -30,6 +31,7 @@ from lagotto.indexes.base import (
     text_rules,
 )
 from lagotto.indexes.bm25 import idf
+from lagotto.indexes.findings import REBUILD
 from lagotto.indexes.hits import Hits, top_k
 from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.text_query import (
@@ -46,34 +48,29 @@ from lagotto.indexes.text_query import (
 )
 from lagotto.indexes.vocabulary_cache import TermLookup, VocabularyCache
 from lagotto.stores.sql.changelog import RecordReader, SqlChangeLog
-from lagotto.stores.sql.checks import REBUILD
-from lagotto.stores.sql.settings import put_setting, setting
+from lagotto.stores.sql.queries import PlainConnection, ReadConnection, SqlText
+from lagotto.stores.sql.settings import setting
 from lagotto.terms import index_terms
 
-_CREATE = """
-CREATE VIRTUAL TABLE IF NOT EXISTS chunk_terms USING fts5(terms, tokenize="ascii tokenchars '_'")
-"""
-_CREATE_VOCABULARY = """
-CREATE VIRTUAL TABLE IF NOT EXISTS chunk_vocabulary USING fts5vocab(chunk_terms, row)
-"""
-_FIND = text("SELECT rowid, -bm25(chunk_terms) FROM chunk_terms WHERE chunk_terms MATCH :term")
-_COUNT = text("SELECT count(*) FROM chunk_terms_docsize")
-_FREQUENCY = text("SELECT doc FROM chunk_vocabulary WHERE term = :term")
-_HAVING = text("SELECT count(*) FROM chunk_terms WHERE chunk_terms MATCH :wanted")
-_KEYS = text("SELECT id FROM chunk_terms_docsize ORDER BY id")
-_MATCHING = text("SELECT rowid FROM chunk_terms WHERE chunk_terms MATCH :wanted ORDER BY rowid")
-_WITH_TERMS = text("SELECT rowid FROM chunk_terms WHERE terms <> '' ORDER BY rowid")
-_VOCABULARY = text("SELECT term FROM chunk_vocabulary")
-_ADD = text("INSERT INTO chunk_terms(rowid, terms) VALUES (:key, :terms)")
-_REMOVE = text(
-    "DELETE FROM chunk_terms WHERE rowid IN (SELECT key FROM chunk WHERE document_key = :document)"
-)
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+_FIND = SqlText("SELECT rowid, -bm25(chunk_terms) FROM chunk_terms WHERE chunk_terms MATCH :term")
+_COUNT = SqlText("SELECT count(*) FROM chunk_terms_docsize")
+_FREQUENCY = SqlText("SELECT doc FROM chunk_vocabulary WHERE term = :term")
+_HAVING = SqlText("SELECT count(*) FROM chunk_terms WHERE chunk_terms MATCH :wanted")
+_KEYS = SqlText("SELECT id FROM chunk_terms_docsize ORDER BY id")
+_MATCHING = SqlText("SELECT rowid FROM chunk_terms WHERE chunk_terms MATCH :wanted ORDER BY rowid")
+_WITH_TERMS = SqlText("SELECT rowid FROM chunk_terms WHERE terms <> '' ORDER BY rowid")
+_VOCABULARY = SqlText("SELECT term FROM chunk_vocabulary")
+_ADD = "INSERT INTO chunk_terms(rowid, terms) VALUES (?, ?)"
+_REMOVE = "DELETE FROM chunk_terms WHERE rowid IN (SELECT key FROM chunk WHERE document_key = ?)"
 _COUNTED = {
-    "missing": text(
+    "missing": SqlText(
         "SELECT count(*) FROM chunk WHERE level <> 'parent' "
         "AND key NOT IN (SELECT id FROM chunk_terms_docsize)"
     ),
-    "surplus": text(
+    "surplus": SqlText(
         "SELECT count(*) FROM chunk_terms_docsize WHERE id NOT IN (SELECT key FROM chunk)"
     ),
 }
@@ -87,36 +84,9 @@ SMALLEST_IDF = 1e-6
 """What FTS5 takes for the inverse document frequency of a term that is everywhere."""
 
 
-def create_fts5(connection: Connection) -> None:
-    """Create the tables."""
-    connection.exec_driver_sql(_CREATE)
-    connection.exec_driver_sql(_CREATE_VOCABULARY)
-    put_setting(connection, RULES_SETTING, text_rules())
-
-
-def is_current(connection: Connection) -> bool:
+def is_current(connection: ReadConnection) -> bool:
     """Whether the terms are those that this version makes of the chunks."""
     return setting(connection, RULES_SETTING) == text_rules()
-
-
-def drop_fts5(connection: Connection) -> None:
-    """Delete the tables, if there are any."""
-    for table in ("chunk_vocabulary", "chunk_terms"):
-        connection.exec_driver_sql(f"DROP TABLE IF EXISTS main.{table}")
-
-
-def copy_fts5(connection: Connection, *, source: str) -> None:
-    """Take over the terms of all chunks from an attached database."""
-    connection.exec_driver_sql(
-        f"INSERT INTO main.chunk_terms(rowid, terms) SELECT rowid, terms FROM {source}.chunk_terms"
-    )
-
-
-def rebuild_fts5(connection: Connection) -> None:
-    """Index all chunks again."""
-    connection.exec_driver_sql("DELETE FROM chunk_terms")
-    _index(SqlChangeLog(connection), since=0, prepared={})
-    put_setting(connection, RULES_SETTING, text_rules())
 
 
 class Fts5Index:
@@ -147,11 +117,11 @@ class Fts5Index:
         return prepared
 
     def add_chunks(self, changes: SqlChangeLog, *, since: int, prepared: PreparedTexts) -> None:
-        _index(changes, since=since, prepared=prepared)
+        index_chunks(changes, since=since, prepared=prepared)
 
     def remove_documents(self, changes: SqlChangeLog, document_keys: Sequence[int]) -> None:
         for key in document_keys:
-            changes.connection.execute(_REMOVE, {"document": key})
+            _driver(changes).exec_driver_sql(_REMOVE, (key,))
 
     def refresh(self) -> None:
         """Nothing to ask: the tables are in the file."""
@@ -173,7 +143,7 @@ class Fts5Index:
 
     def check(self, changes: SqlChangeLog) -> Finding:
         missing, surplus = (
-            changes.connection.scalar(_COUNTED[kind]) for kind in ("missing", "surplus")
+            _COUNTED[kind].scalar(changes.connection) for kind in ("missing", "surplus")
         )
         if not missing and not surplus:
             what = f"the text index in the file is up to date ({changes.head.number} changes)"
@@ -220,7 +190,7 @@ class Fts5Text:
 
     async def statistics(self) -> TextStatistics:
         """FTS5 keeps the mean length to itself."""
-        count = await self._record.ask(lambda connection: connection.scalar(_COUNT))
+        count = await self._record.ask(_COUNT.scalar)
         return TextStatistics(int(count or 0), None)
 
     async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
@@ -237,10 +207,8 @@ class Fts5Text:
             lambda connection: self._vocabulary(connection).alike(words, threshold=threshold)
         )
 
-    def _vocabulary(self, connection: Connection) -> TermLookup:
-        return self._vocabularies.at(
-            self.indexed_up_to, lambda: connection.scalars(_VOCABULARY).all()
-        )
+    def _vocabulary(self, connection: ReadConnection) -> TermLookup:
+        return self._vocabularies.at(self.indexed_up_to, lambda: _VOCABULARY.column(connection))
 
 
 def expression(match: Word | Prefix | Phrase) -> str | None:
@@ -257,30 +225,37 @@ def _any_of(phrases: Sequence[Sequence[str]]) -> str | None:
     return " OR ".join(f'"{" ".join(phrase)}"' for phrase in possible) or None
 
 
-def _frequency(connection: Connection, word: Word) -> int:
+def _frequency(connection: ReadConnection, word: Word) -> int:
     """How many chunks hold one of the word's terms; the vocabulary counts those of a single one."""
     if len(word.terms) == 1:
-        return connection.scalar(_FREQUENCY, {"term": storable(word.terms[0])}) or 0
+        return int(_FREQUENCY.scalar(connection, term=storable(word.terms[0])) or 0)
     wanted = expression(word)
-    return (connection.scalar(_HAVING, {"wanted": wanted}) or 0) if wanted else 0
+    return int(_HAVING.scalar(connection, wanted=wanted)) if wanted else 0
 
 
-def _index(changes: SqlChangeLog, *, since: int, prepared: PreparedTexts) -> None:
+def index_chunks(changes: SqlChangeLog, *, since: int, prepared: PreparedTexts) -> None:
     for start, stop in changes.ranges(since=since):
         if rows := _rows(changes.added_texts(start, stop), prepared):
-            changes.connection.execute(_ADD, rows)
+            _driver(changes).exec_driver_sql(_ADD, rows)
 
 
-def _search(connection: Connection, query: TextQuery, k: int, among: ChunkKeys | None) -> Hits:
+def _driver(changes: SqlChangeLog) -> Connection:
+    """The connection of a change log that belongs to a write."""
+    if isinstance(changes.connection, PlainConnection):
+        raise StoreError("this change log belongs to a search; a search does not write")
+    return changes.connection
+
+
+def _search(connection: ReadConnection, query: TextQuery, k: int, among: ChunkKeys | None) -> Hits:
     return top_k(*_found(connection, query, among=among), k)
 
 
-def _scores(connection: Connection, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
+def _scores(connection: ReadConnection, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
     found, scores = _found(connection, query, among=np.unique(keys))
     return _of(keys, found, scores)
 
 
-def _matching(connection: Connection, match: Match, among: ChunkKeys | None) -> ChunkKeys:
+def _matching(connection: ReadConnection, match: Match, among: ChunkKeys | None) -> ChunkKeys:
     """FTS5 finds words and phrases; its AND and OR only go so deep, and it has no NOT."""
     if isinstance(match, Every):
         for part in match.parts:
@@ -298,7 +273,7 @@ def _matching(connection: Connection, match: Match, among: ChunkKeys | None) -> 
 
 
 def _found(
-    connection: Connection, query: TextQuery, *, among: ChunkKeys | None
+    connection: ReadConnection, query: TextQuery, *, among: ChunkKeys | None
 ) -> tuple[ChunkKeys, NDArray[np.float32]]:
     """Every chunk that the query asks for, ascending by key, with its score."""
     scored, scores = _scored(connection, query)
@@ -309,9 +284,9 @@ def _found(
     return found, _of(found, scored, scores)
 
 
-def _scored(connection: Connection, query: TextQuery) -> tuple[ChunkKeys, NDArray[np.float32]]:
+def _scored(connection: ReadConnection, query: TextQuery) -> tuple[ChunkKeys, NDArray[np.float32]]:
     """Every chunk that holds a term, ascending by key, with its score."""
-    count = int((connection.execute(_COUNT)).scalar_one())
+    count = int(_COUNT.scalar(connection))
     words = [_word(connection, word, count) for word in query.words]
     keys = _united([found for found, _ in words])
     total = np.zeros(len(keys))
@@ -321,7 +296,7 @@ def _scored(connection: Connection, query: TextQuery) -> tuple[ChunkKeys, NDArra
 
 
 def _word(
-    connection: Connection, word: Sequence[Term], count: int
+    connection: ReadConnection, word: Sequence[Term], count: int
 ) -> tuple[ChunkKeys, NDArray[np.float64]]:
     """The chunks that hold a word, ascending, each with the score of its best alternative."""
     terms = [_term(connection, term, count) for term in word]
@@ -333,10 +308,12 @@ def _word(
     return keys, best * idf(len(keys), count=count)
 
 
-def _term(connection: Connection, term: Term, count: int) -> tuple[ChunkKeys, NDArray[np.float64]]:
+def _term(
+    connection: ReadConnection, term: Term, count: int
+) -> tuple[ChunkKeys, NDArray[np.float64]]:
     """The chunks that hold a term, with its weighted score without an IDF."""
     wanted = expression(Word((term.text,)))
-    rows = connection.execute(_FIND, {"term": wanted}).all() if wanted else []
+    rows = _FIND.rows(connection, term=wanted) if wanted else []
     having = len(rows)
     theirs = max(math.log((count - having + 0.5) / (having + 0.5)), SMALLEST_IDF)
     keys = np.fromiter((key for key, _ in rows), np.int64, having)
@@ -348,7 +325,7 @@ def _united(lists: Sequence[ChunkKeys]) -> ChunkKeys:
     return np.unique(np.concatenate([np.empty(0, np.int64), *lists]))
 
 
-def _holding(connection: Connection, match: Word | Prefix | Phrase) -> ChunkKeys:
+def _holding(connection: ReadConnection, match: Word | Prefix | Phrase) -> ChunkKeys:
     """The chunks for which `match` holds, ascending."""
     if match == Prefix(""):
         return _keys(connection, _WITH_TERMS)
@@ -364,17 +341,17 @@ def _of(keys: ChunkKeys, found: ChunkKeys, scores: NDArray[np.float32]) -> NDArr
     return np.where(found[places] == keys, scores[places], np.float32(0))
 
 
-def _keys(connection: Connection, statement: TextClause, **values: str) -> ChunkKeys:
-    keys = connection.scalars(statement, values).all()
+def _keys(connection: ReadConnection, query: SqlText, **values: str) -> ChunkKeys:
+    keys = query.column(connection, **values)
     return np.fromiter(keys, np.int64, len(keys))
 
 
-def _rows(texts: Sequence[ChunkText], prepared: PreparedTexts) -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = []
+def _rows(texts: Sequence[ChunkText], prepared: PreparedTexts) -> list[tuple[int, str]]:
+    rows: list[tuple[int, str]] = []
     for chunk in texts:
         checkpoint()
         terms = prepared.get((chunk.text, chunk.language))
         if terms is None:
             terms = index_terms(chunk.text, chunk.language)
-        rows.append({"key": chunk.key, "terms": " ".join(terms)})
+        rows.append((chunk.key, " ".join(terms)))
     return rows

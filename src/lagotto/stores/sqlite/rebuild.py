@@ -8,7 +8,6 @@ unchanged and the next rebuild resumes; after the commit, the next rebuild drops
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
@@ -25,12 +24,12 @@ from lagotto.indexes.folder import IndexFolder, file_errors, size_of
 from lagotto.stores.base import BaseConfig, Entry, Pending
 from lagotto.stores.config import unfinished_rebuild
 from lagotto.stores.index_follower import drop_remote
+from lagotto.stores.sql import SCHEMA_VERSION
 from lagotto.stores.sql.changelog import AnyIndex
 from lagotto.stores.sql.names import document_keys
 from lagotto.stores.sql.read import counter, read_sources
-from lagotto.stores.sql.settings import put_config, put_setting, read_config, setting
+from lagotto.stores.sql.settings import read_config, setting
 from lagotto.stores.sql.tables import (
-    SCHEMA_VERSION,
     ChunkRow,
     ChunkSetRow,
     ChunkTextRow,
@@ -46,8 +45,12 @@ from lagotto.stores.sql.write import (
     number_entries,
     take_numbers,
 )
-from lagotto.stores.sqlite.database import create_engine, prepare_schema, sqlite_errors
-from lagotto.stores.sqlite.fts5_index import copy_fts5, create_fts5, drop_fts5
+from lagotto.stores.sql.write_settings import put_config, put_setting
+from lagotto.stores.sqlite.database import schema_version
+from lagotto.stores.sqlite.engine import create_engine, driver_errors, driver_of, transaction
+from lagotto.stores.sqlite.errors import sqlite_errors
+from lagotto.stores.sqlite.fts5_tables import copy_fts5, create_fts5, drop_fts5
+from lagotto.stores.sqlite.schema import prepare_schema
 
 if TYPE_CHECKING:
     from lagotto.stores.sqlite.store import SqliteStore
@@ -150,9 +153,8 @@ class SqliteStaging:
         """Whether the unfinished generation has the same settings and schema version."""
         engine = create_engine(self._path)
         try:
-            with sqlite_errors(self._path), engine.begin() as connection:
-                version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
-                if version != SCHEMA_VERSION:
+            with sqlite_errors(self._path), transaction(engine) as connection:
+                if schema_version(connection) != SCHEMA_VERSION:
                     return False
                 stored, base_id = read_config(connection), setting(connection, "base_id")
         finally:
@@ -161,9 +163,9 @@ class SqliteStaging:
 
     def _create(self, *, last_key: int) -> None:
         """Make an empty base with the same id, in one transaction."""
-        engine = create_engine(self._path).execution_options(writing=True)
+        engine = create_engine(self._path)
         try:
-            with sqlite_errors(self._path), engine.begin() as connection:
+            with sqlite_errors(self._path), transaction(engine, writing=True) as connection:
                 prepare_schema(connection)
                 put_setting(connection, "base_id", self._base.indexes.base_id)
                 put_config(connection, self._config)
@@ -218,11 +220,12 @@ class SqliteStaging:
         try:
             with (
                 sqlite_errors(self._base.path),
+                driver_errors(),
                 engine.execution_options(writing=writing).connect() as connection,
             ):
-                driver = connection.connection.driver_connection
-                assert isinstance(driver, sqlite3.Connection)
-                driver.execute("ATTACH DATABASE ? AS next", (str(self._path),)).close()
+                driver_of(connection).execute(
+                    "ATTACH DATABASE ? AS next", (str(self._path),)
+                ).close()
                 with connection.begin():
                     yield connection
         finally:

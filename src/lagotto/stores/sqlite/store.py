@@ -13,10 +13,9 @@ from contextlib import (
     contextmanager,
     suppress,
 )
+from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
-
-from sqlalchemy import Connection, Engine
+from typing import TYPE_CHECKING, TypeVar
 
 from lagotto.concurrency import in_thread, interruptible
 from lagotto.documents import Chunk, Document, in_context
@@ -27,7 +26,6 @@ from lagotto.indexes.base import (
     Finding,
     IndexRole,
     IndexState,
-    LogPosition,
     TextIndex,
     VectorIndex,
 )
@@ -52,54 +50,31 @@ from lagotto.stores.index_follower import (
     until_followed,
     update_all,
 )
+from lagotto.stores.sql import SCHEMA_VERSION
 from lagotto.stores.sql.changelog import AnyIndex, SqlChangeLog
-from lagotto.stores.sql.checks import check_rows
 from lagotto.stores.sql.chunk_cache import SqlChunkCache
-from lagotto.stores.sql.keyed_values import SqlKeyedValues
 from lagotto.stores.sql.languages import main_languages_of
-from lagotto.stores.sql.names import document_keys
-from lagotto.stores.sql.read import (
-    counter,
-    matching_names,
-    paged_documents,
-    read_chunks,
-    read_document,
-    read_versions,
-)
-from lagotto.stores.sql.settings import (
-    check_config,
-    put_setting,
-    read_config,
-    read_info,
-    setting,
-)
-from lagotto.stores.sql.source_files import SqlSourceFiles
-from lagotto.stores.sql.tables import SCHEMA_VERSION
+from lagotto.stores.sql.queries import ReadConnection
+from lagotto.stores.sql.read import read_chunks, read_document, read_versions
+from lagotto.stores.sql.settings import read_config, read_info, setting
 from lagotto.stores.sql.view import SqlView
-from lagotto.stores.sql.write import (
-    Numbers,
-    note_change,
-    note_removals,
-    number_entries,
-    remove_documents,
-    update_documents,
-    write_entries,
-)
-from lagotto.stores.sqlite.checks import check_contents, check_file, check_leftovers
-from lagotto.stores.sqlite.database import (
+from lagotto.stores.sqlite.connections import (
     BUSY_TIMEOUT,
     DriverHandle,
+    SqliteConnection,
     SqliteReader,
-    create_engine,
-    damage_errors,
-    prepare_schema,
-    recognise,
-    schema_version,
-    sqlite_errors,
 )
-from lagotto.stores.sqlite.fts5_index import create_fts5, is_current, rebuild_fts5
-from lagotto.stores.sqlite.rebuild import SqliteStaging, check_rebuild, sqlite_staging
+from lagotto.stores.sqlite.database import SqliteDatabase, recognise, schema_version
+from lagotto.stores.sqlite.errors import damage_errors, sqlite_errors
 from lagotto.stores.sqlite.view_factory import SqliteViews
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from lagotto.stores.sql.keyed_values import SqlKeyedValues
+    from lagotto.stores.sql.source_files import SqlSourceFiles
+    from lagotto.stores.sql.write import Numbering
+    from lagotto.stores.sqlite.rebuild import SqliteStaging
 
 log = logging.getLogger(__name__)
 
@@ -107,8 +82,6 @@ T = TypeVar("T")
 
 DEFAULT_TEXT_INDEX = "tantivy"
 DEFAULT_VECTOR_INDEX = "exact"
-CACHE_TIMEOUT = 0.05
-"""Seconds that a search waits for other writers before it does without caching its chunks."""
 
 
 class SqliteStore:
@@ -118,6 +91,9 @@ class SqliteStore:
     index lives in a folder beside it, with `"fts5"` inside it; the vectors' index is beside it in
     both cases. Either may be behind a network instead: `qdrant://host:6333`. A base keeps the
     indexes that it was made with.
+
+    What a search needs is read without SQLAlchemy, which the other methods import when they are
+    first called.
     """
 
     capabilities = Capabilities()
@@ -129,7 +105,7 @@ class SqliteStore:
         text_index: str | None = None,
         vector_index: str | None = None,
         busy_timeout: float = BUSY_TIMEOUT,
-        numbering: Callable[[Connection, Sequence[Entry]], Numbers] = number_entries,
+        numbering: Numbering | None = None,
     ) -> None:
         self.path = Path(path)
         self.location = str(path)
@@ -140,8 +116,7 @@ class SqliteStore:
         self._wanted = IndexChoice.of(text_index=text_index, vector_index=vector_index)
         self._chosen = IndexChoice()
         self.busy_timeout = busy_timeout
-        self._engine: Engine | None = None
-        self._cache_engine: Engine | None = None
+        self._database: SqliteDatabase | None = None
         self._text: TextIndex[SqlChangeLog] | None = None
         self._vectors: VectorIndex[SqlChangeLog] | None = None
         self._follower = IndexFollower(self._follow_changes)
@@ -153,9 +128,19 @@ class SqliteStore:
             follower=self._follower,
         )
         self._writing = asyncio.Lock()
-        self.chunk_cache = SqlChunkCache(read=self._read, write=self._write_cache)
-        self.source_files = SqlSourceFiles(read=self._read, write=self._write)
-        self.keyed_values = SqlKeyedValues(read=self._read, write=self._write)
+        self.chunk_cache = SqlChunkCache(read=self._read_tables, write=self._write_cache)
+
+    @cached_property
+    def source_files(self) -> SqlSourceFiles:
+        from lagotto.stores.sql.source_files import SqlSourceFiles
+
+        return SqlSourceFiles(read=self._read_tables, write=self._write)
+
+    @cached_property
+    def keyed_values(self) -> SqlKeyedValues:
+        from lagotto.stores.sql.keyed_values import SqlKeyedValues
+
+        return SqlKeyedValues(read=self._read_tables, write=self._write)
 
     @property
     def indexes(self) -> IndexFolder:
@@ -171,40 +156,36 @@ class SqliteStore:
         await in_thread(self._close)
 
     async def write(self, entries: Sequence[Entry]) -> None:
+        from lagotto.stores.sqlite.write import write
+
         prepared = await in_thread(self._text_index().prepare, self._texts(entries))
 
-        def write(connection: Connection) -> None:
+        def change(connection: Connection) -> None:
             self._follow_rebuild(connection)
-            check_config(connection, entries, str(self.path))
-            former = document_keys(connection, [entry.document for entry in entries])
-            before = counter(connection, "change")
-            self._remove(connection, list(former.values()))
-            write_entries(connection, entries, numbers=self._numbering(connection, entries))
-            last = LogPosition(counter(connection, "change"), 0)
-            self._text_index().add_chunks(
-                SqlChangeLog(connection, head=last), since=before, prepared=prepared
+            write(
+                connection,
+                entries,
+                index=self._text_index(),
+                prepared=prepared,
+                numbering=self._numbering,
+                place=str(self.path),
             )
-            note_change(connection)
 
-        await self._write(write)
+        await self._write(change)
 
     async def update(self, documents: Sequence[Document]) -> None:
-        def update(connection: Connection) -> None:
-            update_documents(connection, documents)
-            note_change(connection)
+        from lagotto.stores.sqlite.write import update
 
-        await self._write(update)
+        await self._write(lambda connection: update(connection, documents))
 
     async def delete(self, where: Filter) -> list[str]:
-        def delete(connection: Connection) -> list[str]:
-            self._follow_rebuild(connection)
-            found = matching_names(connection, where)
-            self._remove(connection, [document.key for document in found])
-            if found:
-                note_change(connection)
-            return [document.id for document in found]
+        from lagotto.stores.sqlite.write import delete
 
-        return await self._write(delete)
+        def change(connection: Connection) -> list[str]:
+            self._follow_rebuild(connection)
+            return delete(connection, where, index=self._text_index())
+
+        return await self._write(change)
 
     async def versions(self, collection: str, ids: Sequence[str]) -> dict[str, Version]:
         return await self._read(lambda connection: read_versions(connection, collection, ids))
@@ -215,7 +196,9 @@ class SqliteStore:
         )
 
     def documents(self, where: Filter) -> AsyncIterator[Document]:
-        return paged_documents(self._read, where)
+        from lagotto.stores.sql.matching import paged_documents
+
+        return paged_documents(self._read_tables, where)
 
     async def chunks(self, collection: str, document_id: str) -> list[Chunk]:
         return await self._read(lambda connection: read_chunks(connection, collection, document_id))
@@ -223,19 +206,19 @@ class SqliteStore:
     @asynccontextmanager
     async def view(self, where: Filter) -> AsyncIterator[SqlView]:
         with sqlite_errors(self.path), ExitStack() as stack:
-            engine = self._opened()
-            cached = self._views.cached(engine, where, stack)
-            yield cached or await self._views.view(engine, where, stack)
+            database = self._opened()
+            cached = self._views.cached(database, where, stack)
+            yield cached or await self._views.view(database, where, stack)
 
     async def update_indexes(self, *, least: int = 1) -> None:
         def update() -> None:
-            with self._transaction() as connection:
+            with self._reading() as connection:
                 self._update_indexes(connection, least=least)
 
         await in_thread(until_followed, update)
 
     async def info(self) -> StoreInfo:
-        def read(connection: Connection) -> StoreInfo:
+        def read(connection: SqliteConnection) -> StoreInfo:
             return read_info(
                 connection,
                 location=str(self.path),
@@ -249,10 +232,12 @@ class SqliteStore:
         return await self._read(read_config)
 
     def staging(self, config: BaseConfig) -> AbstractAsyncContextManager[SqliteStaging]:
+        from lagotto.stores.sqlite.rebuild import sqlite_staging
+
         return sqlite_staging(self, config)
 
     async def check(self) -> list[Finding]:
-        return await self._read(self._check)
+        return await self._read_tables(self._check)
 
     def _texts(self, entries: Sequence[Entry]) -> Iterator[ContextText]:
         """The texts of the chunks that can be found, as the text index is going to see them.
@@ -261,7 +246,7 @@ class SqliteStore:
         for an index that prepares nothing.
         """
         unknown = {each.document.collection for each in entries if each.document.language is None}
-        with self._transaction() as connection:
+        with self._reading() as connection:
             main = main_languages_of(connection, unknown)
         for entry in entries:
             document = entry.document
@@ -271,16 +256,10 @@ class SqliteStore:
                     text = in_context(document.title, chunk.text, headings=chunk.heading_path)
                     yield text, language
 
-    def _remove(self, connection: Connection, keys: Sequence[int]) -> None:
-        self._text_index().remove_documents(SqlChangeLog(connection), keys)
-        note_removals(connection, keys)
-        remove_documents(connection, keys)
-
     def _open(self) -> None:
         recognise(self.path)
         refuse_foreign(usual_folder(self.file))
-        self._engine = create_engine(self.file, busy_timeout=self.busy_timeout)
-        self._cache_engine = create_engine(self.file, busy_timeout=CACHE_TIMEOUT)
+        self._database = SqliteDatabase(self.file, busy_timeout=self.busy_timeout)
         try:
             self._chosen = self._prepared()
             self._find_indexes()
@@ -291,21 +270,21 @@ class SqliteStore:
 
     def _prepared(self) -> IndexChoice:
         """The indexes; waits for other writers only if there is something to create."""
-        with self._transaction() as connection:
+        with self._reading() as connection:
             if schema_version(connection) == SCHEMA_VERSION and setting(connection, "text_index"):
                 indexes = self._choice(connection)
-                if indexes.text != "fts5" or is_current(connection):
+                if indexes.text != "fts5" or _has_current_terms(connection):
                     return indexes
+        from lagotto.stores.sqlite.schema import prepare_indexes, prepare_schema
+
         with self._transaction(writing=True) as connection:
             prepare_schema(connection)
             indexes = self._choice(connection)
-            self._store_choice(connection, indexes)
-            if indexes.text == "fts5" and not is_current(connection):
-                rebuild_fts5(connection)
+            prepare_indexes(connection, indexes)
             return indexes
 
     def _find_indexes(self) -> None:
-        with self._transaction() as connection:
+        with self._reading() as connection:
             base_id = setting(connection, "base_id") or ""
             self._generation = read_config(connection).generation
         self._indexes = IndexFolder.beside(self.file, base_id=base_id)
@@ -318,7 +297,7 @@ class SqliteStore:
         choice = self._chosen.text or DEFAULT_TEXT_INDEX
         return TEXT_INDEXES.get(index_kind(choice))(self._site(choice))
 
-    def _follow_rebuild(self, connection: Connection) -> int:
+    def _follow_rebuild(self, connection: ReadConnection) -> int:
         """Use the indexes of the present generation: another process may have rebuilt the base."""
         config = read_config(connection)
         if config.generation != self._generation:
@@ -339,7 +318,7 @@ class SqliteStore:
 
     def _follow_changes(self) -> None:
         """Bring the indexes up to date; runs beside searches."""
-        with self._transaction() as connection, damage_errors(self.path):
+        with self._reading() as connection, damage_errors(self.path):
             self._follow_rebuild(connection)
             reader = SqliteReader(connection, path=self.path)
             changes = SqlChangeLog(connection, reader=reader)
@@ -349,7 +328,7 @@ class SqliteStore:
                 lock=self._follower_lock,
             )
 
-    def _update_indexes(self, connection: Connection, *, least: int) -> None:
+    def _update_indexes(self, connection: SqliteConnection, *, least: int) -> None:
         """Let indexes that lack `least` changes or more follow to the state of the connection."""
         with damage_errors(self.path):
             self._follow_rebuild(connection)
@@ -370,31 +349,29 @@ class SqliteStore:
             if index is not None:
                 index.close()
         self._vectors = None
-        if self._engine is not None:
-            self._engine.dispose()
-            self._engine = None
-        if self._cache_engine is not None:
-            self._cache_engine.dispose()
-            self._cache_engine = None
+        if self._database is not None:
+            self._database.close()
+            self._database = None
 
     def _check(self, connection: Connection) -> list[Finding]:
-        found = check_file(connection, self.path)
-        if found[0].level == "problem":
-            return found
-        self._follow_rebuild(connection)
-        changes = SqlChangeLog(connection)
-        found += check_rows(connection)
-        found += check_contents(connection, self.path)
-        text, vectors = self._text_index(), self._vector_index(connection)
-        if changes.head.number:
-            found.append(text.check(changes))
-        if vectors is not None:
-            found.append(vectors.check(changes))
-        found += check_rebuild(self.indexes)
-        used = {index.folder for index in (text, vectors) if index is not None}
-        return found + check_leftovers(self.indexes, file=self.file, used=used)
+        from lagotto.stores.sqlite.checks import check_base
 
-    def _index_states(self, connection: Connection) -> Iterator[IndexState]:
+        return check_base(
+            connection,
+            file=self.file,
+            path=self.path,
+            folder=self.indexes,
+            indexes=self._present_indexes,
+        )
+
+    def _present_indexes(
+        self, connection: Connection
+    ) -> tuple[TextIndex[SqlChangeLog], VectorIndex[SqlChangeLog] | None]:
+        """The indexes of the present generation."""
+        self._follow_rebuild(connection)
+        return self._text_index(), self._vector_index(connection)
+
+    def _index_states(self, connection: ReadConnection) -> Iterator[IndexState]:
         """The position of each index in the change log."""
         self._follow_rebuild(connection)
         changes = SqlChangeLog(connection)
@@ -418,7 +395,7 @@ class SqliteStore:
                 total += self.file.with_name(f"{self.file.name}{ending}").stat().st_size
         return total
 
-    def _vector_index(self, connection: Connection) -> VectorIndex[SqlChangeLog] | None:
+    def _vector_index(self, connection: ReadConnection) -> VectorIndex[SqlChangeLog] | None:
         """The vector index; None as long as there are no vectors."""
         if self._vectors is None:
             model_id = setting(connection, "model_id")
@@ -430,7 +407,7 @@ class SqliteStore:
             self._vectors = make(self._site(choice), model_id=model_id, dimension=int(dimension))
         return self._vectors
 
-    def _choice(self, connection: Connection) -> IndexChoice:
+    def _choice(self, connection: ReadConnection) -> IndexChoice:
         """The indexes of the base, at the addresses that the user gave, if any."""
         stored, place = read_config(connection), str(self.path)
         text = chosen(
@@ -450,17 +427,17 @@ class SqliteStore:
         )
         return IndexChoice(text, vectors)
 
-    def _store_choice(self, connection: Connection, indexes: IndexChoice) -> None:
-        """Store the indexes of a new base."""
-        if setting(connection, "text_index") is not None:
-            return
-        put_setting(connection, "text_index", indexes.text or DEFAULT_TEXT_INDEX)
-        put_setting(connection, "vector_index", indexes.vectors or DEFAULT_VECTOR_INDEX)
-        if indexes.text == "fts5":
-            create_fts5(connection)
-
-    async def _read(self, question: Callable[[Connection], T]) -> T:
+    async def _read(self, question: Callable[[SqliteConnection], T]) -> T:
         """An answer from one state of the base."""
+
+        def read() -> T:
+            with self._reading() as connection, damage_errors(self.path):
+                return question(connection)
+
+        return await in_thread(read)
+
+    async def _read_tables(self, question: Callable[[Connection], T]) -> T:
+        """The same for a question that is put together with SQLAlchemy."""
 
         def read() -> T:
             with self._transaction() as connection, damage_errors(self.path):
@@ -470,12 +447,13 @@ class SqliteStore:
 
     async def _write(self, change: Callable[[Connection], T]) -> T:
         """A change that is durable when it ends; one after another."""
+        from lagotto.stores.sqlite.engine import driver_of
 
         driver = DriverHandle()
 
         def write() -> T:
             with self._transaction(writing=True) as connection:
-                driver.hold(connection)
+                driver.hold(driver_of(connection))
                 try:
                     return change(connection)
                 finally:
@@ -501,14 +479,25 @@ class SqliteStore:
             return await in_thread(write)
 
     @contextmanager
-    def _transaction(self, *, writing: bool = False, caching: bool = False) -> Iterator[Connection]:
-        with sqlite_errors(self.path):
-            engine = self._opened(caching=caching).execution_options(writing=writing)
-            with engine.begin() as connection:
-                yield connection
+    def _reading(self) -> Iterator[SqliteConnection]:
+        with sqlite_errors(self.path), self._opened().connection() as connection:
+            yield connection
 
-    def _opened(self, *, caching: bool = False) -> Engine:
-        engine = self._cache_engine if caching else self._engine
-        if engine is None:
+    @contextmanager
+    def _transaction(self, *, writing: bool = False, caching: bool = False) -> Iterator[Connection]:
+        with (
+            sqlite_errors(self.path),
+            self._opened().transaction(writing=writing, caching=caching) as connection,
+        ):
+            yield connection
+
+    def _opened(self) -> SqliteDatabase:
+        if self._database is None:
             raise StoreError(f"{self.path} is closed; open it first")
-        return engine
+        return self._database
+
+
+def _has_current_terms(connection: ReadConnection) -> bool:
+    from lagotto.stores.sqlite.fts5_index import is_current
+
+    return is_current(connection)

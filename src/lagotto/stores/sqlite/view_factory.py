@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine
-
 from lagotto.concurrency import checkpoint, interruptible
 from lagotto.errors import (
     IndexUnavailableError,
@@ -40,9 +38,11 @@ from lagotto.stores.sql.changelog import (
 )
 from lagotto.stores.sql.index_snapshots import IndexLags, IndexSnapshots, refreshed
 from lagotto.stores.sql.languages import main_languages
-from lagotto.stores.sql.read import filter_notes, findable_keys, resolve_filter
+from lagotto.stores.sql.read import findable_keys
 from lagotto.stores.sql.view import SqlView
-from lagotto.stores.sqlite.database import DriverHandle, SqliteReader, damage_errors
+from lagotto.stores.sqlite.connections import DriverHandle, SqliteConnection, SqliteReader
+from lagotto.stores.sqlite.database import SqliteDatabase
+from lagotto.stores.sqlite.errors import damage_errors
 
 FILTERS_CACHED = 64
 ATTEMPTS = 1_000
@@ -75,8 +75,8 @@ class SqliteViews:
         path: Path,
         *,
         text: Callable[[], TextIndex[SqlChangeLog]],
-        vectors: Callable[[Connection], VectorIndex[SqlChangeLog] | None],
-        follow_rebuild: Callable[[Connection], int],
+        vectors: Callable[[SqliteConnection], VectorIndex[SqlChangeLog] | None],
+        follow_rebuild: Callable[[SqliteConnection], int],
         follower: IndexFollower,
     ) -> None:
         self._path = path
@@ -101,12 +101,12 @@ class SqliteViews:
         """Whether there have been searches."""
         return self._ready is not None or self._snapshots.has_read
 
-    def read_ahead(self, engine: Engine) -> None:
+    def read_ahead(self, database: SqliteDatabase) -> None:
         """Read what the first search after a write would have to read."""
         with ExitStack() as stack, suppress(IndexLags):
-            self._read(engine, And(), stack, DriverHandle(), None)
+            self._read(database, And(), stack, DriverHandle(), None)
 
-    def cached(self, engine: Engine, where: Filter, stack: ExitStack) -> SqlView | None:
+    def cached(self, database: SqliteDatabase, where: Filter, stack: ExitStack) -> SqlView | None:
         """A view without changing threads, None unless all it needs is cached for this state.
 
         Worth it: changing threads takes as long as all the rest.
@@ -118,7 +118,7 @@ class SqliteViews:
             return None
         view: SqlView | None = None
         with ExitStack() as mine:
-            connection = mine.enter_context(engine.connect())
+            connection = mine.enter_context(database.connection())
             with damage_errors(self._path), suppress(IndexLags):
                 if read_head(connection) != ready.head:
                     return None
@@ -127,7 +127,7 @@ class SqliteViews:
                 stack.push(mine.pop_all())
         return view
 
-    async def view(self, engine: Engine, where: Filter, stack: ExitStack) -> SqlView:
+    async def view(self, database: SqliteDatabase, where: Filter, stack: ExitStack) -> SqlView:
         """A view, once the indexes lack few enough changes.
 
         They catch up in the background: a search that is cancelled need not wait for them.
@@ -135,7 +135,7 @@ class SqliteViews:
         gave_up: StoreError | None = None
         for attempt in range(3):
             driver = DriverHandle()
-            read = partial(self._read, engine, where, stack, driver, gave_up)
+            read = partial(self._read, database, where, stack, driver, gave_up)
             try:
                 return await interruptible(read, interrupt=driver.interrupt)
             except IndexLags:
@@ -148,7 +148,7 @@ class SqliteViews:
 
     def _read(
         self,
-        engine: Engine,
+        database: SqliteDatabase,
         where: Filter,
         stack: ExitStack,
         driver: DriverHandle,
@@ -159,8 +159,8 @@ class SqliteViews:
         IndexLags if an index has to catch up first; `gave_up` says why it can't.
         """
         with ExitStack() as mine:
-            connection = mine.enter_context(engine.connect())
-            driver.hold(connection)
+            connection = mine.enter_context(database.connection())
+            driver.hold(connection.driver)
             for _ in range(ATTEMPTS):
                 checkpoint()
                 with damage_errors(self._path):
@@ -174,20 +174,20 @@ class SqliteViews:
             "fewer writes"
         )
 
-    def _state(self, connection: Connection) -> _State:
+    def _state(self, connection: SqliteConnection) -> _State:
         head = read_head(connection)
         generation = self._follow_rebuild(connection)
         remote = any(index.remote for index in self._indexes(connection))
         return _State(head, head.position(connection), generation, remote)
 
     def _indexes(
-        self, connection: Connection
+        self, connection: SqliteConnection
     ) -> list[TextIndex[SqlChangeLog] | VectorIndex[SqlChangeLog]]:
         """The indexes that the base has."""
         vectors = self._vectors(connection)
         return [self._text(), *([vectors] if vectors else [])]
 
-    def _begin_anew(self, connection: Connection) -> None:
+    def _begin_anew(self, connection: SqliteConnection) -> None:
         """Begin a transaction that sees what the indexes have seen.
 
         If it does not, the base is older than its indexes: a backup was restored.
@@ -200,7 +200,7 @@ class SqliteViews:
                 index.discard(position)
 
     def _at_state(
-        self, connection: Connection, where: Filter, state: _State, gave_up: StoreError | None
+        self, connection: SqliteConnection, where: Filter, state: _State, gave_up: StoreError | None
     ) -> SqlView | None:
         """None if an index is ahead of what the connection sees."""
         self._ready = None
@@ -253,20 +253,24 @@ class SqliteViews:
             self._follower.request()
 
     def _resolved(
-        self, connection: Connection, where: Filter, token: int
+        self, connection: SqliteConnection, where: Filter, token: int
     ) -> tuple[FilterKeys | None, Sequence[str]]:
         """The chunks that a filter allows, None for all, and notes on it; cached until a write."""
         if where == And():
             return None, ()
         name = (where.cache_key, token)
         if name not in self._filters:
+            from lagotto.stores.sql.matching import filter_notes, resolve_filter
+
             while len(self._filters) >= FILTERS_CACHED:
                 self._filters.pop(next(iter(self._filters)), None)
             keys = resolve_filter(connection, where)
             self._filters[name] = (keys, filter_notes(connection, where))
         return self._filters[name]
 
-    def _chunks(self, connection: Connection, vectors: VectorSnapshot | None, token: int) -> int:
+    def _chunks(
+        self, connection: SqliteConnection, vectors: VectorSnapshot | None, token: int
+    ) -> int:
         """How many chunks can be found; the embedded index has counted them."""
         if isinstance(vectors, EmbeddedVectors):
             return len(vectors.rows)
@@ -274,7 +278,7 @@ class SqliteViews:
             self._counted = (token, len(findable_keys(connection)))
         return self._counted[1]
 
-    def _main_languages(self, connection: Connection, token: int) -> Sequence[str | None]:
+    def _main_languages(self, connection: SqliteConnection, token: int) -> Sequence[str | None]:
         if self._languages is None or self._languages[0] != token:
             self._languages = (token, main_languages(connection))
         return self._languages[1]

@@ -18,7 +18,8 @@ from lagotto.stores.postgres.tables import ChunkWordsRow
 from lagotto.stores.postgres.transaction import ReadTransaction
 from lagotto.stores.sql.changelog import added_texts, ranges
 from lagotto.stores.sql.read import counter
-from lagotto.stores.sql.settings import put_setting, setting
+from lagotto.stores.sql.settings import setting
+from lagotto.stores.sql.write_settings import put_setting
 
 log = logging.getLogger(__name__)
 

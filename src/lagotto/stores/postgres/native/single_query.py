@@ -27,7 +27,8 @@ from lagotto.stores.postgres.native.search import NativeSearch
 from lagotto.stores.postgres.text_index.search import Statistics
 from lagotto.stores.postgres.transaction import ReadTransaction
 from lagotto.stores.postgres.vector_index.search import MARGIN, PgVectors
-from lagotto.stores.sql.read import passages_of, select_passages
+from lagotto.stores.sql.read import passages_of
+from lagotto.stores.sql.statements import select_passages
 from lagotto.stores.sql.tables import ChunkRow
 
 Way = Literal["exact", "graph", "among"]

@@ -19,8 +19,9 @@ from lagotto.stores.postgres.text_index.write import (
 )
 from lagotto.stores.sql.changelog import added_texts, ranges
 from lagotto.stores.sql.read import counter
-from lagotto.stores.sql.settings import put_setting, setting
+from lagotto.stores.sql.settings import setting
 from lagotto.stores.sql.tables import Counter
+from lagotto.stores.sql.write_settings import put_setting
 
 log = logging.getLogger(__name__)
 

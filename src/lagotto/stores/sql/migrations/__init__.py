@@ -1,6 +1,6 @@
 """Schema changes, in order. A new base is made as it is now; an older one goes step by step.
 
-To change the schema: raise SCHEMA_VERSION in tables.py, add a module such as `v0002.py` with a
+To change the schema: raise SCHEMA_VERSION, add a module such as `v0002.py` with a
 function `upgrade(connection)` that brings version 1 to version 2 and takes whatever dialect it is
 given, and keep a base of the old version in the tests. A step describes its tables itself, since
 `tables.py` goes on changing.
@@ -13,7 +13,7 @@ from importlib import import_module
 
 from sqlalchemy import Connection
 
-from lagotto.stores.sql.tables import SCHEMA_VERSION
+from lagotto.stores.sql import SCHEMA_VERSION
 
 Upgrade = Callable[[Connection], None]
 
