@@ -46,7 +46,7 @@ endif
 	@touch $@
 
 test: check .venv/postgres .venv/qdrant .venv/browser  ## everything that must hold
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 3
 
 test-fast: .venv/ready  ## the inner loop: under a minute, no server, few Hypothesis examples
 	$(BIN)/python -m pytest -n 2 -m 'not slow and not server' --hypothesis-profile fast
