@@ -9,24 +9,19 @@ from pathlib import Path
 
 import numpy as np
 
+from lagotto.evals.metrics import ndcg, recall
+
+__all__ = [
+    "Judgements",
+    "mean",
+    "ndcg",
+    "read_jsonl",
+    "read_judgements",
+    "read_questions",
+    "recall",
+]
+
 Judgements = dict[str, dict[str, int]]
-
-
-def ndcg(ranking: list[str], judged: dict[str, int], *, depth: int) -> float:
-    """Normalised discounted cumulative gain with linear gains, as trec_eval has it."""
-    gains = [judged.get(name, 0) for name in ranking[:depth]]
-    best = sorted((gain for gain in judged.values() if gain > 0), reverse=True)[:depth]
-    return _discounted(gains) / _discounted(best)
-
-
-def recall(ranking: list[str], judged: dict[str, int]) -> float:
-    """How much of what is relevant was found."""
-    relevant = {name for name, gain in judged.items() if gain > 0}
-    return len(relevant & set(ranking)) / len(relevant)
-
-
-def _discounted(gains: list[int]) -> float:
-    return float(sum(gain / np.log2(index + 2) for index, gain in enumerate(gains)))
 
 
 def mean(values: list[float]) -> float:

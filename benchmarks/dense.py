@@ -71,7 +71,9 @@ async def measure(dataset: Path, embedder: Embedder) -> Quality:
         documents=len(corpus),
         queries=len(queries),
         ndcg_10=mean([ndcg(*pair, depth=10) for pair in zip(rankings, judgements, strict=True)]),
-        recall_100=mean([recall(*pair) for pair in zip(rankings, judgements, strict=True)]),
+        recall_100=mean(
+            [recall(*pair, depth=100) for pair in zip(rankings, judgements, strict=True)]
+        ),
         seconds=round(wall, 1),
         cpu_seconds=round(cpu, 1),
     )

@@ -27,6 +27,7 @@ import numpy as np
 from beir import Judgements, mean, ndcg, read_questions, recall
 from lagotto.chunkers import DEFAULT_CHUNKER
 from lagotto.embedders import CachedEmbedder, create_embedder
+from lagotto.evals import bootstrap
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.readers import Columns
 from lagotto.terms import keywords
@@ -56,7 +57,6 @@ VARIANTS: dict[str, Settings] = {
     "descriptions by meaning": {"scoring": {"by_type": {"description": {"w_text": 0.25}}}},
 }
 CHUNKS = 120
-RESAMPLED = 2000
 Table = dict[str, dict[str, Any]]
 Rankings = dict[str, list[str]]
 
@@ -147,15 +147,13 @@ def gains_of(rankings: Rankings, judged: Judgements) -> list[float]:
 
 
 def _recalls(rankings: Rankings, judged: Judgements) -> list[float]:
-    return [recall(ranking, judged[name]) for name, ranking in rankings.items()]
+    return [recall(ranking, judged[name], depth=100) for name, ranking in rankings.items()]
 
 
 def interval(differences: np.ndarray[Any, np.dtype[np.float64]]) -> list[float]:
     """The mean difference between its bounds, by paired bootstrap."""
-    chance = np.random.default_rng(0)
-    drawn = chance.integers(len(differences), size=(RESAMPLED, len(differences)))
-    low, high = np.percentile(differences[drawn].mean(axis=1), [2.5, 97.5])
-    return [round(float(value), 4) for value in (low, differences.mean(), high)]
+    mean, low, high = bootstrap.interval(differences.tolist())
+    return [round(value, 4) for value in (low, mean, high)]
 
 
 def misspelt(query: str, chance: random.Random) -> str:

@@ -10,6 +10,7 @@ from lagotto import Document, KnowledgeBase
 from lagotto.errors import ConfigError, ReadError
 from lagotto.interchange import import_from, jsonl_line
 from lagotto.readers import ReadFailure
+from lagotto.readers.language import with_language
 from lagotto.testing.strategies import documents
 
 DOCUMENTS = (
@@ -42,7 +43,7 @@ def test_an_export_is_imported_as_it_was(kb: KnowledgeBase, tmp_path: Path) -> N
 def test_any_document_survives(document: Document, tmp_path: Path) -> None:
     path = tmp_path / "one.jsonl"
     path.write_text(jsonl_line(document) + "\n", encoding="utf-8")
-    assert list(import_from(path)) == [document]
+    assert list(import_from(path)) == [with_language(document)]
 
 
 def test_the_layout_of_beir(kb: KnowledgeBase, tmp_path: Path) -> None:
@@ -59,6 +60,16 @@ def test_the_layout_of_beir(kb: KnowledgeBase, tmp_path: Path) -> None:
         found = other.get("a", collection="wood")
         assert found is not None
         assert (found.title, found.metadata) == ("Oaks", {"year": 2020})
+
+
+@pytest.mark.parametrize("name", ["id", "_id"])
+def test_the_language_is_detected_as_when_adding(name: str, tmp_path: Path) -> None:
+    text = "The tree grows slowly, and its wood is hard and heavy."
+    path = tmp_path / "corpus.jsonl"
+    path.write_text(json.dumps({name: "a", "text": text}), encoding="utf-8")
+    (found,) = import_from(path if name == "id" else tmp_path)
+    assert isinstance(found, Document)
+    assert found.language == "en"
 
 
 def test_a_wrong_line_is_a_failure_of_its_own(tmp_path: Path) -> None:

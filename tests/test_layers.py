@@ -39,7 +39,7 @@ LAYERS = [
     {"chunk_context"},
     {"knowledge_base"},
     {"sync_facade", "client"},
-    {"blocking_client", "mcp"},
+    {"blocking_client", "mcp", "evals"},
     {"demo", "server"},
     {"cli"},
     {"__main__", "testing"},

@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from lagotto.documents import DEFAULT_COLLECTION, Document
 from lagotto.errors import ConfigError, ReadError
 from lagotto.readers import ReadFailure
+from lagotto.readers.language import with_language
 
 ExportFormat = Literal["jsonl", "beir"]
 CORPUS = "corpus.jsonl"
@@ -69,7 +70,8 @@ def beir_line(document: Document) -> str:
 def import_from(path: Path, *, collection: str | None = None) -> Iterator[Document | ReadFailure]:
     """The documents of an exported file, or of a folder in the layout of BEIR, line by line.
 
-    A line that is no document is a ReadFailure that names it. `collection` replaces that of the
+    A line that is no document is a ReadFailure that names it. The language of a document without
+    one is detected, as `add` does. `collection` replaces that of the
     documents; without it those of BEIR go to the default one.
     """
     parse = _from_jsonl
@@ -94,7 +96,7 @@ def _parsed(
         fields = json.loads(line)
         if not isinstance(fields, dict):
             raise ValueError("not a JSON object")
-        return parse(fields | ({"collection": collection} if collection else {}))
+        return with_language(parse(fields | ({"collection": collection} if collection else {})))
     except (ValueError, KeyError, TypeError, RecursionError) as exc:
         reason = exc.errors()[0]["msg"] if isinstance(exc, ValidationError) else str(exc)
         return ReadFailure(

@@ -11,10 +11,11 @@ from lagotto.embedders import create_embedder
 from lagotto.errors import QueryError
 from lagotto.filters import And
 from lagotto.indexes.text_query import NativeQuery
-from lagotto.prefs import RetrievalPrefs
+from lagotto.prefs import Mode, RetrievalPrefs
 from lagotto.retrieval.diagnostics import Diagnostics
 from lagotto.retrieval.query_plan import (
     NativeText,
+    QueryPlanner,
     content_words,
     correct,
     native_query,
@@ -44,6 +45,22 @@ def test_languages_of_a_query(
     """Words are stemmed as the documents are; a configuration that none has is noted."""
     diagnostics = Diagnostics()
     assert query_languages(config, languages, diagnostics) == expected
+    assert bool(diagnostics.notes) == noted
+
+
+@pytest.mark.parametrize(("mode", "noted"), [("semantic", False), ("keyword", True)])
+async def test_vectors_need_no_text_configuration(mode: Mode, noted: bool) -> None:
+    prefs = RetrievalPrefs(query_text="dogs", mode=mode, fts={"config": "german"})
+    store, diagnostics = MemoryStore(), Diagnostics()
+    await store.write([await entry(Document(text="A dog.", language="en"))])
+    async with store.view(And()) as view:
+        QueryPlanner(
+            view,
+            prefs,
+            embedder=create_embedder("minilm"),
+            capabilities=Capabilities(),
+            diagnostics=diagnostics,
+        )
     assert bool(diagnostics.notes) == noted
 
 

@@ -29,6 +29,7 @@ COMMANDS = {
     "copy": "copy",
     "export": "interchange:export",
     "import": "interchange:import_documents",
+    "eval": "evaluate",
     "doctor": "doctor",
     "serve": "serve",
     "mcp": "mcp",

@@ -1,4 +1,4 @@
-"""What `retrieve`, `search` and `context` have in common: from options to keyword arguments."""
+"""What commands that search have in common: from options to keyword arguments."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Query = Annotated[str, typer.Argument(metavar="QUERY", help="A question or keywo
 
 def arguments(how: SearchOptions) -> dict[str, Any]:
     """The keyword arguments of the verb: preferences, single settings, and what has an option."""
-    settings = _settings(how.set)
+    settings = settings_of(how.set)
     if how.reranker:
-        settings = _merge(settings, {"rerank": {"reranker": how.reranker}})
+        settings = merge(settings, {"rerank": {"reranker": how.reranker}})
     given = {
         "top_k": how.top_k,
         "mode": how.mode,
@@ -47,12 +47,13 @@ def _preferences(how: SearchOptions) -> RetrievalPrefs:
     return RetrievalPrefs.preset(how.preset) if how.preset else RetrievalPrefs.from_env()
 
 
-def _settings(given: list[str]) -> dict[str, Any]:
+def settings_of(given: list[str]) -> dict[str, Any]:
+    """`NAME=VALUE` options as settings; ConfigError if there is no such setting."""
     from lagotto.prefs import RetrievalPrefs
 
     settings: dict[str, Any] = {}
     for setting in given:
-        settings = _merge(settings, _nested(setting))
+        settings = merge(settings, _nested(setting))
     unknown = sorted(settings.keys() - RetrievalPrefs.model_fields.keys())
     if unknown:
         guess = did_you_mean(unknown[0], RetrievalPrefs.model_fields)
@@ -71,12 +72,12 @@ def _nested(setting: str) -> dict[str, Any]:
     return dict(nested)
 
 
-def _merge(settings: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+def merge(settings: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
     """`settings` with `more`, group by group."""
     merged = dict(settings)
     for name, value in more.items():
         former = merged.get(name)
         if isinstance(former, dict) and isinstance(value, dict):
-            value = _merge(former, value)
+            value = merge(former, value)
         merged[name] = value
     return merged

@@ -1,0 +1,155 @@
+"""`eval`: how well a base ranks, by vectors, by full text and by both, with intervals."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lagotto.cli.connect import open_existing
+from lagotto.cli.options import AsJson, BaseOptions, SearchOptions
+from lagotto.cli.output import print_json, say, stdout, warn
+from lagotto.cli.query import arguments, merge, mode_of, settings_of
+from lagotto.display import counted
+from lagotto.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lagotto.evals import Evaluation, JudgedQuery
+    from lagotto.evals.bootstrap import Interval
+    from lagotto.sync_facade import KnowledgeBase
+
+MODES = ("keyword", "semantic", "hybrid")
+"""What is compared; the last one is the reference."""
+
+
+def evaluate(
+    base: BaseOptions,
+    how: SearchOptions,
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FOLDER]",
+            help="Queries and relevance in BEIR's layout. [default: the judgements in the base]",
+        ),
+    ] = None,
+    compare: Annotated[
+        list[str] | None,
+        typer.Option("--compare", metavar="NAME=VALUE", help="Also with this setting changed."),
+    ] = None,
+    queries: Annotated[
+        int | None, typer.Option("--queries", min=1, help="Ask only so many, a fixed sample.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure how well a base ranks, on judged queries."""
+    from lagotto import evals
+
+    systems = _systems(how, compare or [])
+    with open_existing(base) as kb:
+        asked = _asked(kb, folder, queries)
+        _check_documents(kb, asked, how.collection)
+        with _bar(len(asked) * len(systems)) as progress:
+            found = evals.evaluate(kb, asked, systems, progress=progress)
+    if as_json:
+        print_json(_as_json(found))
+        return
+    warn(found.degraded)
+    _print(found, reference=list(systems)[-1])
+
+
+@contextmanager
+def _bar(queries: int) -> Iterator[Callable[[int], None] | None]:
+    """A progress bar on stderr, if it is a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    with typer.progressbar(length=queries, label="queries", file=sys.stderr) as bar:
+        yield bar.update
+
+
+def _systems(how: SearchOptions, compared: list[str]) -> dict[str, dict[str, Any]]:
+    """The modes, the reference with each compared setting, and the reference itself at the end."""
+    given = arguments(how)
+    modes = (mode_of(given),) if how.mode else MODES
+    *others, reference = modes
+    changed = {
+        f"{reference}, {setting}": {**merge(given, settings_of([setting])), "mode": reference}
+        for setting in compared
+    }
+    return {
+        **{mode: {**given, "mode": mode} for mode in others},
+        **changed,
+        reference: {**given, "mode": reference},
+    }
+
+
+def _asked(kb: KnowledgeBase, folder: Path | None, most: int | None) -> list[JudgedQuery]:
+    from lagotto.evals import read_beir, read_judgements
+
+    if folder is not None:
+        asked = read_beir(folder)
+    else:
+        asked = read_judgements(kb.judgements())
+        if not asked:
+            raise ConfigError(
+                "the base has no judgements of relevant passages; make some on the page of "
+                "`lagotto serve`, or name a folder with queries.jsonl and qrels/test.tsv"
+            )
+    if most is not None and most < len(asked):
+        return random.Random(0).sample(asked, most)
+    return asked
+
+
+def _check_documents(kb: KnowledgeBase, asked: list[JudgedQuery], collection: str | None) -> None:
+    """Say how many relevant documents the base lacks: searches can't find these."""
+    relevant = {document_id for query in asked for _, document_id in query.relevant()}
+    held = kb.documents(filters={"document_id": sorted(relevant)}, collection=collection)
+    missing = relevant - {document.id for document in held}
+    if relevant and missing == relevant:
+        raise ConfigError(
+            "none of the relevant documents is in the base; documents keep their ids with "
+            "`lagotto import FOLDER`"
+        )
+    if missing:
+        count = counted(len(relevant), "relevant document")
+        say(f"warning: {len(missing)} of {count} are not in the base, and count as not found")
+
+
+def _as_json(found: Evaluation) -> dict[str, object]:
+    def fields(measured: Interval | None) -> dict[str, float] | None:
+        return measured and measured._asdict()
+
+    systems = [
+        {**asdict(row), "ndcg": fields(row.ndcg), "difference": fields(row.difference)}
+        for row in found.systems
+    ]
+    return {**asdict(found), "systems": systems}
+
+
+def _print(found: Evaluation, *, reference: str) -> None:
+    from lagotto.cli.render import print_table
+
+    columns = ("", "nDCG@10", "MRR@10", "recall@100", f"nDCG@10 minus {reference}")
+    rows = [
+        (
+            row.name,
+            _shown(row.ndcg),
+            f"{row.reciprocal_rank:.4f}",
+            f"{row.recall:.4f}",
+            _shown(row.difference, sign="+") if row.difference else "",
+        )
+        for row in found.systems
+    ]
+    print_table(stdout(), columns, rows, whole="")
+    say(f"queries: {found.queries:,}; in brackets, intervals of 95 %")
+
+
+def _shown(measured: Interval, *, sign: str = "") -> str:
+    mean, low, high = (f"{value:{sign}.4f}" for value in measured)
+    return f"{mean} [{low}, {high}]"

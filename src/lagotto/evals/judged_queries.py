@@ -1,0 +1,92 @@
+"""Queries whose relevant documents are known: a folder in BEIR's layout, judgements of a base."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lagotto.errors import ConfigError
+from lagotto.judgements import RelevanceJudgement, relevant_documents
+
+QUERIES = "queries.jsonl"
+QRELS = ("qrels/test.tsv", "qrels.tsv")
+"""Where relevance is, in a folder in BEIR's layout; the first that is there counts."""
+
+DocumentName = tuple[str | None, str]
+"""The collection of a document, None for any, and its id."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedQuery:
+    """A query, and the relevance of the documents that were judged for it, above 0 if relevant."""
+
+    text: str
+    relevance: Mapping[DocumentName, int] = field(default_factory=dict)
+
+    def relevant(self) -> list[DocumentName]:
+        """The documents that should be found."""
+        return [name for name, gain in self.relevance.items() if gain > 0]
+
+
+def read_judgements(judgements: Iterable[RelevanceJudgement]) -> list[JudgedQuery]:
+    """The queries of judgements in a base, for which at least one document is relevant."""
+    judged = (
+        JudgedQuery(query, dict(documents.items()))
+        for query, documents in relevant_documents(judgements).items()
+    )
+    return [query for query in judged if query.relevant()]
+
+
+def read_beir(folder: Path) -> list[JudgedQuery]:
+    """The judged queries of a folder in the layout of BEIR, in the order of their file.
+
+    Those without a relevant document are left out. ConfigError if a file is missing or is not what
+    it should be.
+    """
+    relevance = _relevance(folder)
+    texts = dict(_texts(folder / QUERIES))
+    found = [
+        JudgedQuery(text, relevance[name]) for name, text in texts.items() if name in relevance
+    ]
+    return [query for query in found if query.relevant()]
+
+
+def _texts(path: Path) -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(_lines(path), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            yield str(row["_id"]), str(row["text"])
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise ConfigError(
+                f'{path}: line {number} is no query; write {{"_id": "1", "text": "..."}}'
+            ) from None
+
+
+def _relevance(folder: Path) -> dict[str, dict[DocumentName, int]]:
+    """By query id. The columns are query-id, corpus-id and score, separated by tabs."""
+    path = next((folder / name for name in QRELS if (folder / name).is_file()), None)
+    if path is None:
+        raise ConfigError(f"{folder} has no {' or '.join(QRELS)}: which documents are relevant?")
+    found: dict[str, dict[DocumentName, int]] = {}
+    for number, row in enumerate(csv.DictReader(_lines(path), delimiter="\t"), 2):
+        try:
+            found.setdefault(row["query-id"], {})[None, row["corpus-id"]] = int(row["score"])
+        except (ValueError, KeyError, TypeError):
+            raise ConfigError(
+                f"{path}: line {number} should have query-id, corpus-id and score, a whole number"
+            ) from None
+    return found
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise ConfigError(f"{path} can't be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8: byte {error.start} is invalid") from error
