@@ -237,7 +237,7 @@ def test_files_of_a_filtered_key_are_checked_when_they_are_read() -> None:
 def test_a_killed_server_loses_and_repeats_nothing(tmp_path: Path) -> None:
     """Acknowledged uploads are done by the next server, each document once."""
     path, acknowledged = tmp_path / "kb.db", []
-    rounds, parts, each = 2, 2, 100
+    rounds, parts, each = 2, 2, 50
     for round_ in range(rounds):
         with server_process(str(path)) as (http, process):
             for part in range(parts):

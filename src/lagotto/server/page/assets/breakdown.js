@@ -21,22 +21,23 @@ export function contributions(hit) {
   return el("div", { class: "legs" }, bar, el("ul", { "aria-label": "Score and rank of each leg" }, parts));
 }
 
-/** Why this result: normalised score times weight, leg by leg, and their sum. */
-export function breakdownTable(hit) {
+/** Why this result: normalised score times weight, leg by leg, and their sum. `narrow` has score and rank below the leg. */
+export function breakdownTable(hit, { narrow = false } = {}) {
   const { breakdown } = hit;
   const legs = legsOf(breakdown).filter((leg) => breakdown[leg].weight);
   const rows = legs.map((leg) => {
     const { score, rank, normalised, weight, contribution, damping } = breakdown[leg];
     const damped = damping < 1 ? el("small", {}, ` damped × ${damping.toFixed(2)}`) : null;
-    return el("tr", { class: leg }, el("th", { scope: "row" }, el("i", { class: "dot", "aria-hidden": "true" }), NAMES[leg]),
-      cell(score, 4), el("td", {}, rank ? String(rank) : "–"), cell(normalised, 4),
+    const found = el("small", {}, `${score === null ? "–" : score.toFixed(4)}${rank ? `, rank ${rank}` : ""}`);
+    return el("tr", { class: leg }, el("th", { scope: "row" }, el("i", { class: "dot", "aria-hidden": "true" }), NAMES[leg], narrow ? found : null),
+      narrow ? null : [cell(score, 4), el("td", {}, rank ? String(rank) : "–")], cell(normalised, 4),
       el("td", {}, weight.toFixed(4), damped), cell(contribution, 4));
   });
   return el("div", { class: "explained", tabindex: "0", role: "region", "aria-label": "How the score is made up" },
     el("table", {},
-      el("thead", {}, el("tr", {}, ["Leg", "Score", "Rank", "Normalised", "× Weight", "= Part"].map((name) => el("th", { scope: "col" }, name)))),
+      el("thead", {}, el("tr", {}, ["Leg", ...(narrow ? [] : ["Score", "Rank"]), "Normalised", "× Weight", "= Part"].map((name) => el("th", { scope: "col" }, name)))),
       el("tbody", {}, rows),
-      el("tfoot", {}, el("tr", {}, el("th", { scope: "row", colspan: "5" }, "Sum: fused score"), cell(breakdown.fused_score, 4)))),
+      el("tfoot", {}, el("tr", {}, el("th", { scope: "row", colspan: narrow ? "3" : "5" }, "Sum: fused score"), cell(breakdown.fused_score, 4)))),
     notes(hit).map((note) => el("p", { class: "hint" }, note)));
 }
 

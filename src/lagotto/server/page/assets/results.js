@@ -19,7 +19,7 @@ export class ResultList {
     this.hits = [];
     this.words = new Set();
     this.moves = new Map();
-    this.element = el("div", { class: "results", role: "feed", "aria-label": "Results" });
+    this.element = el("div", { class: "results", role: "feed", "aria-label": "Results", hidden: true });
     this.end = el("div", { class: "end" });
     this.watch = new IntersectionObserver((seen) => seen.forEach((entry) => this.#seen(entry)), { rootMargin: NEAR });
   }
@@ -32,6 +32,7 @@ export class ResultList {
   show(hits, { mayGrow = false, fused = false, grown = false } = {}) {
     if (!fused && !grown) this.words = matchedWords(hits, this.queryOf());
     this.hits = hits;
+    this.element.hidden = !hits.length; // a feed without articles is none
     this.moves = new Map();
     this.watch.disconnect();
     const blocks = [];

@@ -63,7 +63,7 @@ export class WhyNot {
       const found = await this.latest.ask(`/v1/explain?${params}`);
       if (found === null) return;
       fill(this.answer, el("p", {}, el("strong", {}, found.found ? "It is there: " : ""), `${found.reason}.`),
-        found.breakdown ? breakdownTable({ breakdown: found.breakdown }) : null);
+        found.breakdown ? breakdownTable({ breakdown: found.breakdown }, { narrow: true }) : null);
     } catch (error) {
       fill(this.answer, el("p", { class: "problem" }, error.message));
     }
