@@ -1,7 +1,7 @@
 """Whether the embedded store and others rank alike: the same documents and queries on all.
 
     python benchmarks/compare.py DATASET... [--with postgresql,sqlite+qdrant] [--queries 1000]
-                                 [--compared 300] [--systems text,semantic,hybrid]
+                                 [--compared 300] [--systems hybrid,aiblox] [--shown text,rrf]
                                  [--text-index tantivy|fts5] [--cache FOLDER] [--json]
 
 Data sets and rankings as in quality.py; texts are embedded once for all. Per system: nDCG@10 on
@@ -9,7 +9,7 @@ either store, the difference with a paired bootstrap interval of 95 %, the mean 
 among the first ten that both have, and for how many queries all of the first ten are in the same
 order. The other stores are PostgreSQL, or ones with indexes on Qdrant, by their names in places.py:
 `--with postgresql+qdrant3`. `--systems` are those that are compared, and `--compared` so many of
-the queries; for the embedded store all are shown.
+the queries; `--shown` are shown for the embedded store besides, by all queries.
 `aiblox` is that preset, for which PostgreSQL ranks words by its own ts_rank_cd. The text index is
 that of the embedded store: tantivy rounds the lengths of chunks, fts5 does not.
 """
@@ -43,6 +43,7 @@ def main() -> None:
     parser.add_argument("--with", dest="others", type=_others, default=["postgresql"])
     parser.add_argument("--compared", type=int)
     parser.add_argument("--systems", type=_systems, default=list(COMPARED))
+    parser.add_argument("--shown", type=_systems, default=list(COMPARED))
     options = parser.parse_args()
     tables: dict[str, dict[str, dict[str, Row]]] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -73,7 +74,8 @@ async def compare(dataset: Path, options: argparse.Namespace) -> dict[str, dict[
     asked, judged = read_questions(dataset, options.queries)
     if not options.json:
         print(f"\n{dataset.name} ({len(asked)} queries)", flush=True)
-    embedded = await _rankings("sqlite", dataset, asked, list(COMPARED), options)
+    shown = [name for name in COMPARED if name in {*options.shown, *options.systems}]
+    embedded = await _rankings("sqlite", dataset, asked, shown, options)
     tables: dict[str, dict[str, Row]] = {
         "sqlite": {
             system: {"ndcg@10": mean(gains_of(found, judged))} for system, found in embedded.items()
