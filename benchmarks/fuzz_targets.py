@@ -232,7 +232,7 @@ def _varied(value: Any, chance: random.Random) -> Any:
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):
-        return value * chance.choice([0, 0.5, 1, 2, -1, 1e9])
+        return value * chance.choice([0, 0.5, 1, 2, -1, 1e9]) if abs(value) < 1e15 else -value
     return value
 
 

@@ -69,6 +69,12 @@ def test_legacy_charsets() -> None:
     assert (document.title, document.text) == ("Кошки", "Subject: Кошки\n\nКошки спят.")
 
 
+def test_a_charset_that_no_codec_may_have() -> None:
+    head = b"Subject: Cats\nContent-Type: text/plain; charset=\"a\0b\"\n\n"
+    [document] = read_bytes(head + "Schläfrig sind sie.".encode(), name="a.eml")
+    assert document.text == "Subject: Cats\n\nSchläfrig sind sie."
+
+
 def test_a_damaged_attachment_fails_alone() -> None:
     message = EmailMessage()
     message.set_content("Text.")

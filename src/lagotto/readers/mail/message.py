@@ -99,9 +99,8 @@ def attachments(message: Part) -> Iterator[Attachment]:
     """The attached files and messages; pictures shown in the text are files too."""
     for number, part in enumerate(leaves(message), start=1):
         if part.get_content_type() == "message/rfc822":
-            held = part.get_payload()
-            inner = held[0] if isinstance(held, list) and held else None
-            if isinstance(inner, Message):
+            inner = next(iter(_parts(part)), None)
+            if inner is not None:
                 name = header(inner, "Subject") or f"message {number}"
                 yield Attachment(f"{_safe(name)}.eml", inner.as_bytes())
         elif _is_attached(part):
@@ -115,11 +114,16 @@ def leaves(message: Part) -> Iterator[Part]:
     while waiting and seen < MOST_PARTS:
         part = waiting.pop()
         seen += 1
-        held = part.get_payload()
-        if part.get_content_type() != "message/rfc822" and isinstance(held, list):
-            waiting += [inner for inner in reversed(held) if isinstance(inner, Message)]
+        if part.get_content_type() != "message/rfc822" and part.is_multipart():
+            waiting += reversed(_parts(part))
         else:
             yield part
+
+
+def _parts(part: Part) -> list[Part]:
+    """The parts inside a part; none if it is text, which its charset might fail to decode."""
+    held = part.get_payload() if part.is_multipart() else ()
+    return [inner for inner in held if isinstance(inner, Message)]
 
 
 def _is_attached(part: Part) -> bool:
