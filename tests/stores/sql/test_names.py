@@ -12,7 +12,7 @@ from sqlalchemy import Connection, event, select
 from lagotto.documents import Chunk
 from lagotto.stores.base import CacheKey
 from lagotto.stores.sql.cached_chunks import is_named, load_sets
-from lagotto.stores.sql.names import keys_by_name
+from lagotto.stores.sql.names import AT_ONCE, MOST_PAIRS, keys_by_name, name_batches
 from lagotto.stores.sql.read import read_neighbours, read_parents, read_sources, read_stored
 from lagotto.stores.sql.tables import DocumentRow
 from lagotto.stores.sqlite.engine import create_engine
@@ -81,3 +81,14 @@ def test_an_id_counts_in_its_own_collection_only(base: Path) -> None:
         nothing = select(DocumentRow.key).where(is_named([]))
         assert connection.execute(nothing).all() == []
     engine.dispose()
+
+
+@pytest.mark.parametrize("collections", [1, 3, 40, 1200])
+def test_few_pairs_are_looked_up_whatever_the_collections(collections: int) -> None:
+    names = [(f"c{number % collections}", f"d{number}") for number in range(1200)]
+    batches = list(name_batches(names))
+    assert sorted(name for batch in batches for name in batch) == sorted(names)
+    for batch in batches:
+        assert 0 < len(batch) <= AT_ONCE
+        assert len({collection for collection, _ in batch}) * len(batch) <= MOST_PAIRS
+    assert len(batches) <= 20

@@ -14,7 +14,7 @@ from lagotto.errors import StoreDamagedError
 from lagotto.garbage_collection import paused_collector
 from lagotto.indexes.base import ChunkKeys
 from lagotto.stores.base import Passage, StoredChunks, Version
-from lagotto.stores.sql.names import asked_names, in_batches, keys_by_name
+from lagotto.stores.sql.names import asked_names, in_batches, keys_by_name, name_batches
 from lagotto.stores.sql.queries import NamedQuery, ReadConnection
 from lagotto.stores.sql.rows import chunk_of, document_of
 
@@ -58,7 +58,7 @@ def read_document(connection: ReadConnection, collection: str, document_id: str)
 def read_sources(connection: ReadConnection, names: Sequence[tuple[str, str]]) -> list[Document]:
     """The documents of these collections and ids, whole, in that order."""
     found: dict[tuple[str, str], Document] = {}
-    for batch in in_batches(names):
+    for batch in name_batches(names):
         wanted = set(batch)
         for record in _DOCUMENTS.records(connection, **asked_names(batch)):
             name = (record["collection"], record["id"])
@@ -158,7 +158,7 @@ def read_stored(
 ) -> dict[tuple[str, str], StoredChunks]:
     """The chunks of documents that can be found, by collection and id."""
     found: dict[tuple[str, str], StoredChunks] = {}
-    for some in in_batches(names):
+    for some in name_batches(names):
         wanted = set(some)
         rows = _STORED_CHUNKS.rows(connection, **asked_names(some))
         for (collection, name, *made_by), chunks in groupby(rows, key=lambda row: tuple(row[:4])):
