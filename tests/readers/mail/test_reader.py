@@ -70,9 +70,15 @@ def test_legacy_charsets() -> None:
 
 
 def test_a_charset_that_no_codec_may_have() -> None:
-    head = b"Subject: Cats\nContent-Type: text/plain; charset=\"a\0b\"\n\n"
+    head = b'Subject: Cats\nContent-Type: text/plain; charset="a\0b"\n\n'
     [document] = read_bytes(head + "Schläfrig sind sie.".encode(), name="a.eml")
     assert document.text == "Subject: Cats\n\nSchläfrig sind sie."
+
+
+def test_addresses_in_groups_of_groups() -> None:
+    [document] = read_bytes(b"From: " + b":" * 5_000 + b"\nSubject: Cats\n\nText.", name="a.eml")
+    assert document.title == "Cats"
+    assert "from" not in document.metadata
 
 
 def test_a_damaged_attachment_fails_alone() -> None:

@@ -60,8 +60,11 @@ def _decoded(written: str) -> str:
 
 
 def addresses(message: Part, name: str) -> list[str]:
-    """The addresses of a header, without names."""
-    found = getaddresses([header(message, name)])
+    """The addresses of a header, without names; none if they are nested too deeply."""
+    try:
+        found = getaddresses([header(message, name)])
+    except RecursionError:
+        return []
     return [address.lower() for _, address in found if "@" in address]
 
 

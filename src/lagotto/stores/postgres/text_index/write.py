@@ -58,6 +58,9 @@ class Counts:
         return Counts(-self.chunks, -self.terms)
 
 
+UNCHANGED = Counts()
+
+
 def findable_keys(entries: Sequence[Entry], keys: range) -> ChunkKeys:
     """The keys of the findable chunks, in order."""
     levels = (chunk.level for entry in entries for chunk in entry.chunks)
@@ -70,7 +73,7 @@ def add_segment(
 ) -> Counts:
     """Index the chunks of a segment under their keys; return what was added."""
     if not len(keys):
-        return Counts()
+        return UNCHANGED
     connection.execute(insert(SegmentRow).values(number=number, chunks=len(keys)))
     places = (
         (integer(key), integer(chunk.length), chunk.places)
@@ -98,7 +101,7 @@ def take_segment_number(connection: Connection) -> int:
 def forget(connection: Connection, document_keys: Sequence[int]) -> Counts:
     """List the chunks of documents about to be removed as gone; return their counts."""
     if not document_keys:
-        return Counts()
+        return UNCHANGED
     chunks, terms = connection.execute(_FORGET, {"documents": list(document_keys)}).one()
     return Counts(chunks, int(terms))
 
@@ -108,7 +111,7 @@ def count_chunks(connection: Connection, document_keys: Sequence[int]) -> int:
     return connection.scalar(_CHUNKS_OF, {"documents": list(document_keys)}) or 0
 
 
-def conclude(connection: Connection, change: Counts = Counts()) -> None:  # noqa: B008
+def conclude(connection: Connection, change: Counts = UNCHANGED) -> None:
     """Record the change and update the statistics.
 
     Must be the last step of a transaction: from here on writers wait for each other.
