@@ -20,7 +20,6 @@ from pydantic import ValidationError
 from lagotto.documents import DEFAULT_COLLECTION, Document
 from lagotto.errors import ConfigError, ReadError
 from lagotto.readers import ReadFailure
-from lagotto.readers.language import with_language
 
 ExportFormat = Literal["jsonl", "beir"]
 CORPUS = "corpus.jsonl"
@@ -92,6 +91,8 @@ def _parsed(
     parse: Callable[[Mapping[str, Any]], Document],
     collection: str | None,
 ) -> Document | ReadFailure:
+    from lagotto.readers.language import with_language  # not needed by a search
+
     try:
         fields = json.loads(line)
         if not isinstance(fields, dict):

@@ -247,5 +247,5 @@ def test_a_pack_prints_as_its_text_its_keys_and_its_size() -> None:
     pack = shelf.pack(hits(shelf.all_to_find()))
     (citation,) = pack.citations
     assert str(pack) == (
-        f"{pack.context_pack}\n[1] {citation.key}\n{pack.tokens} tokens, 1 citations"
+        f"{pack.context_pack}\n[1] {citation.key}\n{pack.tokens} tokens, 1 citation"
     )

@@ -10,6 +10,7 @@ from lagotto.cli.connect import open_existing
 from lagotto.cli.options import AsJson, BaseOptions, SearchOptions
 from lagotto.cli.output import print_json, printable, say, warn
 from lagotto.cli.query import Query, arguments
+from lagotto.display import counted
 
 Format = Literal["plain", "markdown", "xml"]
 
@@ -45,4 +46,4 @@ def context(
         typer.echo(printable(pack.context_pack))
     for citation in pack.citations:
         say(f"[{citation.marker}] {citation.key}")
-    say(f"{pack.tokens} tokens, {len(pack.citations)} citations")
+    say(f"{counted(pack.tokens, 'token')}, {counted(len(pack.citations), 'citation')}")

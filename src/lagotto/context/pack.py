@@ -58,7 +58,7 @@ class ContextPack(Record):
 
     def __str__(self) -> str:
         sources = [f"[{citation.marker}] {citation.key}" for citation in self.citations]
-        size = f"{self.tokens} tokens, {len(self.citations)} citations"
+        size = f"{counted(self.tokens, 'token')}, {counted(len(self.citations), 'citation')}"
         return "\n".join(filter(None, (self.context_pack, *sources, size)))
 
     def _repr_html_(self) -> str:
