@@ -15,7 +15,7 @@ from lagotto.context.neighbours import Known, by_document, expand
 from lagotto.context.passages import PackPassage, PackRole, Piece, merged
 from lagotto.context.tokens import TokenCounter
 from lagotto.context.trace import ContextTrace, traced
-from lagotto.display import as_html
+from lagotto.display import as_html, counted
 from lagotto.documents import Chunk, Location, Record
 from lagotto.prefs import CiteBy, ContextPrefs
 from lagotto.results import RetrievalResult, RetrievalStats, Score
