@@ -101,6 +101,10 @@ async def answers(base: AsyncKnowledgeBase, queries: Sequence[str]) -> list[Any]
     return found
 
 
+MADE_WITH_NOTHING = -1
+"""The choice of a base without an embedder, to which nothing was ever added."""
+
+
 class Expected(NamedTuple):
     """What a base may hold and be made with.
 
@@ -245,6 +249,6 @@ def _some(names: Sequence[Name], most: int, chance: random.Random) -> list[Name]
 
 
 def _choice_of(embedder: str | None, chunker: str | None) -> int:
-    """The index of the choice that a base is made with, -1 for none of them."""
+    """The index of the choice that a base is made with."""
     made = {"embedder": embedder, "chunker": chunker}
-    return CHOICES.index(made) if made in CHOICES else -1
+    return CHOICES.index(made) if made in CHOICES else MADE_WITH_NOTHING

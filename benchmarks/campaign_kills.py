@@ -14,7 +14,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from campaign_checks import Expected, Findings, Reference, check
+from campaign_checks import MADE_WITH_NOTHING, Expected, Findings, Reference, check
 from campaign_child import Child, Message, listen
 from campaign_documents import FILES, Changes, State, Version
 from campaign_site import Site, made_site
@@ -211,7 +211,11 @@ class Killer:
         finally:
             await copy.close()
             await source.close()
-        expected = Expected(self._stored, choices=(self._choice,))
+        # a copy without a document is made with nothing yet
+        choices = (
+            (self._choice,) if any(self._stored.values()) else (self._choice, MADE_WITH_NOTHING)
+        )
+        expected = Expected(self._stored, choices=choices)
         await check(target, expected, self._reference, self._chance, found)
 
     async def _finish_sync(self, site: Site, pending: State, found: Findings) -> None:
