@@ -33,6 +33,8 @@ def test_the_layout_that_beir_itself_has_comes_first(folder: Path) -> None:
     ("name", "text", "message"),
     [
         ("queries.jsonl", '{"_id": "1"}', r"queries\.jsonl: line 1 is no query"),
+        ("queries.jsonl", '{"_id": "1", "text": null}', "line 1 is no query"),
+        ("queries.jsonl", '{"_id": "1", "text": " "}', "line 1 is no query"),
         ("queries.jsonl", f"{QUERIES}[1]", r"line 4 is no query; write \{"),
         ("qrels.tsv", "1\ta\t2\n1\tb\t1\n", r"line 2 should have query-id, corpus-id and score"),
         ("qrels.tsv", "query-id\tcorpus-id\tscore\n1\ta\tyes\n", "line 2 should have"),

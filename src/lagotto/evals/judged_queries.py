@@ -60,11 +60,14 @@ def _texts(path: Path) -> Iterator[tuple[str, str]]:
             continue
         try:
             row = json.loads(line)
-            yield str(row["_id"]), str(row["text"])
-        except (ValueError, KeyError, TypeError, RecursionError):
+            name, text = str(row["_id"]), row["text"].strip()
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            text = ""
+        if not text:
             raise ConfigError(
                 f'{path}: line {number} is no query; write {{"_id": "1", "text": "..."}}'
-            ) from None
+            )
+        yield name, text
 
 
 def _relevance(folder: Path) -> dict[str, dict[DocumentName, int]]:
