@@ -42,7 +42,7 @@ VOCABULARY = 50_000
 TOPICS = 50
 MODEL = "synthetic"
 BATCH = 200
-LONGEST_SETTLING = 900.0
+LONGEST_SETTLING = 3_600.0
 RESTING = 4.0
 """Seconds in which servers that rest take no more than a twentieth of CPU time."""
 MODES: tuple[Literal["semantic", "keyword", "hybrid"], ...] = ("semantic", "keyword", "hybrid")

@@ -118,7 +118,7 @@ def refresh_soon(index: QdrantTextIndex) -> None:
 def test_transient_errors_are_retried(
     server: QdrantServer, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "_timeout", 60.0)
+    monkeypatch.setattr(server, "timeout", 60.0)
     attempts = []
 
     def question(_: object) -> str:

@@ -70,7 +70,7 @@ class QdrantServer:
 
     def __init__(self, address: QdrantAddress, *, timeout: float) -> None:
         self.address = address
-        self._timeout = timeout
+        self.timeout = timeout
         self._client: QdrantClient | None = None
         self._rests_until = 0.0
         self._connecting = threading.Lock()
@@ -81,7 +81,7 @@ class QdrantServer:
         That is the timeout of the site, or `seconds` if they are fewer, and none for a moment after
         the server did not answer within such seconds: then searches don't wait for it.
         """
-        limit = self._timeout if seconds is None else min(seconds, self._timeout)
+        limit = self.timeout if seconds is None else min(seconds, self.timeout)
         if seconds is not None and time.monotonic() < self._rests_until:
             limit = 0.0
         last = time.monotonic() + limit
@@ -142,7 +142,7 @@ class QdrantServer:
                 https=address.https,
                 prefer_grpc=True,
                 api_key=os.environ.get(API_KEY) or None,
-                timeout=max(1, math.ceil(self._timeout)),
+                timeout=max(1, math.ceil(self.timeout)),
                 check_compatibility=False,
                 grpc_options=RECONNECTING,
                 # for REST, which is not used, but loading certificates takes a tenth of a second

@@ -46,6 +46,7 @@ from lagotto.indexes.qdrant.filters import (
     shard_key,
 )
 from lagotto.indexes.qdrant.points import NewPoint, by_keys, removed_up_to, stored_fields, visible
+from lagotto.indexes.qdrant.raw_requests import upsert
 from lagotto.indexes.qdrant.state import CollectionState
 from lagotto.indexes.registry import IndexSite
 
@@ -297,15 +298,7 @@ class QdrantFollower(ABC):
             stored = [
                 point.stored(stored_fields(fields[point.key], state.fields)) for point in some
             ]
-            self.server.ask(
-                lambda client, stored=stored: client.upsert(  # type: ignore[misc]
-                    state.collection,
-                    stored,
-                    wait=True,
-                    ordering=ORDERING,
-                    shard_key_selector=shards,
-                )
-            )
+            upsert(self.server, state.collection, stored, ordering=ORDERING, shards=shards)
 
     def _update_fields(self, state: CollectionState, chunks: Sequence[ChunkFields]) -> None:
         """Rewrite the fields of chunks; those of a document mostly have the same."""

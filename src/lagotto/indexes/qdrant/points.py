@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from qdrant_client import models
+from qdrant_client import grpc, models
+from qdrant_client.conversions.conversion import RestToGrpc
 
 from lagotto.indexes.base import ChunkFields
 from lagotto.indexes.qdrant.collections import KEY, REMOVED
@@ -23,14 +24,18 @@ class NewPoint:
     """A point to store: a chunk's vector, what else its index needs, and how many terms it has."""
 
     key: int
-    vector: models.VectorStruct
+    vectors: grpc.Vectors
     payload: dict[str, object] = field(default_factory=dict)
     length: int = 0
 
-    def stored(self, fields: Payload) -> models.PointStruct:
-        """As it is sent to the server."""
+    def stored(self, fields: Payload) -> grpc.PointStruct:
+        """As it is sent to the server: making the client's models would take longer than that."""
         payload = {KEY: self.key, FIELDS: fields, **self.payload}
-        return models.PointStruct(id=self.key, vector=self.vector, payload=payload)
+        return grpc.PointStruct(
+            id=grpc.PointId(num=self.key),
+            vectors=self.vectors,
+            payload=RestToGrpc.convert_payload(payload),
+        )
 
 
 def stored_fields(chunk: ChunkFields, known: frozenset[str]) -> Payload:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
-from qdrant_client import models
+from qdrant_client import grpc, models
 
 from lagotto.concurrency import checkpoint
 from lagotto.indexes.base import (
@@ -92,7 +92,8 @@ class QdrantTextIndex(QdrantFollower):
             counts = Counter(terms)
             vector = chunk_vector(counts, length=len(terms), mean=state.mean)
             payload = {TERMS: sorted(counts), "length": len(terms)}
-            yield NewPoint(chunk.key, {SPARSE: vector}, payload, len(terms))
+            vectors = grpc.NamedVectors(vectors={SPARSE: grpc.Vector(sparse=vector)})
+            yield NewPoint(chunk.key, grpc.Vectors(vectors=vectors), payload, len(terms))
 
     def _keys(self, changes: ChangeLog, start: int, stop: int) -> ChunkKeys:
         return np.array([chunk.key for chunk in changes.added_texts(start, stop)], np.int64)

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from qdrant_client import QdrantClient, models
+from qdrant_client import QdrantClient, grpc, models
 
 from lagotto.concurrency import checkpoint, in_thread
 from lagotto.indexes.base import (
@@ -28,6 +28,7 @@ from lagotto.indexes.qdrant.conditions import TERMS, TermCondition, holding, ter
 from lagotto.indexes.qdrant.points import by_keys, seen, visible
 from lagotto.indexes.qdrant.pushdown import MOST_KEYS, AllowedPoints, Pushdown
 from lagotto.indexes.qdrant.ranking import ExactRanking
+from lagotto.indexes.qdrant.raw_requests import NO_PROPOSALS, Proposals, nearest
 from lagotto.indexes.qdrant.state import CollectionState
 from lagotto.indexes.qdrant.term_dictionary import TermDictionary
 from lagotto.indexes.qdrant.weights import query_vector, score_bound
@@ -226,42 +227,39 @@ class QdrantText:
         ranking: ExactRanking,
         scoring: Scoring,
         points: AllowedPoints,
-        proposed: Sequence[tuple[int, float]],
+        proposed: Proposals,
         *,
         step: int,
     ) -> bool:
         """Score what was proposed, as far as that may change the best k; whether they are sure."""
         for start in range(0, len(proposed), step):
-            if ranking.is_sure(proposed[start][1]):
+            if ranking.is_sure(proposed.products[start]):
                 return True
-            keys = ranking.unseen([key for key, _ in proposed[start : start + step]])
+            keys = ranking.unseen(proposed.keys[start : start + step].tolist())
             kept = points.kept(np.array(sorted(keys), np.int64))
             ranking.add(keys, await self._exact(scoring, kept))
-        return bool(proposed) and ranking.is_sure(proposed[-1][1])
+        return len(proposed) > 0 and ranking.is_sure(proposed.products[-1])
 
     async def _proposed(
         self,
-        vector: models.SparseVector,
+        vector: grpc.SparseVector,
         asked: models.Filter | None,
         *,
         limit: int,
         shards: list[int | str] | None = None,
-    ) -> list[tuple[int, float]]:
-        """Keys and products of the points with the greatest products, greatest first."""
+    ) -> Proposals:
+        """The points with the greatest products."""
         if not vector.indices:
-            return []
-        found = await self._ask(
-            lambda client: client.query_points(
-                self._state.collection,
-                query=vector,
-                using=SPARSE,
-                query_filter=asked,
-                limit=limit,
-                with_payload=False,
-                shard_key_selector=shards,
-            )
+            return NO_PROPOSALS
+        return await nearest(
+            self._server,
+            self._state.collection,
+            grpc.VectorInput(sparse=vector),
+            using=SPARSE,
+            where=asked,
+            limit=limit,
+            shards=shards,
         )
-        return [(int(point.id), point.score) for point in found.points]
 
     async def _filled(self, match: Match, k: int, points: AllowedPoints, found: Hits) -> Hits:
         """What was found, and chunks without any of the words for which the condition holds."""

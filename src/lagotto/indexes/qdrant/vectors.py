@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from qdrant_client import models
+from qdrant_client import grpc, models
 
-from lagotto.concurrency import in_thread
 from lagotto.documents import Vector
 from lagotto.indexes.base import ChangeLog, ChunkKeys, FilterKeys, LogPosition
 from lagotto.indexes.hits import NO_HITS, Hits, merge_hits, top_k
@@ -17,9 +16,9 @@ from lagotto.indexes.qdrant.filters import Condition
 from lagotto.indexes.qdrant.following import QdrantFollower, is_of
 from lagotto.indexes.qdrant.points import NewPoint, seen
 from lagotto.indexes.qdrant.pushdown import AllowedPoints, Pushdown
+from lagotto.indexes.qdrant.raw_requests import nearest
 from lagotto.indexes.qdrant.state import CollectionState
 from lagotto.indexes.registry import IndexSite
-from lagotto.request_context import time_left
 
 LEAST_EFFORT = 128
 """Candidates that a search in the graph keeps, or twice as many as it returns."""
@@ -61,7 +60,7 @@ class QdrantVectorIndex(QdrantFollower):
             start, stop, model_id=self.model_id, dimension=self.dimension
         )
         for key, vector in zip(keys.tolist(), vectors, strict=True):
-            yield NewPoint(key, vector.tolist())
+            yield NewPoint(key, grpc.Vectors(vector=grpc.Vector(dense=_dense(vector))))
 
     def _keys(self, changes: ChangeLog, start: int, stop: int) -> ChunkKeys:
         keys, _ = changes.added_vectors(
@@ -141,22 +140,16 @@ class QdrantVectors:
         exact: bool,
     ) -> ChunkKeys:
         """The keys of the points that the server takes for the nearest, ascending."""
-        params = models.SearchParams(exact=exact, hnsw_ef=max(LEAST_EFFORT, 2 * limit))
-        found = await in_thread(
-            self._server.ask_briefly,
-            lambda client: client.query_points(
-                self._state.collection,
-                query=query.tolist(),
-                query_filter=seen(self._state, condition),
-                search_params=params,
-                limit=limit,
-                with_payload=False,
-                shard_key_selector=points.shards,
-            ),
-            time_left(),
+        found = await nearest(
+            self._server,
+            self._state.collection,
+            grpc.VectorInput(dense=_dense(query)),
+            where=seen(self._state, condition),
+            params=grpc.SearchParams(exact=exact, hnsw_ef=max(LEAST_EFFORT, 2 * limit)),
+            limit=limit,
+            shards=points.shards,
         )
-        keys = np.array([point.id for point in found.points], np.int64)
-        return np.sort(keys)
+        return np.sort(found.keys)
 
     async def _exact(self, query: Vector, keys: ChunkKeys) -> Hits:
         """Those of ascending keys that the record has at this position, with their cosines."""
@@ -169,3 +162,7 @@ class QdrantVectors:
             )
         )
         return Hits(having, np.vecdot(vectors, query).astype(np.float32))
+
+
+def _dense(vector: Vector) -> grpc.DenseVector:
+    return grpc.DenseVector(data=vector.tolist())

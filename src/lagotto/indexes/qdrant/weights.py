@@ -22,8 +22,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from zlib import crc32
 
-import numpy as np
-from qdrant_client import models
+from qdrant_client import grpc
 
 from lagotto.indexes.bm25 import K1, B, term_weight
 from lagotto.indexes.text_query import Term
@@ -37,7 +36,7 @@ def dimension_of(term: str) -> int:
     return crc32(term.encode("utf-8", "surrogatepass"))
 
 
-def chunk_vector(counts: Mapping[str, int], *, length: int, mean: float) -> models.SparseVector:
+def chunk_vector(counts: Mapping[str, int], *, length: int, mean: float) -> grpc.SparseVector:
     """The vector of a chunk of `length` terms, given how often it holds each."""
     weights: dict[int, float] = defaultdict(float)
     for term, count in counts.items():
@@ -45,7 +44,7 @@ def chunk_vector(counts: Mapping[str, int], *, length: int, mean: float) -> mode
     return _sparse(weights)
 
 
-def query_vector(words: Sequence[Sequence[Term]], idfs: Sequence[float]) -> models.SparseVector:
+def query_vector(words: Sequence[Sequence[Term]], idfs: Sequence[float]) -> grpc.SparseVector:
     """The vector of a query; its dot product with a chunk's is about the BM25 score."""
     weights: dict[int, float] = defaultdict(float)
     for word, idf in zip(words, idfs, strict=True):
@@ -72,6 +71,5 @@ def _best_weights(word: Sequence[Term]) -> Mapping[str, float]:
     return best
 
 
-def _sparse(weights: Mapping[int, float]) -> models.SparseVector:
-    values = np.array(list(weights.values()), np.float32).tolist()
-    return models.SparseVector(indices=list(weights), values=values)
+def _sparse(weights: Mapping[int, float]) -> grpc.SparseVector:
+    return grpc.SparseVector(indices=weights, values=weights.values())

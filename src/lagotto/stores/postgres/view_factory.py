@@ -81,7 +81,6 @@ class ViewFactory:
             reader,
             text=text,
             vectors=vectors,
-            chunks=known["indexed_chunks"],
             everything=text.all_keys,
             allowed=await self._allowed(reader, where, state),
             languages=await self._languages(reader, state),
@@ -100,7 +99,7 @@ class ViewFactory:
         self, reader: ReadTransaction, where: Filter, known: Mapping[str, int]
     ) -> SqlView:
         """The base with indexes behind a network; native parts need those in tables."""
-        state, chunks = known["token"], known["indexed_chunks"]
+        state = known["token"]
         position = await reader.ask(_position)
         remote = await self._remote.snapshots(reader, position)
         text, vectors = remote.text, remote.vectors
@@ -108,7 +107,6 @@ class ViewFactory:
             reader,
             text=text or await self._postings(reader, known, position),
             vectors=vectors or self._pgvectors(reader, known, position),
-            chunks=chunks,
             everything=lambda: reader.ask(findable_keys),
             allowed=await self._allowed(reader, where, state),
             languages=await self._languages(reader, state),

@@ -52,7 +52,6 @@ class SqlView:
         *,
         text: TextSnapshot,
         vectors: VectorSnapshot | None,
-        chunks: int,
         everything: Callable[[], Awaitable[ChunkKeys]],
         allowed: FilterKeys | None,
         languages: Sequence[str | None],
@@ -68,7 +67,6 @@ class SqlView:
         self._record = record
         self._text = text
         self._vectors = vectors
-        self._chunks = chunks
         self._everything = everything
         self._extension = extension
         self._prefetched: dict[int, Passage] = {}
@@ -117,7 +115,8 @@ class SqlView:
 
     async def idf(self, words: Sequence[Word]) -> NDArray[np.float64]:
         having = await self._text.frequencies(words)
-        return np.array([idf(number, count=self._chunks) for number in having], np.float64)
+        chunks = (await self._text.statistics()).chunks
+        return np.array([idf(number, count=max(chunks, number)) for number in having], np.float64)
 
     async def excluding(self, match: Match) -> SqlView:
         seen = await self._everything() if self._allowed is None else self._allowed.keys

@@ -99,12 +99,13 @@ class Fts5Index:
 
     def __init__(self) -> None:
         self._vocabularies = VocabularyCache()
+        self._chunks: dict[LogPosition, int] = {}
 
     def stored_length(self, terms: int, /) -> int:
         return terms
 
     def follow(self, changes: SqlChangeLog) -> Fts5Text:
-        return Fts5Text(changes.reader, changes.head, self._vocabularies)
+        return Fts5Text(changes.reader, changes.head, self._vocabularies, self._chunks)
 
     def latest(self, changes: SqlChangeLog) -> Fts5Text:
         return self.follow(changes)
@@ -161,16 +162,24 @@ def open_fts5(_site: IndexSite) -> Fts5Index:
 
 
 class Fts5Text:
-    """A TextSnapshot: what the transaction of a search sees of the tables."""
+    """A TextSnapshot: what the transaction of a search sees of the tables.
+
+    `chunks` is how many there were at the last position that was asked about.
+    """
 
     immediate = False
 
     def __init__(
-        self, record: RecordReader, position: LogPosition, vocabularies: VocabularyCache
+        self,
+        record: RecordReader,
+        position: LogPosition,
+        vocabularies: VocabularyCache,
+        chunks: dict[LogPosition, int],
     ) -> None:
         self.indexed_up_to = position
         self._record = record
         self._vocabularies = vocabularies
+        self._chunks = chunks
 
     async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
         among = allowed.keys if allowed is not None else None
@@ -190,8 +199,13 @@ class Fts5Text:
 
     async def statistics(self) -> TextStatistics:
         """FTS5 keeps the mean length to itself."""
-        count = await self._record.ask(_COUNT.scalar)
-        return TextStatistics(int(count or 0), None)
+        position = self.indexed_up_to
+        count = self._chunks.get(position)
+        if count is None:
+            count = int(await self._record.ask(_COUNT.scalar) or 0)
+            self._chunks.clear()
+            self._chunks[position] = count
+        return TextStatistics(count, None)
 
     async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
         having = await self.frequencies(single_words(words))

@@ -86,7 +86,6 @@ class SqliteViews:
         self._ready: _State | None = None
         self._filters: dict[tuple[str, int], tuple[FilterKeys, Sequence[str]]] = {}
         self._languages: tuple[int, Sequence[str | None]] | None = None
-        self._counted: tuple[int, int] | None = None
         self._snapshots = IndexSnapshots(follower, in_threads=True)
         self._follower = follower
         self._requested: LogPosition | None = None
@@ -231,7 +230,6 @@ class SqliteViews:
             reader,
             text=text,
             vectors=vectors,
-            chunks=self._chunks(connection, vectors, state.head.token),
             everything=lambda: _all_keys(reader, vectors),
             allowed=allowed,
             languages=self._main_languages(connection, state.head.token),
@@ -267,16 +265,6 @@ class SqliteViews:
             keys = resolve_filter(connection, where)
             self._filters[name] = (keys, filter_notes(connection, where))
         return self._filters[name]
-
-    def _chunks(
-        self, connection: SqliteConnection, vectors: VectorSnapshot | None, token: int
-    ) -> int:
-        """How many chunks can be found; the embedded index has counted them."""
-        if isinstance(vectors, EmbeddedVectors):
-            return len(vectors.rows)
-        if self._counted is None or self._counted[0] != token:
-            self._counted = (token, len(findable_keys(connection)))
-        return self._counted[1]
 
     def _main_languages(self, connection: SqliteConnection, token: int) -> Sequence[str | None]:
         if self._languages is None or self._languages[0] != token:
