@@ -20,6 +20,7 @@ from lagotto.locations import (
     is_served,
     mask_location,
 )
+from lagotto.models.prepacking import without_prepacking
 
 if TYPE_CHECKING:
     from lagotto.stores.base import Store
@@ -86,6 +87,13 @@ def open_existing(base: BaseOptions) -> KnowledgeBase:
 
     check_exists(base.kb)
     return KnowledgeBase(base.kb, embedder=base.embedder)
+
+
+@contextmanager
+def open_for_a_question(base: BaseOptions) -> Iterator[KnowledgeBase]:
+    """The base, with models that are loaded sooner, since they run once."""
+    with without_prepacking(), open_existing(base) as kb:
+        yield kb
 
 
 def _served(base: BaseOptions, making: MakingOptions | None = None) -> KnowledgeBase:

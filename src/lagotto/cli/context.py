@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from lagotto.cli.connect import open_existing
+from lagotto.cli.connect import open_for_a_question
 from lagotto.cli.options import AsJson, BaseOptions, SearchOptions
 from lagotto.cli.output import print_json, printable, say, warn
 from lagotto.cli.query import Query, arguments
@@ -36,7 +36,7 @@ def context(
 ) -> None:
     """Build a cited context for a prompt. The passages and their markup fit a token budget."""
     given = arguments(how)
-    with open_existing(base) as kb:
+    with open_for_a_question(base) as kb:
         pack = kb.context(query, max_tokens=max_tokens, format=format, counter=counter, **given)
     if as_json:
         print_json(pack.model_dump(mode="json"))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lagotto.cli.connect import open_existing
+from lagotto.cli.connect import open_for_a_question
 from lagotto.cli.options import AsJson, BaseOptions, SearchOptions
 from lagotto.cli.output import print_json, say, stdout, warn
 from lagotto.cli.query import Query, arguments, mode_of
@@ -34,7 +34,7 @@ def retrieve(
     """Find the best passages for a question."""
     given = arguments(how)
     reason: WhyNot | None = None
-    with open_existing(base) as kb:
+    with open_for_a_question(base) as kb:
         if why_not is None:
             found = kb.retrieve(query, **given)
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lagotto.cli.connect import open_existing
+from lagotto.cli.connect import open_for_a_question
 from lagotto.cli.options import AsJson, BaseOptions, SearchOptions
 from lagotto.cli.output import print_json, say, stdout, warn
 from lagotto.cli.query import Query, arguments, mode_of
@@ -11,7 +11,7 @@ from lagotto.cli.query import Query, arguments, mode_of
 def search(query: Query, base: BaseOptions, how: SearchOptions, as_json: AsJson = False) -> None:
     """Find documents for a question. Each one is shown with the passages that support it."""
     given = arguments(how)
-    with open_existing(base) as kb:
+    with open_for_a_question(base) as kb:
         bundle = kb.search(query, **given)
     if as_json:
         print_json({"query": query, "mode": mode_of(given), **bundle.model_dump(mode="json")})

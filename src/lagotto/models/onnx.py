@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.errors import ConfigError, LagottoError, WeightsError
+from lagotto.models import prepacking
 from lagotto.models.file_hash import sha256_of
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class OnnxSession:
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
+        if not prepacking.is_wanted():
+            options.add_session_config_entry("session.disable_prepacking", "1")
         log.info("loading the model %s", path)
         try:
             self._session = onnxruntime.InferenceSession(
