@@ -1,13 +1,15 @@
 """What becomes of searches and of adding while nodes of a Qdrant cluster are killed.
 
     python benchmarks/outages.py [--record sqlite|postgresql] [--documents 5000] [--seconds 10]
+                                 [--one-node]
 
 A base whose indexes have three shards and two replicas, on a cluster of three nodes on this
 machine. All the time it is searched, by words that only one document has, and in steps of ten
 documents added to. Nodes are killed (SIGKILL) and started again: one, the one that is asked, and
 two of three. A search is right if it finds its document; it may do without if it says that it is
 degraded. At last every acknowledged document must be found, and the indexes must be complete by the
-check that `lagotto doctor` makes.
+check that `lagotto doctor` makes. With `--one-node` the address of the indexes names only the node
+that is asked.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from lagotto.documents import Document
 from lagotto.errors import LagottoError
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
-from lagotto.testing.qdrant import QdrantNode, qdrant_cluster
+from lagotto.testing.qdrant import QdrantNode, cluster_address, qdrant_cluster
 from places import RECORDS, temporary_location
 
 SHARDS, REPLICAS = 3, 2
@@ -151,7 +153,8 @@ async def run(options: argparse.Namespace) -> list[Phase]:
         temporary_location(options.record) as location,
         qdrant_cluster(SHARDS, on_disk=True) as nodes,
     ):
-        address = nodes[0].address("outages", shards=SHARDS, replicas=REPLICAS)
+        named = nodes[:1] if options.one_node else nodes
+        address = cluster_address(named, "outages", shards=SHARDS, replicas=REPLICAS)
         embedder = HashEmbedder(dimension=64)
         async with AsyncKnowledgeBase(
             location, embedder=embedder, vector_index=address, text_index="qdrant"
@@ -235,6 +238,7 @@ def main() -> int:
     parser.add_argument("--record", choices=RECORDS, default="sqlite")
     parser.add_argument("--documents", type=int, default=5000)
     parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--one-node", action="store_true")
     options = parser.parse_args()
     logging.disable(logging.WARNING)  # each attempt to follow says that it failed
     found = asyncio.run(run(options))

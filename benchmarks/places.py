@@ -68,12 +68,12 @@ def temporary_place(name: str) -> Iterator[Place]:
         if not engine:
             yield place
             return
-        from lagotto.testing.qdrant import qdrant_cluster
+        from lagotto.testing.qdrant import cluster_address, qdrant_cluster
 
         size = CLUSTERS[engine]
         nodes = stack.enter_context(qdrant_cluster(size, on_disk=True))
         options = {"shards": size, "replicas": min(size, 2)} if size > 1 else {}
-        address = nodes[0].address("benchmark", **options)
+        address = cluster_address(nodes, "benchmark", **options)
         yield Place(
             place.location,
             {"text_index": address, "vector_index": address},

@@ -17,7 +17,7 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.error import URLError
@@ -131,9 +131,7 @@ class QdrantNode:
 
     def address(self, prefix: str = "", **options: object) -> str:
         """The address of an index on this server."""
-        chosen = {"grpc_port": self.grpc_port, **options}
-        query = "&".join(f"{name}={value}" for name, value in chosen.items())
-        return f"qdrant://{HOST}:{self.http_port}/{prefix}?{query}"
+        return cluster_address([self], prefix, **options)
 
     def start(self, *, wait: bool = True) -> None:
         """Start the server, and wait until it answers."""
@@ -223,6 +221,14 @@ def qdrant_cluster(
         for node in nodes:
             node.kill()
         shutil.rmtree(folder)
+
+
+def cluster_address(nodes: Sequence[QdrantNode], prefix: str = "", **options: object) -> str:
+    """The address of an index on these nodes of a cluster."""
+    hosts = ",".join(f"{HOST}:{node.http_port}" for node in nodes)
+    chosen = {"grpc_port": ",".join(str(node.grpc_port) for node in nodes), **options}
+    query = "&".join(f"{name}={value}" for name, value in chosen.items())
+    return f"qdrant://{hosts}/{prefix}?{query}"
 
 
 def _node(

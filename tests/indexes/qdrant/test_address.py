@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lagotto.errors import ConfigError
-from lagotto.indexes.qdrant.address import QdrantAddress, parse_address
+from lagotto.indexes.qdrant.address import QdrantAddress, QdrantNode, parse_address
 
 
 def test_an_address_with_everything() -> None:
@@ -14,9 +14,7 @@ def test_an_address_with_everything() -> None:
         "&grpc_port=7007&quantize=int8&sharding=collection"
     )
     assert address == QdrantAddress(
-        host="db.example",
-        port=7000,
-        grpc_port=7007,
+        nodes=(QdrantNode("db.example", 7000, 7007),),
         https=True,
         prefix="team-1",
         shards=3,
@@ -27,6 +25,23 @@ def test_an_address_with_everything() -> None:
     )
     assert address.shown == "qdrant://db.example:7000"
     assert address.name("text-1") == "lagotto-team-1-text-1"
+
+
+def test_several_nodes_of_a_cluster() -> None:
+    address = parse_address("qdrant://q1.example,q2.example:7000,[::1]:8000/kb?replicas=2")
+    assert address.nodes == (
+        QdrantNode("q1.example", 6333, 6334),
+        QdrantNode("q2.example", 7000, 7001),
+        QdrantNode("::1", 8000, 8001),
+    )
+    assert address.shown == "qdrant://q1.example:6333,q2.example:7000,[::1]:8000"
+    assert address.prefix == "kb"
+
+
+@pytest.mark.parametrize(("given", "ports"), [("7007", [7007, 7007]), ("7,8", [7, 8])])
+def test_ports_of_grpc_for_several_nodes(given: str, ports: list[int]) -> None:
+    address = parse_address(f"qdrant://one,two/?grpc_port={given}")
+    assert [node.grpc_port for node in address.nodes] == ports
 
 
 @pytest.mark.parametrize("text", ["", "qdrant", "qdrant://localhost", "qdrant://localhost:6333/"])
@@ -54,6 +69,11 @@ def test_a_write_survives_the_loss_of_some_replicas(replicas: int, written: int)
         ("qdrant://host/?https=yes", "one of true, false"),
         ("qdrant://host/a/b", "prefix"),
         ("qdrant://host:port", "host or port"),
+        ("qdrant://host:0", "host or port"),
+        ("qdrant://one,,two", "host or port"),
+        ("qdrant://one,hunter2@two", "QDRANT_API_KEY"),
+        ("qdrant://one,two,three/?grpc_port=7,8", "3 nodes and 2 values of grpc_port"),
+        ("qdrant://one,two/?grpc_port=7,x", "grpc_port=x"),
         ("http://host", "not the address"),
         ("qdrant://", "not the address"),
     ],

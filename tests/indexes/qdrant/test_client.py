@@ -40,7 +40,7 @@ class Failure(grpc.RpcError):
 def server(monkeypatch: pytest.MonkeyPatch) -> QdrantServer:
     """A server that is never connected to."""
     made = QdrantServer(parse_address("qdrant://localhost"), timeout=0.5)
-    monkeypatch.setattr(made, "_connected", object)
+    monkeypatch.setattr(made, "_connected", lambda node: node)
     return made
 
 
@@ -112,6 +112,50 @@ def refresh_soon(index: QdrantTextIndex) -> None:
         except IndexUnavailableError:
             assert time.monotonic() < last
             time.sleep(0.05)
+
+
+def test_nodes_are_asked_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = QdrantServer(parse_address("qdrant://one,two,three"), timeout=60)
+    monkeypatch.setattr(server, "_connected", lambda node: node)
+    monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("another node may answer at once"))
+    asked: list[object] = []
+    down = {0, 1}
+
+    def question(node: object) -> object:
+        asked.append(node)
+        if node in down:
+            raise Failure(grpc.StatusCode.UNAVAILABLE, "gone")
+        return node
+
+    assert server.ask(question) == 2
+    assert server.ask(question) == 2  # where it was answered
+    assert asked == [0, 1, 2, 2]
+    down = {2}
+    assert server.ask(question, seconds=1) == 0
+
+    def wrong(node: object) -> object:
+        asked.append(node)
+        raise Failure(grpc.StatusCode.INVALID_ARGUMENT, "wrong")
+
+    asked.clear()
+    with pytest.raises(IndexUnavailableError, match="refused a request"):
+        server.ask(wrong)
+    assert asked == [0]
+
+
+def test_searches_ask_one_node_after_none_has_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = QdrantServer(parse_address("qdrant://one,two,three"), timeout=60)
+    monkeypatch.setattr(server, "_connected", lambda node: node)
+    asked: list[object] = []
+
+    def question(node: object) -> object:
+        asked.append(node)
+        raise Failure(grpc.StatusCode.UNAVAILABLE, "gone")
+
+    for _ in range(3):
+        with pytest.raises(IndexUnavailableError, match="qdrant://one:6333,two:6333,three:6333"):
+            server.ask(question, seconds=0)
+    assert asked == [0, 1, 2, 0, 1]
 
 
 @pytest.mark.parametrize("name", ["UNAVAILABLE", "RESOURCE_EXHAUSTED", "INTERNAL"])

@@ -22,7 +22,7 @@ from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.text_query import Term, TextQuery
 from lagotto.testing.change_log import MemoryChangeLog, MemoryText, MemoryVectors
 from lagotto.testing.indexes import DIMENSION, unit_vector
-from lagotto.testing.qdrant import GIVEN, QdrantNode, missing, qdrant_cluster
+from lagotto.testing.qdrant import GIVEN, QdrantNode, cluster_address, missing, qdrant_cluster
 
 pytestmark = [
     pytest.mark.server,
@@ -108,6 +108,33 @@ async def test_shards_do_not_change_results(cluster: list[QdrantNode], sharding:
     found = await snapshot.search(QUERY, k=20, allowed=allowed)
     right = await MemoryText(log).search(QUERY, k=20, allowed=allowed)
     assert found.keys.tolist() == right.keys.tolist()
+    assert {words.check(log).level, vectors.check(log).level} == {"ok"}
+    for index in (words, vectors):
+        index.drop()
+        index.close()
+
+
+async def test_another_node_is_asked_if_one_does_not_answer(cluster: list[QdrantNode]) -> None:
+    """With all nodes in the address neither searches nor writes notice that one is killed."""
+    address = cluster_address(cluster, "nodes", shards=3, replicas=2)
+    site = IndexSite(secrets.token_hex(16), timeout=40, address=address)
+    words = QdrantTextIndex(site)
+    vectors = QdrantVectorIndex(site, model_id="m", dimension=DIMENSION)
+    log = varied_log(100)
+    words.follow(log)
+    vectors.follow(log)
+    for node in cluster:
+        node.kill()
+        try:
+            await check_answers(words, vectors, log)
+            log.add("oak and lake", unit_vector(5))
+            words.follow(log)
+            vectors.follow(log)
+            await check_answers(words, vectors, log)
+        finally:
+            node.start()
+        wait_until_recovered(words)
+        wait_until_recovered(vectors)
     assert {words.check(log).level, vectors.check(log).level} == {"ok"}
     for index in (words, vectors):
         index.drop()

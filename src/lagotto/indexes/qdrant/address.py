@@ -1,4 +1,7 @@
-"""The address of an index on a Qdrant server: `qdrant://host:6333/prefix?shards=3&replicas=2`."""
+"""The address of an index on a Qdrant server: `qdrant://host:6333/prefix?shards=3&replicas=2`.
+
+Of a cluster it may name several nodes: `qdrant://q1:6333,q2:6333,q3:6333/prefix?replicas=2`.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ Sharding = Literal["auto", "collection"]
 Choice = TypeVar("Choice")
 
 EXAMPLE = "write it like qdrant://host:6333/prefix?shards=3&replicas=2"
+_BAD_HOST = f"a qdrant address has an invalid host or port; {EXAMPLE}"
 _PREFIX = re.compile(r"[A-Za-z0-9_-]{0,40}")
 _BOOLEANS = {"true": True, "false": False}
 _QUANTIZATIONS: Mapping[str, Quantization] = {"none": "none", "int8": "int8", "binary": "binary"}
@@ -36,17 +40,31 @@ _OPTIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class QdrantAddress:
-    """A server, and how collections are made on it.
+class QdrantNode:
+    """Where a server listens, for REST and for gRPC."""
 
+    host: str = "localhost"
+    port: int = 6333
+    grpc_port: int = 6334
+
+    @property
+    def shown(self) -> str:
+        """As an address has it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class QdrantAddress:
+    """A server, or nodes of a cluster, and how collections are made there.
+
+    Any node answers for the whole cluster; the next one is asked when one does not answer.
     `write_consistency` replicas must have a write before it counts. With `sharding="collection"`
     each Lagotto collection has shards of its own, which only a cluster can have; otherwise points
     of one Lagotto collection are kept together by an index of tenants.
     """
 
-    host: str = "localhost"
-    port: int = 6333
-    grpc_port: int = 6334
+    nodes: tuple[QdrantNode, ...] = (QdrantNode(),)
     https: bool = False
     prefix: str = ""
     shards: int = 1
@@ -58,7 +76,7 @@ class QdrantAddress:
     @property
     def shown(self) -> str:
         """For messages: where the server is."""
-        return f"qdrant://{self.host}:{self.port}"
+        return f"qdrant://{','.join(node.shown for node in self.nodes)}"
 
     def name(self, own: str) -> str:
         """The name of something of ours on the server."""
@@ -70,7 +88,6 @@ def parse_address(address: str) -> QdrantAddress:
     split = _split(address)
     options = _options(split.query)
     replicas = _number("replicas", options, 1)
-    port = split.port or 6333
     prefix = split.path.strip("/")
     if not _PREFIX.fullmatch(prefix):
         raise ConfigError(
@@ -78,9 +95,7 @@ def parse_address(address: str) -> QdrantAddress:
             f"- and _, or more than 40; {EXAMPLE}"
         )
     return QdrantAddress(
-        host=split.hostname or "",
-        port=port,
-        grpc_port=_number("grpc_port", options, port + 1),
+        nodes=_nodes(split.netloc, options.get("grpc_port")),
         https=_choice("https", options, _BOOLEANS, "false"),
         prefix=prefix,
         shards=_number("shards", options, 1),
@@ -96,17 +111,47 @@ def _split(address: str) -> SplitResult:
         address = "qdrant://localhost"
     try:
         split = urlsplit(address)
-        _ = split.port  # which raises for what is not a number
     except ValueError as exc:
-        raise ConfigError(f"a qdrant address has an invalid host or port; {EXAMPLE}") from exc
-    if split.scheme != "qdrant" or split.fragment or not split.hostname:
+        raise ConfigError(_BAD_HOST) from exc
+    if split.scheme != "qdrant" or split.fragment or not split.netloc:
         raise ConfigError(f"not the address of a Qdrant server; {EXAMPLE}")
-    if split.username is not None or split.password is not None:
+    if "@" in split.netloc:
         # not shown: it is the key
         raise ConfigError(
             f"a qdrant address must not contain a key, since it is stored; set {API_KEY} instead"
         )
     return split
+
+
+def _nodes(hosts: str, grpc_ports: str | None) -> tuple[QdrantNode, ...]:
+    """The nodes of a comma-separated list; a port of gRPC for each of them, or one for all."""
+    places = [_place(each) for each in hosts.split(",")]
+    given = [_port(each) for each in grpc_ports.split(",")] if grpc_ports is not None else []
+    if not given:
+        given = [port + 1 for _, port in places]
+    elif len(given) == 1:
+        given *= len(places)
+    elif len(given) != len(places):
+        raise ConfigError(
+            f"a qdrant address has {len(places)} nodes and {len(given)} values of grpc_port; "
+            "give one for all, or one for each"
+        )
+    return tuple(
+        QdrantNode(host, port, grpc_port)
+        for (host, port), grpc_port in zip(places, given, strict=True)
+    )
+
+
+def _place(text: str) -> tuple[str, int]:
+    """A host and its port."""
+    try:
+        split = urlsplit(f"//{text}")
+        port = split.port
+    except ValueError as exc:
+        raise ConfigError(_BAD_HOST) from exc
+    if not split.hostname or port == 0:
+        raise ConfigError(_BAD_HOST)
+    return split.hostname, port or 6333
 
 
 def _options(query: str) -> dict[str, str]:
@@ -125,7 +170,14 @@ def _options(query: str) -> dict[str, str]:
 
 
 def _number(name: str, options: Mapping[str, str], default: int) -> int:
-    text = options.get(name, str(default))
+    return _positive(name, options.get(name, str(default)))
+
+
+def _port(text: str) -> int:
+    return _positive("grpc_port", text)
+
+
+def _positive(name: str, text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 0 < int(text) < 65536:
         raise ConfigError(f"{name}={text} in a qdrant address: it must be a number from 1 on")
     return int(text)

@@ -18,7 +18,7 @@ from qdrant_client.http.exceptions import ApiException
 
 from lagotto.concurrency import checkpoint
 from lagotto.errors import IndexUnavailableError
-from lagotto.indexes.qdrant.address import API_KEY, QdrantAddress
+from lagotto.indexes.qdrant.address import API_KEY, QdrantAddress, QdrantNode
 
 T = TypeVar("T")
 
@@ -66,12 +66,17 @@ class ExistsError(IndexUnavailableError):
 
 
 class QdrantServer:
-    """A server, connected to on the first question."""
+    """A server, or a cluster, connected to on the first question.
+
+    The nodes of a cluster are asked one after another until one of them answers, and that one from
+    then on.
+    """
 
     def __init__(self, address: QdrantAddress, *, timeout: float) -> None:
         self.address = address
         self.timeout = timeout
-        self._client: QdrantClient | None = None
+        self._node = 0
+        self._clients: dict[int, QdrantClient] = {}
         self._rests_until = 0.0
         self._connecting = threading.Lock()
 
@@ -82,22 +87,28 @@ class QdrantServer:
         the server did not answer within such seconds: then searches don't wait for it.
         """
         limit = self.timeout if seconds is None else min(seconds, self.timeout)
+        others = len(self.address.nodes) - 1
         if seconds is not None and time.monotonic() < self._rests_until:
-            limit = 0.0
+            limit, others = 0.0, 0
         last = time.monotonic() + limit
         pause = FIRST_PAUSE
         while True:
-            client: QdrantClient | None = None
+            node, client = self._node, None
             try:
-                client = self._connected()
+                client = self._connected(node)
                 return question(client)
             except (ValueError, RuntimeError) as exc:  # another thread has closed the connection
-                if client is None or client is self._client:
+                if client is None or client is self._clients.get(node):
                     raise
                 raise IndexUnavailableError(
                     f"the connection to the Qdrant server {self.address.shown} was closed"
                 ) from exc
             except (grpc.RpcError, ApiException) as exc:
+                if _is_transient(exc):
+                    self._leave(node)
+                    if others > 0:
+                        others -= 1
+                        continue
                 wait = pause * random.uniform(0.5, 1.0)
                 if not _is_transient(exc) or time.monotonic() + wait > last:
                     if seconds is not None and _is_transient(exc):
@@ -114,39 +125,44 @@ class QdrantServer:
     def close(self) -> None:
         """Close the connection; the next question opens another one."""
         with self._connecting:
-            client, self._client = self._client, None
-        if client is not None:
+            clients, self._clients = self._clients, {}
+        for client in clients.values():
             client.close()
 
-    def _connected(self) -> QdrantClient:
+    def _leave(self, node: int) -> None:
+        """Ask the next node from now on, unless another thread has gone on to it."""
         with self._connecting:
-            if self._client is None:
-                client = self._connect()
+            if self._node == node:
+                self._node = (node + 1) % len(self.address.nodes)
+
+    def _connected(self, node: int) -> QdrantClient:
+        with self._connecting:
+            if node not in self._clients:
+                client = self._connect(self.address.nodes[node])
                 try:
                     self._check_version(str(client.info().version))
                 except BaseException:
                     client.close()
                     raise
-                self._client = client
-            return self._client
+                self._clients[node] = client
+            return self._clients[node]
 
-    def _connect(self) -> QdrantClient:
-        address = self.address
+    def _connect(self, node: QdrantNode) -> QdrantClient:
         with warnings.catch_warnings():
             # of a key over http, which is the user's choice, and of versions, which we check
             warnings.simplefilter("ignore", UserWarning)
             return QdrantClient(
-                host=address.host,
-                port=address.port,
-                grpc_port=address.grpc_port,
-                https=address.https,
+                host=node.host,
+                port=node.port,
+                grpc_port=node.grpc_port,
+                https=self.address.https,
                 prefer_grpc=True,
                 api_key=os.environ.get(API_KEY) or None,
                 timeout=max(1, math.ceil(self.timeout)),
                 check_compatibility=False,
                 grpc_options=RECONNECTING,
                 # for REST, which is not used, but loading certificates takes a tenth of a second
-                verify=address.https,
+                verify=self.address.https,
             )
 
     def _check_version(self, version: str) -> None:
@@ -157,6 +173,10 @@ class QdrantServer:
                 f"the Qdrant server {self.address.shown} has version {version}; "
                 f"upgrade it to {oldest} or newer"
             )
+
+    @property
+    def _grpc_ports(self) -> str:
+        return ", ".join(map(str, sorted({node.grpc_port for node in self.address.nodes})))
 
     def _translated(self, exc: Exception) -> IndexUnavailableError:
         code = exc.code() if isinstance(exc, grpc.RpcError) else None
@@ -174,7 +194,7 @@ class QdrantServer:
             return IndexUnavailableError(f"the Qdrant server {where} refused a request: {what}")
         return IndexUnavailableError(
             f"the Qdrant server {where} does not answer: {what}; check that it runs and that its "
-            f"gRPC port {self.address.grpc_port} can be reached"
+            f"gRPC port {self._grpc_ports} can be reached"
         )
 
 
