@@ -9,8 +9,12 @@ It builds embedded bases of several sizes with the texts and vectors of `scale.p
 a process of its own, and embeds some texts with the default model: **measured**. A line through the
 sizes gives bytes, CPU time and memory per chunk; a shard of the plan is such a base:
 **extrapolated**. Machines, their price and the CPU time that a search may take in a shard are
-**assumed**, and can be given. `--figures` takes figures that were measured before, or of another
-engine; a size may lack some. A machine has as many shards as it has cores, memory and disk for.
+**assumed**, and can be given. `--figures` takes figures that were measured before; a size may lack
+some. A machine has as many shards as it has cores, memory and disk for.
+
+Figures of an engine in a cluster (`"engine"` names it) come from `scale.py`. Their shards are as
+large as the largest base that was measured, so that no time of a search is extrapolated: that of a
+graph is no line.
 """
 
 from __future__ import annotations
@@ -115,7 +119,10 @@ def main() -> None:
     machine = Machine(
         options.ram, options.disk, options.cores, options.budget, options.replicas, options.price
     )
-    plans = {chunks: plan(float(chunks), measured, machine) for chunks in options.plan.split(",")}
+    planned = cluster_plan if "engine" in measured else plan
+    plans = {
+        chunks: planned(float(chunks), measured, machine) for chunks in options.plan.split(",")
+    }
     if options.json:
         print(json.dumps({"measured": measured, "extrapolated": plans}, indent=2))
     else:
@@ -237,6 +244,40 @@ def plan(chunks: float, measured: Mapping[str, Any], machine: Machine) -> Figure
         "search in all shards, ms of CPU": round(search_ms * shards),
         "searches per second": round(machines * machine.cores * 1000 / (search_ms * shards)),
         "a million searches, dollars": round(search_ms * shards * machine.price / 3.6, 2),
+    }
+
+
+def cluster_plan(chunks: float, measured: Mapping[str, Any], machine: Machine) -> Figures:
+    """What so many chunks need in a cluster whose shards are as the largest one measured."""
+    size = max(map(int, measured["sizes"]))
+    shard: Figures = measured["sizes"][str(size)]
+    shards = math.ceil(chunks / size)
+    copies = shards * machine.replicas
+    full = max(
+        copies * shard["node_ram_bytes"] / (USED * machine.ram_gb * 1e9),
+        copies * shard["node_disk_bytes"] / (USED * machine.disk_gb * 1e9),
+        copies / machine.cores,
+    )
+    machines = max(machine.replicas, math.ceil(full))
+    embedding = measured["embedding_cpu_s"] * chunks
+    client = shard["client_index_cpu_s"] * shards
+    nodes = shard["node_index_cpu_s"] * copies
+    search_ms = shard["client_ms"] + shard["node_ms"] * shards
+    return {
+        "shards": shards,
+        "machines": machines,
+        "chunks per shard": round(chunks / shards),
+        "RAM, GB": round(copies * shard["node_ram_bytes"] / 1e9),
+        "disk, GB": round(copies * shard["node_disk_bytes"] / 1e9),
+        "disk of the record, GB": round(shards * shard["record_bytes"] / 1e9),
+        "embedding, core hours": round(embedding / 3600),
+        "indexing, core hours of clients": round(client / 3600, 1),
+        "indexing, core hours of nodes": round(nodes / 3600, 1),
+        "indexing on all machines, hours": round(nodes / machine.cores / machines / 3600, 1),
+        "search in a shard, ms of CPU": round(shard["node_ms"], 1),
+        "search in all shards and the client, ms of CPU": round(search_ms),
+        "searches per second": round(machines * machine.cores * 1000 / (shard["node_ms"] * shards)),
+        "a million searches, dollars": round(search_ms * machine.price / 3.6, 2),
     }
 
 

@@ -4,10 +4,23 @@ import asyncio
 import gc
 import threading
 import time
+from collections.abc import Sequence
 
 import pytest
 
-from lagotto.concurrency import available_cpus, checkpoint, in_thread, interruptible, run_all
+from lagotto import AsyncKnowledgeBase, Document, concurrency
+from lagotto.concurrency import (
+    available_cpus,
+    awaited_work,
+    checkpoint,
+    give_way,
+    in_thread,
+    interruptible,
+    run_all,
+)
+from lagotto.documents import Vectors
+from lagotto.embedders.base import Role
+from lagotto.testing.hash_embedder import HashEmbedder
 
 
 async def test_every_job_runs_once_and_no_more_than_allowed_at_once() -> None:
@@ -149,3 +162,42 @@ async def test_a_checkpoint_elsewhere_does_nothing() -> None:
     checkpoint()
     await in_thread(checkpoint)
     await asyncio.to_thread(checkpoint)
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long each pause was."""
+    found: list[float] = []
+    monkeypatch.setattr(time, "sleep", found.append)
+    return found
+
+
+def test_loops_give_way_only_to_awaited_work(pauses: list[float]) -> None:
+    give_way()
+    assert pauses == []
+    with awaited_work():
+        with awaited_work():
+            give_way()
+        give_way()
+    with pytest.raises(ValueError, match="failed"), awaited_work():
+        raise ValueError("failed")
+    give_way()
+    assert pauses == [0, 0]
+
+
+class Asked(HashEmbedder):
+    """Notes whether work is awaited while it embeds."""
+
+    async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
+        self.awaited = bool(concurrency._awaited)
+        return await super().embed(texts, role=role)
+
+
+async def test_searches_are_awaited() -> None:
+    embedder = Asked()
+    async with AsyncKnowledgeBase(":memory:", embedder=embedder) as base:
+        await base.add(Document(id="a", text="truffles"))
+        assert not embedder.awaited
+        await base.retrieve("truffles")
+        assert embedder.awaited
+    assert not concurrency._awaited

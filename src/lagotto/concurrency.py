@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from typing import ParamSpec, TypeVar
@@ -38,13 +39,29 @@ def checkpoint() -> None:
         raise Interrupted
 
 
+_awaited: set[object] = set()
+"""One object for each piece of `awaited_work` of this process; adding and removing is atomic."""
+
+
+@contextmanager
+def awaited_work() -> Iterator[None]:
+    """Work that somebody waits for: loops in other threads give way to it."""
+    own = object()
+    _awaited.add(own)
+    try:
+        yield
+    finally:
+        _awaited.discard(own)
+
+
 def give_way() -> None:
-    """Let other threads run Python now, for loops of work that nobody waits for.
+    """Let awaited work in other threads run Python now, for loops of work that nobody waits for.
 
     A search beside such a loop would get the interpreter every five milliseconds only, each time
-    that it has read something.
+    that it has read something. Giving way takes 80 us, as long as it takes to index a chunk.
     """
-    time.sleep(0)
+    if _awaited:
+        time.sleep(0)
 
 
 async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

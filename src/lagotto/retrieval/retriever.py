@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from lagotto.chunkers import DEFAULT_CHUNKER
 from lagotto.chunkers.measure import measuring_tokenizer
+from lagotto.concurrency import awaited_work
 from lagotto.documents import Chunk, Vector
 from lagotto.embedders import Embedder
 from lagotto.embedders.base import PreloadedEmbedder
@@ -202,6 +203,7 @@ class HybridRetriever:
         if vector is None and _is_embedded_as_it_is(prefs):
             _preload(self._embedder)
         async with cancel_scope(ctx), AsyncExitStack() as stack:
+            stack.enter_context(awaited_work())
             with diagnostics.stage("view"):
                 view = await stack.enter_async_context(self._view(_scope(prefs, ctx)))
             yield Search(self._components(prefs), prefs, view, diagnostics=diagnostics)
