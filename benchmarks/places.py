@@ -1,8 +1,8 @@
 """Where benchmarks make their bases: a temporary file or server, with indexes of its own or not.
 
 A place is named by its record and, after a plus sign, by its indexes: `sqlite`, `postgresql`,
-`sqlite+qdrant`, `postgresql+qdrant3`. `qdrant` is one node; `qdrant3` a cluster of three, with
-three shards and two replicas of each. Servers keep their files on the disk.
+`sqlite+qdrant`, `postgresql+qdrant3`. `qdrant` is one node, `qdrant-int8` one with quantised
+vectors; `qdrant3` a cluster of three, with three shards and two replicas of each. Servers keep their files on the disk.
 """
 
 from __future__ import annotations
@@ -18,7 +18,12 @@ from typing import Any
 from lagotto.testing.postgres import PostgresServer
 
 RECORDS = ("sqlite", "postgresql")
-CLUSTERS = {"qdrant": 1, "qdrant3": 3}
+CLUSTERS: dict[str, tuple[int, dict[str, object]]] = {
+    "qdrant": (1, {}),
+    "qdrant-int8": (1, {"quantize": "int8"}),
+    "qdrant3": (3, {"shards": 3, "replicas": 2}),
+}
+"""The nodes of each, and the options of its address."""
 PROC = Path("/proc")
 PLACES = (*RECORDS, *(f"{record}+{engine}" for record in RECORDS for engine in CLUSTERS))
 
@@ -70,9 +75,8 @@ def temporary_place(name: str) -> Iterator[Place]:
             return
         from lagotto.testing.qdrant import cluster_address, qdrant_cluster
 
-        size = CLUSTERS[engine]
+        size, options = CLUSTERS[engine]
         nodes = stack.enter_context(qdrant_cluster(size, on_disk=True))
-        options = {"shards": size, "replicas": min(size, 2)} if size > 1 else {}
         address = cluster_address(nodes, "benchmark", **options)
         yield Place(
             place.location,
