@@ -2,7 +2,8 @@
 
 A place is named by its record and, after a plus sign, by its indexes: `sqlite`, `postgresql`,
 `sqlite+qdrant`, `postgresql+qdrant3`. `qdrant` is one node, `qdrant-int8` one with quantised
-vectors; `qdrant3` a cluster of three, with three shards and two replicas of each. Servers keep their files on the disk.
+vectors; `qdrant3` a cluster of three, with three shards and two replicas of each. Servers keep
+their files on the disk.
 """
 
 from __future__ import annotations
