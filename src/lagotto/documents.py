@@ -276,10 +276,23 @@ _LOCATION_FIELDS = tuple(Location.model_fields)
 
 
 class ChunkSection(NamedTuple):
-    """A section that a chunk reaches into: the offset from which on it does, and its headings."""
+    """A section that a chunk reaches into: the offset from which on it does, and its headings.
+
+    `row_range` and `item_range` are the rows and items of the chunk that are in the section.
+    """
 
     start: int
     heading_path: tuple[str, ...]
+    row_range: tuple[int, int] | None = None
+    item_range: tuple[int, int] | None = None
+
+    def location_fields(self) -> dict[str, Any]:
+        """What a passage that is cited by this section has in its Location."""
+        return {
+            "heading_path": self.heading_path,
+            "row_range": self.row_range,
+            "item_range": self.item_range,
+        }
 
 
 class Chunk(Location):

@@ -39,6 +39,11 @@ def test_what_is_no_key_is_refused(text: str) -> None:
         CitationKey.parse(text)
 
 
+def test_a_mere_title_is_cited_without_a_section() -> None:
+    document = Document(id="d", title="The title", text="")
+    assert cited(document, CitationKey("default", "d", 0, 0)).label == "Doc: The title"
+
+
 def test_the_key_of_a_mere_title_checks_no_text() -> None:
     (chunk,) = Shelf(paged("Dogs find truffles."), chunker="page:16/0").all_to_find()
     titled = hit(chunk, content="The title", start=0, end=0)

@@ -87,7 +87,7 @@ def test_the_label_is_a_citation_with_the_section_of_the_lead() -> None:
     second = span(6, 16, pages=(2, 3), heading_path=("A", "B"), item_range=(2, 2))
     lead = Piece(second, "primary", hit(second, document_title="Greek"))
     (passage,) = merged([lead, piece(first, "sibling")])
-    assert passage.label == "Doc: Greek | Page: 1-3 | Section: A > B | Items: 1-2"
+    assert passage.label == "Doc: Greek | Page: 1-3 | Section: A > B"
 
 
 def test_real_rows_keep_their_numbers() -> None:

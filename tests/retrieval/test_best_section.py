@@ -6,7 +6,7 @@ import pytest
 
 from lagotto import KnowledgeBase
 from lagotto.chunkers import CHUNKERS
-from lagotto.retrieval.best_section import best_headings
+from lagotto.retrieval.best_section import best_section
 from lagotto.testing.hash_embedder import HashEmbedder
 from tests.chunkers.words import Words
 from tests.readers.samples import only
@@ -41,7 +41,7 @@ Truffles are found, not bought.
 def test_the_words_tell_the_section(query: str, headings: tuple[str, ...]) -> None:
     document = only(LOG.encode(), "log.md")
     (chunk,) = CHUNKERS.create("section:90/0", tokenizer=Words()).chunk(document)
-    assert best_headings(chunk, query, language="en") == headings
+    assert best_section(chunk, query, language="en").heading_path == headings
 
 
 def test_every_view_cites_the_best_section(tmp_path: Path) -> None:
@@ -66,3 +66,47 @@ def test_children_and_parents(tmp_path: Path) -> None:
         hit = kb.retrieve("drop Python 3.7", parents={"mode": "replace"})[0]
         assert hit.child_id
         assert hit.heading_path == ("Changelog", "0.30.0")
+
+
+LISTS = """# Log
+
+## 0.31.0
+
+- Faster zebras.
+- Slower horses.
+
+## 0.30.0
+
+- One giraffe.
+- Two giraffes.
+- Three giraffes in all of the enclosures.
+
+## Prices
+
+| animal | price |
+| --- | --- |
+| horse | 1 |
+| llama | 2 |
+"""
+
+
+@pytest.mark.parametrize(
+    ("query", "location"),
+    [
+        ("faster zebras", "Section: Log > 0.31.0 | Items: 1-2"),
+        ("three giraffes", "Section: Log > 0.30.0 | Items: 1-3"),
+        ("price of a llama", "Section: Log > Prices | Rows: 1-3"),
+        ("nothing of it", "Section: Log | Rows: 1-3"),  # items of which list is not clear
+    ],
+)
+def test_rows_and_items_are_those_of_the_section(tmp_path: Path, query: str, location: str) -> None:
+    (tmp_path / "log.md").write_text(LISTS)
+    with KnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder()) as kb:
+        kb.add(tmp_path / "log.md")
+        (hit,) = kb.retrieve(query)
+        assert hit.citation == f"Doc: Log | {location}"
+        anchors = kb.search(query).evidence[0].anchors or {}
+        assert anchors.get("items") == hit.item_range
+        (citation,) = kb.context(query).citations
+        assert citation.label == hit.citation
+        assert kb.resolve(citation).label == "Doc: Log | Section: Log | Rows: 1-3"

@@ -11,6 +11,8 @@ from typing import Any
 from lagotto.chunkers.boundaries import outermost
 from lagotto.documents import Block, ChunkSection, Document, Heading, Span
 
+Range = tuple[int, int]
+
 CODE = "code"
 """The kind of documents whose passages are cited by lines."""
 
@@ -80,13 +82,22 @@ class Structure:
         first = bisect_right(self._heading_starts, span.start)
         last = bisect_left(self._heading_starts, span.end)
         inner = {*self._heading_starts[first:last], *self._ends_within(span)}
-        found: list[ChunkSection] = []
+        found: list[tuple[int, tuple[str, ...]]] = []
         for start, end in pairwise([span.start, *sorted(inner), span.end]):
             path = self.heading_path(start)
-            is_new = not found or found[-1].heading_path != path
+            is_new = not found or found[-1][1] != path
             if is_new and not self._is_blank(start, end, bare=end < span.end):
-                found.append(ChunkSection(start, path))
-        return tuple(found)
+                found.append((start, path))
+        parts = pairwise([*(start for start, _ in found), span.end])
+        return tuple(
+            ChunkSection(part[0], path, *self._ranges(Span(*part)))
+            for (_, path), part in zip(found, parts, strict=True)
+        )
+
+    def _ranges(self, span: Span) -> tuple[Range | None, Range | None]:
+        """The rows and the items in a span."""
+        element = self._element(span)
+        return element.get("row_range"), element.get("item_range")
 
     def _is_blank(self, start: int, end: int, *, bare: bool) -> bool:
         """Whether there is no text, or, if `bare` headings count for none, only a heading."""
@@ -146,6 +157,20 @@ def common_path(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     """What all of the paths start with."""
     pairs = zip(min(paths), max(paths), strict=False)  # whatever these two share, all do
     return tuple(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def common_section(sections: Sequence[ChunkSection]) -> ChunkSection:
+    """What sections have in common; rows and items if only one of the sections has any."""
+    rows, items = (
+        [numbers for numbers in ranges if numbers]
+        for ranges in zip(*((one.row_range, one.item_range) for one in sections), strict=True)
+    )
+    return ChunkSection(
+        sections[0].start,
+        common_path([section.heading_path for section in sections]),
+        rows[0] if len(rows) == 1 else None,
+        items[0] if len(items) == 1 else None,
+    )
 
 
 def _line_ends(text: str) -> list[int]:

@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 
 from pydantic import Field
 
-from lagotto.chunkers.structure import Structure
+from lagotto.chunkers.structure import Structure, common_section
 from lagotto.context.passages import PackPassage
 from lagotto.documents import Document, Location, Span, digest
 from lagotto.errors import CitationError
@@ -138,8 +138,9 @@ def cited(document: Document, key: CitationKey) -> CitedPassage:
             f"~{key.check} to see the current text at these offsets"
         )
     described = Structure(document).describe(Span(key.start, key.end))
-    for name in ("element", "sections"):
-        described.pop(name, None)
+    described.pop("element", None)
+    if sections := described.pop("sections"):
+        described |= common_section(sections).location_fields()
     if row := cited_row(document.kind, document.metadata):
         described["row_range"] = row
     location = Location(start=key.start, end=key.end, **described)

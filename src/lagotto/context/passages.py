@@ -80,15 +80,25 @@ class PackPassage:
     def location(self) -> Location:
         """The location of the whole passage; under the headings of its strongest piece."""
         chunks = [piece.chunk for piece in self._in_document_order()]
+        rows, items = self._ranges(chunks)
         return Location(
             start=self.start,
             end=self.end,
             pages=_reach(chunk.pages for chunk in chunks),
             heading_path=self._heading_path,
-            row_range=_joined(chunk.row_range for chunk in chunks) or self._row,
-            item_range=_joined(chunk.item_range for chunk in chunks),
+            row_range=rows or self._row,
+            item_range=items,
             lines=_reach(chunk.lines for chunk in chunks),
         )
+
+    def _ranges(self, chunks: Sequence[Chunk]) -> tuple[Range | None, Range | None]:
+        """The rows and the items in the section that the passage is cited by."""
+        hit = self.lead.hit
+        if len(chunks) == 1 and self.lead.role == "primary" and not self.truncated:
+            return hit.row_range, hit.item_range
+        if any(chunk.sections for chunk in chunks) or len({one.heading_path for one in chunks}) > 1:
+            return None, None
+        return _joined(one.row_range for one in chunks), _joined(one.item_range for one in chunks)
 
     @property
     def _row(self) -> Range | None:

@@ -9,41 +9,36 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 
-from lagotto.chunkers.structure import common_path
-from lagotto.documents import Chunk, Span
+from lagotto.chunkers.structure import common_section
+from lagotto.documents import Chunk, ChunkSection, Span
 from lagotto.retrieval.ranking import Ranked
 from lagotto.retrieval.snippets import term_worth
 from lagotto.terms import compounds, content_terms, index_terms, query_terms
 
-Path = tuple[str, ...]
 
-
-def cited_headings(item: Ranked, query: str) -> Path:
-    """The headings of a hit: by its evidence, by the child that was found, or by words."""
+def cited_section(item: Ranked, query: str) -> ChunkSection:
+    """The section of a hit: by its evidence, by the child that was found, or by words."""
     chunk = item.passage.chunk
     if item.evidence is not None and chunk.sections:
-        return _heading_path_at(chunk, chunk.start + item.evidence[0])
-    return best_headings(item.found, query, language=item.passage.document.language)
+        return _section_at(chunk, chunk.start + item.evidence[0])
+    return best_section(item.found, query, language=item.passage.document.language)
 
 
-def best_headings(chunk: Chunk, query: str, *, language: str | None) -> Path:
-    """The headings of the section of `chunk` that holds the most of the query's content words.
+def best_section(chunk: Chunk, query: str, *, language: str | None) -> ChunkSection:
+    """The section of `chunk` that holds the most of the query's content words.
 
     A word counts for less the more of the sections hold it, and a number for more than a word.
     """
     if not chunk.sections:
-        return chunk.heading_path
+        return ChunkSection(chunk.start, chunk.heading_path, chunk.row_range, chunk.item_range)
     wanted = _wanted(query, language)
     held = [wanted & set(index_terms(text, language)) for text in _texts(chunk)]
     holders = Counter(term for terms in held for term in terms)
     scores = [sum(term_worth(term) / holders[term] for term in terms) for terms in held]
     best = max(scores)
-    paths = [
-        section.heading_path
-        for section, score in zip(chunk.sections, scores, strict=True)
-        if score == best
-    ]
-    return common_path(paths)
+    return common_section(
+        [section for section, score in zip(chunk.sections, scores, strict=True) if score == best]
+    )
 
 
 def _wanted(query: str, language: str | None) -> set[str]:
@@ -58,7 +53,7 @@ def _texts(chunk: Chunk) -> list[str]:
     return [chunk.text[span.start : span.end] for span in spans]
 
 
-def _heading_path_at(chunk: Chunk, offset: int) -> Path:
+def _section_at(chunk: Chunk, offset: int) -> ChunkSection:
     first, *others = chunk.sections
     before = [section for section in others if section.start <= offset]
-    return (before[-1] if before else first).heading_path
+    return before[-1] if before else first

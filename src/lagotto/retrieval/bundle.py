@@ -84,7 +84,7 @@ def _anchors(item: Ranked, chunk: Chunk) -> dict[str, object]:
         "collection": chunk.collection,
         "pages": chunk.pages,
         "rows": item.location_fields["row_range"],
-        "items": chunk.item_range,
+        "items": item.location_fields["item_range"],
         "lines": chunk.lines,
         "element": chunk.element,
         "parent_id": chunk.parent_id,

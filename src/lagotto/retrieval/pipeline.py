@@ -19,7 +19,7 @@ from lagotto.documents import Chunk, Vector
 from lagotto.embedders import Embedder
 from lagotto.prefs import RetrievalPrefs
 from lagotto.rerankers.base import Reranker
-from lagotto.retrieval.best_section import cited_headings
+from lagotto.retrieval.best_section import cited_section
 from lagotto.retrieval.diagnostics import Diagnostics
 from lagotto.retrieval.diversity import cap, mmr
 from lagotto.retrieval.explanation import scored_candidates
@@ -169,7 +169,7 @@ class Search:
         with stage("diversity"):
             ranked = await self._diverse(scored, above(ranked, self._prefs.min_score), size)
         shown = [
-            replace(item, heading_path=cited_headings(item, self._prefs.query_text))
+            replace(item, cited=cited_section(item, self._prefs.query_text))
             for item in ranked[: size.passages]
         ]
         self._log(scored, shown)

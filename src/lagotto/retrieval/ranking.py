@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from lagotto.documents import Chunk, Document, Span, Vectors
+from lagotto.documents import Chunk, ChunkSection, Document, Span, Vectors
 from lagotto.indexes.base import ChunkKeys
 from lagotto.results import cited_row
 from lagotto.retrieval.fusion import Candidates, Scores
@@ -47,7 +47,7 @@ class Ranked:
 
     `row` is its position among the candidates. `child` is the chunk that was found, if the
     passage is its parent now. `rerank` is on the reranker's own scale, `rerank_score` in [0, 1].
-    `heading_path` is the section that it is cited by, once that is known.
+    `cited` is the section that it is cited by, once that is known.
     """
 
     passage: Passage
@@ -61,7 +61,7 @@ class Ranked:
     rerank_score: float | None = None
     answerable: bool | None = None
     evidence: Span | None = None
-    heading_path: tuple[str, ...] | None = None
+    cited: ChunkSection | None = None
 
     @property
     def found(self) -> Chunk:
@@ -72,8 +72,8 @@ class Ranked:
     def location_fields(self) -> dict[str, Any]:
         """The location that the hit is cited by."""
         fields = self.passage.chunk.location_fields()
-        if self.heading_path is not None:
-            fields["heading_path"] = self.heading_path
+        if self.cited is not None:
+            fields |= self.cited.location_fields()
         document = self.passage.document
         if row := cited_row(document.kind, document.metadata):
             fields["row_range"] = row

@@ -34,7 +34,7 @@ from lagotto.stores.base import CachedChunks, CacheKey
 from lagotto.stores.sql.names import in_batches
 from lagotto.stores.sql.tables import ChunkCacheRow, DocumentRow
 
-FORMAT = 2
+FORMAT = 3
 """Increased whenever the row format changes; rows of another format fail their checksum."""
 
 KEPT = (

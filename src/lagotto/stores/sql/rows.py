@@ -100,7 +100,7 @@ def chunk_row(key: int, document_key: int, set_key: int, chunk: Chunk) -> dict[s
         "item_last": item_last,
         "line_first": line_first,
         "line_last": line_last,
-        "sections": [list(section) for section in chunk.sections] or None,
+        "sections": [_section_row(section) for section in chunk.sections] or None,
     }
 
 
@@ -133,9 +133,14 @@ def chunk_of(row: Mapping[str, Any], *, collection: str, document_id: str) -> Ch
     )
 
 
+def _section_row(section: ChunkSection) -> list[Any]:
+    start, heading_path, *ranges = section
+    return [start, heading_path, *(ranges if any(ranges) else ())]
+
+
 def _section(row: Sequence[Any]) -> ChunkSection:
-    start, heading_path = row
-    return ChunkSection(start, tuple(heading_path))
+    start, heading_path, *ranges = row
+    return ChunkSection(start, tuple(heading_path), *(one and tuple(one) for one in ranges))
 
 
 def _range(first: int | None, last: int | None) -> tuple[int, int] | None:
