@@ -48,6 +48,11 @@ def test_properties() -> None:
     assert document.metadata == {"author": "Ann"}
 
 
+def test_without_a_title_the_file_names_the_workbook() -> None:
+    document = only(sheet_only('<row><c t="str"><v>Tom</v></c></row>'), "cats.xlsx")
+    assert (document.title, document.headings[0].title) == ("cats", "S")
+
+
 def test_results_of_formulas_and_gaps() -> None:
     rows = (
         '<row><c r="B1"><f>1+1</f><v>2</v></c><c r="D1" t="str"><v>two</v></c></row>'

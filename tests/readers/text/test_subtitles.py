@@ -19,6 +19,10 @@ def test_sections_are_named_by_their_time() -> None:
     ]
 
 
+def test_the_file_names_the_film() -> None:
+    assert only(SRT, "film.srt").title == "film"
+
+
 def test_webvtt() -> None:
     assert only(VTT, "film.vtt").text == "Ann: Here, kitty!\nBob: Dinner.\nNow."
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from io import BytesIO
 
@@ -42,6 +43,7 @@ class XlsxReader:
     def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
         with open_package(source, limit=options.max_bytes, noun="Excel file") as package:
             draft = _draft(package)
+        draft = replace(draft, title=draft.title or source.stem)  # not the name of the first sheet
         yield draft.document(source, options=options)
 
 

@@ -55,9 +55,9 @@ class SubtitleReader:
         if not cues and not written.lstrip("\ufeff").startswith("WEBVTT"):
             raise CorruptSourceError(source.label, "no cue timings in it: neither SRT nor WebVTT")
         text, marks = _joined(cues)
-        yield Draft(kind=self.kind, text=text, headings=sections(marks, end=len(text))).document(
-            source, options=options
-        )
+        headings = sections(marks, end=len(text))
+        draft = Draft(kind=self.kind, text=text, headings=headings, title=source.stem)
+        yield draft.document(source, options=options)
 
 
 def _cues(written: str) -> Iterator[Cue]:
