@@ -17,6 +17,7 @@ from lagotto.errors import ReadError, SourceTooLargeError
 from lagotto.readers import FetchLimits, ReadFailure, Source, fetch, load
 from lagotto.readers.fetch import is_public
 from tests.readers import samples
+from tests.readers.pdf_maker import make_pdf
 
 ALLOWED = FetchLimits(allow_private=True)
 HTML = "<html><head><title>Cats</title></head><body><p>Cats sleep a lot.</p></body></html>"
@@ -28,6 +29,7 @@ PAGES: dict[str, tuple[str, bytes]] = {
     "/notes.md": ("text/plain", b"# Notes\n\nText."),
     "/russian": ("text/html; charset=koi8-r", "<p>Кошки спят.</p>".encode("koi8-r")),
     "/picture": ("image/png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"),
+    "/scan.pdf": ("application/pdf", make_pdf([["Cats sleep."], []])),
     "/": ("text/plain", b"The front page."),
 }
 MOVED = {
@@ -128,6 +130,14 @@ def test_what_gives_nothing_is_a_failure(server: str, path: str, said: str) -> N
     assert failure.source == server + path
 
 
+def test_pages_without_text_are_noted(server: str) -> None:
+    loading = load(f"{server}/scan.pdf", fetch_limits=ALLOWED)
+    [document] = loading
+    assert isinstance(document, Document)
+    [note] = loading.notes
+    assert note.startswith(f"{server}/scan.pdf: page 2 has no text layer and can't be found; ")
+
+
 def test_size_is_limited_also_when_unpacked(server: str) -> None:
     with pytest.raises(SourceTooLargeError, match="larger than 1,000,000 bytes"):
         fetch.fetch(f"{server}/bomb", max_bytes=1_000_000, limits=ALLOWED)
@@ -142,7 +152,7 @@ def test_private_addresses_have_to_be_allowed(server: str) -> None:
 def test_redirects_are_checked_too(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch, "is_public", lambda address: address == "127.0.0.1")
     assert fetch.fetch(f"{server}/moved", max_bytes=1_000_000)
-    with pytest.raises(ReadError, match=r"127\.0\.0\.2, which is not a public address"):
+    with pytest.raises(ReadError, match=r"127\.0\.0\.2 is not a public address"):
         fetch.fetch(f"{server}/inside", max_bytes=1_000_000)
 
 

@@ -154,10 +154,11 @@ class _Request:
         addresses = list(dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in found))
         private = [address for address in addresses if not is_public(address)]
         if private and not self._limits.allow_private:
+            named = host if host == private[0] else f"{host} is {private[0]}, which"
             raise ReadError(
                 self._label,
-                f"{host} is {private[0]}, which is not a public address; allow private addresses "
-                "(--allow-private) if you trust it",
+                f"{named} is not a public address; allow private addresses (--allow-private) if "
+                "you trust it",
             )
         yield from addresses
 

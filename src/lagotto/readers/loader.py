@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -198,11 +199,12 @@ class Loading(Iterator["Document | ReadFailure"]):
                 limits=self._fetch_limits,
                 interrupted=lambda: self._process.interrupted,
             )
-            if source.name not in self._done:
-                self._done.add(source.name)
-                yield from self._read(self._formats.name(source), source)
         except ReadError as exc:
             yield exc
+            return
+        if source.name not in self._done:
+            self._done.add(source.name)
+            yield from self._source(source)
 
     def _folder(self, folder: Path) -> Iterator[Document | ReadError]:
         skipped = SkipLog()
@@ -235,9 +237,6 @@ class Loading(Iterator["Document | ReadFailure"]):
                 return
             failed = False
             for result in self._read(self._formats.name(source), source):
-                if isinstance(result, NoTextLayerError):
-                    self._notes.append(str(result))
-                    continue
                 failed = failed or isinstance(result, ReadError)
                 yield result
             if self._tracker is not None and not failed:
@@ -273,9 +272,14 @@ class Loading(Iterator["Document | ReadFailure"]):
         return self._tracker is None or self._tracker.needs_reading(source, path)
 
     def _read(self, name: str, source: Source) -> Iterator[Document | ReadError]:
-        if name in ISOLATED and READERS.is_builtin(name):
-            return self._process.read(name, source, options=self._options)
-        return READERS.get(name)().read(source, options=self._options)
+        """Yield documents and errors; pages without text are noted, the others were read."""
+        isolated = name in ISOLATED and READERS.is_builtin(name)
+        read = partial(self._process.read, name) if isolated else READERS.get(name)().read
+        for result in read(source, options=self._options):
+            if isinstance(result, NoTextLayerError):
+                self._notes.append(str(result))
+            else:
+                yield result
 
 
 def nothing_to_read(folder: Path, skipped: Skipped) -> ReadError:

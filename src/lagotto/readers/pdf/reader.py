@@ -72,10 +72,10 @@ class PdfReader:
             )
         yield draft.document(source, options=options)
         if blank := [page.number for page in draft.pages if page.start == page.end]:
-            pages = f"page {blank[0]} has" if len(blank) == 1 else f"{len(blank)} pages have"
             named = ", ".join(map(str, blank[:MOST_NAMED])) + (", ..." * (len(blank) > MOST_NAMED))
+            pages = f"page {named} has" if len(blank) == 1 else f"{len(blank)} pages ({named}) have"
             yield NoTextLayerError(
-                source.label, f"{pages} no text layer and can't be found ({named}); use OCR"
+                source.label, f"{pages} no text layer and can't be found; read with --ocr auto"
             )
         for number in broken:
             yield CorruptSourceError(
