@@ -51,3 +51,12 @@ def test_names_and_a_filter_must_both_hold(base: Path) -> None:
     done = run("--kb", base, "remove", "Bergwandern", "--filters", german, "--yes")
     assert done.out == "1 removed\n"
     assert sorted(map(str, listed(base))) == ["Dogs", "Truffles", "codes"]
+
+
+def test_a_web_address(tmp_path: Path) -> None:
+    base, exported = tmp_path / "kb.db", tmp_path / "page.jsonl"
+    address = "https://example.org/cats"
+    exported.write_text(f'{{"text": "Cats sleep.", "title": "Cats", "source": "{address}"}}')
+    assert run("--kb", base, "import", exported).code == 0
+    assert run("--kb", base, "show", f"{address}#sleep", "--json").json["source"] == address
+    assert run("--kb", base, "remove", address, "--yes").out == "1 removed\n"

@@ -25,8 +25,8 @@ COMPARED = 2_000
 def find_documents(kb: KnowledgeBase, name: str, *, collection: str | None) -> list[Document]:
     """The documents that `name` stands for; several for a folder or a file of many rows.
 
-    Tried in this order: an id, a file, a title, then folders and the beginnings of ids. ConfigError
-    if there is none.
+    Tried in this order: an id, a file or web address, a title, then folders and the beginnings of
+    ids. ConfigError if there is none.
     """
     from lagotto.filters import Eq
 
@@ -72,7 +72,11 @@ def _remedy(found: Sequence[Document]) -> str:
 
 
 def _source(name: str) -> str:
-    """`name` as a path has it that was added from here."""
+    """`name` as the source of what was added from here: an absolute path, or a web address."""
+    from lagotto.readers.base import is_address
+
+    if is_address(name):
+        return name.partition("#")[0]
     try:
         return Path(name).expanduser().resolve().as_posix()
     except (OSError, RuntimeError, ValueError):  # no path at all
