@@ -1,7 +1,8 @@
 """The types of the columns of a table: which values are numbers, and which only look like it.
 
 Numbers are what JSON writes as numbers. `007` and `+49 30` are texts: a code, and a telephone
-number. So are `1,000` and `1,5`, which mean different numbers in different countries.
+number. So are `1,000` and `1,5`, which mean different numbers in different countries. `n/a` among
+numbers is a missing value, as a blank is.
 """
 
 from __future__ import annotations
@@ -14,16 +15,18 @@ from lagotto.readers.base import ColumnType
 
 INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,2})?")
+MISSING = frozenset({"", "-", "--", "n/a", "#n/a", "na", "nan", "null", "none"})
+"""How tables write that there is no value, in lower case."""
 BOOLEANS = {"true": True, "false": False}
 DETECTED: tuple[ColumnType, ...] = ("boolean", "integer", "number")
 
 
 def typed(value: str, kind: ColumnType) -> str | int | float | bool | None:
-    """A value as its type; None for a blank one that is not text, ValueError if it has another."""
+    """A value as its type; None for a missing one that is not text, ValueError for another type."""
     if kind == "text":
         return value
     written = value.strip()
-    if not written:
+    if written.lower() in MISSING:
         return None
     if kind == "boolean" and written.lower() in BOOLEANS:
         return BOOLEANS[written.lower()]
@@ -62,7 +65,7 @@ def detect_types(
 ) -> dict[str, ColumnType]:
     """The narrowest types that all values of `columns` have; a column of texts has none.
 
-    `columns` are some of `names`, the columns of the rows. Blank values have any type.
+    `columns` are some of `names`, the columns of the rows. Missing values have any type.
     """
     places = {name: index for index, name in enumerate(names)}
     possible = {name: list(DETECTED) for name in columns}
@@ -72,7 +75,7 @@ def detect_types(
             break
         for name, kinds in list(possible.items()):
             value = row[places[name]].strip() if places[name] < len(row) else ""
-            if not value:
+            if value.lower() in MISSING:
                 continue
             filled.add(name)
             possible[name] = [kind for kind in kinds if _has_type(value, kind)]
