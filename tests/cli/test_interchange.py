@@ -30,3 +30,14 @@ def test_beir_and_a_broken_line(base: Path, tmp_path: Path) -> None:
     done = run("--kb", tmp_path / "b.db", "import", folder, "--collection", "wild", "--json")
     assert (done.code, done.json["added"]) == (3, 1)
     assert f"failed: {folder / 'corpus.jsonl'}:2: not an exported document" in done.err
+
+
+def test_a_file_of_another_kind_does_not_fill_the_screen(tmp_path: Path) -> None:
+    file, base = tmp_path / "notes.md", tmp_path / "b.db"
+    file.write_text("no JSON\n" * 50)
+    done = run("--kb", base, "import", file)
+    assert (done.code, base.exists()) == (3, False)
+    assert done.err.count("failed: ") == 21
+    assert done.err.endswith("failed: 30 more; --verbose names all of them\n")
+    assert "more; --verbose" not in run("--kb", base, "import", file, "--verbose").err
+    assert len(run("--kb", base, "import", file, "--json").json["failures"]) == 50

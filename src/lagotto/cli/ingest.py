@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from lagotto.ingest import AddReport
     from lagotto.sync_facade import KnowledgeBase
 
+MOST_FAILURES = 20
+"""Failures that are named; a file of another format may fail at every line."""
+
 
 def ingest(
     run: Callable[[KnowledgeBase, Meter], AddReport],
@@ -50,7 +53,7 @@ def _print_report(report: AddReport, *, verbose: int, as_json: bool) -> None:
         print_counts(report)
     for file in report.skipped.files if verbose else ():
         say(f"skipped: {file.source}: {file.reason}")
-    say_problems(report)
+    say_problems(report, verbose=verbose)
     if report.failures:
         raise typer.Exit(ReadError.exit_code)
 
@@ -60,12 +63,15 @@ def print_counts(report: AddReport) -> None:
     typer.echo(report.model_copy(update={"failures": (), "notes": ()}))
 
 
-def say_problems(report: AddReport) -> None:
-    """Print notes and failures, on stderr."""
+def say_problems(report: AddReport, *, verbose: int = 0) -> None:
+    """Print notes and failures, on stderr; of many failures the first ones, unless `verbose`."""
     for note in report.notes:
         say(f"note: {note}")
-    for failure in report.failures:
+    shown = report.failures if verbose else report.failures[:MOST_FAILURES]
+    for failure in shown:
         say(f"failed: {failure}")
+    if more := len(report.failures) - len(shown):
+        say(f"failed: {more} more; --verbose names all of them")
 
 
 def read_arguments(reading: ReadingOptions) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from lagotto.cli.options import (
     InCollection,
     MakingOptions,
     ReadingOptions,
+    Verbose,
 )
 from lagotto.cli.output import print_json
 from lagotto.display import counted
@@ -62,6 +63,7 @@ def import_documents(
         str | None,
         typer.Option("--collection", metavar="NAME", help="The collection. [default: as exported]"),
     ] = None,
+    verbose: Verbose = 0,
     as_json: AsJson = False,
 ) -> None:
     """Add exported documents. They keep their ids; unchanged ones are skipped."""
@@ -69,4 +71,4 @@ def import_documents(
     def run(kb: KnowledgeBase, meter: Meter) -> AddReport:
         return kb.import_documents(path, collection=collection, progress=meter)
 
-    ingest(run, [path], base, ReadingOptions(), making, as_json=as_json)
+    ingest(run, [path], base, ReadingOptions(), making, verbose=verbose, as_json=as_json)
