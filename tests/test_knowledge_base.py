@@ -130,6 +130,15 @@ class TestAdd:
             assert len(str(told.value)) < 300
             assert (await base.info()).documents == 0
 
+    async def test_an_empty_path_is_not_the_current_folder(
+        self, notes: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(notes)
+        async with memory() as base:
+            with pytest.raises(ReadError, match="an empty path; pass"):
+                await base.add("")
+            assert (await base.add(".")).added == 3
+
     @pytest.mark.parametrize(
         ("given", "message"),
         [

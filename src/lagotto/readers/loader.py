@@ -298,12 +298,14 @@ def check_paths(
     everything: bool = False,
     for_a_text: str = "pass Document(text=...)",
 ) -> None:
-    """ReadError if a path does not exist, or is a folder without any file that is selected.
+    """ReadError if a path is empty or does not exist, or for a folder without a selected file.
 
     Web addresses are not opened. `for_a_text` is what to do with a text given in place of a path.
     """
     selection = Selection(tuple(include), tuple(exclude), everything=everything)
     for given in paths:
+        if given == "":  # as a path it would be the current folder
+            raise ReadError('""', "an empty path; pass . for the current folder")
         try:
             is_folder = Path(given).is_dir()
         except (OSError, ValueError):  # a text, too long for a path
