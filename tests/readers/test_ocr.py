@@ -53,6 +53,7 @@ def test_an_ocr_that_fails_leaves_the_page_without_text(scan: Path) -> None:
     [document] = loading
     assert isinstance(document, Document)
     assert "page 2 has no text layer" in loading.notes[0]
+    assert loading.notes[0].endswith("; OCR found no text either")
 
 
 def test_a_scan_as_a_whole(tmp_path: Path) -> None:
@@ -70,9 +71,14 @@ def test_a_scan_as_a_whole(tmp_path: Path) -> None:
 
 def test_commands_that_are_not_installed(scan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    for name in ("auto", "tesseract", "nothing"):
+    for name in ("auto", "tesseract", "ocrmypdf:deu"):
         with pytest.raises(ConfigError, match="install tesseract or ocrmypdf"):
             load(scan, ocr=name)
+
+
+def test_an_unknown_name(scan: Path) -> None:
+    with pytest.raises(ConfigError, match="unknown OCR 'teseract'; did you mean tesseract"):
+        load(scan, ocr="teseract:deu")
 
 
 FAKE = """#!/bin/sh
@@ -126,4 +132,5 @@ def test_a_command_that_fails_says_why(
     loading = load(scan, ocr="tesseract:broken")
     assert len(list(loading)) == 1
     assert "page 2 has no text layer" in loading.notes[0]
+    assert loading.notes[0].endswith("; OCR found no text either")
     assert "exit code 7: no such language" in caplog.text

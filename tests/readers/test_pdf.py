@@ -66,9 +66,7 @@ def test_password() -> None:
 
 
 def test_scanned() -> None:
-    with pytest.raises(
-        EmptySourceError, match="none of 2 pages has a text layer; read them with --ocr"
-    ):
+    with pytest.raises(EmptySourceError, match="none of 2 pages has a text layer; read with --ocr"):
         only(make_pdf([[], []]), "x.pdf")
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lagotto.errors import ConfigError
+from lagotto.suggestions import did_you_mean
 
 COMMANDS = ("tesseract", "ocrmypdf")
 DPI = 200
@@ -41,11 +42,17 @@ def create_ocr(name: str | Ocr | None) -> Ocr | None:
     if name is None or callable(name):
         return name
     chosen, _, languages = name.partition(":")
+    known = ("auto", *COMMANDS)
+    if chosen not in known:
+        raise ConfigError(
+            f"unknown OCR {chosen!r}{did_you_mean(chosen, known)}; pass {', '.join(known)} or a "
+            "callable"
+        )
     wanted = COMMANDS if chosen == "auto" else (chosen,)
-    found = next((item for item in wanted if item in COMMANDS and shutil.which(item)), None)
+    found = next(filter(shutil.which, wanted), None)
     if found is None:
-        known = " or ".join(COMMANDS)
-        raise ConfigError(f"no command for ocr={name!r} is installed; install {known}")
+        commands = " or ".join(COMMANDS)
+        raise ConfigError(f"no command for ocr={name!r} is installed; install {commands}")
     return lambda image: _recognised(found, image, languages)
 
 

@@ -65,17 +65,17 @@ class PdfReader:
         with PDFIUM, _opened(data, label=source.label) as pdf:
             recognised = _recognised(pdf, self._ocr, source) if self._ocr else {}
             draft, broken = _draft(pdf, recognised, stem=source.stem)
+        remedy = "OCR found no text either" if self._ocr else "read with --ocr auto"
         if not draft.text.strip():
             raise NoTextLayerError(
-                source.label,
-                f"none of {len(draft.pages)} pages has a text layer; read them with --ocr auto",
+                source.label, f"none of {len(draft.pages)} pages has a text layer; {remedy}"
             )
         yield draft.document(source, options=options)
         if blank := [page.number for page in draft.pages if page.start == page.end]:
             named = ", ".join(map(str, blank[:MOST_NAMED])) + (", ..." * (len(blank) > MOST_NAMED))
             pages = f"page {named} has" if len(blank) == 1 else f"{len(blank)} pages ({named}) have"
             yield NoTextLayerError(
-                source.label, f"{pages} no text layer and can't be found; read with --ocr auto"
+                source.label, f"{pages} no text layer and can't be found; {remedy}"
             )
         for number in broken:
             yield CorruptSourceError(
