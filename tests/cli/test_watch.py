@@ -46,6 +46,8 @@ def test_changes_arrive_until_ctrl_c(notes: Path, tmp_path: Path) -> None:
         assert ", 1 removed (" in process.stdout.readline()
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == "stopped; what was added is stored\n"
     titles = {item["title"] for item in run("--kb", base, "list", "--json").json}
     assert titles == {"Oaks", "Truffles", "Bergwandern", "codes"}
 

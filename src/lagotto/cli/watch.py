@@ -56,7 +56,7 @@ def _follow(
 
 
 def _changes(folders: list[Path]) -> Iterable[Collection[object]]:
-    """The changes of files, as they happen, none every second; it ends at Ctrl-C.
+    """The changes of files, as they happen, none every second; KeyboardInterrupt at Ctrl-C.
 
     The first answer comes once the folders are watched: what is read after it misses no change.
     """
@@ -72,7 +72,6 @@ def _changes(folders: list[Path]) -> Iterable[Collection[object]]:
         step=QUIET_MS,
         rust_timeout=QUIET_MS,
         yield_on_timeout=True,
-        raise_interrupt=False,
     )
 
 
