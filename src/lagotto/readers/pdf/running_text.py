@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 MARGIN = 0.075
@@ -20,6 +20,9 @@ SHARE = 1 / 3
 
 MOST_LINES = 5
 """Lines of a margin that come into question."""
+
+EDGE_LINES = 2
+"""Lines at either end of a page that come into question where the margins have no running text."""
 
 NEAR = (-2, -1, 1, 2)
 """Distances in pages at which a page number continues."""
@@ -109,17 +112,60 @@ def without_running_text(pages: Sequence[PageText]) -> tuple[list[str], list[str
 
     A line in a margin runs if it is on many of the pages, whatever its numbers, or if it is also on
     a page nearby and has a number that counts the pages, or if it is nothing but such a number.
+    Where no line runs in the upper or in the lower margins, see `_without_edges`.
     """
     margins = _Margins(pages)
     wordings: dict[str, None] = {}
     texts = []
+    ran: set[int] = set()
     for index, page in enumerate(pages):
         top, bottom = (margins.running(index, lines) for lines in (page.top, page.bottom))
         texts.append(_without(page.text, top, bottom))
+        ran |= {side for side, lines in ((1, top), (-1, bottom)) if lines}
         numbers = margins.numbers(index)
         said = (_wording(line, numbers) for line in (*top, *bottom))
         wordings.update(dict.fromkeys(filter(None, said)))
+    for side in {1, -1} - ran:
+        texts, repeated = _without_edges(texts, side)
+        wordings.update(dict.fromkeys(repeated))
     return texts, list(wordings)
+
+
+def _without_edges(texts: Sequence[str], side: int) -> tuple[list[str], list[str]]:
+    """The texts without running lines at their beginnings (side 1) or ends (-1), and these lines.
+
+    LaTeX sets headers and page numbers too far inside for a margin. A line at the edge runs if it
+    is a number that counts the pages, on half of them, or if half of them have it word for word:
+    that one stays on the first page, since it may be the head of a table.
+    """
+    edges = [[line for line in _lines(text)[::side] if line][:EDGE_LINES] for text in texts]
+    most = max(FEWEST_PAGES, len(texts) / 2)
+    lines = Counter(line for edge in edges for line in set(edge))
+    repeated = {line for line, count in lines.items() if count >= most}
+    firsts = Counter(first for index, edge in enumerate(edges) for first in _firsts(edge, index))
+    numberings = {first for first, count in firsts.items() if count >= most}
+    met: dict[str, None] = {}
+    found = []
+    for index, (text, edge) in enumerate(zip(texts, edges, strict=True)):
+        running = [
+            line
+            for line in edge
+            if line in met or not numberings.isdisjoint(_firsts([line], index))
+        ]
+        met.update(dict.fromkeys(line for line in edge if line in repeated))
+        bare = _without(text, *((running, ()) if side > 0 else ((), running)))
+        found.append(bare if bare.strip() else text)
+    return found, list(met)
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.split("\n")]
+
+
+def _firsts(edge: Iterable[str], index: int) -> set[int]:
+    """What the first page would be numbered, by the lines that are only a number."""
+    lines = (_Line.of(line.strip(" -–—|")) for line in edge)
+    return {line.numbers[0] - index for line in lines if line.form == "#"}
 
 
 def _without(text: str, top: Sequence[str], bottom: Sequence[str]) -> str:
