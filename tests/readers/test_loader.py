@@ -196,3 +196,14 @@ def test_options_reach_every_file(notes: Path) -> None:
 def test_a_failure_as_text(notes: Path) -> None:
     [failure] = load(notes / "gone")
     assert str(failure).endswith("/gone: no such file or folder (ReadError)")
+
+
+def test_a_folder_of_pictures_has_no_option_to_check(tmp_path: Path) -> None:
+    (tmp_path / "cat.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
+    [failure] = load(tmp_path)
+    assert isinstance(failure, ReadFailure)
+    assert failure.reason == "no files to read in this folder (1 file skipped: 1 .png)"
+    (tmp_path / ".hidden.md").write_text("Cats sleep.")
+    [failure] = load(tmp_path)
+    assert isinstance(failure, ReadFailure)
+    assert failure.reason.endswith("; check include and exclude, or read everything")

@@ -23,6 +23,9 @@ from lagotto.readers.formats import READERS, Formats
 from lagotto.readers.ocr import Ocr, create_ocr
 from lagotto.readers.process import ISOLATED, Limits, ReaderProcess
 
+UNREADABLE = frozenset({"unsupported", "empty", "no text layer"})
+"""Reasons for skipping files that no option changes."""
+
 MOST_REASON = 500
 MOST_SHOWN = 100
 
@@ -286,7 +289,9 @@ def nothing_to_read(folder: Path, skipped: Skipped) -> ReadError:
     """The error for a folder without any file to read."""
     reason = "no files to read in this folder"
     if skipped.total:
-        reason += f" ({skipped}); check include and exclude, or read everything"
+        reason += f" ({skipped})"
+    if any(file.reason not in UNREADABLE for file in skipped.files):
+        reason += "; check include and exclude, or read everything"
     return ReadError(folder.as_posix(), reason)
 
 
