@@ -57,6 +57,14 @@ def test_every_view_cites_the_best_section(tmp_path: Path) -> None:
         assert citation.heading_path == ("Changelog", "0.30.0")
 
 
+def test_a_misspelt_word_tells_the_section_too(tmp_path: Path) -> None:
+    (tmp_path / "log.md").write_text(LOG)
+    with KnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder()) as kb:
+        kb.add(tmp_path / "log.md")
+        (hit,) = kb.retrieve("trufles")
+        assert hit.heading_path == ("Changelog", "0.29.0")
+
+
 def test_children_and_parents(tmp_path: Path) -> None:
     (tmp_path / "log.md").write_text(LOG)
     with KnowledgeBase(

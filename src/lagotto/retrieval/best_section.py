@@ -7,6 +7,7 @@ they don't, the hit is cited by what the sections have in common.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from itertools import pairwise
 
 from lagotto.chunkers.structure import common_section
@@ -16,22 +17,28 @@ from lagotto.retrieval.snippets import term_worth
 from lagotto.terms import compounds, content_terms, index_terms, query_terms
 
 
-def cited_section(item: Ranked, query: str) -> ChunkSection:
-    """The section of a hit: by its evidence, by the child that was found, or by words."""
+def cited_section(item: Ranked, query: str, *, corrected: Collection[str] = ()) -> ChunkSection:
+    """The section of a hit: by its evidence, by the child that was found, or by words.
+
+    `corrected` are the terms that misspelt words of the query stand for.
+    """
     chunk = item.passage.chunk
     if item.evidence is not None and chunk.sections:
         return _section_at(chunk, chunk.start + item.evidence[0])
-    return best_section(item.found, query, language=item.passage.document.language)
+    language = item.passage.document.language
+    return best_section(item.found, query, language=language, corrected=corrected)
 
 
-def best_section(chunk: Chunk, query: str, *, language: str | None) -> ChunkSection:
+def best_section(
+    chunk: Chunk, query: str, *, language: str | None, corrected: Collection[str] = ()
+) -> ChunkSection:
     """The section of `chunk` that holds the most of the query's content words.
 
     A word counts for less the more of the sections hold it, and a number for more than a word.
     """
     if not chunk.sections:
         return ChunkSection(chunk.start, chunk.heading_path, chunk.row_range, chunk.item_range)
-    wanted = _wanted(query, language)
+    wanted = _wanted(query, language) | set(corrected)
     held = [wanted & set(index_terms(text, language)) for text in _texts(chunk)]
     holders = Counter(term for terms in held for term in terms)
     scores = [sum(term_worth(term) / holders[term] for term in terms) for terms in held]

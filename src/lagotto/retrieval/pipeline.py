@@ -168,8 +168,10 @@ class Search:
                 ranked = await resolve_parents(scored.source, ranked, parents, self.diagnostics)
         with stage("diversity"):
             ranked = await self._diverse(scored, above(ranked, self._prefs.min_score), size)
+        query = self._prefs.query_text
+        corrected = {term for terms in self.diagnostics.corrections.values() for term in terms}
         shown = [
-            replace(item, cited=cited_section(item, self._prefs.query_text))
+            replace(item, cited=cited_section(item, query, corrected=corrected))
             for item in ranked[: size.passages]
         ]
         self._log(scored, shown)
