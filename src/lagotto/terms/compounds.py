@@ -21,7 +21,7 @@ _JOINTS = re.compile(r"[-./\\@_\u2010\u2011,:](?=[^\W_])").finditer
 _LEVELS = re.compile(r"[/\\@]+")
 _PARTS = re.compile(r"[\W_]+")
 _IS_NAMED = re.compile(r"[\d.@_\\]|/.*/").search
-_IS_NUMBERED = re.compile(r"\d+(?:[-.\u2010\u2011]\d+){2,}").fullmatch
+_NUMBERS = re.compile(r"(?<![^\W_])(?<![,:])\d++(?:[-.\u2010\u2011]\d++)++").findall
 _VERSION_MARK = re.compile(r"v(?=\d)")
 
 
@@ -30,8 +30,9 @@ def compounds(text: str) -> list[str]:
 
     `COVID-19`, `1,000.5`, `2024-01-31`, `joe@example.com`, `src/base.py`, `SQLITE_BUSY`, but not
     `well-known` or `and/or`. Those of a path or an address include its levels (`base.py`,
-    `example.com`), those of a version or a date its beginnings (`3.7` of `3.7.1`). They don't
-    depend on the language.
+    `example.com`), those of a version or a date its beginnings (`3.7` of `3.7.1`), and those of a
+    longer name the version or date in it (`3.7` of `python-3.7`). They don't depend on the
+    language.
     """
     text = normalise(text)
     pieces = list(_joined_pieces(text))
@@ -78,8 +79,11 @@ def _terms(run: str) -> Iterator[str]:
     for level in levels:
         if len(levels) > 1 and _IS_NAMED(level) and _PARTS.search(level):
             yield _joined(level)
-        if _IS_NUMBERED(_VERSION_MARK.sub("", level, count=1)):
-            yield from _beginnings(level)
+        unmarked = _VERSION_MARK.sub("", level, count=1)
+        for numbers in _NUMBERS(unmarked):
+            if numbers != unmarked:
+                yield _joined(numbers)
+            yield from _beginnings(numbers)
 
 
 def _beginnings(numbers: str) -> Iterator[str]:

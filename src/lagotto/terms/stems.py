@@ -12,7 +12,7 @@ from lagotto.terms.words import LONGEST_WORD, fold
 CACHE_SIZE = 2**16
 """Cached words per language."""
 
-RULES = 2
+RULES = 3
 """The version of the rules, to be raised when the same text gives other terms."""
 
 NORWEGIAN = {"nb": "no", "nn": "no"}
