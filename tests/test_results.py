@@ -93,6 +93,13 @@ class TestDisplay:
         assert second.endswith("…")
         assert third == "note: text: no index"
 
+    def test_a_part_of_a_list_and_a_single_hit_print_like_the_list(self) -> None:
+        hits = Results([RetrievalResult(**{**HIT, "rank": rank}) for rank in (1, 2, 3)])
+        shown = str(hits).splitlines()
+        assert str(hits[1:]).splitlines() == shown[2:]
+        assert str(hits[2]).splitlines() == shown[4:]
+        assert self.hits[:1].degraded == ("text: no index",)
+
     def test_no_hits_are_said(self) -> None:
         assert str(Results()) == "no hits"
         assert str(RetrievalBundle(candidates=[], evidence=[])) == "no documents"

@@ -23,11 +23,16 @@ def excerpt(text: str, *, most: int = EXCERPT) -> str:
     return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
 
 
-def as_text(rows: Iterable[Row], *, notes: Sequence[str] = (), empty: str) -> str:
-    """Two lines a row: the score with what is cited, and the excerpt below it; notes at the end."""
+def as_text(
+    rows: Iterable[Row], *, first: int = 1, notes: Sequence[str] = (), empty: str = ""
+) -> str:
+    """Two lines a row: the score with what is cited, and the excerpt below it; notes at the end.
+
+    `first` is the number of the first row.
+    """
     lines = [
         line
-        for number, (score, cited, shown) in enumerate(rows, 1)
+        for number, (score, cited, shown) in enumerate(rows, first)
         for line in (f"{number:>2}. {score}  {cited}", f"    {shown}")
     ]
     return "\n".join([*(lines or [empty]), *(f"note: {note}" for note in notes)])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Any, Literal
+from typing import Any, Literal, SupportsIndex, overload
 
 from pydantic import Field
 
@@ -108,6 +108,9 @@ class RetrievalResult(Location):
         title, source = self.document_title, self.document_source
         return named_document(title, source, self.document_kind) or self.document_id
 
+    def __str__(self) -> str:
+        return as_text([_row(self)], first=self.rank)
+
     def explain(self) -> str:
         """Return how the score is made up, in numbers that add up."""
         lines = [f"{self.rank}. {self.score:.4f}  {self.citation}"]
@@ -203,14 +206,30 @@ class Results(list[RetrievalResult]):
         """What could not be used in the search."""
         return self.stats.degraded
 
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> RetrievalResult: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Results: ...
+
+    def __getitem__(self, index: SupportsIndex | slice) -> RetrievalResult | Results:
+        if isinstance(index, slice):
+            return Results(super().__getitem__(index), stats=self.stats)
+        return super().__getitem__(index)
+
     def __str__(self) -> str:
-        return as_text(self._rows(), notes=self.degraded, empty="no hits")
+        first = self[0].rank if self else 1
+        return as_text(self._rows(), first=first, notes=self.degraded, empty="no hits")
 
     def _repr_html_(self) -> str:
         return as_html(("score", "cited", "passage"), self._rows(), notes=self.degraded)
 
     def _rows(self) -> list[Row]:
-        return [(f"{hit.score:.2f}", hit.citation, excerpt(hit.content)) for hit in self]
+        return [_row(hit) for hit in self]
+
+
+def _row(hit: RetrievalResult) -> Row:
+    return f"{hit.score:.2f}", hit.citation, excerpt(hit.content)
 
 
 class CandidateItem(Record):

@@ -249,3 +249,7 @@ def test_a_pack_prints_as_its_text_its_keys_and_its_size() -> None:
     assert str(pack) == (
         f"{pack.context_pack}\n[1] {citation.key}\n{pack.tokens} tokens, 1 citation"
     )
+    few = shelf.pack(hits(shelf.all_to_find()), prefs=ContextPrefs(max_tokens=1))
+    assert str(few) == (
+        "0 tokens, 0 citations\nnote: empty: 1 tokens are too few for even a part of a hit"
+    )

@@ -59,7 +59,8 @@ class ContextPack(Record):
     def __str__(self) -> str:
         sources = [f"[{citation.marker}] {citation.key}" for citation in self.citations]
         size = f"{counted(self.tokens, 'token')}, {counted(len(self.citations), 'citation')}"
-        return "\n".join(filter(None, (self.context_pack, *sources, size)))
+        notes = [f"note: {note}" for note in self.trace.notes]
+        return "\n".join(filter(None, (self.context_pack, *sources, size, *notes)))
 
     def _repr_html_(self) -> str:
         rows = [
