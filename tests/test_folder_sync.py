@@ -284,8 +284,13 @@ class TestMoved:
 
     def test_without_it_both_stay(self, base: KnowledgeBase, notes: Path) -> None:
         base.add(notes)
-        base.sync(notes.rename(notes.parent / "archive"))
+        moved = notes.rename(notes.parent / "archive")
+        report = base.sync(moved)
         assert len(base.documents()) == 6
+        assert report.notes == (
+            "3 documents of files that are gone have the content of files here, such as "
+            f"{notes / 'a.md'} that of {moved / 'a.md'}; sync with --moved removes them",
+        )
 
     def test_a_copy_and_other_content_stay(self, base: KnowledgeBase, notes: Path) -> None:
         other = write(notes.parent / "other" / "x.md", "Only here.")

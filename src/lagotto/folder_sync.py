@@ -116,7 +116,7 @@ class FolderSync:
         """Store the state of the files; what is to be removed, and what is kept.
 
         With `moved`, documents from anywhere are to be removed if their files are gone and a file
-        in `folders` has their content.
+        in `folders` has their content; without it, a note counts them.
         """
         documents = await self._files.documents(self._collection)
         failed = resolved(failure.source for failure in failures)
@@ -128,8 +128,10 @@ class FolderSync:
             and not lies_in(document.source, failed)
             and self._is_gone(document.source, roots, places)
         ]
-        moves = _moves(documents, roots) if moved else {}
+        found = _moves(documents, roots) if moved or self._read else {}
+        moves = found if moved else {}
         ids = {document.id for document in gone}
+        left = [] if moved else [move for document, move in found.items() if document.id not in ids]
         gone += [document for document in moves if document.id not in ids]
         ids |= {document.id for document in moves}
         kept = [document for document in documents if document.id not in ids]
@@ -145,7 +147,7 @@ class FolderSync:
         return SyncOutcome(
             gone=[document.id for document in gone],
             unchanged=sum(document.source in self._unchanged for document in documents),
-            notes=(*_moved_notes(moves.values()), *_kept_notes(skipped)),
+            notes=(*_moved_notes(moves.values()), *_left_notes(left), *_kept_notes(skipped)),
             moved=tuple(moves.values()),
         )
 
@@ -177,20 +179,19 @@ class FolderSync:
 
 def _moves(documents: Sequence[SourceDocument], roots: set[Path]) -> dict[SourceDocument, Move]:
     """The documents of files that are gone whose content a file below `roots` has now."""
-    present: dict[str, SourceDocument] = {}
-    missing: list[SourceDocument] = []
+    by_content: dict[str, list[SourceDocument]] = {}
     for document in sorted(documents, key=lambda document: document.source):
-        if not Path(document.source).is_absolute():
+        if Path(document.source).is_absolute():
+            by_content.setdefault(document.content_hash, []).append(document)
+    moves: dict[SourceDocument, Move] = {}
+    for same in by_content.values():
+        if len(same) < 2 or not any(lies_in(document.source, roots) for document in same):
             continue
-        if _is_missing(document.source):
-            missing.append(document)
-        elif lies_in(document.source, roots):
-            present.setdefault(document.content_hash, document)
-    return {
-        document: Move(document.source, found.source, found.id)
-        for document in missing
-        if (found := present.get(document.content_hash))
-    }
+        missing = dict.fromkeys(document for document in same if _is_missing(document.source))
+        here = (one for one in same if one not in missing and lies_in(one.source, roots))
+        if found := next(here, None):
+            moves |= {one: Move(one.source, found.source, found.id) for one in missing}
+    return moves
 
 
 def _moved_notes(moves: Collection[Move]) -> tuple[str, ...]:
@@ -199,6 +200,17 @@ def _moved_notes(moves: Collection[Move]) -> tuple[str, ...]:
     first = min(moves)
     documents = "1 document was" if len(moves) == 1 else f"{len(moves):,} documents were"
     return (f"{documents} moved, such as {first.origin} to {first.target}",)
+
+
+def _left_notes(moves: Collection[Move]) -> tuple[str, ...]:
+    if not moves:
+        return ()
+    first = min(moves)
+    documents = "1 document" if len(moves) == 1 else f"{len(moves):,} documents"
+    return (
+        f"{documents} of files that are gone have the content of files here, such as "
+        f"{first.origin} that of {first.target}; sync with --moved removes them",
+    )
 
 
 def _kept_notes(skipped: set[str]) -> tuple[str, ...]:
