@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lagotto.errors import ConfigError
-from lagotto.indexes.qdrant.address import QdrantAddress, QdrantNode, parse_address
+from lagotto.indexes.qdrant.address import NodeAddress, QdrantAddress, parse_address
 
 
 def test_an_address_with_everything() -> None:
@@ -14,7 +14,7 @@ def test_an_address_with_everything() -> None:
         "&grpc_port=7007&quantize=int8&sharding=collection"
     )
     assert address == QdrantAddress(
-        nodes=(QdrantNode("db.example", 7000, 7007),),
+        nodes=(NodeAddress("db.example", 7000, 7007),),
         https=True,
         prefix="team-1",
         shards=3,
@@ -30,9 +30,9 @@ def test_an_address_with_everything() -> None:
 def test_several_nodes_of_a_cluster() -> None:
     address = parse_address("qdrant://q1.example,q2.example:7000,[::1]:8000/kb?replicas=2")
     assert address.nodes == (
-        QdrantNode("q1.example", 6333, 6334),
-        QdrantNode("q2.example", 7000, 7001),
-        QdrantNode("::1", 8000, 8001),
+        NodeAddress("q1.example", 6333, 6334),
+        NodeAddress("q2.example", 7000, 7001),
+        NodeAddress("::1", 8000, 8001),
     )
     assert address.shown == "qdrant://q1.example:6333,q2.example:7000,[::1]:8000"
     assert address.prefix == "kb"

@@ -40,7 +40,7 @@ _OPTIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class QdrantNode:
+class NodeAddress:
     """Where a server listens, for REST and for gRPC."""
 
     host: str = "localhost"
@@ -64,7 +64,7 @@ class QdrantAddress:
     of one Lagotto collection are kept together by an index of tenants.
     """
 
-    nodes: tuple[QdrantNode, ...] = (QdrantNode(),)
+    nodes: tuple[NodeAddress, ...] = (NodeAddress(),)
     https: bool = False
     prefix: str = ""
     shards: int = 1
@@ -123,7 +123,7 @@ def _split(address: str) -> SplitResult:
     return split
 
 
-def _nodes(hosts: str, grpc_ports: str | None) -> tuple[QdrantNode, ...]:
+def _nodes(hosts: str, grpc_ports: str | None) -> tuple[NodeAddress, ...]:
     """The nodes of a comma-separated list; a port of gRPC for each of them, or one for all."""
     places = [_place(each) for each in hosts.split(",")]
     given = [_port(each) for each in grpc_ports.split(",")] if grpc_ports is not None else []
@@ -137,7 +137,7 @@ def _nodes(hosts: str, grpc_ports: str | None) -> tuple[QdrantNode, ...]:
             "give one for all, or one for each"
         )
     return tuple(
-        QdrantNode(host, port, grpc_port)
+        NodeAddress(host, port, grpc_port)
         for (host, port), grpc_port in zip(places, given, strict=True)
     )
 

@@ -18,7 +18,7 @@ from qdrant_client.http.exceptions import ApiException
 
 from lagotto.concurrency import checkpoint
 from lagotto.errors import IndexUnavailableError
-from lagotto.indexes.qdrant.address import API_KEY, QdrantAddress, QdrantNode
+from lagotto.indexes.qdrant.address import API_KEY, NodeAddress, QdrantAddress
 
 T = TypeVar("T")
 
@@ -147,7 +147,7 @@ class QdrantServer:
                 self._clients[node] = client
             return self._clients[node]
 
-    def _connect(self, node: QdrantNode) -> QdrantClient:
+    def _connect(self, node: NodeAddress) -> QdrantClient:
         with warnings.catch_warnings():
             # of a key over http, which is the user's choice, and of versions, which we check
             warnings.simplefilter("ignore", UserWarning)

@@ -20,7 +20,7 @@ from lagotto.request_context import time_left
 
 
 @dataclass(frozen=True, slots=True)
-class Proposals:
+class ProposedPoints:
     """Keys of points and their dot products with the query, greatest first."""
 
     keys: ChunkKeys
@@ -30,7 +30,7 @@ class Proposals:
         return len(self.keys)
 
 
-NO_PROPOSALS = Proposals(np.empty(0, np.int64), np.empty(0, np.float64))
+NO_POINTS = ProposedPoints(np.empty(0, np.int64), np.empty(0, np.float64))
 
 
 async def nearest(
@@ -43,7 +43,7 @@ async def nearest(
     shards: list[int | str] | None,
     using: str | None = None,
     params: grpc.SearchParams | None = None,
-) -> Proposals:
+) -> ProposedPoints:
     """The `limit` points of a collection with the greatest products, under a condition."""
     request = grpc.QueryPoints(
         collection_name=collection,
@@ -61,7 +61,7 @@ async def nearest(
         return answer
 
     found = (await in_thread(server.ask_briefly, ask, time_left())).result
-    return Proposals(
+    return ProposedPoints(
         np.fromiter((point.id.num for point in found), np.int64, len(found)),
         np.fromiter((point.score for point in found), np.float64, len(found)),
     )

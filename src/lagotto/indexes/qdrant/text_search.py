@@ -28,7 +28,7 @@ from lagotto.indexes.qdrant.conditions import TERMS, TermCondition, holding, ter
 from lagotto.indexes.qdrant.points import by_keys, seen, visible
 from lagotto.indexes.qdrant.pushdown import MOST_KEYS, AllowedPoints, Pushdown
 from lagotto.indexes.qdrant.ranking import ExactRanking
-from lagotto.indexes.qdrant.raw_requests import NO_PROPOSALS, Proposals, nearest
+from lagotto.indexes.qdrant.raw_requests import NO_POINTS, ProposedPoints, nearest
 from lagotto.indexes.qdrant.state import CollectionState
 from lagotto.indexes.qdrant.term_dictionary import TermDictionary
 from lagotto.indexes.qdrant.weights import query_vector, score_bound
@@ -227,7 +227,7 @@ class QdrantText:
         ranking: ExactRanking,
         scoring: Scoring,
         points: AllowedPoints,
-        proposed: Proposals,
+        proposed: ProposedPoints,
         *,
         step: int,
     ) -> bool:
@@ -247,10 +247,10 @@ class QdrantText:
         *,
         limit: int,
         shards: list[int | str] | None = None,
-    ) -> Proposals:
+    ) -> ProposedPoints:
         """The points with the greatest products."""
         if not vector.indices:
-            return NO_PROPOSALS
+            return NO_POINTS
         return await nearest(
             self._server,
             self._state.collection,
