@@ -3,8 +3,9 @@
 A name may be followed by an address, as in `qdrant://host:6333`: see `index_kind`.
 
 An entry point in `lagotto.text_indexes` or `lagotto.vector_indexes` adds one. It names a function
-that takes an IndexSite (and for vectors the model) and returns a TextIndex or VectorIndex. The
-indexes inside PostgreSQL are what a base there has unless it is made with others.
+that takes an IndexSite (and for vectors the model) and returns a TextIndex or VectorIndex. One with
+an address must not ask it anything yet: it is also made to check what a user gives. The indexes
+inside PostgreSQL are what a base there has unless it is made with others.
 """
 
 from __future__ import annotations
@@ -130,7 +131,18 @@ class IndexChoice:
                 )
         if text_index and vector_index and text_index == index_kind(vector_index):
             text_index = vector_index
+        if vector_index and ":" in vector_index:
+            _check_address(vector_index)
         return cls(text_index, vector_index)
+
+
+def _check_address(vector_index: str) -> None:
+    """Make a vector index, which a base does only once its first documents have been embedded.
+
+    So what is wrong with its address, or a package that it lacks, is said before that.
+    """
+    make = VECTOR_INDEXES.get(index_kind(vector_index))
+    make(IndexSite("", timeout=1.0, address=vector_index), model_id="", dimension=1).close()
 
 
 def chosen(stored: str | None, wanted: str | None, *, usual: str, role: str, place: str) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import sys
 import time
+from pathlib import Path
 
 import grpc
 import pytest
 from qdrant_client import QdrantClient
 
+from lagotto import AsyncKnowledgeBase
 from lagotto.errors import ConfigError, IndexUnavailableError
 from lagotto.indexes.qdrant import open_qdrant_text, open_qdrant_vectors
 from lagotto.indexes.qdrant.address import API_KEY, parse_address
@@ -242,3 +244,16 @@ def test_without_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
         open_qdrant_text(site)
     with pytest.raises(ConfigError, match=r"lagotto\[qdrant\]"):
         open_qdrant_vectors(site, model_id="m", dimension=8)
+
+
+@pytest.mark.parametrize("address", ["qdrant://localhost:port", "qdrant://localhost/?shard=2"])
+def test_a_vector_index_is_checked_before_anything_is_embedded(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index itself is made when the dimension is known, which would be too late."""
+    with pytest.raises(ConfigError, match="qdrant address"):
+        AsyncKnowledgeBase(tmp_path / "kb.db", vector_index=address)
+    monkeypatch.setitem(sys.modules, "qdrant_client", None)
+    with pytest.raises(ConfigError, match=r"lagotto\[qdrant\]"):
+        AsyncKnowledgeBase(tmp_path / "kb.db", vector_index="qdrant://localhost")
+    assert not list(tmp_path.iterdir())
