@@ -14,12 +14,10 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from lagotto.stores.postgres.adapters import register
 from lagotto.stores.postgres.address import Address
-
-CANDIDATES_KEPT = 250
-"""hnsw.ef_search: how many candidates pgvector's graph search keeps. Measured at 100,000 chunks."""
+from lagotto.stores.postgres.vector_index.search import FEWEST_KEPT
 
 _SETTINGS = (
-    f"SET hnsw.ef_search = {CANDIDATES_KEPT}",
+    f"SET hnsw.ef_search = {FEWEST_KEPT}",
     "SET hnsw.iterative_scan = 'relaxed_order'",
     "SET hnsw.max_scan_tuples = 1000000",
     "SET jit = off",

@@ -17,7 +17,7 @@ from lagotto.stores.postgres.remote_indexes import RemoteIndexes
 from lagotto.stores.postgres.text_index.search import PostingsText, Statistics
 from lagotto.stores.postgres.timeouts import SET_STATEMENT_TIMEOUT, limit
 from lagotto.stores.postgres.transaction import ReadTransaction
-from lagotto.stores.postgres.vector_index.search import PgVectors
+from lagotto.stores.postgres.vector_index.search import PgVectors, keep_candidates
 from lagotto.stores.sql.changelog import read_head
 from lagotto.stores.sql.languages import main_languages
 from lagotto.stores.sql.matching import chunks_that_match, filter_notes
@@ -76,7 +76,7 @@ class ViewFactory:
         if self._remote.are_used:
             return await self._remote_view(reader, where, known)
         text = await self._postings(reader, known, position)
-        vectors = self._pgvectors(reader, known, position)
+        vectors = await self._pgvectors(reader, known, position)
         return SqlView(
             reader,
             text=text,
@@ -106,7 +106,7 @@ class ViewFactory:
         return SqlView(
             reader,
             text=text or await self._postings(reader, known, position),
-            vectors=vectors or self._pgvectors(reader, known, position),
+            vectors=vectors or await self._pgvectors(reader, known, position),
             everything=lambda: reader.ask(findable_keys),
             allowed=await self._allowed(reader, where, state),
             languages=await self._languages(reader, state),
@@ -126,14 +126,17 @@ class ViewFactory:
         )
         return PostingsText(reader, statistics, position)
 
-    def _pgvectors(
+    async def _pgvectors(
         self, reader: ReadTransaction, known: Mapping[str, int], position: LogPosition
     ) -> PgVectors:
+        indexed = bool(known.get("graph"))
+        if indexed:
+            await keep_candidates(reader, known["indexed_chunks"])
         return PgVectors(
             reader,
             dimension=known.get("dimension"),
             chunks=known["indexed_chunks"],
-            indexed=bool(known.get("graph")),
+            indexed=indexed,
             indexed_up_to=position,
         )
 

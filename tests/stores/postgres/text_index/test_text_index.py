@@ -142,6 +142,29 @@ async def test_the_graph_finds_what_a_scan_finds(with_graph: PostgresStore, wher
             np.testing.assert_allclose(found.scores, right.scores, atol=1e-5)
 
 
+async def test_more_candidates_are_kept_in_larger_graphs(
+    with_graph: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def kept() -> int:
+        async with with_graph.view(And()) as view:
+            ((found,),) = await graph_of(view).reader.rows("SHOW hnsw.ef_search")
+            return int(found)
+
+    assert await kept() == search.FEWEST_KEPT
+    monkeypatch.setattr(search, "FEWEST_UP_TO", 1)
+    more = await kept()
+    assert search.FEWEST_KEPT < more <= search.MOST_KEPT
+    monkeypatch.undo()
+    assert await kept() == search.FEWEST_KEPT  # of the transaction, not of the connection
+
+
+@pytest.mark.parametrize(
+    ("chunks", "kept"), [(0, 250), (100_000, 250), (1_000_000, 499), (10**9, 1000)]
+)
+def test_how_many_candidates_are_kept(chunks: int, kept: int) -> None:
+    assert search.candidates_kept(chunks) == kept
+
+
 @pytest.mark.parametrize(("vectors", "built"), [(9_999, False), (10_000, True)])
 async def test_the_graph_is_built_from_10_000_vectors_on(
     store: PostgresStore, location: str, vectors: int, built: bool

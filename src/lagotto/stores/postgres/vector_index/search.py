@@ -30,6 +30,15 @@ COST = 5
 MARGIN = 20
 """Extra neighbours, since the half precision of the graph may swap some."""
 
+FEWEST_KEPT, MOST_KEPT = 250, 1000
+"""Candidates that pgvector keeps in a search of its graph: hnsw.ef_search."""
+
+FEWEST_UP_TO = 100_000
+KEPT_GROWTH = 0.3
+"""In larger graphs more are kept, or recall falls: twice as many with ten times as many chunks.
+Measured with a million: see docs/benchmarks.md."""
+
+_KEEP = "SELECT set_config('hnsw.ef_search', %(kept)s, true)"
 _EXACT = """
 SELECT chunk_key, -(vector <#> %(query)s) FROM embedding
 ORDER BY vector <#> %(query)s, chunk_key LIMIT %(limit)s
@@ -96,6 +105,19 @@ class PgVectors:
     async def _among(self, query: Vector, keys: ChunkKeys) -> tuple[ChunkKeys, NDArray[np.float32]]:
         asked = {"query": VectorParameter(query), "keys": KeysParameter(keys)}
         return _columns(await self.reader.rows(_AMONG, asked))
+
+
+def candidates_kept(chunks: int) -> int:
+    """How many candidates a search keeps in a graph of so many chunks."""
+    growth: float = (max(chunks, FEWEST_UP_TO) / FEWEST_UP_TO) ** KEPT_GROWTH
+    return min(round(FEWEST_KEPT * growth), MOST_KEPT)
+
+
+async def keep_candidates(reader: ReadTransaction, chunks: int) -> None:
+    """Let searches of this transaction keep as many as a graph of so many chunks needs."""
+    kept = candidates_kept(chunks)
+    if kept > FEWEST_KEPT:
+        await reader.rows(_KEEP, {"kept": str(kept)})
 
 
 def _columns(rows: Sequence[tuple[int, float]]) -> tuple[ChunkKeys, NDArray[np.float32]]:
