@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby, pairwise
 from typing import Literal
 
 from lagotto.documents import Record, Span
 from lagotto.errors import ConfigError
 from lagotto.terms import Vocabulary, analyze, content_terms, query_terms
-from lagotto.terms.words import is_unspaced
+from lagotto.terms.words import is_european, is_unspaced
 
 ELLIPSIS = "…"
 SHORTEST = 3
@@ -23,6 +25,12 @@ NEAR = 0.72
 
 NUMBER_WORTH = 3
 """The weight of a number or a code beside that of a word: readers search for these."""
+
+
+CACHE_SIZE = 2**14
+"""Words whose terms are cached: passages of an answer have many in common."""
+
+_european_words = re.compile(r"[^\W_]+").finditer
 
 
 class Snippet(Record):
@@ -63,10 +71,15 @@ def matched_spans(text: str, query: str, *, language: str | None = None) -> tupl
 
 
 def _matches(text: str, query: str, language: str | None) -> list[_Match]:
-    words = [(span, analyze(text[span.start : span.end], language)) for span in _words(text)]
+    words = [(span, _terms(text[span.start : span.end], language)) for span in _words(text)]
     wanted = _wanted(query, language, present={term for _, terms in words for term in terms})
     found = ((span, wanted.intersection(terms)) for span, terms in words)
     return [_Match(span, frozenset(terms)) for span, terms in found if terms]
+
+
+@lru_cache(maxsize=CACHE_SIZE)
+def _terms(word: str, language: str | None) -> tuple[str, ...]:
+    return tuple(analyze(word, language))
 
 
 def _wanted(query: str, language: str | None, *, present: set[str]) -> set[str]:
@@ -84,6 +97,9 @@ def _wanted(query: str, language: str | None, *, present: set[str]) -> set[str]:
 
 def _words(text: str) -> Iterator[Span]:
     """The spans of words; pairs of characters in scripts without spaces, as in the index."""
+    if is_european(text):
+        yield from (Span(*match.span()) for match in _european_words(text))
+        return
     for kind, group in groupby(enumerate(text), key=lambda item: _kind(item[1])):
         offsets = [offset for offset, _ in group]
         if kind == "unspaced" and len(offsets) > 1:

@@ -159,7 +159,7 @@ async def test_more_candidates_are_kept_in_larger_graphs(
 
 
 @pytest.mark.parametrize(
-    ("chunks", "kept"), [(0, 250), (100_000, 250), (1_000_000, 499), (10**9, 1000)]
+    ("chunks", "kept"), [(0, 250), (100_000, 250), (1_000_000, 791), (10**9, 1000)]
 )
 def test_how_many_candidates_are_kept(chunks: int, kept: int) -> None:
     assert search.candidates_kept(chunks) == kept
