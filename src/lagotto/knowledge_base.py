@@ -28,14 +28,9 @@ from lagotto.embedders import Embedder
 from lagotto.embedders.chunk_embedder import Pooling
 from lagotto.errors import ConfigError, LagottoError, StoreError
 from lagotto.filters import And, Eq, Filter, In, parse_filter
-from lagotto.ingest import AddReport, Ingest, OnProgress
-from lagotto.interchange import ExportFormat, export_to, import_from
-from lagotto.judgements import Judgements, RelevanceJudgement, citation_of, write_judgements
 from lagotto.locations import is_missing_file
 from lagotto.prefs import RetrievalPrefs
 from lagotto.readers import Columns, FetchLimits, Ocr, ReadOptions
-from lagotto.rebuild import OnProgress as OnRebuildProgress
-from lagotto.rebuild import RebuildProgress, rebuild_base
 from lagotto.rerankers import Reranker
 from lagotto.results import RetrievalResult
 from lagotto.retrieval.query.expansion import Expander
@@ -51,9 +46,14 @@ from lagotto.search_verbs import (
 from lagotto.stores.base import BaseConfig, Store, StoreInfo
 from lagotto.stores.registry import create_store
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a search does without these: importing them takes a fiftieth of its time
     from lagotto.folder_sync import Move
     from lagotto.given_metadata import GivenMetadata
+    from lagotto.ingest import AddReport, Ingest, OnProgress
+    from lagotto.interchange import ExportFormat
+    from lagotto.judgements import Judgements, RelevanceJudgement
+    from lagotto.rebuild import OnProgress as OnRebuildProgress
+    from lagotto.rebuild import RebuildProgress
 
 
 class AsyncKnowledgeBase(SearchVerbs):
@@ -328,6 +328,9 @@ class AsyncKnowledgeBase(SearchVerbs):
 
         For `beir`, judgements become its queries and the relevance of documents.
         """
+        from lagotto.interchange import export_to
+        from lagotto.judgements import write_judgements
+
         count = await export_to(Path(path), self._whole(filters, collection), format=format)
         if format == "beir":
             write_judgements(Path(path), await self.judgements(), collection=collection)
@@ -350,6 +353,8 @@ class AsyncKnowledgeBase(SearchVerbs):
 
         Documents keep their ids and, unless `collection` is given, their collections.
         """
+        from lagotto.interchange import import_from
+
         ingest = await self._ingest(progress)
         return await ingest.run(import_from(Path(path), collection=collection))
 
@@ -376,13 +381,19 @@ class AsyncKnowledgeBase(SearchVerbs):
 
         It replaces the judgement before; None takes it back.
         """
-        return await Judgements(self._store.keyed_values).put(
-            query, citation_of(passage), relevance
-        )
+        from lagotto.judgements import citation_of
+
+        return await self._judgements.put(query, citation_of(passage), relevance)
 
     async def judgements(self, *, query: str | None = None) -> list[RelevanceJudgement]:
         """List all judgements, the oldest first; of one query if given."""
-        return await Judgements(self._store.keyed_values).list(query=query)
+        return await self._judgements.list(query=query)
+
+    @property
+    def _judgements(self) -> Judgements:
+        from lagotto.judgements import Judgements
+
+        return Judgements(self._store.keyed_values)
 
     async def _cited(self, collection: str, document_id: str) -> Document | None:
         return await self.get(document_id, collection=collection)
@@ -416,6 +427,8 @@ class AsyncKnowledgeBase(SearchVerbs):
         documents can be added. Call an interrupted rebuild again with the same arguments to resume
         it.
         """
+        from lagotto.rebuild import rebuild_base
+
         current = None
         with suppress(LagottoError):
             current = (await self._ready()).parts
@@ -461,6 +474,8 @@ class AsyncKnowledgeBase(SearchVerbs):
         return (await self.info()).collections
 
     async def _ingest(self, progress: OnProgress | None) -> Ingest:
+        from lagotto.ingest import Ingest
+
         ready = await self._ready()
         parts = ready.parts
         return Ingest(

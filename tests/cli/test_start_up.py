@@ -17,9 +17,9 @@ LIBRARIES = {
 
 UNUSED = """
     blocking_client client context.answers embedders.cached embedders.catalog embedders.fetch
-    folder_sync given_metadata knowledge_tool models.hub readers.formats readers.language
-    readers.loader readers.process rerankers.wrappers retrieval.query.strict_syntax server sources
-    stores.memory stores.postgres testing
+    folder_sync given_metadata ingest interchange judgements knowledge_tool models.hub
+    readers.formats readers.language readers.loader readers.process rebuild rerankers.wrappers
+    retrieval.query.strict_syntax server sources stores.memory stores.postgres testing
 """
 """Modules of Lagotto for reading, adding, serving and other stores."""
 

@@ -20,7 +20,7 @@ from tests.readers.test_contract import SAMPLES
 
 pytestmark = pytest.mark.slow
 
-SHORT = Limits(cpu_seconds=1.0, memory=1_000_000_000)
+SHORT = Limits(cpu_seconds=2.0, memory=1_000_000_000)
 
 
 @pytest.fixture(scope="module")
