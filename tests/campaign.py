@@ -20,5 +20,5 @@ def run_campaign(part: str, kinds: str, *, count: int) -> dict[str, dict[str, An
     assert done.returncode in (0, 1), done.stderr
     counts: dict[str, dict[str, Any]] = json.loads(done.stdout)[part]
     for found in counts.values():
-        assert found["findings"] == {"lost": [], "ghosts": [], "wrong": []}
+        assert found["findings"] == {"lost": [], "ghosts": [], "wrong": []}, found["findings"]
     return counts
