@@ -292,7 +292,7 @@ async def test_no_answer_has_more_tokens_than_asked_for(
     drawn: list[tuple[str, str | None]], budget: int, query: str
 ) -> None:
     documents = [
-        Document(id=f"d{number}", text=text, title=title and title[:500])
+        Document(id=f"d{number}", text=text, title=title and title[:200])
         for number, (text, title) in enumerate(drawn)
     ]
     asked = {"query": query[:300], "max_tokens": budget}

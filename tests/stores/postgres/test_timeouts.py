@@ -75,6 +75,14 @@ class TestDeadline:
         async with cancel_scope(RequestContext(timeout=10**8)):
             assert await limit_of_a_view(store) == 1000 * timeouts.LONGEST
 
+    async def test_a_deadline_long_past_is_a_limit_too(
+        self, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The server takes no negative time, and none at all for no limit."""
+        monkeypatch.setattr(timeouts, "SLACK", -100.0)
+        async with cancel_scope(RequestContext(timeout=60)):
+            assert timeouts.limit() == timeouts.SHORTEST
+
     async def test_the_server_ends_what_the_client_does_not(
         self, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -11,8 +11,8 @@ from lagotto.request_context import time_left
 SLACK = 1.0
 """Seconds after the deadline in which the client cancels the query itself."""
 
-LONGEST = 2_000_000.0
-"""Seconds; the server counts milliseconds in 32 bits."""
+SHORTEST, LONGEST = 0.001, 2_000_000.0
+"""Seconds; the server counts milliseconds in 32 bits, and takes none for no limit."""
 
 SET_STATEMENT_TIMEOUT: LiteralString = """
 set_config('statement_timeout', (1000 * extract(epoch FROM least(
@@ -25,7 +25,7 @@ set_config('statement_timeout', (1000 * extract(epoch FROM least(
 def limit() -> float | None:
     """Seconds that a statement may take on the server from now on, None for no limit."""
     left = time_left()
-    return None if left is None else min(left + SLACK, LONGEST)
+    return None if left is None else min(max(left + SLACK, SHORTEST), LONGEST)
 
 
 def set_statement_timeout(connection: Connection) -> None:
