@@ -6,31 +6,15 @@ The client would make a model of every point, which takes longer than the rest o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from qdrant_client import QdrantClient, grpc, models
 from qdrant_client.conversions.conversion import RestToGrpc
 
 from lagotto.concurrency import in_thread
-from lagotto.indexes.base import ChunkKeys
+from lagotto.indexes.hits import Hits
 from lagotto.indexes.qdrant.client import QdrantServer
 from lagotto.request_context import time_left
-
-
-@dataclass(frozen=True, slots=True)
-class ProposedPoints:
-    """Keys of points and their dot products with the query, greatest first."""
-
-    keys: ChunkKeys
-    products: NDArray[np.float64]
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-
-NO_POINTS = ProposedPoints(np.empty(0, np.int64), np.empty(0, np.float64))
 
 
 async def nearest(
@@ -43,8 +27,11 @@ async def nearest(
     shards: list[int | str] | None,
     using: str | None = None,
     params: grpc.SearchParams | None = None,
-) -> ProposedPoints:
-    """The `limit` points of a collection with the greatest products, under a condition."""
+) -> Hits:
+    """The `limit` points of a collection with the greatest products, under a condition.
+
+    Scores are dot products, as the server has them.
+    """
     request = grpc.QueryPoints(
         collection_name=collection,
         query=grpc.Query(nearest=query),
@@ -61,9 +48,9 @@ async def nearest(
         return answer
 
     found = (await in_thread(server.ask_briefly, ask, time_left())).result
-    return ProposedPoints(
+    return Hits(
         np.fromiter((point.id.num for point in found), np.int64, len(found)),
-        np.fromiter((point.score for point in found), np.float64, len(found)),
+        np.fromiter((point.score for point in found), np.float32, len(found)),
     )
 
 

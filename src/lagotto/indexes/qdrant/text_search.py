@@ -28,7 +28,7 @@ from lagotto.indexes.qdrant.conditions import TERMS, TermCondition, holding, ter
 from lagotto.indexes.qdrant.points import by_keys, seen, visible
 from lagotto.indexes.qdrant.pushdown import MOST_KEYS, AllowedPoints, Pushdown
 from lagotto.indexes.qdrant.ranking import ExactRanking
-from lagotto.indexes.qdrant.raw_requests import NO_POINTS, ProposedPoints, nearest
+from lagotto.indexes.qdrant.raw_requests import nearest
 from lagotto.indexes.qdrant.state import CollectionState
 from lagotto.indexes.qdrant.term_dictionary import TermDictionary
 from lagotto.indexes.qdrant.weights import query_vector, score_bound
@@ -227,18 +227,18 @@ class QdrantText:
         ranking: ExactRanking,
         scoring: Scoring,
         points: AllowedPoints,
-        proposed: ProposedPoints,
+        proposed: Hits,
         *,
         step: int,
     ) -> bool:
         """Score what was proposed, as far as that may change the best k; whether they are sure."""
         for start in range(0, len(proposed), step):
-            if ranking.is_sure(proposed.products[start]):
+            if ranking.is_sure(float(proposed.scores[start])):
                 return True
             keys = ranking.unseen(proposed.keys[start : start + step].tolist())
             kept = points.kept(np.array(sorted(keys), np.int64))
             ranking.add(keys, await self._exact(scoring, kept))
-        return len(proposed) > 0 and ranking.is_sure(proposed.products[-1])
+        return len(proposed) > 0 and ranking.is_sure(float(proposed.scores[-1]))
 
     async def _proposed(
         self,
@@ -247,10 +247,10 @@ class QdrantText:
         *,
         limit: int,
         shards: list[int | str] | None = None,
-    ) -> ProposedPoints:
+    ) -> Hits:
         """The points with the greatest products."""
         if not vector.indices:
-            return NO_POINTS
+            return NO_HITS
         return await nearest(
             self._server,
             self._state.collection,
