@@ -29,7 +29,7 @@ class NewPoint:
     length: int = 0
 
     def stored(self, fields: Payload) -> grpc.PointStruct:
-        """As it is sent to the server: making the client's models would take longer than that."""
+        """As it is sent to the server, without the client's models, which take time to make."""
         payload = {KEY: self.key, FIELDS: fields, **self.payload}
         return grpc.PointStruct(
             id=grpc.PointId(num=self.key),

@@ -1,6 +1,6 @@
 """The requests with many points, as gRPC messages.
 
-The client would make a model of every point, which takes longer than the rest of a search.
+The client would make a model of every point, a quarter of the time of a search by vectors.
 """
 
 from __future__ import annotations
