@@ -16,14 +16,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import logging
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from urllib.request import urlopen
 
 import numpy as np
 
@@ -31,7 +29,7 @@ from lagotto.documents import Document
 from lagotto.errors import LagottoError
 from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
-from lagotto.testing.qdrant import QdrantNode, cluster_address, qdrant_cluster
+from lagotto.testing.qdrant import QdrantNode, all_active, cluster_address, qdrant_cluster
 from places import RECORDS, temporary_location
 
 SHARDS, REPLICAS = 3, 2
@@ -190,7 +188,7 @@ async def phases(outages: Outages, nodes: Sequence[QdrantNode], seconds: float) 
         start = time.monotonic()
         for node in killed:
             node.start(wait=False)
-        await until(lambda: all_active(nodes))
+        await until(lambda: all_active(nodes, SHARDS * REPLICAS))
         print(f"{name}: {time.monotonic() - start:.1f} s from the start to all replicas active")
         await asyncio.sleep(seconds / 2)
 
@@ -202,28 +200,6 @@ async def until(condition: Callable[[], bool]) -> None:
         if time.monotonic() > last:
             raise TimeoutError("the cluster has not recovered")
         await asyncio.sleep(0.1)
-
-
-def all_active(nodes: Sequence[QdrantNode]) -> bool:
-    """Whether every replica of every collection is active, by the word of every node."""
-    return all(_sees_all_active(node) for node in nodes)
-
-
-def _sees_all_active(node: QdrantNode) -> bool:
-    def asked(path: str) -> dict[str, list[dict[str, str]]]:
-        with urlopen(f"{node.url}{path}", timeout=2) as answer:
-            result: dict[str, list[dict[str, str]]] = json.load(answer)["result"]
-            return result
-
-    try:
-        for collection in asked("/collections")["collections"]:
-            known = asked(f"/collections/{collection['name']}/cluster")
-            states = [shard["state"] for shard in known["local_shards"] + known["remote_shards"]]
-            if len(states) < SHARDS * REPLICAS or set(states) != {"Active"}:
-                return False
-    except OSError:
-        return False
-    return True
 
 
 def report(outages: Outages) -> None:

@@ -8,6 +8,7 @@ into the virtual environment; where that can't be done it says so, and the tests
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import platform
 import shutil
@@ -176,6 +177,23 @@ class QdrantNode:
         except (URLError, TimeoutError, ConnectionError):
             return False
 
+    def sees_all_active(self, replicas: int) -> bool:
+        """Whether each collection has so many replicas, all of them active, by this node's word."""
+        try:
+            for collection in self._asked("/collections")["collections"]:
+                known = self._asked(f"/collections/{collection['name']}/cluster")
+                shards = known["local_shards"] + known["remote_shards"]
+                if len(shards) < replicas or any(each["state"] != "Active" for each in shards):
+                    return False
+        except OSError:
+            return False
+        return True
+
+    def _asked(self, path: str) -> dict[str, list[dict[str, str]]]:
+        with urlopen(f"{self.url}{path}", timeout=2) as answer:
+            result: dict[str, list[dict[str, str]]] = json.load(answer)["result"]
+            return result
+
     def kill(self) -> None:
         """End the server as a crash does (SIGKILL)."""
         if self._process is None:
@@ -229,6 +247,11 @@ def cluster_address(nodes: Sequence[QdrantNode], prefix: str = "", **options: ob
     chosen = {"grpc_port": ",".join(str(node.grpc_port) for node in nodes), **options}
     query = "&".join(f"{name}={value}" for name, value in chosen.items())
     return f"qdrant://{hosts}/{prefix}?{query}"
+
+
+def all_active(nodes: Sequence[QdrantNode], replicas: int) -> bool:
+    """Whether each collection has so many replicas, all active, by the word of every node."""
+    return all(node.sees_all_active(replicas) for node in nodes)
 
 
 def _node(
