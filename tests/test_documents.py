@@ -80,6 +80,19 @@ def test_the_content_hash_covers_what_chunks_are_made_from() -> None:
     assert len({plain.content_hash, *(other.content_hash for other in others)}) == 4
 
 
+def test_numbers_of_rows_change_the_hash_only_where_there_are_some() -> None:
+    def table(**numbers: tuple[int, ...]) -> Document:
+        block = Block(start=0, end=5, kind="table", parts=(Span(0, 5),), **numbers)
+        return Document(text="hello world", blocks=(block,))
+
+    assert table().content_hash == "9830e972c32913fa61ead9c60d402124"  # of earlier versions
+    numbered = table(numbers=(4,))
+    assert numbered.content_hash != table().content_hash
+    assert Document.model_validate_json(numbered.model_dump_json()) == numbered
+    with pytest.raises(ValidationError, match="1 parts have 2 numbers"):
+        table(numbers=(4, 5))
+
+
 def test_structure_must_lie_in_the_text() -> None:
     with pytest.raises(ValidationError, match="heading 0-9 lies outside the text, which has 5"):
         Document(text="short", headings=(Heading(start=0, end=9, level=1, title="x"),))

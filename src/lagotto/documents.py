@@ -21,7 +21,9 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    SerializerFunctionWrapHandler,
     field_validator,
+    model_serializer,
     model_validator,
 )
 
@@ -73,10 +75,28 @@ BlockKind = Literal["table", "list", "code"]
 
 
 class Block(Region):
-    """A table, list or piece of code; `parts` are a table's rows or a list's items."""
+    """A table, list or piece of code; `parts` are a table's rows or a list's items.
+
+    `numbers` are those of the parts in the source, if they are not 1, 2, 3 and so on.
+    """
 
     kind: BlockKind
     parts: tuple[Span, ...] = ()
+    numbers: tuple[int, ...] = ()
+
+    @model_validator(mode="after")
+    def _a_number_per_part(self) -> Self:
+        if self.numbers and len(self.numbers) != len(self.parts):
+            raise ValueError(f"{len(self.parts)} parts have {len(self.numbers)} numbers")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_needless_numbers(self, usual: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Most blocks have none, and content hashes are older than they are."""
+        fields: dict[str, Any] = usual(self)
+        if not self.numbers:
+            fields.pop("numbers", None)
+        return fields
 
 
 def storable(text: str) -> str:

@@ -194,7 +194,9 @@ def _shared(block: Block, span: Span) -> int:
 
 
 def _part_range(block: Block, span: Span) -> tuple[int, int] | None:
-    """1-based numbers of the first and the last part that the span overlaps."""
+    """The numbers of the first and the last part that the span overlaps."""
     first = bisect_right(block.parts, span.start, key=lambda part: part.end)
     last = bisect_left(block.parts, span.end, key=lambda part: part.start)
-    return (first + 1, last) if first < last else None
+    if first >= last:
+        return None
+    return (block.numbers[first], block.numbers[last - 1]) if block.numbers else (first + 1, last)

@@ -131,12 +131,17 @@ class TextBuilder:
         lines = [item.strip().replace("\n", "\n  ") for item in items if item.strip()]
         self._parts("list", [BULLET + line for line in lines])
 
-    def table(self, rows: Iterable[Sequence[str]]) -> None:
-        """Add a table, its header row (if it has one) first."""
-        cells = ([one_line(cell) for cell in row] for row in rows)
-        self._parts("table", [CELL.join(row) for row in cells if any(row)])
+    def table(self, rows: Iterable[Sequence[str]], *, numbers: Sequence[int] = ()) -> None:
+        """Add a table, its header row (if it has one) first.
 
-    def _parts(self, kind: BlockKind, lines: Sequence[str]) -> None:
+        Rows without text are left out, unless all have `numbers`: those in the source.
+        """
+        cells = ([one_line(cell) for cell in row] for row in rows)
+        lines = [CELL.join(row) for row in cells if numbers or any(row)]
+        is_counted = list(numbers) == list(range(1, len(numbers) + 1))
+        self._parts("table", lines, () if is_counted else tuple(numbers))
+
+    def _parts(self, kind: BlockKind, lines: Sequence[str], numbers: tuple[int, ...] = ()) -> None:
         if not lines:
             return
         start = position = self._append("\n".join(lines))
@@ -145,7 +150,9 @@ class TextBuilder:
             spans.append(Span(position, position + len(line)))
             position += len(line) + 1
         parts = () if kind == "code" else tuple(spans)
-        self._blocks.append(Block(start=start, end=self._length, kind=kind, parts=parts))
+        self._blocks.append(
+            Block(start=start, end=self._length, kind=kind, parts=parts, numbers=numbers)
+        )
 
     def _append(self, piece: str) -> int:
         start = self._length + (len(GAP) if self._pieces else 0)

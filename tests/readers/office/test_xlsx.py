@@ -5,6 +5,8 @@ import io
 import openpyxl
 import pytest
 
+from lagotto.chunkers.structure import Structure
+from lagotto.documents import Span
 from lagotto.errors import SourceTooLargeError
 from lagotto.readers import ReadOptions
 from tests.readers.office_samples import make_xlsx
@@ -60,6 +62,17 @@ def test_results_of_formulas_and_gaps() -> None:
         '<c r="D2" t="e"><v>#DIV/0!</v></c></row>'
     )
     assert only(sheet_only(rows), "a.xlsx").text == "S\n\n | 2 | two\ninline |  | #DIV/0!"
+
+
+def test_rows_are_cited_by_their_numbers_in_the_sheet() -> None:
+    rows = "".join(
+        f'<row{attribute}><c t="str"><v>{text}</v></c></row>'
+        for attribute, text in ((' r="3"', "cat"), (' r="5"', ""), ("", "Tom"), (' r="9"', "Kit"))
+    )
+    document = only(sheet_only(rows), "cats.xlsx")
+    assert document.blocks[0].numbers == (3, 6, 9)
+    at = document.text.index("Tom")
+    assert Structure(document).describe(Span(at, at + 3))["row_range"] == (6, 6)
 
 
 def test_times_and_number_formats() -> None:

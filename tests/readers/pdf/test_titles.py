@@ -9,7 +9,8 @@ from lagotto.readers.pdf.titles import choose_title, is_junk
 @pytest.mark.parametrize(
     "title",
     [
-        "0000064803-23-000009", "Microsoft Word - annual report.doc", "untitled", "Untitled-1",
+        "0000064803-23-000009", "aapl-20230930", "Microsoft Word - annual report.doc", "untitled",
+        "Untitled-1",
         "Document3", "report_final.docx", "(anonymous)", "PowerPoint Presentation", "12", "",
         "5f2b8c1e-33aa-4c0e-9d6e-1f2e3d4c5b6a", "about:blank", "https://x.org/a", "Slide 1",
     ],

@@ -66,10 +66,10 @@ def _draft(package: Package) -> Draft:
             seen.add(relation.part)
             table = Table(package, used=builder.length)
             for row in _rows(package.read(relation.part)):
-                table.add(cells.of_row(row))
+                table.add(cells.of_row(row), number=small_number(value(row, "r")))
             if table.rows:
                 builder.heading(value(sheet, "name") or "", level=1)
-                builder.table(table.cells())
+                builder.table(table.cells(), numbers=table.numbers)
     return Draft(
         kind=XlsxReader.kind,
         text=builder.text,
@@ -104,15 +104,19 @@ class Table:
 
     def __init__(self, package: Package, *, used: int) -> None:
         self.rows: list[dict[int, str]] = []
+        self.numbers: list[int] = []
+        self._number = 0
         self._columns: set[int] = set()
         self._package = package
         self._size = used
 
-    def add(self, row: dict[int, str]) -> None:
-        """Add a row: texts by column."""
+    def add(self, row: dict[int, str], *, number: int | None) -> None:
+        """Add a row, texts by column; one without a `number` follows the one before."""
+        self._number = max(number or 0, self._number + 1)
         if not row:
             return
         self.rows.append(row)
+        self.numbers.append(self._number)
         self._columns |= row.keys()
         self._size += sum(map(len, row.values()))
         total = self._size + len(CELL) * len(self._columns) * len(self.rows)

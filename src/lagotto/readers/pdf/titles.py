@@ -23,6 +23,8 @@ _OF_A_FILE = re.compile(
     r"|wpd)$",
     re.IGNORECASE,
 )
+_HAS_A_LONG_NUMBER = re.compile(r"\S*\d{6}\S*").fullmatch
+"""One word, such as `aapl-20230930`: the name of a file, or of an entry in a register."""
 _IS_HEX = re.compile(r"[0-9a-f-]{16,}", re.IGNORECASE).fullmatch
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 
@@ -33,6 +35,7 @@ def is_junk(title: str) -> bool:
     return (
         not _LETTERS.search(text)
         or bool(_PROGRAM.match(text) or _PLACEHOLDER.match(text) or _OF_A_FILE.match(text))
+        or _HAS_A_LONG_NUMBER(text) is not None
         or (_IS_HEX(text) is not None and any(map(str.isdigit, text)))
     )
 
