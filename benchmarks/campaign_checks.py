@@ -22,6 +22,8 @@ from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.stores.base import Store
 
 NEAREST = 100
+TOLERANCE = 1e-4
+"""Between two cosines of the same vectors; stores sum in another order."""
 COMMON = ("truffle", "winter morning", "curly coat of a dog")
 
 
@@ -93,9 +95,8 @@ async def answers(base: AsyncKnowledgeBase, queries: Sequence[str]) -> list[Any]
         hits = await base.retrieve(query, mode="keyword", top_k=5_000, fuzzy={"mode": "off"})
         found.append((query, sorted((hit.document_id, hit.start, hit.content) for hit in hits)))
         near = await base.retrieve(query, mode="semantic", top_k=NEAREST)
-        rows = [(round(hit.score, 3), hit.document_id, hit.start) for hit in near]
-        last = rows[-1][0] if len(rows) == NEAREST else -1.0
-        found.append((query, sorted(row for row in rows if row[0] > last + 0.001)))
+        cosines = {(hit.document_id, hit.start): hit.score for hit in near}
+        found.append(Nearest(query, cosines))
         if hits.degraded or near.degraded:
             found.append((*hits.degraded, *near.degraded))
     return found
@@ -150,13 +151,37 @@ async def check(
     return held
 
 
+class Nearest(NamedTuple):
+    """The chunks nearest to a query, by document and start, with their cosines."""
+
+    query: str
+    cosines: Mapping[tuple[str, int], float]
+
+    def other_than(self, expected: Nearest) -> list[str]:
+        """Where they differ; the last ones may be any of those that are as near."""
+        full = max(len(self.cosines), len(expected.cosines)) == NEAREST
+        last = max(min(near.cosines.values(), default=-1.0) for near in (self, expected))
+        found = []
+        for place in sorted({*self.cosines, *expected.cosines}):
+            ours, theirs = self.cosines.get(place), expected.cosines.get(place)
+            if ours is not None and theirs is not None:
+                is_same = abs(ours - theirs) < TOLERANCE
+            else:
+                is_same = full and (ours or theirs or 0.0) < last + TOLERANCE
+            if not is_same:
+                found.append(f"{self.query}: {place} has {ours} instead of {theirs}")
+        return found
+
+
 def differences(given: Sequence[Any], expected: Sequence[Any]) -> list[str]:
     """Where answers are others."""
-    return [
-        f"{ours!r:.300} instead of {theirs!r:.300}"
-        for ours, theirs in zip_longest(given, expected)
-        if ours != theirs
-    ]
+    found = []
+    for ours, theirs in zip_longest(given, expected):
+        if isinstance(ours, Nearest) and isinstance(theirs, Nearest):
+            found += ours.other_than(theirs)
+        elif ours != theirs:
+            found.append(f"{ours!r:.300} instead of {theirs!r:.300}")
+    return found
 
 
 async def read_all(base: AsyncKnowledgeBase) -> dict[Name, Document]:

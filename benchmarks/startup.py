@@ -2,11 +2,12 @@
 
     python benchmarks/startup.py --runs 15
     python benchmarks/startup.py --base notes.db --question "how are notes sorted?"
-    python benchmarks/startup.py --before ../lagotto-before/src
+    python benchmarks/startup.py --documents notes/ --before ../lagotto-before/src
 
 Every run is a process of its own, user and system time of all its threads together. The stages run
 one after another in one process; what the libraries alone take, in others, is the floor. With
-`--before` the command of another checkout is run in turns with this one.
+`--before` the command of another checkout is run in turns with this one, unless there is a `--base`
+on a base of its own, since an earlier version can't open what a later one has made.
 """
 
 from __future__ import annotations
@@ -87,18 +88,25 @@ def main() -> None:
     """Print the whole command, its stages and the floor."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=7)
-    parser.add_argument("--base", help="an existing base [default: three pages of the docs]")
+    parser.add_argument("--base", help="an existing base [default: one of the documents]")
+    parser.add_argument(
+        "--documents", nargs="+", default=DOCUMENTS, help="[default: three pages of the docs]"
+    )
     parser.add_argument("--question", default="which operators have filters?")
     parser.add_argument("--before", type=Path, help="the folder `src` of another checkout")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        base = options.base or _small_base(Path(folder) / "small.db")
-        command = ["-m", "lagotto", "--kb", base, "search", options.question]
         sources = {"lagotto search": ROOT / "src"}
         if options.before:
             sources["lagotto search, before"] = options.before
-        for source in sources.values():
-            _cpu(command, source)  # compiles modules, and brings the indexes up to date
+        commands = {}
+        for number, (name, source) in enumerate(sources.items()):
+            base = options.base or _small_base(
+                Path(folder) / f"{number}.db", options.documents, source
+            )
+            commands[name] = ["-m", "lagotto", "--kb", base, "search", options.question]
+            _cpu(commands[name], source)  # compiles modules, and brings the indexes up to date
+        base = commands["lagotto search"][3]
         whole: dict[str, list[float]] = {name: [] for name in sources}
         stages: list[dict[str, float]] = []
         floor: dict[str, list[float]] = {name: [] for name in FLOOR}
@@ -107,10 +115,11 @@ def main() -> None:
         )
         for _ in range(options.runs):
             for name, source in sources.items():
-                whole[name].append(_cpu(command, source))
+                whole[name].append(_cpu(commands[name], source))
             stages.append(_staged(given))
             for name, code in FLOOR.items():
-                floor[name].append(_cpu(["-c", f"{BEFORE}\n{given}{code}\ngc.freeze()"]))
+                program = f"{BEFORE}\n{given}{code}\ngc.freeze()"
+                floor[name].append(_cpu(["-c", program], ROOT / "src", **DEFAULTS))
     for name, seconds in whole.items():
         _show(name, seconds)
     print()
@@ -121,19 +130,18 @@ def main() -> None:
         _show(f"  {name}", seconds)
 
 
-def _small_base(path: Path) -> str:
-    command = ["-m", "lagotto", "--kb", str(path), "add", *map(str, DOCUMENTS)]
-    subprocess.run([sys.executable, *command], check=True, capture_output=True)
+def _small_base(path: Path, documents: Sequence[str | Path], source: Path) -> str:
+    _cpu(["-m", "lagotto", "--kb", str(path), "add", *map(str, documents)], source)
     return str(path)
 
 
-def _cpu(arguments: Sequence[str], source: Path = ROOT / "src") -> float:
+def _cpu(arguments: Sequence[str], source: Path, **settings: str) -> float:
     """Seconds of CPU time of Python with `arguments`, and Lagotto from `source`."""
     child = subprocess.Popen(
         [sys.executable, *arguments],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env={**_environment(), "PYTHONPATH": str(source.absolute())},
+        env=_environment(PYTHONPATH=str(source.absolute()), **settings),
     )
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
@@ -142,9 +150,9 @@ def _cpu(arguments: Sequence[str], source: Path = ROOT / "src") -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def _environment() -> dict[str, str]:
-    """As the command sets it; and modules are compiled only once."""
-    environment = {**os.environ, **DEFAULTS}
+def _environment(**settings: str) -> dict[str, str]:
+    """As it is, but modules are compiled only once."""
+    environment = {**os.environ, **settings}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     return environment
 
@@ -161,7 +169,7 @@ def _staged(given: str) -> dict[str, float]:
         capture_output=True,
         text=True,
         check=True,
-        env=_environment(),
+        env=_environment(**DEFAULTS),  # as the command sets it
     )
     ends = [float(end) for end in ran.stdout.split("TIMES")[1].split()]
     starts = [0.0, *ends]

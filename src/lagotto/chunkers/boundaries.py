@@ -22,7 +22,7 @@ BoundaryKind = Literal[
     "section", "definition", "paragraph", "part", "line", "sentence", "statement", "word"
 ]
 
-_SPACES = np.array([code for code in range(0x3001) if chr(code).isspace()], np.uint32)
+_SPACES = np.array([*map(ord, filter(str.isspace, map(chr, range(0x3001))))], np.uint32)
 _NEWLINE = ord("\n")
 
 BLANK_LINE = "\n\n"
