@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -20,7 +22,7 @@ from lagotto.indexes.qdrant.text import QdrantTextIndex
 from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.text_query import Word
 from lagotto.testing.indexes import sample_log
-from lagotto.testing.qdrant import free_ports, missing, qdrant_cluster
+from lagotto.testing.qdrant import cluster_address, free_ports, missing, qdrant_cluster
 
 SECRET = "hunter2-hunter2"
 
@@ -103,6 +105,24 @@ async def test_a_server_that_dies_and_comes_back(monkeypatch: pytest.MonkeyPatch
         assert again is not None
         assert await again.frequencies([Word(("dog",))]) == [2]
         index.close()
+
+
+@pytest.mark.slow
+@pytest.mark.server
+@pytest.mark.skipif(missing() is not None, reason=str(missing()))
+def test_a_node_that_hangs_is_left_long_before_the_time_is_up() -> None:
+    with qdrant_cluster() as first, qdrant_cluster() as second:
+        server = QdrantServer(parse_address(cluster_address([*first, *second])), timeout=300)
+        server.ask(lambda client: client.get_collections())
+        hanging = first[0].process_id
+        os.kill(hanging, signal.SIGSTOP)
+        try:
+            started = time.monotonic()
+            server.ask(lambda client: client.get_collections())
+            assert time.monotonic() - started < 60
+        finally:
+            os.kill(hanging, signal.SIGCONT)
+        server.close()
 
 
 def refresh_soon(index: QdrantTextIndex) -> None:

@@ -35,12 +35,16 @@ SEARCH_SECONDS = 2.0
 REST_SECONDS = 5.0
 """After which searches ask a server more than once again that did not answer."""
 
-RECONNECTING = {
+CHANNEL = {
     "grpc.initial_reconnect_backoff_ms": 100,
     "grpc.min_reconnect_backoff_ms": 100,
     "grpc.max_reconnect_backoff_ms": 1000,
+    "grpc.keepalive_time_ms": 5000,
+    "grpc.keepalive_timeout_ms": 5000,
+    "grpc.http2.ping_timeout_ms": 5000,
 }
-"""gRPC would try to reach a server that was restarted only every two minutes."""
+"""gRPC would try to reach a server that was restarted only every two minutes, and wait for one that
+vanished or hangs until the time is up, instead of asking whether it is still there."""
 
 _TRANSIENT = frozenset(
     {
@@ -160,7 +164,7 @@ class QdrantServer:
                 api_key=os.environ.get(API_KEY) or None,
                 timeout=max(1, math.ceil(self.timeout)),
                 check_compatibility=False,
-                grpc_options=RECONNECTING,
+                grpc_options=CHANNEL,
                 # for REST, which is not used, but loading certificates takes a tenth of a second
                 verify=self.address.https,
             )
