@@ -1,9 +1,9 @@
 """Where benchmarks make their bases: a temporary file or server, with indexes of its own or not.
 
 A place is named by its record and, after a plus sign, by its indexes: `sqlite`, `postgresql`,
-`sqlite+qdrant`, `postgresql+qdrant3`. `qdrant` is one node, `qdrant-int8` and `qdrant-binary` one
-with quantised vectors; `qdrant3` a cluster of three, with three shards and two replicas of each.
-Servers keep their files on the disk.
+`sqlite+qdrant`, `postgresql+qdrant3`. `qdrant` is one node, `qdrant-int8` one with quantised
+vectors; `qdrant3` a cluster of three, with three shards and two replicas of each. Servers keep
+their files on the disk.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ RECORDS = ("sqlite", "postgresql")
 CLUSTERS: dict[str, tuple[int, dict[str, object]]] = {
     "qdrant": (1, {}),
     "qdrant-int8": (1, {"quantize": "int8"}),
-    "qdrant-binary": (1, {"quantize": "binary"}),
     "qdrant3": (3, {"shards": 3, "replicas": 2}),
 }
 """The nodes of each, and the options of its address."""

@@ -65,7 +65,7 @@ def test_a_write_survives_the_loss_of_some_replicas(replicas: int, written: int)
         ("qdrant://host/?shards=0", "shards=0"),
         ("qdrant://host/?shards=x", "shards=x"),
         ("qdrant://host/?shards=1&shards=2", "twice"),
-        ("qdrant://host/?quantize=4", "one of none, int8, binary"),
+        ("qdrant://host/?quantize=4", "one of none, int8"),
         ("qdrant://host/?https=yes", "one of true, false"),
         ("qdrant://host/a/b", "prefix"),
         ("qdrant://host:port", "host or port"),

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 
 import pytest
+from qdrant_client import models
 
 from lagotto.indexes.base import TextSnapshot, VectorSnapshot
 from lagotto.indexes.qdrant.text import QdrantTextIndex
@@ -19,6 +20,7 @@ from lagotto.testing.indexes import (
     FollowingVectorContract,
     TextIndexContract,
     VectorIndexContract,
+    sample_log,
 )
 
 
@@ -47,6 +49,25 @@ class TestVectors(VectorIndexContract, FollowingVectorContract):
         yield index
         index.drop()
         index.close()
+
+
+class TestQuantizedVectors(TestVectors):
+    """Vectors of bytes propose, those of the record decide."""
+
+    @pytest.fixture(autouse=True)
+    def _address(self, qdrant_address: str) -> None:
+        joined = "&" if "?" in qdrant_address else "?"
+        self.address = f"{qdrant_address}{joined}quantize=int8"
+
+    def test_the_server_has_vectors_of_bytes(self) -> None:
+        with self.index() as index:
+            index.follow(sample_log())
+            state = index.collections.current()
+            assert state is not None
+            made = index.server.ask(lambda client: client.get_collection(state.collection))
+            config = made.config.quantization_config
+            assert isinstance(config, models.ScalarQuantization)
+            assert config.scalar.type == models.ScalarType.INT8
 
 
 class TestText(TextIndexContract, FollowingTextContract):

@@ -17,7 +17,7 @@ from lagotto.suggestions import did_you_mean
 API_KEY = "QDRANT_API_KEY"
 """The environment variable with the key of the server, which is never part of an address."""
 
-Quantization = Literal["none", "int8", "binary"]
+Quantization = Literal["none", "int8"]
 Sharding = Literal["auto", "collection"]
 
 Choice = TypeVar("Choice")
@@ -26,7 +26,7 @@ EXAMPLE = "write it like qdrant://host:6333/prefix?shards=3&replicas=2"
 _BAD_HOST = f"a qdrant address has an invalid host or port; {EXAMPLE}"
 _PREFIX = re.compile(r"[A-Za-z0-9_-]{0,40}")
 _BOOLEANS = {"true": True, "false": False}
-_QUANTIZATIONS: Mapping[str, Quantization] = {"none": "none", "int8": "int8", "binary": "binary"}
+_QUANTIZATIONS: Mapping[str, Quantization] = {"none": "none", "int8": "int8"}
 _SHARDINGS: Mapping[str, Sharding] = {"auto": "auto", "collection": "collection"}
 _OPTIONS = (
     "shards",

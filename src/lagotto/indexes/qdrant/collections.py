@@ -196,11 +196,9 @@ class Collections:
 
 
 def _quantization(address: QdrantAddress) -> models.QuantizationConfig | None:
-    if address.quantize == "int8":
-        scalar = models.ScalarQuantizationConfig(
-            type=models.ScalarType.INT8, quantile=0.99, always_ram=True
-        )
-        return models.ScalarQuantization(scalar=scalar)
-    if address.quantize == "binary":
-        return models.BinaryQuantization(binary=models.BinaryQuantizationConfig(always_ram=True))
-    return None
+    if address.quantize == "none":
+        return None
+    scalar = models.ScalarQuantizationConfig(
+        type=models.ScalarType.INT8, quantile=0.99, always_ram=True
+    )
+    return models.ScalarQuantization(scalar=scalar)
