@@ -184,7 +184,7 @@ class View(ItemRepo, Protocol):
 
     @property
     def filter_notes(self) -> Sequence[str]:
-        """What to know of the filter: the fields in it that no document has."""
+        """What to know of the filter: fields that no document has, or not with such values."""
         ...
 
     @property

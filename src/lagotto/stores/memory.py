@@ -15,8 +15,13 @@ from numpy.typing import NDArray
 
 from lagotto.documents import Chunk, Document, Metadata, Vector, Vectors, in_context
 from lagotto.filters import Filter, matches
+from lagotto.filters.field_notes import (
+    metadata_fields,
+    other_kind_notes,
+    unknown_field_notes,
+)
 from lagotto.filters.fields import field_name
-from lagotto.filters.unknown_fields import metadata_fields, unknown_field_notes
+from lagotto.filters.operands import ScalarKind, kind_of
 from lagotto.indexes.base import ChunkKeys, Finding
 from lagotto.indexes.bm25 import idf, text_score
 from lagotto.indexes.hits import Hits, top_k
@@ -258,23 +263,33 @@ class MemoryStaging:
         return True
 
 
-def _filter_notes(entries: dict[tuple[str, str], Entry], where: Filter) -> tuple[str, ...]:
+def _filter_notes(
+    entries: dict[tuple[str, str], Entry], where: Filter, *, matches_some: bool
+) -> tuple[str, ...]:
     asked = metadata_fields(where)
-    known = {
-        field_name(path)
-        for entry in (entries.values() if asked else ())
-        for path in _paths(entry.document.metadata)
-    }
-    return unknown_field_notes(asked - known, known)
+    kinds: dict[str, set[ScalarKind | None]] = {}
+    for entry in entries.values() if asked else ():
+        for path, value in _values(entry.document.metadata):
+            kinds.setdefault(field_name(path), set()).add(kind_of(value))
+    if unknown := asked - kinds.keys():
+        return unknown_field_notes(unknown, kinds)
+    if matches_some:
+        return ()
+    return other_kind_notes(where, lambda name, kind: kind in kinds[name])
 
 
-def _paths(metadata: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The paths of all values; None is none."""
+def _values(
+    metadata: Mapping[str, Any], above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """All values with their paths, those of lists and dicts too; None is none."""
     for name, value in metadata.items():
+        path = (*above, name)
         if value is not None:
-            yield (*above, name)
+            yield path, value
         if isinstance(value, Mapping):
-            yield from _paths(value, (*above, name))
+            yield from _values(value, path)
+        if isinstance(value, list):
+            yield from ((path, item) for item in value)
 
 
 class MemoryView:
@@ -292,10 +307,10 @@ class MemoryView:
     ) -> None:
         self._entries = entries
         self._all = items
-        self.filter_notes = _filter_notes(entries, where)
         self._allowed = {
             key: item for key, item in items.items() if matches(where, item.document, item.chunk)
         }
+        self.filter_notes = _filter_notes(entries, where, matches_some=bool(self._allowed))
         self.languages = query_languages(
             Counter(entry.document.language for entry in entries.values())
         )

@@ -6,7 +6,7 @@ Whatever can be compared is compared with `MemoryStore`, which looks at everythi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
 import numpy as np
 import pytest
@@ -112,6 +112,30 @@ class StoreContract(TextQueryContract, ManyValuesContract, HistoryContract):
             assert second == "no document has the field 'yaer'; did you mean year?"
         async with store.view(And()) as view:
             assert view.filter_notes == ()
+
+    async def test_fields_with_other_kinds_of_values_are_noted(self, store: Store) -> None:
+        metadata = {"founded": "2024", "labels": ["a", 1], "seen": True, "sheets": 7}
+        await store.write([await entry(Document(id="kinds", text="A text.", metadata=metadata))])
+        noted: dict[str, tuple[Mapping[str, object], str]] = {
+            "founded": ({"$gte": 2020}, "text, but the filter compares it with numbers"),
+            "seen": ({"$in": [1, "yes"]}, "booleans, but the filter compares it with text and"),
+            "sheets": ({"$eq": "7"}, "numbers, but the filter compares it with text"),
+            "labels": ({"$contains": True}, "text and numbers, but the filter compares it with"),
+        }
+        for name, (condition, problem) in noted.items():
+            async with store.view(parse_filter({name: condition})) as view:
+                (note,) = view.filter_notes
+            assert note.startswith(f"the field {name!r} holds {problem}")
+        without: list[dict[str, object]] = [
+            {"$or": [{"founded": 2024}, {"founded": "2024"}]},  # it matches
+            {"founded": "2023", "sheets": {"$exists": True}},
+            {"founded": {"$in": [2023, "2023"]}},  # one of the kinds is right
+            {"labels": 2},
+            {"title": "x"},
+        ]
+        for where in without:
+            async with store.view(parse_filter(where)) as view:
+                assert view.filter_notes == (), where
 
     async def test_the_state_of_source_files(self, store: Store) -> None:
         files = store.source_files

@@ -166,7 +166,11 @@ class ViewFactory:
             return ()
 
         async def ask() -> Sequence[str]:
-            return await reader.ask(lambda connection: filter_notes(connection, where))
+            allowed = await self._allowed(reader, where, state)
+            some = allowed is None or bool(len(allowed.keys))
+            return await reader.ask(
+                lambda connection: filter_notes(connection, where, matches_some=some)
+            )
 
         notes: Sequence[str] = await self._cache.get(f"notes {where.cache_key}", state, ask)
         return notes

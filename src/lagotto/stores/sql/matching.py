@@ -11,7 +11,11 @@ from sqlalchemy import Connection, Select, select, tuple_
 
 from lagotto.documents import Document
 from lagotto.filters import Filter, matches
-from lagotto.filters.unknown_fields import metadata_fields, unknown_field_notes
+from lagotto.filters.field_notes import (
+    metadata_fields,
+    other_kind_notes,
+    unknown_field_notes,
+)
 from lagotto.indexes.base import ChunkKeys
 from lagotto.indexes.filter_keys import FilterKeys
 from lagotto.stores.sql.filters import concerns_chunks, condition
@@ -29,6 +33,7 @@ Page = tuple[list[Document], tuple[str, str] | None]
 
 _FINDABLE_OF = NamedQuery("FINDABLE_OF_DOCUMENTS")
 _HAS_FIELD = NamedQuery("HAS_FIELD")
+_HAS_KIND = NamedQuery("HAS_KIND")
 _FIELDS = NamedQuery("FIELDS")
 
 
@@ -113,13 +118,19 @@ def _array(keys: Sequence[int]) -> ChunkKeys:
     return np.fromiter(keys, np.int64, len(keys))
 
 
-def filter_notes(connection: ReadConnection, where: Filter) -> tuple[str, ...]:
-    """Notes on the fields of a filter that no document has."""
+def filter_notes(
+    connection: ReadConnection, where: Filter, *, matches_some: bool
+) -> tuple[str, ...]:
+    """Notes on the fields of a filter that no document has, or only with other kinds of values."""
+
+    def has_kind(name: str, kind: str) -> bool:
+        return bool(_HAS_KIND.scalar(connection, field=name, kind=kind))
+
     asked = metadata_fields(where)
     unknown = {name for name in asked if not _HAS_FIELD.scalar(connection, field=name)}
-    if not unknown:
-        return ()
-    return unknown_field_notes(unknown, _FIELDS.column(connection))
+    if unknown:
+        return unknown_field_notes(unknown, _FIELDS.column(connection))
+    return () if matches_some else other_kind_notes(where, has_kind)
 
 
 def chunks_that_match(where: Filter) -> Select[int]:

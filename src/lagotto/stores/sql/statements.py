@@ -150,6 +150,9 @@ VERSIONS = (
     .where(_IN_COLLECTION, is_among(DocumentRow.id, "ids", "text"))
 )
 HAS_FIELD = select(exists().where(AttributeRow.field == bindparam("field")))
+HAS_KIND = select(
+    exists().where(AttributeRow.field == bindparam("field"), AttributeRow.kind == bindparam("kind"))
+)
 FIELDS = select(AttributeRow.field).distinct()
 
 # Chunks

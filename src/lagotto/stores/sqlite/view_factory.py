@@ -263,7 +263,8 @@ class SqliteViews:
             while len(self._filters) >= FILTERS_CACHED:
                 self._filters.pop(next(iter(self._filters)), None)
             keys = resolve_filter(connection, where)
-            self._filters[name] = (keys, filter_notes(connection, where))
+            notes = filter_notes(connection, where, matches_some=bool(len(keys.keys)))
+            self._filters[name] = (keys, notes)
         return self._filters[name]
 
     def _main_languages(self, connection: SqliteConnection, token: int) -> Sequence[str | None]:
