@@ -157,6 +157,28 @@ def test_nothing_leaks(
     server.call(keys.revoke(key.id))
 
 
+@pytest.mark.parametrize("path", ["retrieve", "search", "context"])
+def test_fields_of_hidden_documents_are_not_told(server: Running, path: str) -> None:
+    """Neither a note nor the failure of a strict search says what fields the others have."""
+    keys = server.state.keys
+
+    def answer(names: list[str] | None, **asked: Any) -> Any:
+        secret, key = server.call(keys.create("k", collections=names))
+        headers = {"Authorization": f"Bearer {secret}"}
+        body = {"query": "oak", **asked}
+        answered = server.http.post(f"/v1/{path}", json=body, headers=headers)
+        server.call(keys.revoke(key.id))
+        return answered
+
+    typo = {"filters": {"tenannt": "x"}}
+    assert "did you mean tenant" in answer(None, **typo).text
+    assert answer(None, **typo, strict=True).status_code == 503
+    assert "tenant" not in answer(["a"], **typo).text.replace("tenannt", "")
+    assert answer(["a"], **typo, strict=True).status_code == 200
+    unable = {"fts": {"rank_func": "ts_rank"}, "strict": True}  # only PostgreSQL has it
+    assert answer(["a"], **unable).status_code == 503
+
+
 @settings(max_examples=10)
 @given(condition=conditions, names=seen_collections, asked=conditions, number=st.integers(0, 23))
 def test_nothing_hidden_is_removed(

@@ -55,6 +55,13 @@ def raise_unless(failure: type[LagottoError], error: Exception) -> None:
         raise error
 
 
+def strict_error(note: str) -> DegradedError:
+    """What a note is in a strict search."""
+    return DegradedError(
+        f"{note}; the search is strict, so it ends here (strict=False continues without it)"
+    )
+
+
 class Diagnostics:
     """The notes and times of one search; with `strict` a note is an error."""
 
@@ -81,9 +88,7 @@ class Diagnostics:
         """Record that the search continues without `part`; DegradedError if it is strict."""
         said = f"{part}: {problem}"
         if self._strict:
-            raise DegradedError(
-                f"{said}; the search is strict, so it ends here (strict=False continues without it)"
-            ) from cause
+            raise strict_error(said) from cause
         self._notes[said] = None
 
     def stats(self, prefs: RetrievalPrefs, counts: Mapping[str, int]) -> RetrievalStats:

@@ -23,6 +23,7 @@ from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs, Verb
 from lagotto.request_context import RequestContext
 from lagotto.results import Results, RetrievalBundle, RetrievalStats
+from lagotto.retrieval.diagnostics import strict_error
 from lagotto.retrieval.why_not import WhyNot
 from lagotto.search_verbs import home_of
 from lagotto.server.access import Access
@@ -239,8 +240,12 @@ class ScopedBase:
         }
 
     def _narrowed(self, prefs: RetrievalPrefs) -> RetrievalPrefs:
-        """What runs: within the caller's sight, and with its times measured."""
-        return prefs.replace(filters=self._sight.where(prefs.filters), debug=True)
+        """What runs: within the caller's sight, and with its times measured.
+
+        An error of a strict search would show what `_shown` hides, so that raises it.
+        """
+        strict = prefs.strict and self._sight.everything
+        return prefs.replace(filters=self._sight.where(prefs.filters), debug=True, strict=strict)
 
     def _vector(self, body: SearchBody) -> Vector | None:
         if body.query_vector is None:
@@ -280,7 +285,10 @@ class ScopedBase:
         Corrections are words of the whole base, and notes on filters name its fields. `params` are
         those that were asked for, without the filter of the key.
         """
-        changes: dict[str, Any] = {"degraded": tuple(filter(self._may_show, stats.degraded))}
+        degraded = tuple(filter(self._may_show, stats.degraded))
+        if prefs.strict and degraded:
+            raise strict_error(degraded[0])
+        changes: dict[str, Any] = {"degraded": degraded}
         if not self._sight.everything:
             changes["corrections"] = {}
         if stats.params:
