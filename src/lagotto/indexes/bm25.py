@@ -15,9 +15,6 @@ Numbers = TypeVar("Numbers", float, NDArray[np.float64])
 
 K1, B, K3 = 1.2, 0.75, 8.0
 
-HIGHEST_WEIGHT = K1 + 1
-"""What a term adds to a score is less than this, times its IDF, however often it occurs."""
-
 
 def idf(having: int, *, count: int) -> float:
     """Inverse document frequency of a term that `having` of `count` chunks hold; always above 0."""

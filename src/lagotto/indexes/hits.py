@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.indexes.filter_keys import ChunkKeys
-
-Float = TypeVar("Float", np.float32, np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +36,10 @@ def top_k(keys: ChunkKeys, scores: NDArray[np.float32], k: int) -> Hits:
     return Hits(keys[order], scores[order])
 
 
-def kth_greatest(scores: NDArray[Float], k: int) -> Float:
+def kth_greatest(scores: NDArray[np.float32], k: int) -> np.float32:
     """The k-th greatest of at least `k` scores."""
     index = len(scores) - k
-    kth: Float = np.partition(scores, index)[index]
+    kth: np.float32 = np.partition(scores, index)[index]
     return kth
 
 

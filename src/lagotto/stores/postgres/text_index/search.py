@@ -3,10 +3,6 @@
 Keys are dense enough for arrays with one element per key: scores are sums of such arrays, and
 conditions are masks combined by `&`, `|` and `~`.
 
-Frequent words are in most postings and add little to a score. So a search begins with the words
-that can add most, and once those that are left can't lift another chunk above the k-th best, they
-are only scored in the chunks found so far (the idea of MaxScore).
-
 For corrections and similar terms, pg_trgm proposes and the rules that all stores share decide by
 the similarity of whole words. Word similarity (`<%`) compares with the best part of a term and is
 never lower, so it proposes all that `%` does, and more that the rules reject. Corrections use `%`:
@@ -26,9 +22,9 @@ from numpy.typing import NDArray
 
 from lagotto.documents import storable
 from lagotto.indexes.base import ChunkKeys, FilterKeys, LogPosition, TextSnapshot, TextStatistics
-from lagotto.indexes.bm25 import HIGHEST_WEIGHT, idf, term_weight
+from lagotto.indexes.bm25 import idf, term_weight
 from lagotto.indexes.filter_keys import Mask
-from lagotto.indexes.hits import Hits, kth_greatest, top_k
+from lagotto.indexes.hits import Hits, top_k
 from lagotto.indexes.text_query import (
     Either,
     Every,
@@ -96,24 +92,17 @@ class PostingsText:
     indexed_up_to: LogPosition
     immediate: ClassVar[bool] = False
     _postings: dict[str, Postings] = field(default_factory=dict)
-    _frequencies: dict[tuple[str, ...], int] = field(default_factory=dict)
+    _scored: dict[TextQuery, tuple[NDArray[np.float32], Mask]] = field(default_factory=dict)
     _everything: Mask | None = None
 
     async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
-        await self._read(term.text for word in query.words for term in word)
-        mask = None if allowed is None else allowed.mask(self.known.last_key + 1)
-        if query.where is None:
-            return self._best(query.words, k, mask)
-        found = await self._holding_all(query.where)
-        keys = np.flatnonzero(found if mask is None else found & mask)
-        return top_k(keys, self._scores(query.words, keys), k)
+        scores, found = await self._score(query)
+        keys = np.flatnonzero(found if allowed is None else found & allowed.mask(len(found)))
+        return top_k(keys, scores[keys], k)
 
     async def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
-        await self._read(term.text for word in query.words for term in word)
-        scores = self._scores(query.words, keys)
-        if query.where is not None:
-            scores[~(await self._holding_all(query.where))[keys]] = 0.0
-        return scores
+        scores, _ = await self._score(query)
+        return scores[keys]
 
     async def frequencies(self, words: Sequence[Word]) -> list[int]:
         await self._read(term for word in words for term in word.terms)
@@ -121,13 +110,8 @@ class PostingsText:
 
     def _frequency(self, terms: Sequence[str]) -> int:
         """How many chunks hold one of the terms."""
-        distinct = tuple(dict.fromkeys(terms))
-        if distinct not in self._frequencies:
-            keys = [self._postings[storable(term)]["key"] for term in distinct]
-            self._frequencies[distinct] = (
-                len(keys[0]) if len(keys) == 1 else len(np.unique(np.concatenate([[], *keys])))
-            )
-        return self._frequencies[distinct]
+        keys = [self._postings[storable(term)]["key"] for term in dict.fromkeys(terms)]
+        return len(keys[0]) if len(keys) == 1 else len(np.unique(np.concatenate([[], *keys])))
 
     async def matching(self, match: Match, among: ChunkKeys) -> ChunkKeys:
         return among[(await self.holding(match))[among]]
@@ -180,61 +164,39 @@ class PostingsText:
             mask[keys] = True
         return mask
 
-    async def _holding_all(self, match: Match) -> Mask:
-        """The chunks for which `match` holds, and no key without a chunk."""
-        found = await self.holding(match)
-        return found & await self.everything() if holds(match, ()) else found
+    async def _score(self, query: TextQuery) -> tuple[NDArray[np.float32], Mask]:
+        """Scores by key, and which keys are found."""
+        if query not in self._scored:
+            terms = [term for word in query.words for term in word]
+            await self._read([term.text for term in terms])
+            total = np.zeros(self.known.last_key + 1)
+            for word in query.words:
+                self._add(total, word)
+            found = self._any_of([term.text for term in terms])
+            if query.where is not None:
+                found = await self.holding(query.where)
+                if holds(query.where, ()):  # also for keys without a chunk
+                    found &= await self.everything()
+                total[~found] = 0.0
+            self._scored[query] = total.astype(np.float32), found
+        return self._scored[query]
 
-    def _best(self, words: Sequence[Sequence[Term]], k: int, allowed: Mask | None) -> Hits:
-        """The `k` best of all chunks that hold a word, or of those that are allowed."""
-        bounds = [self._most(word) for word in words]
-        order = sorted(range(len(words)), key=lambda index: -bounds[index])
-        total = np.zeros(self.known.last_key + 1)
-        found, keys = self.mask(), np.zeros(0, np.int64)
-        for place, index in enumerate(order):
-            left = sum(bounds[later] for later in order[place:])
-            if len(keys) >= k > 0 and kth_greatest(total[keys], k) > left:
-                for later in order[place:]:
-                    self._add(total, words[later], among=found)
-                break
-            self._add(total, words[index], among=allowed)
-            found |= self._any_of(term.text for term in words[index])
-            keys = np.flatnonzero(found if allowed is None else found & allowed)
-        return top_k(keys, total[keys].astype(np.float32), k)
-
-    def _scores(self, words: Sequence[Sequence[Term]], keys: ChunkKeys) -> NDArray[np.float32]:
-        """The scores of these chunks."""
-        total, among = np.zeros(self.known.last_key + 1), self.mask(keys)
-        for word in words:
-            self._add(total, word, among=among)
-        return total[keys].astype(np.float32)
-
-    def _most(self, word: Sequence[Term]) -> float:
-        """More than the score of a word in any chunk."""
-        return self._idf(word) * max((term.weight for term in word), default=0.0) * HIGHEST_WEIGHT
-
-    def _idf(self, word: Sequence[Term]) -> float:
-        return idf(self._frequency([term.text for term in word]), count=self.known.chunks)
-
-    def _add(self, total: NDArray[np.float64], word: Sequence[Term], *, among: Mask | None) -> None:
-        """Add the score of a word, that of its best alternative, in all chunks or some."""
-        whole = self._idf(word)
+    def _add(self, total: NDArray[np.float64], word: Sequence[Term]) -> None:
+        """Add the score of a word: that of its best alternative."""
+        having = self._frequency([term.text for term in word])
+        whole = idf(having, count=self.known.chunks)
         if len(word) == 1:
-            keys, scores = self._term_scores(word[0], whole, among)
+            keys, scores = self._term_scores(word[0], whole)
             total[keys] += scores
             return
         best_of = np.zeros(len(total))
         for term in word:
-            keys, scores = self._term_scores(term, whole, among)
+            keys, scores = self._term_scores(term, whole)
             best_of[keys] = np.maximum(best_of[keys], scores)
         total += best_of
 
-    def _term_scores(
-        self, term: Term, idf: float, among: Mask | None
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def _term_scores(self, term: Term, idf: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         postings = self._postings[storable(term.text)]
-        if among is not None:
-            postings = postings[among[postings["key"]]]
         known = self.known
         mean = known.terms / known.chunks if known.chunks else 1.0
         counts, lengths = (postings[name].astype(np.float64) for name in ("count", "length"))
