@@ -41,6 +41,7 @@ UNPRIVILEGED = "nobody"
 HOST = "127.0.0.1"
 MEMORY = Path("/dev/shm")
 START_SECONDS = 60.0
+START_ATTEMPTS = 3
 
 SETTINGS = {
     "TELEMETRY_DISABLED": "true",
@@ -136,6 +137,11 @@ class QdrantNode:
 
     def start(self, *, wait: bool = True) -> None:
         """Start the server, and wait until it answers."""
+        self._spawn()
+        if wait:
+            self.wait_until_ready()
+
+    def _spawn(self) -> None:
         user = UNPRIVILEGED if os.geteuid() == 0 else None
         environment = {f"QDRANT__{name}": value for name, value in self._settings.items()}
         with (self.folder / "log").open("ab") as log:
@@ -156,13 +162,19 @@ class QdrantNode:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        if wait:
-            self.wait_until_ready()
 
     def wait_until_ready(self) -> None:
-        """Wait until the server answers; RuntimeError with its log if it does not."""
+        """Wait until the server answers; RuntimeError with its log if it does not.
+
+        A node that joins its cluster again ends now and then; a supervisor would start it again.
+        """
         last = time.monotonic() + START_SECONDS
+        attempts = START_ATTEMPTS
         while not self._answers():
+            if self._process is not None and self._process.poll() is not None and attempts > 1:
+                attempts -= 1
+                self.kill()
+                self._spawn()
             ended = self._process is None or self._process.poll() is not None
             if ended or time.monotonic() > last:
                 log = (self.folder / "log").read_text(errors="replace")[-2000:]
