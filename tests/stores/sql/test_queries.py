@@ -34,6 +34,7 @@ VALUES: dict[str, Any] = {
     "first_page": 1,
     "ids": ["d001", "d003"],
     "keys": [1, 2, 3, 1_000],
+    "kind": "number",
     "last_page": 1,
     "level": "flat",
     "model_id": "hash",
