@@ -153,9 +153,9 @@ class NewerChunks:
 
     @cached_property
     def mean_length(self) -> float:
-        """How many terms a newer chunk has on average, at least 1."""
+        """How many terms a newer chunk has on average, above 0."""
         lengths = [len(chunk.terms) for chunk in self.chunks.values()]
-        return max(1.0, sum(lengths) / max(1, len(lengths)))
+        return sum(lengths) / max(1, len(lengths)) or 1.0
 
     def frequency(self, word: Word) -> int:
         """How many of the newer chunks hold one of a word's terms."""

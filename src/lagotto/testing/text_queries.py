@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from lagotto.documents import Document, in_context
@@ -43,6 +43,11 @@ ODD = ("", "A", "a b", 'a"', "a*", "a.", "(", "\\", "-b", "a\0", "\ud800", "NOT"
 """What can't be a term, and means something to some engine."""
 
 EVERYTHING = 50
+
+NO_WORD, A_WORD = (
+    Document(id=name, text=f"{name}.", metadata={"even": True}) for name in ("-", "a")
+)
+"""Chunks with less than one term on average."""
 
 terms = st.sampled_from(WORDS)
 asked = st.sampled_from(WORDS * 2 + ODD)
@@ -101,6 +106,7 @@ class TextQueryContract:
         st.lists(st.tuples(ALTERNATIVES, st.none() | MATCHES), max_size=6),
         st.lists(MATCHES, max_size=3),
     )
+    @example([NO_WORD, A_WORD], [(((Term("a", 0.5),),), None)], [])
     def test_conditions_mean_the_same_everywhere(
         self,
         documents: list[Document],
