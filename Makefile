@@ -31,18 +31,18 @@ queries: .venv/ready  ## compile the named queries for SQLite, after a change of
 
 .venv/postgres: .venv/ready
 ifndef LAGOTTO_TEST_POSTGRES
-	$(BIN)/python -m lagotto.testing.postgres
+	$(BIN)/python -m tests.servers.postgres
 endif
 	@touch $@
 
 .venv/qdrant: .venv/ready
 ifndef LAGOTTO_TEST_QDRANT
-	$(BIN)/python -m lagotto.testing.qdrant
+	$(BIN)/python -m tests.servers.qdrant
 endif
 	@touch $@
 
 .venv/browser: .venv/ready
-	$(BIN)/python -m lagotto.testing.browser
+	$(BIN)/python -m tests.servers.browser
 	@touch $@
 
 test: check .venv/postgres .venv/qdrant .venv/browser  ## everything that must hold

@@ -23,11 +23,11 @@ from typing import Any
 
 import mcp_types as types
 
+from lagotto.base.blocking import KnowledgeBase
 from lagotto.demo import Question, add_corpus, questions
 from lagotto.mcp.budget import estimate, on_wire
 from lagotto.mcp.quotation import MARK
-from lagotto.retrieval.snippets import snippet
-from lagotto.sync_facade import KnowledgeBase
+from lagotto.retrieval.documents import snippet
 from mcp import Client, StdioServerParameters
 
 SCRIPT = (

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lagotto.evals.metrics import ndcg, recall
+from lagotto.evals.evaluation import ndcg, recall
 
 __all__ = [
     "Judgements",

@@ -32,11 +32,11 @@ from typing import Any
 
 import numpy as np
 
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.chunkers import CHUNKERS
 from lagotto.documents import Vectors
 from lagotto.embedders.base import Role
 from lagotto.filters import Eq, In
-from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.stores.base import Entry
 from lagotto.stores.registry import create_store
 from scale import DIMENSION, Corpus, GivenVectors, Lines, Query, _entry, _unit, build

@@ -15,10 +15,10 @@ import numpy as np
 
 from campaign_documents import FILES, Name, State, Version, is_version, mark_of
 from campaign_site import CHOICES, Site
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Document
 from lagotto.errors import LagottoError
 from lagotto.filters import And
-from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.stores.base import Store
 
 NEAREST = 100

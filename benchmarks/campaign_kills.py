@@ -19,10 +19,10 @@ from campaign_child import Child, Message, listen
 from campaign_documents import FILES, Changes, State, Version
 from campaign_site import Site, made_site
 from campaign_worker import OPERATIONS, WRITES, Task, apply, work
-from lagotto.base_copy import copy_base
+from lagotto.base.copy import copy_base
 from lagotto.documents import DEFAULT_COLLECTION
 from lagotto.errors import LagottoError
-from lagotto.testing.postgres import PostgresServer
+from servers import PostgresServer
 
 FILL = 6
 """Calls of `add` that a base begins with."""

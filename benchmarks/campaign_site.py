@@ -18,13 +18,13 @@ from uuid import uuid4
 import psycopg
 
 from campaign_documents import FILES, State, text_of
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.embedders import EMBEDDERS
-from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.stores.base import Store
 from lagotto.stores.registry import create_store
 from lagotto.testing.former_versions import FORGET_CHOICES, Dialect, undo
-from lagotto.testing.postgres import PostgresServer
 from lagotto.testing.rebuild import hashed
+from servers import PostgresServer
 
 KINDS = ("tantivy", "fts5", "postgresql", "server", "qdrant", "postgresql+qdrant")
 """Embedded bases with either text index; kills of the client of a server, and of the server; both
@@ -147,7 +147,7 @@ def _qdrant(kind: str, stack: ExitStack) -> str:
     """The address of a new Qdrant server, for a kind of base that has its indexes there."""
     if not kind.endswith("qdrant"):
         return ""
-    from lagotto.testing.qdrant import qdrant_cluster
+    from servers import qdrant_cluster
 
     (node,) = stack.enter_context(qdrant_cluster())
     return node.address("campaign")

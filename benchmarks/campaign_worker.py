@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from campaign_child import Say
 from campaign_documents import FILES, NAMES, Changes, State, document_of
 from campaign_site import CHOICES, Site
-from lagotto.base_copy import copy_base
+from lagotto.base.copy import copy_base
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import DEFAULT_COLLECTION
 from lagotto.errors import StoreUnavailableError
-from lagotto.knowledge_base import AsyncKnowledgeBase
 
 WRITES = ("add", "update", "remove")
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beir import Judgements, ndcg, read_jsonl, read_judgements
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.embedders import (
     CachedEmbedder,
     Embedder,
@@ -21,7 +22,6 @@ from lagotto.embedders import (
     create_embedder,
 )
 from lagotto.embedders.base import TokenVectors
-from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.readers import Columns
 from lagotto.rerankers import UNIT, Candidate, Judgement, Reranker, ScoreScale
 

@@ -35,9 +35,9 @@ from typing import Any
 
 import numpy as np
 
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.embedders.base import create_embedder
 from lagotto.indexes.folder import size_of
-from lagotto.knowledge_base import AsyncKnowledgeBase
 from scale import WORDS_PER_CHUNK, Corpus, GivenVectors, Query, build
 
 WORDS = (Path(__file__).parent / "words.txt").read_text(encoding="utf-8").split()

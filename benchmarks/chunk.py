@@ -17,7 +17,7 @@ from pathlib import Path
 
 from lagotto.chunkers import CHUNKERS
 from lagotto.documents import Document
-from lagotto.embedders.minilm import PUBLISHED, MiniLMFiles, minilm
+from lagotto.embedders.onnx import PUBLISHED, MiniLMFiles, minilm
 
 ROOT = Path(__file__).parent.parent
 IDS = ["section", "recursive", "sentence", "heading", "page", "code", "parent-child"]

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lagotto.knowledge_base import AsyncKnowledgeBase
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from places import temporary_location
 from scale import Corpus, GivenVectors, Query, build
 

@@ -18,10 +18,10 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Document, Page, Vectors
 from lagotto.embedders import create_embedder
 from lagotto.embedders.base import Role
-from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
 
 WORDS = (Path(__file__).parent / "words.txt").read_text(encoding="utf-8").split()

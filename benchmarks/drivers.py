@@ -22,9 +22,8 @@ from typing import Any
 import numpy as np
 import psycopg
 
-from lagotto.stores.postgres.adapters import VectorParameter, register, vector_bytes
-from lagotto.stores.postgres.bulk_copy import END, HEADER
-from lagotto.testing.postgres import PostgresServer
+from lagotto.stores.postgres.types import END, HEADER, VectorParameter, register, vector_bytes
+from servers import PostgresServer
 
 DIMENSION, ROWS, COPIED = 384, 5_000, 200
 POSTINGS = 128_000

@@ -22,15 +22,15 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from lagotto.concurrency import available_cpus
-from lagotto.embedders.minilm import (
+from lagotto._internal.concurrency import available_cpus
+from lagotto.embedders.onnx import (
     CONFIG,
     INT8_CONFIG,
     PUBLISHED,
     MiniLMFiles,
+    OnnxEmbedder,
     QuantizedMiniLMFiles,
 )
-from lagotto.embedders.onnx import OnnxEmbedder
 
 WORDS = (Path(__file__).parent / "words.txt").read_text(encoding="utf-8").split()
 BATCH_TOKENS = (1, 128, 512, 4096)

@@ -30,10 +30,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from beir import mean, read_jsonl
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Document, Heading
 from lagotto.embedders import CachedEmbedder, Embedder, create_embedder
 from lagotto.embedders.chunk_embedder import Pooling
-from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import ChunkingPrefs, RetrievalPrefs
 from lagotto.request_context import RequestContext
 

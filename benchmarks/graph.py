@@ -21,12 +21,12 @@ from pathlib import Path
 import numpy as np
 
 from lagotto.filters import And
-from lagotto.indexes.hits import Hits
-from lagotto.stores.postgres.adapters import VectorParameter
+from lagotto.indexes.base import Hits
+from lagotto.stores.postgres import vector_index
 from lagotto.stores.postgres.database import create_single
 from lagotto.stores.postgres.store import PostgresStore
-from lagotto.stores.postgres.vector_index import graph
-from lagotto.stores.postgres.vector_index.search import _NEAR, MARGIN, PgVectors
+from lagotto.stores.postgres.types import VectorParameter
+from lagotto.stores.postgres.vector_index import _NEAR, MARGIN, PgVectors
 from lagotto.stores.sql.view import SqlView
 from places import temporary_location
 from scale import Corpus, Query, build
@@ -66,13 +66,13 @@ async def measure(chunks: int, queries: int, k: int) -> str:
     """A line of figures for one size."""
     with temporary_location("postgresql") as location:
         corpus = Corpus(chunks)
-        graph.GRAPH_FROM = chunks + 1
+        vector_index.GRAPH_FROM = chunks + 1
         await build(location, corpus, None)
-        graph.GRAPH_FROM = 1
+        vector_index.GRAPH_FROM = 1
         store = PostgresStore(location)
         await store.open()
         started = time.perf_counter()
-        await graph.build_graph(create_single(store.address))
+        await vector_index.build_graph(create_single(store.address))
         seconds = time.perf_counter() - started
         async with store.view(And()) as view:
             assert isinstance(view, SqlView)

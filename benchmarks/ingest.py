@@ -22,10 +22,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.chunkers import CHUNKERS, DEFAULT_CHUNKER
 from lagotto.documents import Document, in_context
 from lagotto.embedders import Embedder, create_embedder
-from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
 
 WORDS = (Path(__file__).parent / "words.txt").read_text(encoding="utf-8").split()

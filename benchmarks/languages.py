@@ -24,9 +24,9 @@ from pathlib import Path
 import numpy as np
 
 from beir import Judgements, mean, read_jsonl, read_questions
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Document
 from lagotto.embedders import CachedEmbedder, Embedder, create_embedder
-from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
 from places import temporary_location
 from quality import SYSTEMS, Rankings, gains_of, interval, rank

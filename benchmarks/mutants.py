@@ -50,22 +50,20 @@ PRESETS = f"{PACKAGE}/presets"
 MODULES = (
     "prefs.py", "results.py",
     "retrieval/fusion.py", "retrieval/ranking.py", "retrieval/recall.py", "retrieval/pipeline.py",
-    "retrieval/rerank.py", "retrieval/parents.py", "retrieval/diversity.py", "retrieval/bundle.py",
-    "retrieval/grouping.py", "retrieval/snippets.py", "retrieval/query_plan.py",
-    "retrieval/query", "retrieval/late_candidates.py",
-    "context/budget.py", "context/cite.py", "context/neighbours.py", "context/pack.py",
-    "context/passages.py", "context/trace.py",
-    "rerankers/base.py", "rerankers/score.py", "rerankers/overlap.py", "rerankers/wrappers.py",
-    "rerankers/llm",
+    "retrieval/stages.py", "retrieval/bundle.py", "retrieval/documents.py", "retrieval/plan.py",
+    "retrieval/query", "retrieval/late.py",
+    "context/budget.py", "context/cite.py", "context/passages.py", "context/pack.py",
+    "context/trace.py",
+    "rerankers/base.py", "rerankers/lexical.py", "rerankers/wrappers.py", "rerankers/llm.py",
     "filters", "stores/sql/filters.py", "stores/sql/chunk_cache.py",
-    "indexes/bm25.py", "terms/similarity.py", "terms/words.py",
+    "indexes/bm25.py", "terms/vocabulary.py", "terms/words.py",
 )  # fmt: skip
 """Where formulas, defaults and rules are; folders with all their modules."""
 TESTS = (
     "tests/conformance", "tests/context", "tests/filters", "tests/retrieval", "tests/rerankers",
     "tests/terms", "tests/indexes/test_contract.py", "tests/stores/sql",
     "tests/stores/test_contract.py", "tests/test_prefs.py", "tests/test_presets.py",
-    "tests/test_results.py", "tests/test_knowledge_base.py",
+    "tests/test_results.py", "tests/base/test_knowledge_base.py",
 )  # fmt: skip
 TESTS_OF_PRESETS = ("tests/test_prefs.py", "tests/conformance")
 LEAST_KILLED = 0.95
@@ -256,6 +254,9 @@ def stages(mutant: Mutation, coverage: Coverage) -> list[list[str]]:
     if len(tests) < FEW_TESTS:
         tests += [test for test in coverage.of(mutant.path, "") if test not in tests]
     nearest = [f"{folder}/test_{name}", f"{folder}/", "tests/conformance/", ""]
+    if not mutant.function:  # the fields of a record are no function that a test could call
+        own = (test for test in coverage.seconds if test.startswith(nearest[0]))
+        tests += [test for test in own if test not in tests]
     limits = [MOST_SECONDS] * 3 + [LAST_SECONDS]
     found: list[list[str]] = []
     for start, left in zip(nearest, limits, strict=True):

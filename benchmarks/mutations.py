@@ -1,8 +1,9 @@
 """Small changes to source files, each of which some test must notice: `mutants.py` tries them.
 
-A mutation replaces one span of a file. In Python it changes an operator, a constant, a condition, a
-call of `min` or `max`, or leaves out a statement or a result; messages, annotations and docstrings
-stay as they are. In TOML it changes a value.
+A mutation replaces one span of a file. In Python it changes an operator, a condition, a constant
+(one of a module or a default in both directions) or a call of `min` or `max`, moves the bound of a
+slice by one, swaps two arguments, or leaves out a statement, a result, an operand or an element of
+a collection; messages, annotations and docstrings stay as they are. In TOML it changes a value.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 
 OPERATORS = {
     "<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==",
@@ -26,6 +27,9 @@ FUNCTIONS = {"min": "max", "max": "min", "minimum": "maximum", "maximum": "minim
     "any": "all", "all": "any", "argmax": "argmin", "argmin": "argmax",
     "ceil": "floor", "floor": "ceil", "lower": "upper",
 }  # fmt: skip
+
+SYMMETRIC = {"min", "max", "minimum", "maximum", "zip", "isinstance", "issubclass", "gather"}
+"""Functions whose arguments are not swapped: it changes nothing, or fails at once."""
 
 SETTINGS = {
     "hybrid": "semantic", "semantic": "hybrid", "web": "plain", "ts_rank_cd": "bm25",
@@ -89,9 +93,65 @@ def _other_value(value: str) -> str:
 def _of_python(path: str, text: str) -> Iterator[Mutation]:
     tree = ast.parse(text)
     source = _Source(text)
+    droppable = _assigned_before(tree)
+    fixed = _of_fixed_length(tree)
     for node, function in _walk(tree, ""):
-        for start, end, new in _changes(node, source):
+        found = _changes(node, source)
+        if isinstance(node, ast.Constant) and not function:
+            found = chain(found, _smaller(node, source))
+        elif id(node) in droppable and isinstance(node, ast.stmt):
+            found = chain(found, [(*source.span(node), "pass")])
+        elif isinstance(node, ast.Tuple | ast.List | ast.Set | ast.Dict) and id(node) not in fixed:
+            found = chain(found, _fewer(node, source, last_only=not function))
+        for start, end, new in found:
             yield Mutation(path, start, end, new, function)
+
+
+def _assigned_before(tree: ast.AST) -> set[int]:
+    """The ids of assignments that can be left out: their name has another value before them."""
+    found: set[int] = set()
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        nodes = list(ast.walk(function))
+        names = {node.arg for node in nodes if isinstance(node, ast.arg)}
+        stored = [
+            (node.lineno, node.id)
+            for node in nodes
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        ]
+        for node in nodes:
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], lineno=line):
+                    earlier = {other for at, other in stored if at < line}
+                    if name in names | earlier:
+                        found.add(id(node))
+    return found
+
+
+def _of_fixed_length(tree: ast.AST) -> set[int]:
+    """The ids of collections that are taken apart or compared whole: with fewer elements they fail
+    at once, which shows nothing."""
+    found: list[ast.AST | None] = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[ast.Tuple()]) | ast.Return():
+                found.append(node.value)
+            case ast.Subscript():
+                found.append(node.slice)
+            case ast.Compare(ops=[ast.In() | ast.NotIn()]):
+                found.append(node.left)
+            case ast.Compare():
+                found += [node.left, *node.comparators]
+            case ast.Tuple(ctx=ast.Store()):
+                found.append(node)
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp():
+                found.append(node.elt)
+            case ast.keyword(arg="key") | ast.Lambda():
+                found += list(ast.walk(node))
+            case ast.Call(func=ast.Attribute(attr="append" | "add" | "setdefault" | "get")):
+                found += node.args[:1]
+    return {id(node) for node in found}
 
 
 class _Source:
@@ -111,6 +171,10 @@ class _Source:
     def span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
         end = self.offset(node.end_lineno or node.lineno, node.end_col_offset or 0)
         return self.offset(node.lineno, node.col_offset), end
+
+    def of(self, node: ast.expr) -> str:
+        """The source of an expression."""
+        return self.text[slice(*self.span(node))]
 
     def gap(self, left: ast.expr, right: ast.expr, symbol: str) -> tuple[int, int]:
         """Where `symbol` is between two operands."""
@@ -143,7 +207,7 @@ def _walk(node: ast.AST, function: str) -> Iterator[tuple[ast.AST, str]]:
 
 
 def _stays(node: ast.AST) -> bool:
-    """Whether a node is left alone: messages, docstrings, types, names of exports."""
+    """Whether a node is left alone: messages, docstrings, types, names of exports, checks."""
     match node:
         case ast.JoinedStr() | ast.Assert() | ast.Import() | ast.ImportFrom():
             return True
@@ -154,6 +218,8 @@ def _stays(node: ast.AST) -> bool:
         case ast.Subscript(value=ast.Name(id="Literal" | "Callable" | "NDArray")):
             return True
         case ast.Assign(targets=[ast.Name(id="__all__" | "__slots__")]):
+            return True
+        case ast.keyword(arg="strict"):  # of zip: it makes an error of a mistake
             return True
     return False
 
@@ -171,17 +237,23 @@ def _changes(node: ast.AST, source: _Source) -> Iterator[Change]:
         case ast.BoolOp():
             for left, right in pairwise(node.values):
                 yield from _operator(_SYMBOLS[type(node.op)], left, right, source)
+            if len(node.values) == 2:
+                yield from ((*source.span(node), f"({source.of(one)})") for one in node.values)
         case ast.UnaryOp(op=ast.Not() | ast.USub()):
-            yield (*source.span(node), f"({source.text[slice(*source.span(node.operand))]})")
+            yield (*source.span(node), f"({source.of(node.operand)})")
         case ast.Constant():
             yield from _constant(node, source)
         case ast.If() | ast.IfExp():
-            start, end = source.span(node.test)
-            yield start, end, f"(not ({source.text[start:end]}))"
+            yield (*source.span(node.test), f"(not ({source.of(node.test)}))")
         case ast.comprehension():
             yield from ((*source.span(condition), "True") for condition in node.ifs)
         case ast.Call():
             yield from _call(node, source)
+            yield from _swapped(node, source)
+        case ast.Slice():
+            for bound in (node.lower, node.upper):
+                if bound is not None and not isinstance(bound, ast.Constant):
+                    yield (*source.span(bound), f"({source.of(bound)}) + 1")
         case ast.stmt():
             yield from _statement(node, source)
 
@@ -215,6 +287,41 @@ def _constant(node: ast.Constant, source: _Source) -> Iterator[Change]:
             yield (*span, repr(value + 1.0 if value in (0.0, 1.0) else value * 1.5))
         case str(value) if value and " " not in value:
             yield (*span, repr(f"XX{value}"))
+        case str(value) if len(value.strip()) > 1 and not re.search(r"\w", value):
+            yield (*span, repr(value[:-1]))  # a set of characters
+
+
+def _smaller(node: ast.Constant, source: _Source) -> Iterator[Change]:
+    """A constant of the module, or a default, in the other direction."""
+    match node.value:
+        case bool():
+            return
+        case int(value) if value > 0:
+            yield (*source.span(node), str(value - 1))
+        case float(value) if value > 0:
+            yield (*source.span(node), repr(value * 0.8))
+
+
+def _fewer(
+    node: ast.Tuple | ast.List | ast.Set | ast.Dict, source: _Source, *, last_only: bool
+) -> Iterator[Change]:
+    """The collection without one of its elements."""
+    values = node.values if isinstance(node, ast.Dict) else node.elts
+    keys = node.keys if isinstance(node, ast.Dict) else values
+    if len(values) < 2 or None in keys:  # `**other` has no key
+        return
+    starts = [source.span(key)[0] for key in keys if key]
+    ends = [source.span(value)[1] for value in values]
+    # A tuple of one element needs a comma behind it.
+    has_comma = source.text[ends[-1] :].lstrip().startswith(",")
+    comma = "," if isinstance(node, ast.Tuple) and len(values) == 2 and not has_comma else ""
+    for index in range(len(values) - 1 if last_only else 0, len(values) - 1):
+        following = starts[index + 1]
+        if comma:
+            yield starts[index], ends[-1], source.text[following : ends[-1]] + comma
+        else:
+            yield starts[index], following, ""
+    yield ends[-2], ends[-1], comma
 
 
 def _call(node: ast.Call, source: _Source) -> Iterator[Change]:
@@ -222,6 +329,24 @@ def _call(node: ast.Call, source: _Source) -> Iterator[Change]:
         case ast.Name(id=name) | ast.Attribute(attr=name) if name in FUNCTIONS:
             end = source.span(node.func)[1]
             yield end - len(name), end, FUNCTIONS[name]
+            starred = any(isinstance(one, ast.Starred) for one in node.args)
+            if name in ("min", "max") and len(node.args) == 2 and not (node.keywords or starred):
+                yield from ((*source.span(node), f"({source.of(one)})") for one in node.args)
+        case ast.Name(id="replace") | ast.Attribute(attr="replace") if len(node.keywords) > 1:
+            for former, keyword in pairwise(node.keywords):
+                yield source.span(former.value)[1], source.span(keyword.value)[1], ""
+
+
+def _swapped(node: ast.Call, source: _Source) -> Iterator[Change]:
+    """The call with two neighbouring arguments of the same shape in each other's place."""
+    match node.func:
+        case ast.Name(id=name) | ast.Attribute(attr=name) if name in SYMMETRIC:
+            return
+    for former, latter in pairwise(node.args):
+        if type(former) is type(latter) and isinstance(former, ast.Name | ast.Attribute):
+            (start, end), (then, stop) = source.span(former), source.span(latter)
+            between = source.text[end:then]
+            yield start, stop, f"{source.of(latter)}{between}{source.of(former)}"
 
 
 def _statement(node: ast.stmt, source: _Source) -> Iterator[Change]:

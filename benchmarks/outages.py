@@ -25,12 +25,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Document
 from lagotto.errors import LagottoError
-from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
-from lagotto.testing.qdrant import QdrantNode, all_active, cluster_address, qdrant_cluster
 from places import RECORDS, temporary_location
+from servers import QdrantNode, all_active, cluster_address, qdrant_cluster
 
 SHARDS, REPLICAS = 3, 2
 STEP = 10

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from beir import read_jsonl
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.context import TokenCounter, build_pack, token_counter
 from lagotto.embedders import CachedEmbedder, Embedder, create_embedder
-from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import ContextPrefs
 from lagotto.readers import Columns
 

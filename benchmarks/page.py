@@ -32,7 +32,7 @@ import lagotto.demo
 from lagotto import KnowledgeBase
 from lagotto.server.serve import VARIABLE
 from lagotto.server.settings import ServerSettings
-from lagotto.testing.browser import launched
+from servers import launched
 
 SERVER = "from lagotto.server.serve import serve_environment; serve_environment()"
 QUESTION = "Which dog finds truffles?"

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 
 from beir import mean, read_jsonl
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.demo import corpus
 from lagotto.documents import Document, in_context
 from lagotto.embedders import CachedEmbedder, Embedder, create_embedder
-from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.readers import Columns
 from lagotto.terms import analyze, content_terms, query_terms
 from quality import interval

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lagotto.testing.postgres import PostgresServer
+from servers import PostgresServer
 
 RECORDS = ("sqlite", "postgresql")
 CLUSTERS: dict[str, tuple[int, dict[str, object]]] = {
@@ -74,7 +74,7 @@ def temporary_place(name: str) -> Iterator[Place]:
         if not engine:
             yield place
             return
-        from lagotto.testing.qdrant import cluster_address, qdrant_cluster
+        from servers import cluster_address, qdrant_cluster
 
         size, options = CLUSTERS[engine]
         nodes = stack.enter_context(qdrant_cluster(size, on_disk=True))

@@ -20,13 +20,12 @@ import numpy as np
 
 from lagotto.documents import Vectors
 from lagotto.filters import Eq
-from lagotto.indexes.base import FilterKeys, TextSnapshot, VectorSnapshot
-from lagotto.indexes.hits import Hits
+from lagotto.indexes.base import FilterKeys, Hits, TextSnapshot, VectorSnapshot
 from lagotto.indexes.qdrant import open_qdrant_text, open_qdrant_vectors
 from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.text_query import Term, TextQuery
-from lagotto.testing.change_log import MemoryChangeLog
-from lagotto.testing.qdrant import qdrant_cluster
+from lagotto.testing.indexes import MemoryChangeLog
+from servers import qdrant_cluster
 
 DIMENSION = 384
 SEARCHES = 50

@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 
 from beir import Judgements, mean, ndcg, read_questions, recall
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.chunkers import DEFAULT_CHUNKER
 from lagotto.embedders import CachedEmbedder, create_embedder
-from lagotto.evals import bootstrap
-from lagotto.knowledge_base import AsyncKnowledgeBase
+from lagotto.evals import evaluation
 from lagotto.readers import Columns
 from lagotto.terms import keywords
 from places import PLACES, temporary_place
@@ -152,7 +152,7 @@ def _recalls(rankings: Rankings, judged: Judgements) -> list[float]:
 
 def interval(differences: np.ndarray[Any, np.dtype[np.float64]]) -> list[float]:
     """The mean difference between its bounds, by paired bootstrap."""
-    mean, low, high = bootstrap.interval(differences.tolist())
+    mean, low, high = evaluation.interval(differences.tolist())
     return [round(value, 4) for value in (low, mean, high)]
 
 

@@ -26,13 +26,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from lagotto._internal.tokens import ApproximateTokenizer
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Chunk, Document, Span, Vectors, chunk_id
 from lagotto.embedders.base import EmbedderInfo, Role
 from lagotto.filters import And, Eq, Filter, Lt
-from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.stores.base import Entry
 from lagotto.stores.registry import create_store
-from lagotto.tokens import ApproximateTokenizer
 from places import PLACES, Place, temporary_place
 
 DIMENSION = 384

@@ -19,10 +19,10 @@ import threading
 import time
 from pathlib import Path
 
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.demo import corpus, questions
 from lagotto.documents import Document
 from lagotto.errors import SearchCancelled
-from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
 from lagotto.request_context import CancellationToken, RequestContext
 

@@ -33,16 +33,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.documents import Vectors
-from lagotto.indexes.base import TextSnapshot
+from lagotto.indexes.base import Hits, TextSnapshot, merge_hits, top_k
 from lagotto.indexes.bm25 import idf, term_weight
 from lagotto.indexes.folder import IndexFolder
-from lagotto.indexes.hits import Hits, merge_hits, top_k
 from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.tantivy.index import TantivyIndex, open_tantivy
 from lagotto.indexes.text_query import Term, TextQuery
 from lagotto.indexes.vectors import MatrixSnapshot, Tuning, VectorMatrix
 from lagotto.terms import index_terms
-from lagotto.testing.change_log import MemoryChangeLog
+from lagotto.testing.indexes import MemoryChangeLog
 from scale import Corpus
 
 K = 10

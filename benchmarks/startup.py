@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import median
 
 from lagotto.cli import COLLECT_AFTER, DEFAULTS
-from lagotto.embedders.minilm import PUBLISHED
+from lagotto.embedders.onnx import PUBLISHED
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "docs" / name for name in ("filters.md", "terms.md", "getting-started.md")]
@@ -39,7 +39,7 @@ import lagotto.cli.search""",
 from lagotto.prefs import RetrievalPrefs
 prefs = RetrievalPrefs.from_env()""",
     "numpy": "import numpy",
-    "knowledge base": "from lagotto.sync_facade import KnowledgeBase",
+    "knowledge base": "from lagotto.base.blocking import KnowledgeBase",
     "open the base": "kb = KnowledgeBase(base)",
     "words": "kb.retrieve(question, prefs=prefs, mode='keyword')",
     "words, again": "kb.retrieve(question, prefs=prefs, mode='keyword')",
@@ -47,7 +47,7 @@ prefs = RetrievalPrefs.from_env()""",
     "hybrid, again": "bundle = kb.search(question, prefs=prefs)",
     "print": """
 from lagotto.cli.output import stdout
-from lagotto.cli.render import print_document
+from lagotto.cli.output import print_document
 for number, item in enumerate(bundle.candidates, 1):
     own = [one for one in bundle.evidence if one.item_id == item.item_id]
     print_document(stdout(), item, own, number=number, query=question)""",

@@ -24,11 +24,11 @@ from urllib.parse import quote
 
 import numpy as np
 
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.filters import And, Eq, Filter
-from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
-from lagotto.testing.postgres import PostgresServer
 from scale import Corpus, GivenVectors, Query, build
+from servers import PostgresServer
 
 SOCKET = ".s.PGSQL.5432"
 STRATEGIES = ("legs", "statement")

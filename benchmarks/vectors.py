@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.documents import Vectors
-from lagotto.indexes.hits import Hits
+from lagotto.indexes.base import Hits
 from lagotto.indexes.vectors import MatrixSnapshot, Tuning, VectorMatrix
 
 DIMENSION = 384

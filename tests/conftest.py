@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,10 @@ from hypothesis import settings
 
 SERVER_TESTS = Path(__file__).parent / "stores" / "postgres"
 SERVER_FIXTURES = {"server_url", "qdrant_address"}
+
+_CONFIGURATION = tempfile.TemporaryDirectory()
+os.environ["LAGOTTO_CONFIG"] = _CONFIGURATION.name
+"""What tests name is not recorded in the folder of the user who runs them."""
 
 # Machines differ: a slow example is not a wrong one.
 settings.register_profile("lagotto", deadline=None)
@@ -28,7 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def qdrant_address() -> Iterator[str]:
     """The server that LAGOTTO_TEST_QDRANT names, or one started for this session."""
-    from lagotto.testing.qdrant import GIVEN, missing, qdrant_cluster
+    from tests.servers.qdrant import GIVEN, missing, qdrant_cluster
 
     if given := os.environ.get(GIVEN):
         yield given

@@ -45,7 +45,7 @@ def test_every_benchmark_starts() -> None:
 
 
 def test_mutations_are_one_change_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What `make mutants` tries: operators, constants, conditions, results, left out statements."""
+    """What `make mutants` tries: operators, constants, boundaries, arguments, what is left out."""
     monkeypatch.syspath_prepend(str(FOLDER))
     mutations = importlib.import_module("mutations").mutations
     source = (
@@ -58,8 +58,11 @@ def test_mutations_are_one_change_each(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     changed = [mutant.lines(source)[1] for mutant in mutations("f.py", source)]
     assert changed == [
+        "def f(x: int | None = 2) -> float:",
         "def f(x: int | None = 4) -> float:",
         "if (not (x is None or x < 2)):",
+        "if (x < 2):",
+        "if (x is None):",
         "if x is not None or x < 2:",
         "if x is None and x < 2:",
         "if x is None or x <= 2:",
@@ -67,12 +70,41 @@ def test_mutations_are_one_change_each(monkeypatch: pytest.MonkeyPatch) -> None:
         "pass",
         "pass",
         "x += min(x, 1.5)",
+        "x += (1.5)",
+        "x += (x)",
         "x += max(x, 2.25)",
         "return None",
         'return x if (not (x == "é")) else -x',
         'return x if x != "é" else -x',
         "return x if x == 'XXé' else -x",
         'return x if x == "é" else (x)',
+    ]
+    source = (
+        "MOST = 4\n"
+        'EDGES = " .,"\n'
+        'LEGS = ("text", "fuzzy")\n'
+        "def f(a, b):\n"
+        "    a = g(a, b)\n"
+        "    c = [a, *b[a:2]]\n"
+        "    return replace(c, x=a, y={'k': a})\n"
+    )
+    changed = [mutant.lines(source)[1] for mutant in mutations("f.py", source)]
+    assert changed == [
+        "MOST = 3",
+        "MOST = 5",
+        "EDGES = ' .'",
+        "LEGS = ('XXtext', \"fuzzy\")",
+        'LEGS = ("text",)',
+        "LEGS = (\"text\", 'XXfuzzy')",
+        "pass",
+        "a = g(b, a)",
+        "c = [*b[a:2]]",
+        "c = [a]",
+        "c = [a, *b[(a) + 1:2]]",
+        "c = [a, *b[a:3]]",
+        "return None",
+        "return replace(c, x=a)",
+        "return replace(c, x=a, y={'XXk': a})",
     ]
     toml = '[scoring]\nblend = "rrf"\nfill = false\nrrf_k = 60\nw_vec = 0.7\n'
     changed = [mutant.lines(toml)[1] for mutant in mutations("preset.toml", toml)]

@@ -16,23 +16,26 @@ NAMES = {"rmtree", "unlink", "rmdir", "remove", "rename", "replace", "move"}
 
 ALLOWED = {
     ("cli/demo.py", "shutil.rmtree(folder)"): "a temporary folder that it has made",
-    ("embedders/fetch.py", "part.unlink()"): "a download with the wrong hash",
-    ("embedders/fetch.py", "part.replace(target)"): "a complete download, in its work folder",
-    ("embedders/fetch.py", "shutil.rmtree(made, ignore_errors=True)"): "in its work folder",
-    ("embedders/fetch.py", "(work / path).unlink(missing_ok=True)"): (
+    ("embedders/catalog.py", "part.unlink()"): "a download with the wrong hash",
+    ("embedders/catalog.py", "part.replace(target)"): "a complete download, in its work folder",
+    ("embedders/catalog.py", "shutil.rmtree(made, ignore_errors=True)"): "in its work folder",
+    ("embedders/catalog.py", "(work / path).unlink(missing_ok=True)"): (
         "downloads that can't be used, in their work folder"
     ),
-    ("interchange.py", "made.replace(target)"): "the file that the user asked to write",
-    ("interchange.py", "made.unlink(missing_ok=True)"): "its temporary file",
-    ("models/fetched.py", "self.folder.rename(damaged)"): "a damaged model in the model cache",
-    ("models/fetched.py", "unfinished.rename(self.folder)"): "a complete model, into the cache",
-    ("models/fetched.py", "shutil.rmtree(damaged, ignore_errors=True)"): (
+    ("base/export.py", "made.replace(target)"): "the file that the user asked to write",
+    ("base/export.py", "made.unlink(missing_ok=True)"): "its temporary file",
+    ("models/files.py", "self.folder.rename(damaged)"): "a damaged model in the model cache",
+    ("models/files.py", "unfinished.rename(self.folder)"): "a complete model, into the cache",
+    ("models/files.py", "shutil.rmtree(damaged, ignore_errors=True)"): (
         "a damaged model, renamed by the lines above"
     ),
-    ("models/fetched.py", "shutil.rmtree(left, ignore_errors=True)"): "work folders of a model",
-    ("models/file_hash.py", "Path(file.name).replace(target)"): "a hash in Lagotto's cache folder",
-    ("models/hub.py", "self.target.unlink(missing_ok=True)"): "a partial download",
-    ("models/hub.py", "self._etag_file.unlink(missing_ok=True)"): "the ETag of a partial download",
+    ("models/files.py", "shutil.rmtree(left, ignore_errors=True)"): "work folders of a model",
+    ("models/files.py", "Path(file.name).replace(target)"): "a hash in Lagotto's cache folder",
+    ("models/files.py", "self.target.unlink(missing_ok=True)"): "a partial download",
+    (
+        "models/files.py",
+        "self._etag_file.unlink(missing_ok=True)",
+    ): "the ETag of a partial download",
     ("models/onnx.py", "path.unlink(missing_ok=True)"): (
         "a damaged copy in the model cache, known by the hash in its name"
     ),
@@ -40,33 +43,29 @@ ALLOWED = {
     ("indexes/folder.py", "index.rename(aside)"): "in a folder with this base's marker",
     ("indexes/folder.py", "shutil.rmtree(aside, ignore_errors=True)"): "renamed by the line above",
     ("indexes/folder.py", "made.replace(folder / MARKER)"): "the marker itself",
-    ("indexes/tantivy/disk.py", "made.replace(folder / ANNOUNCEMENT)"): "a file of the text index",
-    ("indexes/vectors/generations.py", "shutil.rmtree(left)"): "an unfinished generation",
-    ("indexes/vectors/generations.py", "part.rename(folder / f'{number:08}')"): (
+    ("indexes/tantivy/files.py", "made.replace(folder / ANNOUNCEMENT)"): "a file of the text index",
+    ("indexes/vectors/files.py", "shutil.rmtree(left)"): "an unfinished generation",
+    ("indexes/vectors/files.py", "part.rename(folder / f'{number:08}')"): (
         "a generation that is complete gets its number"
     ),
-    ("indexes/vectors/generations.py", "shutil.rmtree(part, ignore_errors=True)"): (
+    ("indexes/vectors/files.py", "shutil.rmtree(part, ignore_errors=True)"): (
         "a generation that could not be written"
     ),
-    ("indexes/vectors/generations.py", "shutil.rmtree(path)"): "an older generation",
+    ("indexes/vectors/files.py", "shutil.rmtree(path)"): "an older generation",
     (
-        "models/disk_cache.py",
+        "models/cache.py",
         "self._path.replace(aside)",
     ): "damaged, kept under this name",
     (
-        "models/disk_cache.py",
+        "models/cache.py",
         "self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)",
     ): "SQLite's own files of a damaged cache",
-    ("stores/sqlite/discard.py", "path.unlink()"): (
+    ("stores/sqlite/database.py", "path.unlink()"): (
         "a base that this command has created, without documents, under its exclusive lock"
     ),
     ("stores/sqlite/rebuild.py", "index.rename(target)"): (
         "an index of the next generation, into a folder with this base's marker"
     ),
-    ("testing/postgres.py", "(Path(scratch) / 'new').rename(folder)"): "a folder that it has made",
-    ("testing/qdrant.py", "made.rename(target.parent)"): "a folder that it has made",
-    ("testing/qdrant.py", "shutil.rmtree(folder)"): "a temporary folder that it has made",
-    ("testing/postgres.py", "shutil.rmtree(self.folder)"): "a temporary folder that it has made",
 }
 
 

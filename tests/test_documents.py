@@ -44,6 +44,28 @@ def test_documents_survive_json(document: Document) -> None:
     assert Document.model_validate_json(document.model_dump_json()) == document
 
 
+@pytest.mark.parametrize("tag", ["en", "de-AT", "zh_Hans", "sr-Latn-RS", "yue", "EN", " fr "])
+def test_a_language_is_a_tag(tag: str) -> None:
+    assert Document(text="a", language=tag).language == tag.strip()
+    assert Document(text="a", language=" ").language is None
+
+
+@pytest.mark.parametrize("tag", ["é", "english", "e", "en-", "en\x1b[0m", "日", "\ud800", "en--us"])
+def test_anything_else_is_no_language(tag: str) -> None:
+    with pytest.raises(ValidationError, match="is not a language tag; write a code such as en"):
+        Document(text="a", language=tag)
+
+
+def test_titles_of_structure_are_storable() -> None:
+    """A lone surrogate would be an error of the hash of the content."""
+    made = Document(
+        text="abc",
+        headings=(Heading(start=0, end=3, level=1, title="\ud800"),),
+        pages=(Page(start=0, end=3, number=1, label="\ud800"),),
+    )
+    assert (made.headings[0].title, made.pages[0].label) == ("\ufffd", "\ufffd")
+
+
 def test_the_id_of_a_source_stays_when_its_content_changes() -> None:
     one = Document(source="/notes/a.md", text="one")
     two = Document(source="/notes/a.md", text="two")

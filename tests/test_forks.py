@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from lagotto.base.blocking import KnowledgeBase
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Document
 from lagotto.errors import StoreError
-from lagotto.knowledge_base import AsyncKnowledgeBase
-from lagotto.sync_facade import KnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
 from tests.child_process import child, kill_with_forks, said
 

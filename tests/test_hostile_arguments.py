@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from lagotto.base.blocking import KnowledgeBase
 from lagotto.documents import Document
 from lagotto.errors import CitationError, ConfigError
 from lagotto.stores.registry import create_store
-from lagotto.sync_facade import KnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
 
 SURROGATES = ("\ud800", "a\udcff", "\udfff\ud800", "a\0b")

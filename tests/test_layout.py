@@ -1,5 +1,6 @@
 """Tests mirror the package: `tests/a/test_b.py` tests the module or package `lagotto/a/b`.
 
+A module whose tests are several files has a folder of its name: `tests/a/b/test_part.py`.
 Tests of a behaviour that runs through many modules are listed in BEHAVIOURS, with the reason.
 """
 
@@ -23,7 +24,6 @@ BEHAVIOURS = {
     "cluster": "several nodes, of which some are killed",
     "base_with_it": "a base with an index of this kind answers as any other",
     "faiss_example": "the index in docs/indexes.md keeps the contracts",
-    "live": "the service itself, if there is a key",
     # the repository
     "architecture": "ARCHITECTURE.md shows the tree of the package",
     "benchmarks": "every benchmark starts",
@@ -77,7 +77,6 @@ BEHAVIOURS = {
     # others
     "accessibility": "every view of the server's page, for everybody",
     "main": "the entry point, which is cli/__init__.py",
-    "real_llm": "rerankers and a real language model",
 }
 
 
@@ -85,7 +84,8 @@ def mirrors_a_module(path: Path) -> bool:
     """Whether a test module is named after the module or package that it tests."""
     folder, name = PACKAGE / path.parent, path.stem.removeprefix("test_")
     return (
-        (folder / f"{name}.py").is_file()
+        folder.with_suffix(".py").is_file()
+        or (folder / f"{name}.py").is_file()
         or (folder / name).is_dir()
         or (folder.is_dir() and folder.name == name)
         or (folder / "assets" / f"{name}.js").is_file()

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from lagotto._internal.locations import mask_location
+from lagotto.base.blocking import KnowledgeBase
 from lagotto.errors import LagottoError
-from lagotto.locations import mask_location
-from lagotto.sync_facade import KnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
 from tests.cli.running import run
 
@@ -94,7 +94,7 @@ def test_the_target_of_a_copy_and_unexpected_errors(monkeypatch: pytest.MonkeyPa
         raise RuntimeError(f"connect to {location} with {SECRET}")
 
     monkeypatch.setenv("LAGOTTO_DEBUG", "1")
-    monkeypatch.setattr("lagotto.sync_facade.KnowledgeBase.__init__", fail)
+    monkeypatch.setattr("lagotto.base.blocking.KnowledgeBase.__init__", fail)
     location = SPELLINGS[0]
     done = run("--kb", location, "add", "a.md")
     assert done.code == 70

@@ -46,7 +46,7 @@ class TestDefaults:
         ) == {
             "mode": "hybrid",
             "top_k": 10,
-            "candidates": 100,
+            "candidates": None,
             "min_score": 0.0,
             "strict": False,
             "scoring.blend": "linear",
@@ -103,6 +103,8 @@ class TestDepth:
             ({}, 10, 100),
             ({}, 500, 500),
             ({"candidates": 20}, 10, 20),
+            ({"candidates": 20}, 30, 20),
+            ({"candidates": "needed"}, 30, 30),
             ({"overfetch": 3}, 10, 30),
             ({"overfetch": 3, "candidates": 1}, 40, 120),
             ({"overfetch": 1}, 1, 1),
@@ -146,18 +148,24 @@ class TestPresets:
 
     def test_kotlin_rag(self) -> None:
         prefs = RetrievalPrefs.preset("kotlin-rag")
-        assert prefs.scoring.weights() == {"semantic": 0.7, "text": 0.3, "fuzzy": 0.0, "exact": 0.0}
+        given = {"semantic": 0.7, "text": 0.3, "fuzzy": 0.0, "exact": 0.0}
+        assert prefs.scoring.given_weights() == given
+        assert prefs.scoring.weights() == {"semantic": 1, "text": 1, "fuzzy": 0, "exact": 0}
+        assert prefs.replace(scoring={"blend": "linear"}).scoring.weights() == given
         assert settings_of(
             prefs,
-            "top_k mode scoring.blend scoring.rrf_k rerank.reranker rerank.enabled "
+            "top_k mode scoring.blend scoring.rrf_k scoring.rrf_weighted scoring.normalize "
+            "rerank.reranker rerank.enabled "
             "rerank.candidates parents.mode parents.section_chars",
         ) == {
             "top_k": 10,
             "mode": "hybrid",
             "scoring.blend": "rrf",
             "scoring.rrf_k": 60,
+            "scoring.rrf_weighted": False,
+            "scoring.normalize": "none",
             "rerank.reranker": None,
-            "rerank.enabled": True,
+            "rerank.enabled": "named",
             "rerank.candidates": 20,
             "parents.mode": "section",
             "parents.section_chars": 200,
@@ -179,12 +187,13 @@ class TestPresets:
 
     def test_aiblox(self) -> None:
         prefs = RetrievalPrefs.preset("aiblox")
-        assert prefs.scoring.weights() == {
+        assert prefs.scoring.given_weights() == {
             "semantic": 0.65,
             "text": 0.35,
             "fuzzy": 0.0,
             "exact": 0.0,
         }
+        assert prefs.scoring.weights() == {"semantic": 1, "text": 1, "fuzzy": 0, "exact": 0}
         assert settings_of(prefs, "top_k_items top_k_chunks per_item_chunk_cap debug") == {
             "top_k_items": 20,
             "top_k_chunks": 12,
@@ -472,8 +481,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         "'description' (it is 'odd')",
     ),
     (
-        {"rerank": {"keep": 30, "candidates": 20}},
-        "rerank: keep is 30, but only 20 candidates go in",
+        {"rerank": {"candidates": "some"}},
+        "rerank.candidates: give a number, or all (it is 'some')",
     ),
     ({"cache": {"ttl_seconds": 0}}, "cache.ttl_seconds: Input should be greater than 0 (it is 0)"),
     (
@@ -608,6 +617,7 @@ def test_what_is_given_for_a_verb() -> None:
     }
     late = prefs.replace(chunking={"strategy": "late"})
     assert late.given_for("retrieve")["top_k_items"] == 2
+    assert RetrievalPrefs(query_text="oak", filters=And()).given_for("retrieve") == {}
 
 
 def test_numbers_are_bounded() -> None:

@@ -25,9 +25,9 @@ SECONDS = 0.3
 """A linear pattern takes about a millisecond on `LENGTH` characters, a quadratic one a second."""
 
 ONLY_MATCHED = {
-    "lagotto.context.answers._LEADING",
+    "lagotto.context.answer_check._LEADING",
     "lagotto.readers.formats.HTML_START",
-    "lagotto.rerankers.llm.answer._MEMBERS",
+    "lagotto.rerankers.llm._MEMBERS",
 }
 """Used by `match` at a known position, or inside what another pattern has matched."""
 
@@ -54,8 +54,8 @@ def modules() -> list[str]:
 
 
 MADE_OF_INPUT = {
-    "readers/pdf/reader.py": "the words of a title; runs in the child process, within its limits",
-    "rerankers/llm/answer.py": "the words of a quotation, as long as an answer and a passage are",
+    "readers/pdf.py": "the words of a title; runs in the child process, within its limits",
+    "rerankers/llm.py": "the words of a quotation, as long as an answer and a passage are",
 }
 """Modules with a pattern that depends on their input, and why that is bearable."""
 

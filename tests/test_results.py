@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from lagotto.display import EXCERPT
+from lagotto._internal.display import EXCERPT
+from lagotto.base.blocking import KnowledgeBase
 from lagotto.documents import Document, Location
 from lagotto.results import (
     CandidateItem,
@@ -19,7 +20,6 @@ from lagotto.results import (
     ScoreBreakdown,
     format_citation,
 )
-from lagotto.sync_facade import KnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
 
 HIT: dict[str, Any] = {
@@ -102,6 +102,8 @@ class TestDisplay:
 
     def test_no_hits_are_said(self) -> None:
         assert str(Results()) == "no hits"
+        degraded = Results(stats=RetrievalStats(degraded=("text: no index",)))
+        assert str(degraded) == "no hits\nnote: text: no index"
         assert str(RetrievalBundle(candidates=[], evidence=[])) == "no documents"
 
     def test_notebooks_get_a_table_in_which_texts_are_escaped(self) -> None:
@@ -109,6 +111,7 @@ class TestDisplay:
         assert "<td>0.80</td><td>Doc: Title | Page: 3</td><td>One two &lt;b&gt;three" in html
         assert "<b>" not in html
         assert "<p>note: text: no index</p>" in html
+        assert "<th>score</th><th>cited</th><th>passage</th>" in html
 
     def test_a_bundle_prints_its_documents(self) -> None:
         item = CandidateItem(
@@ -116,7 +119,9 @@ class TestDisplay:
         )
         bundle = RetrievalBundle(candidates=[item], evidence=[])
         assert str(bundle) == " 1. 0.50  a.txt\n    A <i>snippet</i>"
-        assert "<td>a.txt</td><td>A &lt;i&gt;snippet" in bundle._repr_html_()
+        html = bundle._repr_html_()
+        assert "<td>a.txt</td><td>A &lt;i&gt;snippet" in html
+        assert "<th>score</th><th>document</th><th>snippet</th>" in html
 
 
 def test_an_explanation_tells_ranks_apart_from_scores_alone() -> None:

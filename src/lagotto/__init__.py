@@ -6,21 +6,40 @@ imported on first use, so `import lagotto` is cheap. docs/api.md lists the other
 
 from typing import TYPE_CHECKING
 
-from lagotto.lazy_exports import lazy_exports
+from lagotto._internal.registry import lazy_exports
 
 if TYPE_CHECKING:
-    from lagotto.base_copy import (
-        CopyReport,
+    from lagotto.base.blocking import (
+        KnowledgeBase,
     )
-    from lagotto.blocking_client import (
-        Client,
-        open,  # noqa: A004
-    )
-    from lagotto.chunk_context import (
+    from lagotto.base.chunk_context import (
         context_of_chunks,
     )
-    from lagotto.client import (
+    from lagotto.base.client import (
         AsyncClient,
+        Client,
+    )
+    from lagotto.base.client import (
+        open as open,  # noqa: A004
+    )
+    from lagotto.base.copy import (
+        CopyReport,
+    )
+    from lagotto.base.ingest import (
+        AddReport,
+        Progress,
+    )
+    from lagotto.base.judgements import (
+        RelevanceJudgement,
+    )
+    from lagotto.base.knowledge_base import (
+        AsyncKnowledgeBase,
+    )
+    from lagotto.base.rebuild import (
+        RebuildProgress,
+    )
+    from lagotto.base.tool import (
+        KnowledgeTool,
     )
     from lagotto.context import (
         AnswerCheck,
@@ -55,11 +74,14 @@ if TYPE_CHECKING:
         IndexUnavailableError,
         LagottoError,
         ModelMismatchError,
+        NativeEmbeddingError,
+        NativeError,
         NotABaseError,
         NoTextLayerError,
         QueryError,
         ReadError,
         RebuiltError,
+        ReplaceRefusedError,
         RerankError,
         RetrievalError,
         SearchCancelled,
@@ -91,19 +113,6 @@ if TYPE_CHECKING:
         Or,
         parse_filter,
     )
-    from lagotto.ingest import (
-        AddReport,
-        Progress,
-    )
-    from lagotto.judgements import (
-        RelevanceJudgement,
-    )
-    from lagotto.knowledge_base import (
-        AsyncKnowledgeBase,
-    )
-    from lagotto.knowledge_tool import (
-        KnowledgeTool,
-    )
     from lagotto.prefs import (
         CachePrefs,
         ChunkingPrefs,
@@ -125,9 +134,6 @@ if TYPE_CHECKING:
         ReadFailure,
         Skipped,
         SkippedFile,
-    )
-    from lagotto.rebuild import (
-        RebuildProgress,
     )
     from lagotto.request_context import (
         CancellationToken,
@@ -154,17 +160,22 @@ if TYPE_CHECKING:
     from lagotto.stores import (
         StoreInfo,
     )
-    from lagotto.sync_facade import (
-        KnowledgeBase,
-    )
 
 __version__ = "0.1.0.dev0"
 
 _MODULES = {
-    "base_copy": ("CopyReport",),
-    "blocking_client": ("Client", "open"),
-    "chunk_context": ("context_of_chunks",),
-    "client": ("AsyncClient",),
+    "base.blocking": ("KnowledgeBase",),
+    "base.chunk_context": ("context_of_chunks",),
+    "base.client": ("AsyncClient", "Client", "open"),
+    "base.copy": ("CopyReport",),
+    "base.ingest": (
+        "AddReport",
+        "Progress",
+    ),
+    "base.judgements": ("RelevanceJudgement",),
+    "base.knowledge_base": ("AsyncKnowledgeBase",),
+    "base.rebuild": ("RebuildProgress",),
+    "base.tool": ("KnowledgeTool",),
     "context": (
         "AnswerCheck",
         "Citation",
@@ -198,12 +209,14 @@ _MODULES = {
         "IndexUnavailableError",
         "LagottoError",
         "ModelMismatchError",
+        "NativeEmbeddingError",
+        "NativeError",
         "NoTextLayerError",
         "NotABaseError",
-        "NoTextLayerError",
         "QueryError",
         "ReadError",
         "RebuiltError",
+        "ReplaceRefusedError",
         "RerankError",
         "RetrievalError",
         "SearchCancelled",
@@ -235,13 +248,6 @@ _MODULES = {
         "Or",
         "parse_filter",
     ),
-    "ingest": (
-        "AddReport",
-        "Progress",
-    ),
-    "judgements": ("RelevanceJudgement",),
-    "knowledge_base": ("AsyncKnowledgeBase",),
-    "knowledge_tool": ("KnowledgeTool",),
     "prefs": (
         "CachePrefs",
         "ChunkingPrefs",
@@ -257,14 +263,17 @@ _MODULES = {
         "SnippetPrefs",
         "VectorPrefs",
     ),
-    "presets": ("Preset", "load_preset", "preset_names"),
+    "presets": (
+        "Preset",
+        "load_preset",
+        "preset_names",
+    ),
     "readers": (
         "Columns",
         "ReadFailure",
         "Skipped",
         "SkippedFile",
     ),
-    "rebuild": ("RebuildProgress",),
     "request_context": (
         "CancellationToken",
         "RequestContext",
@@ -274,20 +283,20 @@ _MODULES = {
         "EvidenceChunk",
         "FusionInputs",
         "LegScore",
+        "Results",
         "RetrievalBundle",
         "RetrievalResult",
         "RetrievalStats",
-        "Results",
         "ScoreBreakdown",
         "ScoredCandidate",
     ),
     "retrieval.base": ("Retriever",),
     "retrieval.why_not": ("WhyNot",),
     "stores": ("StoreInfo",),
-    "sync_facade": ("KnowledgeBase",),
 }
 """The module that defines each public name, as in the imports above."""
 
+# Without `open`: `from lagotto import *` must not replace the built-in function.
 __all__ = [
     "AddReport",
     "And",
@@ -343,6 +352,8 @@ __all__ = [
     "Lt",
     "Lte",
     "ModelMismatchError",
+    "NativeEmbeddingError",
+    "NativeError",
     "Ne",
     "NoTextLayerError",
     "Not",
@@ -359,6 +370,7 @@ __all__ = [
     "RebuildProgress",
     "RebuiltError",
     "RelevanceJudgement",
+    "ReplaceRefusedError",
     "RequestContext",
     "RerankError",
     "RerankPrefs",
@@ -394,7 +406,6 @@ __all__ = [
     "check_answer",
     "context_of_chunks",
     "load_preset",
-    "open",
     "parse_filter",
     "preset_names",
 ]

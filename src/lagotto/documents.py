@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
@@ -22,6 +23,7 @@ from pydantic import (
     ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
+    WithJsonSchema,
     field_validator,
     model_serializer,
     model_validator,
@@ -31,6 +33,24 @@ DEFAULT_COLLECTION = "default"
 
 JsonScalar = str | int | float | bool | None
 """The types of metadata values; dates become ISO 8601 strings."""
+
+
+def storable(text: str) -> str:
+    """`text` with NULs and lone surrogates, which no database takes, replaced by U+FFFD.
+
+    The length stays the same, so offsets into the original stay right.
+    """
+    if "\0" not in text and text.isascii():
+        return text
+    text = text.replace("\0", "\ufffd")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in text)
+    return text
+
+
+Text = Annotated[str, AfterValidator(storable)]
 
 
 class Record(BaseModel):
@@ -57,7 +77,7 @@ class Page(Region):
     """A page of a paged document; `number` counts from 1, `label` is what is printed on it."""
 
     number: int = Field(ge=1)
-    label: str | None = None
+    label: Text | None = None
 
 
 class Heading(Region):
@@ -67,7 +87,7 @@ class Heading(Region):
     """
 
     level: int = Field(ge=1)
-    title: str
+    title: Text
 
 
 AnyRegion = TypeVar("AnyRegion", bound=Region)
@@ -97,21 +117,6 @@ class Block(Region):
         if not self.numbers:
             fields.pop("numbers", None)
         return fields
-
-
-def storable(text: str) -> str:
-    """`text` with NULs and lone surrogates, which no database takes, replaced by U+FFFD.
-
-    The length stays the same, so offsets into the original stay right.
-    """
-    if "\0" not in text and text.isascii():
-        return text
-    text = text.replace("\0", "\ufffd")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in text)
-    return text
 
 
 def iso(moment: date) -> str:
@@ -178,7 +183,28 @@ def json_value(value: Any, path: str = "metadata", *, depth: int = 0) -> Any:
     )
 
 
-Text = Annotated[str, AfterValidator(storable)]
+LANGUAGE_TAG = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{1,8}){0,5}")
+
+
+def language_tag(tag: str) -> str | None:
+    """A language tag as in BCP 47, such as `en`, `de-AT` or `zh_Hans`; none for blank text.
+
+    The syntax is checked, not the registry: a language without a stemmer is indexed word by word.
+    ValueError for anything else: stemmers and splitters can't take it.
+    """
+    if not tag.strip():
+        return None
+    if not LANGUAGE_TAG.fullmatch(tag.strip()):
+        raise ValueError(f"{tag!r:.40} is not a language tag; write a code such as en or de-AT")
+    return tag.strip()
+
+
+Language = Annotated[
+    str | None,
+    AfterValidator(lambda tag: language_tag(tag or "")),
+    WithJsonSchema({"type": ["string", "null"], "pattern": f"^(?:{LANGUAGE_TAG.pattern})?$"}),
+]
+"""A language tag; see `language_tag`."""
 Metadata = Annotated[dict[str, Any], BeforeValidator(json_value)]
 Moment = Annotated[datetime, AfterValidator(in_utc)]
 
@@ -208,7 +234,7 @@ class Document(Record):
     source_ref: Text | None = None
     title: Text | None = None
     summary: Text | None = None
-    language: Text | None = None
+    language: Language = None
     metadata: Metadata = Field(default_factory=dict)
     text: Text
     pages: tuple[Page, ...] = ()

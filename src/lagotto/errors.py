@@ -14,7 +14,8 @@
     ├── EmbeddingError              texts can't be embedded
     │   ├── WeightsError            model files are missing, damaged or not the published ones
     │   ├── ModelMismatchError      vectors have another model or dimension
-    │   └── EmbeddingServiceError   the embedding service failed or sent an invalid answer
+    │   ├── EmbeddingServiceError   the embedding service failed or sent an invalid answer
+    │   └── NativeEmbeddingError    the native code of a tokenizer or model failed on a text
     ├── QueryError                  a query is not valid in the chosen syntax
     ├── CitationError               a citation is invalid, or what it cites no longer exists
     ├── RetrievalError              a search can't be carried out as requested
@@ -22,10 +23,13 @@
     │   ├── RerankError             a reranker failed or gave an invalid answer
     │   ├── SearchCancelled         the request's cancellation token fired
     │   └── DeadlineExceeded        the request's deadline passed
+    ├── NativeError                 native code of a library failed on a text, such as a splitter
+    │   └── NativeEmbeddingError    the same as above
     └── StoreError                  a base can't be opened, read or written
         ├── NotABaseError           not a base, or created by a newer version of Lagotto
         ├── StoreUnavailableError   the server can't be reached, or the connection was lost
         ├── StoreBusyError          a lock was not available within the timeout
+        ├── ReplaceRefusedError     stored documents may not be replaced by this writer
         ├── RebuiltError            it was rebuilt since it was opened
         ├── StoreFullError          the disk is full
         ├── StoreReadOnlyError      no permission to write
@@ -38,6 +42,9 @@ the command line.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 
 
 class LagottoError(Exception):
@@ -120,6 +127,28 @@ class EmbeddingServiceError(EmbeddingError):
         self.status = status
 
 
+class NativeError(LagottoError):
+    """The native code of a library failed ("panicked") on a text that it should have taken."""
+
+
+class NativeEmbeddingError(EmbeddingError, NativeError):
+    """The native code of a tokenizer or model failed on a text; others can be embedded."""
+
+
+@contextmanager
+def native_panics(part: str, error: type[LagottoError] = NativeError) -> Iterator[None]:
+    """Turn a panic of a library in Rust into `error`; `part` is what failed, for its message.
+
+    pyo3's PanicException is a BaseException, so it passes every handler, and can't be imported.
+    """
+    try:
+        yield
+    except BaseException as exc:
+        if type(exc).__name__ != "PanicException":
+            raise
+        raise error(f"{part} failed: {exc}") from exc
+
+
 class QueryError(LagottoError, ValueError):
     """A query is not valid in its syntax; `position` is the offset of the problem."""
 
@@ -186,6 +215,20 @@ class StoreUnavailableError(StoreError):
 
 class StoreBusyError(StoreError):
     """A lock was not available within the timeout, because others use the base."""
+
+
+class ReplaceRefusedError(StoreError):
+    """Stored documents may not be replaced by this writer; `names` are their collections and ids.
+
+    Nothing of the write was stored.
+    """
+
+    def __init__(self, names: Collection[tuple[str, str]]) -> None:
+        super().__init__(f"may not be replaced: {', '.join(repr(name) for _, name in names)}")
+        self.names = frozenset(names)
+
+    def __reduce__(self) -> tuple[type[ReplaceRefusedError], tuple[frozenset[tuple[str, str]]]]:
+        return type(self), (self.names,)
 
 
 class RebuiltError(StoreError):

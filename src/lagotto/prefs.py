@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -24,12 +25,12 @@ from pydantic import (
     model_validator,
 )
 
+from lagotto._internal.registry import did_you_mean
 from lagotto.documents import Record
 from lagotto.errors import ConfigError
 from lagotto.filters import And, Filter, parse_filter
 from lagotto.results import Leg
-from lagotto.suggestions import did_you_mean
-from lagotto.terms.languages import language_named
+from lagotto.terms.languages import is_language
 
 Mode = Literal["hybrid", "semantic", "keyword"]
 QueryType = Literal["question", "keywords", "exact", "description"]
@@ -69,19 +70,27 @@ MOST_SCORE = 1e9
 """Scores are single-precision numbers; a much greater threshold could not be compared with them."""
 
 
-def _number_or_needed(given: Any) -> Any:
-    if given == "needed" or isinstance(given, bool):
+def _number_or(word: str, given: Any) -> Any:
+    if given == word or given is None or isinstance(given, bool):
         return given
     try:
         count = int(given)
     except (TypeError, ValueError):
-        raise ValueError(f"give a number, or needed (it is {given!r})") from None
+        raise ValueError(f"give a number, or {word} (it is {given!r})") from None
     if count < 1:
         raise ValueError(f"Input should be greater than or equal to 1 (it is {given!r})")
     return given
 
 
-CandidateCount = Annotated[int | Literal["needed"], BeforeValidator(_number_or_needed)]
+CandidateCount = Annotated[
+    int | Literal["needed"] | None, BeforeValidator(partial(_number_or, "needed"))
+]
+JudgedCount = Annotated[int | Literal["all"] | None, BeforeValidator(partial(_number_or, "all"))]
+
+FEWEST_CANDIDATES = 100
+"""Candidates of each leg where no number is given; more if more results are requested."""
+FEWEST_JUDGED = 50
+"""Passages for a reranker where no number is given; more if more results are requested."""
 
 
 class _Origin(frozenset[str]):
@@ -109,7 +118,8 @@ class FtsPrefs(Preferences):
     """The full-text leg. The mode `any` takes a question as it is; the others have a syntax.
 
     `config` is the language of the query, if the base has several: `english` or `en`; `simple` is
-    none.
+    none. Any other name is that of a text search configuration which the owner of a PostgreSQL
+    database made, for the rank functions of the server.
     """
 
     mode: FtsMode = "any"
@@ -119,9 +129,9 @@ class FtsPrefs(Preferences):
 
     @field_validator("config")
     @classmethod
-    def _is_a_language(cls, config: str | None) -> str | None:
+    def _is_a_name(cls, config: str | None) -> str | None:
         if config is not None:
-            language_named(config)
+            is_language(config)
         return config
 
 
@@ -171,7 +181,9 @@ class ScoringPrefs(Preferences):
     `keyword_weight` is the share of the text leg, and the semantic leg has the rest; with it, a
     `w_vec` or `w_text` given alone leaves the rest to the other.
     `w_exact` is the weight of quoted phrases and identifiers; None means the sum of all others, so
-    that passages with them rank first. `fill` gives every candidate its exact score in every leg.
+    that passages with them rank first. Without `rrf_weighted`, reciprocal rank fusion of what the
+    legs found counts every leg that has a weight alike; chunks made at query time are weighted all
+    the same. `fill` gives every candidate its exact score in every leg.
     `adapt` reduces the weight of a leg that can't do much with a query: vectors of an alphabet that
     the model was not trained on, misspelt words. `by_type` overrides weights for a query type.
     """
@@ -184,6 +196,7 @@ class ScoringPrefs(Preferences):
     w_exact: Weight | None = None
     keyword_weight: Share | None = None
     rrf_k: Count = 60
+    rrf_weighted: bool = True
     fill: bool = True
     adapt: bool = True
     min_score: Share | None = None
@@ -224,32 +237,44 @@ class ScoringPrefs(Preferences):
         return self
 
     def weights(self, query_type: QueryType | None = None) -> dict[Leg, float]:
-        """The weight of each leg for a type of query."""
+        """What each leg counts for a type of query, in the fusion of what the legs found."""
+        alike = self.blend == "rrf" and not self.rrf_weighted
+        return self._weights(query_type, alike=alike)
+
+    def given_weights(self, query_type: QueryType | None = None) -> dict[Leg, float]:
+        """The weight of each leg for a type of query, also if fusion does not honour it."""
+        return self._weights(query_type, alike=False)
+
+    def _weights(self, query_type: QueryType | None, *, alike: bool) -> dict[Leg, float]:
         special = self.by_type.get(query_type, {}) if query_type else {}
-        semantic = special.get("w_vec", self.w_vec)
-        text = special.get("w_text", self.w_text)
-        fuzzy = special.get("w_fuzzy", self.w_fuzzy)
-        exact = special.get("w_exact", self.w_exact)
-        if exact is None:
-            exact = semantic + text + fuzzy
-        return {"semantic": semantic, "text": text, "fuzzy": fuzzy, "exact": exact}
+        given: dict[Leg, float | None] = {
+            "semantic": special.get("w_vec", self.w_vec),
+            "text": special.get("w_text", self.w_text),
+            "fuzzy": special.get("w_fuzzy", self.w_fuzzy),
+            "exact": special.get("w_exact", self.w_exact),
+        }
+        weights: dict[Leg, float] = {
+            leg: float(weight > 0) if alike else weight
+            for leg, weight in given.items()
+            if weight is not None
+        }
+        return {**weights, "exact": weights.get("exact", sum(weights.values()))}
 
 
 class RerankPrefs(Preferences):
-    """The name of the reranker, none by default; the number of passages it sees, and keeps."""
+    """The name of the reranker, none by default; the number of passages it sees, and keeps.
+
+    `enabled` is whether a reranker that there is judges; `named`: only one that is named here, not
+    one that the base or retriever was made with. At most `candidates` passages go in, and no other
+    comes out: a number, `all` candidates of the legs, or None for 50, or `top_k` if that is more.
+    """
 
     reranker: str | None = None
-    enabled: bool = True
-    candidates: Count = 50
+    enabled: bool | Literal["named"] = True
+    candidates: JudgedCount = None
     keep: Count | None = None
     max_text_chars: Count | None = None
     min_score: Share | None = None
-
-    @model_validator(mode="after")
-    def _keeps_what_it_sees(self) -> Self:
-        if self.keep is not None and self.keep > self.candidates:
-            raise ValueError(f"keep is {self.keep}, but only {self.candidates} candidates go in")
-        return self
 
 
 class ParentsPrefs(Preferences):
@@ -326,10 +351,11 @@ class ContextPrefs(Preferences):
 class RetrievalPrefs(Preferences):
     """All settings of a search.
 
-    `top_k` is for lists and packs; `top_k_items`, `top_k_chunks` and `per_item_chunk_cap` are
-    for bundles, `top_k_items` also for the documents that are cut at query time. Each leg brings
-    `candidates` chunks: a number, or as many as are `needed`, which is what the reranker sees, or
-    else what is asked for; or it brings `overfetch` times as many as are asked for. `min_score` is
+    `top_k` is for lists and packs, by default what the reranker is to keep, or 10; `top_k_items`,
+    `top_k_chunks` and `per_item_chunk_cap` are for bundles, `top_k_items` also for the documents
+    that are cut at query time. Each leg brings `candidates` chunks: a number, or as many as are
+    `needed`, which is what the reranker sees, or else what is asked for; None is 100, or more if
+    more are needed. Or it brings `overfetch` times as many as are asked for. `min_score` is
     the threshold on the final score. `strict` turns whatever had to be left out into an error.
     `explain` puts the scores of all candidates into the statistics, not only those of the hits.
     `strategy` is how a server is asked, leg by leg or in one statement where it can; the results
@@ -345,7 +371,7 @@ class RetrievalPrefs(Preferences):
     top_k_items: Count = 20
     top_k_chunks: Count = 12
     per_item_chunk_cap: Count = 3
-    candidates: CandidateCount = 100
+    candidates: CandidateCount = None
     overfetch: float | None = Field(default=None, ge=1, le=1000)
     strategy: Strategy = "auto"
     min_score: Share = 0.0
@@ -364,6 +390,13 @@ class RetrievalPrefs(Preferences):
     explain: Explain = "hits"
     debug: bool = False
     _of_preset: _Origin = PrivateAttr(default=_Origin())
+
+    @model_validator(mode="after")
+    def _as_many_as_are_kept(self) -> Self:
+        """A derived number is not marked as set, so that `replace` derives it again."""
+        if "top_k" not in self.model_fields_set and self.rerank.keep is not None:
+            object.__setattr__(self, "top_k", self.rerank.keep)
+        return self
 
     @model_validator(mode="after")
     def _some_leg_has_weight(self) -> Self:
@@ -413,16 +446,24 @@ class RetrievalPrefs(Preferences):
             given.get("parents", {}).pop("section_chars", None)
         return {name: value for name, value in given.items() if name not in unused}
 
-    def depth(self, count: int, *, reranked: int = 0) -> int:
+    def depth(self, count: int, *, reranked: int | None = None) -> int:
         """The number of candidates of each leg if `count` passages are requested.
 
-        `reranked` is how many a reranker is to see. An `overfetch` is a multiple of what is
-        requested, with a reranker too.
+        `reranked` is how many a reranker is to see, None without one. An `overfetch` is a multiple
+        of what is requested, with a reranker too.
         """
         if self.overfetch is not None:
             return max(1, round(count * self.overfetch))
-        needed = max(count, reranked)
-        return needed if self.candidates == "needed" else max(self.candidates, needed)
+        if self.candidates is None:
+            return max(FEWEST_CANDIDATES, count, reranked or 0)
+        return (reranked or count) if self.candidates == "needed" else self.candidates
+
+    def judged(self, count: int) -> int | None:
+        """How many passages a reranker sees if `count` are requested; None for all candidates."""
+        given = self.rerank.candidates
+        if given is None:
+            return max(FEWEST_JUDGED, count)
+        return None if given == "all" else given
 
     def replace(self, **changes: Any) -> RetrievalPrefs:
         """These preferences with changes.

@@ -12,7 +12,7 @@ from typing import Any, Literal, SupportsIndex, overload
 
 from pydantic import Field
 
-from lagotto.display import Row, as_html, as_text, excerpt
+from lagotto._internal.display import Row, as_html, as_text, excerpt
 from lagotto.documents import DEFAULT_COLLECTION, Location, Record, Span
 
 Score = float
@@ -48,6 +48,8 @@ class LegScore(Record):
 class ScoreBreakdown(Record):
     """The score of every stage for a hit; None for a stage that did not run.
 
+    Also None for a leg that has no score for the hit: with `scoring.fill` every leg scores what any
+    of them found, without it only its own list.
     `fused` is on the scale of the formula that was asked for (reciprocal ranks stay below 0.1),
     `fused_score` the same in [0, 1]; of reciprocal ranks, `fused_ends` are the values that are 0
     and 1 on that scale, the least and the greatest that a candidate could have. `rerank` is on the
@@ -65,7 +67,7 @@ class ScoreBreakdown(Record):
     rerank_score: Score | None = None
 
     def legs(self) -> dict[Leg, LegScore]:
-        """The scores of the legs that ran."""
+        """The scores of the legs that have one."""
         found = {leg: getattr(self, leg) for leg in LEGS}
         return {leg: said for leg, said in found.items() if said is not None}
 
@@ -304,6 +306,16 @@ class ScoredCandidate(Location):
     document_kind: str = "text"
     text: str = ""
     breakdown: ScoreBreakdown
+
+
+class TracedCandidate(Record):
+    """A passage as the legs found it, before any later stage; `score` is the fused one."""
+
+    chunk_id: str
+    collection: str
+    document_id: str
+    rank: int
+    score: Score
 
 
 class FusionInputs(Record):

@@ -5,7 +5,7 @@ from importlib.metadata import EntryPoint, EntryPoints
 import pytest
 
 from lagotto.chunkers import CHUNKERS, DEFAULT_CHUNKER, ChunkerRegistry
-from lagotto.chunkers.recursive import recursive
+from lagotto.chunkers.strategies import recursive
 from lagotto.errors import ConfigError, UnknownNameError
 from tests.chunkers.words import Words
 
@@ -88,7 +88,7 @@ def test_chunkers_can_be_registered() -> None:
 
 
 def test_other_packages_add_theirs_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
-    theirs = EntryPoint("theirs", "lagotto.chunkers.sentence:sentence", "lagotto.chunkers")
+    theirs = EntryPoint("theirs", "lagotto.chunkers.strategies:sentence", "lagotto.chunkers")
 
     def installed(*, group: str, name: str = "theirs") -> EntryPoints:
         return EntryPoints([theirs]).select(group=group, name=name)

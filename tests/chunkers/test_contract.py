@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from lagotto._internal.tokens import ApproximateTokenizer
 from lagotto.chunkers import CHUNKERS
 from lagotto.documents import Document
-from lagotto.embedders.minilm import minilm
+from lagotto.embedders.onnx import minilm
 from lagotto.testing.chunkers import ChunkerContract
-from lagotto.tokens import ApproximateTokenizer
 
 WORDPIECE = minilm().tokenizer
 

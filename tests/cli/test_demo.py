@@ -18,7 +18,7 @@ from lagotto.demo import (
     questions,
 )
 from lagotto.results import RetrievalResult
-from lagotto.retrieval.snippets import Snippet
+from lagotto.retrieval.documents import Snippet
 from tests.cli.running import Run, run
 
 pytestmark = pytest.mark.slow

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import lagotto
+from lagotto.base.blocking import KnowledgeBase
 from lagotto.cli.options import BaseOptions, MakingOptions, ReadingOptions
-from lagotto.sync_facade import KnowledgeBase
 from tests.cli.running import command, run, run_apart
 
 pytestmark = pytest.mark.slow

@@ -16,10 +16,9 @@ LIBRARIES = {
 """Those that a search in an embedded base needs; SQLAlchemy, the slowest to import, is not."""
 
 UNUSED = """
-    blocking_client client context.answers embedders.cached embedders.catalog embedders.fetch
-    folder_sync given_metadata ingest interchange judgements knowledge_tool models.hub
-    readers.formats readers.language readers.loader readers.process rebuild rerankers.wrappers
-    retrieval.query.strict_syntax server sources stores.memory stores.postgres testing
+    base.client base.copy base.export base.ingest base.judgements base.rebuild base.sync base.tool
+    context.answer_check embedders.cached embedders.catalog readers.formats readers.language
+    readers.loader readers.process rerankers.wrappers server stores.memory stores.postgres testing
 """
 """Modules of Lagotto for reading, adding, serving and other stores."""
 
@@ -49,4 +48,4 @@ def test_a_search_imports_what_it_needs(base: Path, command: str) -> None:
     assert others <= LIBRARIES | {"lagotto"} | set(sys.stdlib_module_names)
     assert found & {f"lagotto.{name}" for name in UNUSED.split()} == set()
     assert "numpy.ma" not in found
-    assert {"numpy", "lagotto.knowledge_base"} <= found
+    assert {"numpy", "lagotto.base.knowledge_base"} <= found

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from lagotto.documents import Document
+from lagotto.documents import Document, Vectors
+from lagotto.embedders.base import Role
 from lagotto.results import Leg
 from lagotto.retrieval.fusion import Candidates, LegScores
+from lagotto.testing.hash_embedder import HashEmbedder
 
 NAMES = "abcdefgh"
 
@@ -35,6 +37,30 @@ def named(
 ) -> dict[str, float]:
     """Values by the letter of their candidate."""
     return {NAMES[int(key)]: float(value) for key, value in zip(found.keys, values, strict=True)}
+
+
+class Angles(HashEmbedder):
+    """Puts the document "s007 ..." 3.5 degrees away from every query, "s100 ..." 50 degrees."""
+
+    async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
+        degrees = [0.0 if role == "query" else int(text[1:4]) / 2 for text in texts]
+        rows = np.zeros((len(texts), self.info.dimension), np.float32)
+        rows[:, 0], rows[:, 1] = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
+        return rows
+
+
+def spread(count: int, *, worded: int) -> list[Document]:
+    """Documents s000, s001 and so on, the nearest to a query first.
+
+    Only the last `worded` have the word zebra, and the very last is the first by this word.
+    """
+    return [
+        Document(
+            id=f"s{number:03}",
+            text=f"s{number:03} {'zebra' * (number >= count - worded)}{' pad' * (count - number)}",
+        )
+        for number in range(count)
+    ]
 
 
 LONG = " ".join(

@@ -6,16 +6,20 @@ import ast
 import asyncio
 import inspect
 import logging
+import sqlite3
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import psycopg
 import pytest
 
 import lagotto
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.chunkers import CHUNKERS, ChunkerRegistry
 from lagotto.documents import Document
 from lagotto.embedders.base import Embedder, Role
@@ -28,9 +32,9 @@ from lagotto.errors import (
     SearchCancelled,
 )
 from lagotto.filters import Eq
-from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs, ScoringPrefs
 from lagotto.request_context import CancellationToken, RequestContext
+from lagotto.rerankers.base import UNIT
 from lagotto.results import CandidateItem, EvidenceChunk, Leg, RetrievalBundle, RetrievalStats
 from lagotto.retrieval.base import Retriever
 from lagotto.retrieval.fusion import Candidates, Fused, fuse
@@ -42,7 +46,7 @@ from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.stores import EMBEDDER as ENTRIES
 from lagotto.testing.stores import entry
 from tests.closeness import are_close
-from tests.conformance.lists import DOCUMENTS, LONG, candidates, named
+from tests.conformance.lists import DOCUMENTS, LONG, Angles, candidates, named, spread
 
 AIBLOX = RetrievalPrefs.preset("aiblox")
 BOOK = Document(
@@ -56,9 +60,11 @@ class CountingEmbedder(HashEmbedder):
     def __init__(self) -> None:
         super().__init__(dimension=64)
         self.documents = 0
+        self.queries: list[str] = []
 
     async def embed(self, texts, *, role: Role):  # type: ignore[no-untyped-def]
         self.documents += len(texts) if role == "document" else 0
+        self.queries += texts if role == "query" else []
         return await super().embed(texts, role=role)
 
 
@@ -170,6 +176,41 @@ class TestCancellation:
             await base.retriever.search(RequestContext(cancellation=token), asked("truffles"))
         assert asyncio.get_running_loop().time() - started < 5
 
+    @pytest.mark.parametrize("waiting", ["chunks", "reranker", "expander"])
+    async def test_wherever_it_waits(
+        self, tmp_path: Path, embedder: CountingEmbedder, waiting: str
+    ) -> None:
+        """While chunks are embedded, the reranker judges, or the query is expanded."""
+        token = CancellationToken()
+
+        async def wait(*_: Any, **__: Any) -> Any:
+            token.fire()
+            await asyncio.sleep(60)
+
+        class Waiting:
+            id, scale, reads_only_text = "waiting", UNIT, True
+            rerank = expand = wait
+
+            async def close(self) -> None:
+                pass
+
+        part = Waiting()
+        parts: dict[str, Any] = {waiting: part} if waiting != "chunks" else {}
+        async with AsyncKnowledgeBase(
+            tmp_path / "kb.db", embedder=embedder, chunker="document", prefs="aiblox", **parts
+        ) as base:
+            await base.add(BOOK)
+            (vector,) = await embedder.embed(["truffles"], role="query")
+            if waiting == "chunks":
+                embedder.embed = wait  # type: ignore[method-assign]
+            with pytest.raises(SearchCancelled):
+                await base.search(
+                    "truffles",
+                    chunking={"chunker_id": "recursive:32/0"},
+                    query_vector=vector,
+                    request=RequestContext(cancellation=token),
+                )
+
     async def test_deadline(self, base: AsyncKnowledgeBase, embedder: CountingEmbedder) -> None:
         async def slow(texts, *, role):  # type: ignore[no-untyped-def]
             await asyncio.sleep(60)
@@ -185,7 +226,7 @@ def test_principles() -> None:
     assert AIBLOX.chunking.strategy == "late"
     imported = {
         alias.name.partition(".")[0]
-        for path in (Path(lagotto.__file__).parent / "retrieval").glob("*.py")
+        for path in (Path(lagotto.__file__).parent / "retrieval").rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in (
@@ -205,6 +246,9 @@ async def test_sizes(base: AsyncKnowledgeBase) -> None:
         RequestContext(), asked("truffles", top_k_items=2, top_k_chunks=1)
     )
     assert (len(two.candidates), len(two.evidence)) == (2, 1)
+    one = await base.retriever.search(RequestContext(), asked("truffles", per_item_chunk_cap=1))
+    items = [item.item_id for item in one.evidence]
+    assert len(items) == len(set(items)) > 1
 
 
 async def test_default_sizes(tmp_path: Path) -> None:
@@ -282,6 +326,37 @@ class TestFullText:
         bundle = await base.retriever.search(RequestContext(), asked("atlantis -stargate"))
         assert "series" not in {item.item_id for item in bundle.candidates}
 
+    async def test_ranks_of_the_server(self, location: str) -> None:
+        """ts_rank_cd: 0.1 for each occurrence; ts_rank is another; min_rank is on their scale."""
+        three = Document(id="three", text="zebra one two three zebra one two three zebra")
+        one = Document(id="one", text="a zebra")
+        async with AsyncKnowledgeBase(
+            location, embedder=HashEmbedder(), chunker="document", prefs="aiblox"
+        ) as base:
+            await base.add(three, one)
+            by: dict[str, dict[str, float | None]] = {}
+            for name, fts in (
+                ("cd", {}),
+                ("plain", {"rank_func": "ts_rank"}),
+                ("least", {"min_rank": 0.2}),
+            ):
+                bundle = await base.search("zebra", fts=fts)
+                by[name] = {item.item_id: item.score_text for item in bundle.candidates}
+        assert by["cd"] == pytest.approx({"three": 0.3, "one": 0.1})
+        assert by["plain"] != pytest.approx(by["cd"])
+        assert by["least"] == pytest.approx({"three": 0.3, "one": None})
+
+    async def test_every_configuration_of_the_server(self, location: str) -> None:
+        async with AsyncKnowledgeBase(
+            location, embedder=HashEmbedder(), chunker="document", prefs="aiblox"
+        ) as base:
+            await base.add(*DOCUMENTS)
+            with psycopg.connect(location) as server:
+                configs = [row[0] for row in server.execute("SELECT cfgname FROM pg_ts_config")]
+            assert len(configs) > 20
+            for config in configs:
+                assert await base.retrieve("island", fts={"config": config})
+
     async def test_min_rank(self, base: AsyncKnowledgeBase) -> None:
         found = await base.retrieve("atlantis", mode="keyword")
         best = max(hit.breakdown.text.score for hit in found if hit.breakdown.text)
@@ -302,6 +377,7 @@ class TestVector:
         prefs = AIBLOX.replace(mode="semantic", vector={"embed_query": False})
         own = await base.retrieve("anything", prefs=prefs, query_vector=3 * vector)
         embedded = await base.retrieve("Atlantis the island", mode="semantic")
+        assert embedder.queries == ["Atlantis the island"] * 2  # "anything" is not embedded
         assert [hit.chunk_id for hit in own] == [hit.chunk_id for hit in embedded]
         with pytest.raises(ConfigError, match="query_vector="):
             await base.retrieve("anything", prefs=prefs)
@@ -341,13 +417,43 @@ def test_scoring_defaults() -> None:
 
 
 def test_reciprocal_ranks() -> None:
-    """aiblox 7 and 16: 1 / (k + rank_text) + 1 / (k + rank_vec) for equal weights."""
-    scoring = AIBLOX.replace(scoring={"w_text": 1, "w_vec": 1}).scoring
+    """aiblox 7 and 16: 1 / (k + rank_text) + 1 / (k + rank_vec); weights are the linear blend's."""
+    scoring = AIBLOX.scoring
     found = candidates(text="ab", semantic="bca")
     raw = named(fuse(found, scoring.weights(), scoring).raw, found)
     assert raw["a"] == pytest.approx(1 / 61 + 1 / 63)
     assert raw["b"] == pytest.approx(1 / 62 + 1 / 61)
     assert raw["c"] == pytest.approx(1 / 62)
+
+
+@pytest.mark.parametrize("strategy", ["late", "precomputed"])
+@pytest.mark.parametrize("store", ["memory", "postgresql"])
+async def test_neither_signal_alone_is_enough(
+    store: str, strategy: str, request: pytest.FixtureRequest
+) -> None:
+    """aiblox 3, 7 and 12: of 60 documents the one with the word is farthest by its vector.
+
+    It is first by full text and not among the 20 nearest: 1/61, as the nearest one has. What a leg
+    did not return has no score and no rank in it.
+    """
+    where = ":memory:" if store == "memory" else request.getfixturevalue("location")
+    chunking = {"strategy": strategy}
+    async with AsyncKnowledgeBase(
+        where, embedder=Angles(), chunker="document", prefs="aiblox"
+    ) as base:
+        await base.add(*spread(60, worded=1))
+        bundle = await base.search("zebra", chunking=chunking, top_k_chunks=20)
+    items = {item.item_id: item for item in bundle.candidates}
+    assert set(items) == {"s059", *(f"s{n:03}" for n in range(19))}
+    assert {item.item_id for item in bundle.candidates[:2]} == {"s000", "s059"}
+    word, near = items["s059"], items["s000"]
+    assert (word.rank_text, word.rank_vec, word.score_vec) == (1, None, None)
+    assert (near.rank_vec, near.rank_text, near.score_text) == (1, None, None)
+    low, high = 1 / 80, 2 / 61
+    assert word.score == near.score == pytest.approx((1 / 61 - low) / (high - low))
+    evidence = {item.item_id: item for item in bundle.evidence}
+    cosine = pytest.approx(np.cos(np.radians(29.5)), abs=1e-5)
+    assert evidence["s059"].score_vec == (cosine if strategy == "late" else None)
 
 
 async def test_single_query(location: str) -> None:
@@ -377,12 +483,18 @@ def test_linear_blend() -> None:
     assert scores["a"] == pytest.approx(0.35 * 0.731059 + 0.65 * 0.5, abs=1e-6)
     assert scores["b"] == pytest.approx(0.35 * 0.268941 + 0.65 * 0.5, abs=1e-6)
     minmax = scoring.model_copy(update={"normalize": "minmax"})
-    spread = candidates(
+    spread_out = candidates(
         text={"a": 3.0, "b": 1.0, "c": 2.5}, semantic={"a": 0.5, "b": 0.5, "c": 0.5}
     )
     # From the least, 1, to the greatest, 3: 1, 0 and 0.75; three equal scores are 1 each.
-    shares = named(fuse(spread, minmax.weights(), minmax).scores, spread)
+    shares = named(fuse(spread_out, minmax.weights(), minmax).scores, spread_out)
     assert shares == pytest.approx({"a": 1.0, "b": 0.65, "c": 0.35 * 0.75 + 0.65})
+    # One standard deviation of the six that count, and scores as they are.
+    zscore, none = (scoring.model_copy(update={"normalize": it}) for it in ("zscore", "none"))
+    shares = named(fuse(found, zscore.weights(), zscore).scores, found)
+    assert shares == pytest.approx({"a": 0.35 * 4 / 6 + 0.325, "b": 0.35 * 2 / 6 + 0.325})
+    sums = named(fuse(found, none.weights(), none).raw, found)
+    assert sums == pytest.approx({"a": 0.35 * 3 + 0.325, "b": 0.35 + 0.325})
 
 
 class TestLateChunking:
@@ -570,6 +682,30 @@ class TestCache:
             await base.retriever.search(RequestContext(), prefs)
             assert (embedder.documents > 0) == expected
 
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            "vectors = zeroblob(length(vectors))",
+            "chunks = substr(chunks, 1, 20)",
+            "content_hash = 'other'",
+        ],
+    )
+    async def test_never_authoritative(
+        self, base: AsyncKnowledgeBase, embedder: CountingEmbedder, tmp_path: Path, damage: str
+    ) -> None:
+        """Damaged entries, and those of another content, are made again; the result is the same."""
+        first = await base.retriever.search(RequestContext(), asked("truffles"))
+        with closing(sqlite3.connect(tmp_path / "kb.db")) as file:
+            file.execute(f"UPDATE chunk_cache SET {damage}")
+            file.commit()
+        embedder.documents = 0
+        again = await base.retriever.search(RequestContext(), asked("truffles"))
+        assert embedder.documents > 30
+        assert are_close(again.model_dump(), first.model_dump())
+        await base.remove("book", *(document.id for document in DOCUMENTS))
+        with closing(sqlite3.connect(tmp_path / "kb.db")) as file:
+            assert file.execute("SELECT count(*) FROM chunk_cache").fetchone() == (0,)
+
     async def test_other_content_is_another_key(
         self, base: AsyncKnowledgeBase, embedder: CountingEmbedder
     ) -> None:
@@ -647,14 +783,14 @@ async def test_candidate_items(base: AsyncKnowledgeBase) -> None:
     assert first.rank_vec is not None
     assert first.score_text is not None
     assert first.score_vec is not None
-    raw = 0.35 / (60 + first.rank_text) + 0.65 / (60 + first.rank_vec)
-    worst = 0.35 / (60 + 20)  # the last of 20 by text, and not found by its vector
-    assert first.score == pytest.approx((raw - worst) / (1 / 61 - worst))
+    raw = 1 / (60 + first.rank_text) + 1 / (60 + first.rank_vec)
+    worst = 1 / (60 + 20)  # the last of 20 in one list, and not in the other
+    assert first.score == pytest.approx((raw - worst) / (2 / 61 - worst))
     without_words = [item for item in bundle.candidates if item.rank_text is None]
     for item in without_words:
         assert item.rank_vec is not None
-        only = 0.65 / (60 + item.rank_vec)
-        assert item.score == pytest.approx((only - worst) / (1 / 61 - worst))
+        only = 1 / (60 + item.rank_vec)
+        assert item.score == pytest.approx((only - worst) / (2 / 61 - worst))
 
 
 async def test_ranks_are_those_of_documents(tmp_path: Path) -> None:
@@ -691,6 +827,15 @@ async def test_bundle(base: AsyncKnowledgeBase) -> None:
     assert set(RetrievalBundle.model_fields) == {"candidates", "evidence", "stats"}
     empty = await base.retriever.search(RequestContext(), asked("   "))
     assert (empty.candidates, empty.evidence) == ([], [])
+    bundle = await base.retriever.search(RequestContext(), asked("truffles", debug=True))
+    assert bundle.candidates[0].item_id == bundle.evidence[0].item_id == "book"
+    assert {item.item_id for item in bundle.evidence} <= {
+        item.item_id for item in bundle.candidates
+    }
+    scores = [item.score for item in bundle.evidence]
+    assert scores == sorted(scores, reverse=True)
+    assert bundle.stats.counts["items"] == len(bundle.candidates)
+    assert bundle.stats.counts["evidence"] == len(bundle.evidence)
 
 
 async def test_filters_hold_for_documents_and_evidence(base: AsyncKnowledgeBase) -> None:
@@ -884,7 +1029,11 @@ async def test_hybrid_unless_asked_otherwise(base: AsyncKnowledgeBase) -> None:
         bundle = await base.search(query, debug=True)
         assert bundle.stats.params["mode"] == "hybrid"
         assert all(item.score_vec is not None for item in bundle.candidates)
-        assert all(item.score_text is not None for item in bundle.candidates)
+        assert all(
+            (item.score_text is None) == (item.rank_text is None) for item in bundle.candidates
+        )
+        if query == "truffles":
+            assert any(item.score_text is not None for item in bundle.candidates)
     one = await base.search("truffles", mode="semantic")
     assert {item.score_text for item in one.candidates} == {None}
     assert RetrievalPrefs().mode == "hybrid"
@@ -918,9 +1067,35 @@ class TestTextConfig:
         found = await base.retrieve("season", mode="semantic", fts={"config": "german"})
         assert found.degraded == ()
 
-    def test_unknown_config(self) -> None:
-        with pytest.raises(ConfigError, match="'klingon' is no language; name one as english"):
-            RetrievalPrefs(fts={"config": "klingon"})
+    async def test_unknown_config(self, base: AsyncKnowledgeBase) -> None:
+        """Only a server can know a configuration that is no language."""
+        for prefs in (AIBLOX, RetrievalPrefs()):
+            with pytest.raises(ConfigError, match="'klingon' is no language; name one as english"):
+                await base.retrieve("season", prefs=prefs.replace(fts={"config": "klingon"}))
+        with pytest.raises(ConfigError, match="'no name!' is no language"):
+            RetrievalPrefs(fts={"config": "no name!"})
+
+    @pytest.mark.parametrize("qualified", [False, True])
+    async def test_own_configuration(self, location: str, qualified: bool) -> None:
+        """One that the owner of the database made reads the query: this one does not stem it."""
+        with psycopg.connect(location, autocommit=True) as connection:
+            connection.execute("CREATE TEXT SEARCH CONFIGURATION unstemmed (COPY = simple)")
+            (schema,) = connection.execute("SELECT current_schema()").fetchone() or ("",)
+        config = f"{schema}.unstemmed" if qualified else "unstemmed"
+        async with AsyncKnowledgeBase(
+            location, embedder=HashEmbedder(), chunker="document", prefs="aiblox"
+        ) as base:
+            await base.add(*DOCUMENTS)
+            own = {"config": config}
+            for query, expected in (("season", ["series"]), ("seasons", [])):
+                found = await base.search(query, mode="keyword", fts=own, strict=True)
+                assert [item.item_id for item in found.candidates] == expected
+                stemmed = await base.search(query, mode="keyword", strict=True)
+                assert [item.item_id for item in stemmed.candidates] == ["series"]
+            with pytest.raises(ConfigError, match="'klingon' is neither a language nor a text"):
+                await base.search("season", fts={"config": "klingon"})
+            with pytest.raises(ConfigError, match="ts_rank or ts_rank_cd"):
+                await base.search("season", fts={**own, "rank_func": "bm25"})
 
     async def test_on_the_reference_backend(self, location: str) -> None:
         """The same with PostgreSQL's configurations."""

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from itertools import pairwise
+from itertools import pairwise, product
+from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from lagotto.chunk_context import context_of_chunks
+from lagotto._internal.tokens import ApproximateTokenizer
+from lagotto.base.chunk_context import context_of_chunks
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.context import ContextPack, expand_neighbors
-from lagotto.documents import Chunk, Document, Heading, Page
+from lagotto.documents import Chunk, Document, Heading, Location, Page
 from lagotto.errors import ConfigError
-from lagotto.knowledge_base import AsyncKnowledgeBase
+from lagotto.models.http import RetryPolicy
 from lagotto.prefs import RetrievalPrefs
+from lagotto.rerankers import RERANKERS
 from lagotto.rerankers.base import Candidate, RerankResult, Verdict
 from lagotto.rerankers.llm import LlmConfig, LlmReranker
 from lagotto.rerankers.wrappers import CachedReranker
+from lagotto.results import format_citation
 from lagotto.testing.hash_embedder import HashEmbedder
-from lagotto.testing.rerank_server import chat_reply, chat_route
-from lagotto.testing.server import Reply, ScriptedServer
-from lagotto.tokens import ApproximateTokenizer
+from lagotto.testing.server import Reply, ScriptedServer, chat_reply, chat_route
+from tests.conformance.lists import Angles, spread
 from tests.rerankers.doubles import Scripted
 
 PACK = RetrievalPrefs.preset("contextpack")
@@ -94,6 +100,11 @@ async def test_one_call_gives_a_pack(base: AsyncKnowledgeBase, server: ScriptedS
     assert pack.selected_chunks
     assert {request.path for request in server.requests} == {CHAT}
     assert server.requests[0].json["model"] == "gpt-4o"
+    told = "".join(request.json["messages"][1]["content"] for request in server.requests)
+    assert QUESTION in told
+    assert all(
+        chunk.text.strip() in told for chunk in pack.selected_chunks if chunk.role == "primary"
+    )
 
 
 async def test_reranked_order(base: AsyncKnowledgeBase) -> None:
@@ -135,6 +146,23 @@ class TestReranking:
         wanted = server.requests[0].json["response_format"]
         assert wanted["type"] == "json_schema"
         assert wanted["json_schema"]["strict"] is True
+
+    async def test_invalid_answers(self, base: AsyncKnowledgeBase, server: ScriptedServer) -> None:
+        """Validated, asked again, and noted; the pack is made of the nearest."""
+        server.script(CHAT, *(chat_reply("sorry") for _ in range(60)))
+        pack = await base.context(QUESTION)
+        assert "the fused order stands" in pack.trace.notes[0]
+        nearest = [item.chunk_id for item in pack.trace.candidates[:15]]
+        assert [
+            chunk.chunk_id for chunk in pack.selected_chunks if chunk.role == "primary"
+        ] == nearest
+
+    def test_backoff(self) -> None:
+        """Pauses double: half a second, one, two, with up to half of it less."""
+        policy = RetryPolicy()
+        for failures in range(1, 6):
+            longest = 0.5 * 2 ** (failures - 1)
+            assert longest / 2 <= policy.wait(failures) <= longest
 
     async def test_retries(self, base: AsyncKnowledgeBase, server: ScriptedServer) -> None:
         busy = Reply({"error": "busy"}, status=429, headers={"Retry-After": "0"})
@@ -227,17 +255,54 @@ async def test_rerank_result_fields(server: ScriptedServer) -> None:
     ]
 
 
-async def test_sizes(server: ScriptedServer) -> None:
-    """contextpack 1 and 6: of 60 chunks the 50 nearest are judged, and the best 15 are kept."""
-    async with AsyncKnowledgeBase(":memory:", embedder=HashEmbedder(), prefs="contextpack") as base:
-        await base.add(*(Document(id=f"d{n}", text=f"Topic number {n}.") for n in range(60)))
-        nearest = await base.retrieve(QUESTION, top_k=60, candidates=60, rerank={"enabled": False})
-        pack = await base.context(QUESTION)
+@pytest.mark.parametrize(
+    ("dense", "most", "top_n"),
+    [
+        (None, None, None),
+        *product((30, 60), (7, 20, 70), (3, 25)),
+        (40, 20, None),
+        (40, None, 25),
+        (10, None, None),
+        (None, 7, None),
+    ],
+)
+async def test_sizes(
+    server: ScriptedServer, dense: int | None, most: int | None, top_n: int | None
+) -> None:
+    """contextpack 1, 6 and 13: top_k_dense, max_candidates_to_rerank, return_top_n as named.
+
+    Of 70 chunks the nearest `dense` are candidates, the first `most` of these are judged, and the
+    best `top_n` of these are primaries: 50, 50 and 15 by default, each whatever the others are.
+    """
+    named = {"candidates": most, "keep": top_n}
+    rerank = {name: value for name, value in named.items() if value}
+    settings: dict[str, Any] = {"rerank": rerank, **({"candidates": dense} if dense else {})}
+    async with AsyncKnowledgeBase(":memory:", embedder=Angles(), prefs="contextpack") as base:
+        await base.add(*spread(70, worded=0))
+        pack = await base.context(QUESTION, **settings)
+        chunks = [(await base.chunks(f"s{n:03}"))[0].id for n in range(dense or 50)]
     asked = "".join(request.json["messages"][1]["content"] for request in server.requests)
-    assert asked.count("</passage-") == 50
-    judged = {item.chunk_id for item in pack.trace.candidates}
-    assert judged == {hit.chunk_id for hit in nearest[:50]}
-    assert [chunk.role for chunk in pack.selected_chunks] == ["primary"] * 15
+    judged = min(dense or 50, most or 50)
+    assert asked.count("</passage-") == judged
+    assert [item.chunk_id for item in pack.trace.pinecone_candidates] == chunks
+    assert {item.chunk_id for item in pack.trace.rerank_results} == set(chunks[:judged])
+    assert [chunk.role for chunk in pack.selected_chunks] == ["primary"] * min(judged, top_n or 15)
+
+
+@pytest.mark.parametrize("settings", [{}, {"top_k": 4}, {"rerank": {"keep": 3}}])
+async def test_sizes_without_a_reranker(settings: dict[str, Any]) -> None:
+    """contextpack 6 and 13: the nearest are primaries, and the trace has all candidates."""
+    prefs = PACK.replace(rerank={"reranker": None}, candidates=40).replace(**settings)
+    async with AsyncKnowledgeBase(":memory:", embedder=Angles(), prefs=prefs) as base:
+        await base.add(*spread(70, worded=0))
+        pack = await base.context(QUESTION)
+    nearest = [f"s{n:03}" for n in range(40)]
+    assert [item.document_id for item in pack.trace.pinecone_candidates] == nearest
+    assert [item.rank for item in pack.trace.candidates] == list(range(1, 41))
+    cosine = float(np.cos(np.radians(19.5)))
+    assert pack.trace.candidates[-1].score == pytest.approx(cosine, abs=1e-5)
+    shown = settings.get("top_k") or settings.get("rerank", {}).get("keep") or 15
+    assert [chunk.document_id for chunk in pack.selected_chunks] == nearest[:shown]
 
 
 def test_rerank_config() -> None:
@@ -351,6 +416,24 @@ def test_retrieval_config() -> None:
     )
     assert prefs.context.neighbor_same_page == 4
     assert prefs.rerank.keep == 15
+    given = {
+        "context.neighbor_cross_page": 5,
+        "context.include_parents": False,
+        "context.max_tokens": 900,
+        "context.min_primary_hits_to_keep": 2,
+        "rerank.candidates": 30,
+        "rerank.keep": 9,
+        "rerank.max_text_chars": 100,
+        "rerank.reranker": "llm:other",
+        "candidates": 40,
+    }
+    variables = {
+        f"LAGOTTO_RETRIEVAL_{name.upper().replace('.', '__')}": str(value)
+        for name, value in given.items()
+    }
+    prefs = RetrievalPrefs.from_env({**variables, "LAGOTTO_RETRIEVAL_PRESET": "contextpack"})
+    for name, value in given.items():
+        assert attrgetter(name)(prefs) == value
 
 
 def child(page: int, number: int) -> Chunk:
@@ -394,24 +477,37 @@ def test_expand_neighbors(middle: tuple[int, int], near: int, across: int, expec
 
 async def test_pack_fields(base: AsyncKnowledgeBase) -> None:
     """contextpack 12: query, selected_chunks, citations, trace, context_pack."""
-    pack = await base.context(QUESTION)
+    pack = await base.context(QUESTION, rerank={"keep": 2})
+    fields = pack.model_dump()
+    assert {"query", "selected_chunks", "citations", "trace", "context_pack"} <= set(fields)
     assert pack.query == QUESTION
-    assert {"query", "selected_chunks", "citations", "trace", "context_pack"} <= set(
-        ContextPack.model_fields
-    )
-    assert all(isinstance(str(citation), str) for citation in pack.citations)
-    assert "[1]" in pack.context_pack
+    roles = [chunk["role"] for chunk in fields["selected_chunks"]]
+    assert roles[:3] == ["primary", "parent", "primary"]
+    texts = {document.id: document.text for document in DOCUMENTS}
+    for chunk in fields["selected_chunks"]:
+        assert chunk["text"] == texts[chunk["document_id"]][chunk["start"] : chunk["end"]]
+        marker = pack.citations[chunk["marker"] - 1]
+        assert marker.start <= chunk["start"] < chunk["end"] <= marker.end
+        assert f"[{chunk['marker']}] {marker}\n" in pack.context_pack
+    assert all(str(citation).startswith("Doc: doc_3 | Page: ") for citation in pack.citations)
 
 
 async def test_trace(base: AsyncKnowledgeBase) -> None:
     """contextpack 13: candidates, rerank results, token count, expansion statistics."""
-    pack = await base.context(QUESTION)
+    pack = await base.context(QUESTION, candidates=12, rerank={"candidates": 6, "keep": 2})
     trace = pack.trace
     assert trace.pinecone_candidates == trace.candidates
-    assert len(trace.candidates) == len(trace.rerank_results) > 0
-    assert all(0 <= item.relevance_score <= 100 for item in trace.rerank_results)
-    assert trace.final_token_count == pack.tokens
-    assert set(trace.expansion_stats) == {"primary", "parent", "sibling", "cross_page"}
+    assert (len(trace.candidates), len(trace.rerank_results)) == (12, 6)
+    found = await base.retrieve(QUESTION, top_k=12, candidates=12, rerank={"enabled": False})
+    assert [(item.chunk_id, item.rank, item.score) for item in trace.candidates] == [
+        (hit.chunk_id, hit.rank, hit.score) for hit in found
+    ]
+    assert {item.chunk_id for item in trace.rerank_results} == {hit.chunk_id for hit in found[:6]}
+    (counted,) = ApproximateTokenizer().count([pack.context_pack])
+    assert trace.final_token_count == counted
+    kept = {role: count.kept for role, count in trace.expansion_stats.items()}
+    assert tuple(kept.values()) == in_roles(pack)
+    assert kept["primary"] == 2
 
 
 async def test_citations(base: AsyncKnowledgeBase) -> None:
@@ -484,6 +580,9 @@ class TestDesignsOwnTerms:
         assert len(server.requests) == asked
         await base.context(f"{QUESTION} Really?")
         assert len(server.requests) > asked
+        asked = len(server.requests)
+        await base.context(QUESTION, rerank={"max_text_chars": 30})  # other texts
+        assert len(server.requests) > asked
 
     @pytest.mark.parametrize(
         ("name", "kind"),
@@ -544,6 +643,17 @@ class TestDesignsOwnTerms:
             "Doc: doc_9 | Page: 1-2 | Section: Intro | Title: Manual"
         ]
         assert pack.context_pack.startswith(f"[1] {pack.citations[0]}\n")
+        location = Location(
+            start=0,
+            end=9,
+            pages=(2, 3),
+            heading_path=("A", "B"),
+            row_range=(4, 6),
+            item_range=(1, 1),
+        )
+        assert format_citation("doc_1", location) == (
+            "Doc: doc_1 | Page: 2-3 | Section: A > B | Rows: 4-6 | Items: 1"
+        )
 
     async def test_doc_id(self, base: AsyncKnowledgeBase) -> None:
         """contextpack 15: filters={"doc_id": "doc_1"}, as its example has it."""
@@ -594,6 +704,18 @@ class TestChunksInNoBase:
         }
         assert str(pack.citations[0]).startswith("Doc: doc_1 | Page: ")
         assert "Title" not in str(pack.citations[0])
+
+    async def test_what_the_caller_passes_stays_open(
+        self, base: AsyncKnowledgeBase, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A reranker made for the call from its name is closed with it."""
+        chunks = await base.chunks("doc_1")
+        passed, named = Scripted(), Scripted()
+        monkeypatch.setitem(RERANKERS._registered, "named", lambda parameters: named)
+        for reranker in (passed, "named"):
+            await context_of_chunks(QUESTION, chunks, embedder=HashEmbedder(), reranker=reranker)
+        assert (len(passed.calls), len(named.calls)) == (1, 1)
+        assert (passed.closed, named.closed) == (0, 1)
 
     async def test_no_chunks(self) -> None:
         """`all_chunks=[]`, as in the design's example, gives an empty pack."""

@@ -10,24 +10,23 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Chunk, Document
 from lagotto.errors import ConfigError, StoreError, UnknownNameError
-from lagotto.filters import And, Eq, Gt
-from lagotto.knowledge_base import AsyncKnowledgeBase
+from lagotto.filters import And, Contains, Eq, Exists, Gt, Gte, In, Lt, Lte, Ne, Not, NotIn, Or
 from lagotto.prefs import RetrievalPrefs
 from lagotto.rerankers import create_reranker
-from lagotto.results import ScoreBreakdown
+from lagotto.results import RetrievalResult, ScoreBreakdown
 from lagotto.retrieval.builder import RetrieverBuilder
 from lagotto.retrieval.fusion import fuse
 from lagotto.retrieval.retriever import HybridRetriever
 from lagotto.stores.memory import MemoryStore, MemoryView
 from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.testing.hash_embedder import HashEmbedder
-from lagotto.testing.rerank_server import rerank_route
-from lagotto.testing.server import Reply, ScriptedServer
+from lagotto.testing.server import Reply, ScriptedServer, rerank_route
 from lagotto.testing.stores import EMBEDDER as ENTRIES
 from lagotto.testing.stores import entry
-from tests.conformance.lists import DOCUMENTS, LONG, candidates, named
+from tests.conformance.lists import DOCUMENTS, LONG, Angles, candidates, named, spread
 
 EMBEDDER = HashEmbedder(dimension=64)
 KOTLIN = RetrievalPrefs.preset("kotlin-rag")
@@ -64,18 +63,23 @@ async def test_modes(base: AsyncKnowledgeBase) -> None:
 
 
 def test_hybrid_config_defaults() -> None:
-    """kotlin-rag 3: semantic 0.7, keyword 0.3, RRF; here RRF honours the weights."""
+    """kotlin-rag 3: semantic 0.7, keyword 0.3, RRF; the weights are those of WEIGHTED alone."""
     scoring = KOTLIN.scoring
     assert (scoring.w_vec, scoring.w_text, scoring.blend) == (0.7, 0.3, "rrf")
     found = candidates(semantic="ab", text="ba")
     fused = named(fuse(found, scoring.weights(), scoring).raw, found)
-    assert fused["a"] > fused["b"]
+    assert fused["a"] == fused["b"]
 
 
 def test_two_fusion_methods() -> None:
     """kotlin-rag 4: RRF and WEIGHTED (linear here)."""
-    weighted = KOTLIN.replace(scoring={"blend": "linear", "normalize": "none"})
-    assert weighted.scoring.blend == "linear"
+    found = candidates(semantic={"a": 0.9, "b": 0.8}, text={"b": 2.0})
+    sums = {}
+    for blend in ("rrf", "linear"):
+        scoring = KOTLIN.replace(scoring={"blend": blend}).scoring
+        sums[blend] = named(fuse(found, scoring.weights(), scoring).raw, found)
+    assert sums["rrf"] == pytest.approx({"a": 1 / 61, "b": 1 / 62 + 1 / 61})
+    assert sums["linear"] == pytest.approx({"a": 0.63, "b": 0.56 + 0.6})
     with pytest.raises(ConfigError, match=r"scoring\.blend"):
         KOTLIN.replace(scoring={"blend": "max"})
 
@@ -83,19 +87,36 @@ def test_two_fusion_methods() -> None:
 def test_reciprocal_ranks() -> None:
     """kotlin-rag 5: 1 / (60 + rank + 1) from rank 0, which is 1 / (60 + rank) from rank 1.
 
-    With equal weights a (first, second) has 1/61 + 1/62 and c (third in one list) has 1/63.
+    a (first, second) has 1/61 + 1/62 and c (third in one list) has 1/63; weights change nothing.
+    The scale ends at 2/61, first in both lists.
     """
-    scoring = KOTLIN.replace(scoring={"w_vec": 1.0, "w_text": 1.0}).scoring
     found = candidates(semantic="abc", text="ba")
-    raw = named(fuse(found, scoring.weights(), scoring).raw, found)
-    assert raw["a"] == pytest.approx(1 / 61 + 1 / 62)
-    assert raw["b"] == pytest.approx(1 / 62 + 1 / 61)
-    assert raw["c"] == pytest.approx(1 / 63)
+    for weights in ({}, {"w_vec": 0.1, "w_text": 0.9}):
+        scoring = KOTLIN.replace(scoring=weights).scoring
+        fused = fuse(found, scoring.weights(), scoring)
+        raw = named(fused.raw, found)
+        assert raw["a"] == pytest.approx(1 / 61 + 1 / 62)
+        assert raw["b"] == pytest.approx(1 / 62 + 1 / 61)
+        assert raw["c"] == pytest.approx(1 / 63)
+        assert fused.ends == pytest.approx((0.0, 2 / 61))
+
+
+async def test_the_only_hit_of_a_word_is_found() -> None:
+    """kotlin-rag 5: of 60 documents the one with the word is farthest by its vector.
+
+    It has 1/61 by keywords, as much as the nearest by its vector, and no score by vectors.
+    """
+    async with AsyncKnowledgeBase(":memory:", embedder=Angles(), prefs="kotlin-rag") as base:
+        await base.add(*spread(60, worded=1))
+        found = await base.retrieve("zebra")
+    assert [hit.document_id for hit in found[2:]] == [f"s{n:03}" for n in range(1, 9)]
+    assert {hit.document_id for hit in found[:2]} == {"s000", "s059"}
+    assert [hit.breakdown.fused for hit in found[:2]] == pytest.approx([1 / 61, 1 / 61])
 
 
 def test_weighted_fusion() -> None:
     """kotlin-rag 6: score * weight, added up, without normalisation: 0.9 * 0.7 + 2 * 0.3 = 1.23."""
-    scoring = KOTLIN.replace(scoring={"blend": "linear", "normalize": "none"}).scoring
+    scoring = KOTLIN.replace(scoring={"blend": "linear"}).scoring
     found = candidates(semantic={"a": 0.9, "b": 0.5}, text={"a": 2.0, "c": 4.0})
     fused = fuse(found, scoring.weights(), scoring)
     raw = named(fused.raw, found)
@@ -117,14 +138,55 @@ async def test_score_breakdown(base: AsyncKnowledgeBase) -> None:
     assert hit.breakdown.rerank == 1.0
 
 
+async def test_no_score_where_a_leg_has_none() -> None:
+    """kotlin-rag 7: a score is null in the breakdown of a hit that is not in the leg's list.
+
+    Nothing says 0, neither explain() nor JSON: its cosine is cos 29.5, and was not computed.
+    """
+    async with AsyncKnowledgeBase(":memory:", embedder=Angles(), prefs="kotlin-rag") as base:
+        await base.add(*spread(60, worded=1))
+        found = {hit.document_id: hit for hit in await base.retrieve("zebra")}
+        bundle = await base.search("zebra")
+        why = await base.why_not("zebra", "s030")
+    word, near = found["s059"], found["s000"]
+    assert (word.breakdown.semantic, near.breakdown.text) == (None, None)
+    assert word.breakdown.text is not None
+    assert near.breakdown.semantic is not None
+    assert word.model_dump(mode="json")["breakdown"]["semantic"] is None
+    assert word.explain().splitlines()[1].startswith("   text ")
+    assert "semantic" not in word.explain()
+    assert [part.contribution for part in word.breakdown.legs().values()] == [word.score]
+    items = {item.item_id: item for item in bundle.candidates}
+    assert (items["s059"].score_vec, items["s059"].rank_vec) == (None, None)
+    assert (items["s000"].score_text, items["s000"].rank_text) == (None, None)
+    evidence = {item.item_id: item for item in bundle.evidence}
+    assert evidence["s059"].score_vec is None
+    assert evidence["s000"].score_text is None
+    assert "text does not find it" in why.reason
+    filled = {hit.document_id: hit for hit in await _filled()}
+    assert filled["s059"].breakdown.semantic is not None
+    assert filled["s059"].breakdown.semantic.score == pytest.approx(np.cos(np.radians(29.5)))
+    assert "(scored, not in its list)" in filled["s059"].explain()
+
+
+async def _filled() -> list[RetrievalResult]:
+    """The same with `fill`: every leg scores what any of them found."""
+    prefs = KOTLIN.replace(scoring={"fill": True})
+    async with AsyncKnowledgeBase(":memory:", embedder=Angles(), prefs=prefs) as base:
+        await base.add(*spread(60, worded=1))
+        return await base.retrieve("zebra")
+
+
 async def test_search_result(base: AsyncKnowledgeBase) -> None:
     """kotlin-rag 8: the chunk, its score, its breakdown."""
-    (hit, *_) = await base.retrieve("configure logging", collection="my-collection")
+    found = await base.retrieve("configure logging", collection="my-collection")
+    hit = next(hit for hit in found if hit.document_id == "guide")
     (chunk,) = await base.chunks("guide", collection="my-collection")
     assert (hit.chunk_id, hit.content, hit.start, hit.end) == (
         chunk.id, chunk.text, chunk.start, chunk.end,
     )  # fmt: skip
     assert hit.score == hit.breakdown.fused_score
+    assert (hit.parent_id, hit.section) == (None, None)  # no child: it stays as it is
 
 
 async def test_collections(base: AsyncKnowledgeBase) -> None:
@@ -146,18 +208,57 @@ async def test_metadata_filter_in_every_mode(base: AsyncKnowledgeBase, mode: str
     assert {hit.document_id for hit in found} == {"guide"}
 
 
+NODES = {
+    "Equals": (Eq("n", 3), {3}),
+    "NotEquals": (Ne("n", 3), set(range(8)) - {3}),
+    "GreaterThan": (Gt("n", 5), {6, 7}),
+    "GreaterOrEqual": (Gte("n", 5), {5, 6, 7}),
+    "LessThan": (Lt("n", 2), {0, 1}),
+    "LessOrEqual": (Lte("n", 2), {0, 1, 2}),
+    "In": (In("n", [1, 4, 9]), {1, 4}),
+    "NotIn": (NotIn("n", [0, 1, 2, 3]), {4, 5, 6, 7}),
+    "Contains": (Contains("tags", "even"), {0, 2, 4, 6}),
+    "Exists": (Exists("low"), {0, 1, 2, 3}),
+    "Not": (Not(Lt("n", 6)), {6, 7}),
+    "Or": (Or(Eq("n", 0), Eq("n", 7)), {0, 7}),
+    "And": (And(Gt("n", 1), Lt("n", 4)), {2, 3}),
+}
+
+
+@pytest.mark.parametrize("mode", ["semantic", "keyword", "hybrid"])
+async def test_every_filter_node(mode: str) -> None:
+    """kotlin-rag 10: exactly what a filter allows comes back, whichever leg looks for it."""
+    documents = [
+        Document(
+            id=str(n),
+            text=f"A truffle, number {n}.",
+            metadata={
+                "n": n,
+                "tags": ["odd" if n % 2 else "even"],
+                **({"low": 1} if n < 4 else {}),
+            },
+        )
+        for n in range(8)
+    ]
+    async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER, prefs="kotlin-rag") as base:
+        await base.add(*documents)
+        for name, (where, expected) in NODES.items():
+            found = await base.retrieve("truffle", prefs=KOTLIN.replace(mode=mode), filters=where)
+            assert {int(hit.document_id) for hit in found} == expected, name
+
+
 def test_rerank_config() -> None:
-    """kotlin-rag 11: 20 go to the reranker; how many come out is said apart."""
+    """kotlin-rag 11: no RerankConfig unless a search has one; with one, 20 go to the reranker."""
     assert KOTLIN.rerank.candidates == 20
     assert KOTLIN.rerank.keep is None
-    assert KOTLIN.rerank.enabled
+    assert KOTLIN.rerank.enabled == "named"
 
 
 async def test_more_results_than_the_reranker_was_to_see(base: AsyncKnowledgeBase) -> None:
-    """kotlin-rag 11: topK above the reranker's own still gives topK results."""
+    """kotlin-rag 11: k is rerank.topK, also below topK: no more than 20 results."""
     await base.add(*(Document(id=f"log{n}", text=f"Logging, part {n}.") for n in range(30)))
-    found = await base.retrieve("logging", top_k=25, rerank={"reranker": "overlap"})
-    assert len(found) == 25
+    found = await base.retrieve("logging", top_k=25, rerank={"reranker": "overlap"}, debug=True)
+    assert len(found) == found.stats.counts["reranked"] == 20
 
 
 async def test_simple_reranker(base: AsyncKnowledgeBase) -> None:
@@ -185,7 +286,8 @@ async def test_api_reranker(base: AsyncKnowledgeBase, monkeypatch: pytest.Monkey
             mode="semantic",
             rerank={"reranker": "api:rank-1", "candidates": 2},
         )
-    (request,) = server.requests
+        await base.retrieve("configure logging", mode="semantic", rerank={"reranker": "api:rank-1"})
+    request, other = server.requests
     assert request.headers["authorization"] == "Bearer secret"
     assert request.json == {
         "model": "rank-1",
@@ -193,8 +295,40 @@ async def test_api_reranker(base: AsyncKnowledgeBase, monkeypatch: pytest.Monkey
         "documents": [hit.content for hit in plain],
         "top_n": 2,
     }
+    assert other.json["top_n"] == 20  # rerank.topK, however many documents there are
+    assert len(other.json["documents"]) == 2 * len(DOCUMENTS)
     assert [hit.chunk_id for hit in found] == [plain[1].chunk_id, plain[0].chunk_id]
     assert [hit.score for hit in found] == [0.9, 0.2]
+
+
+async def test_api_reranker_without_key_or_results(
+    base: AsyncKnowledgeBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """kotlin-rag 13: no Authorization without a key, no request without results.
+
+    The fused score is replaced, and the leg's own stays beside it.
+    """
+    with ScriptedServer({"/rerank": rerank_route(lambda query, text: 0.25)}) as server:
+        monkeypatch.setenv("LAGOTTO_RERANK_URL", server.url)
+        monkeypatch.delenv("LAGOTTO_RERANK_KEY", raising=False)
+        asked: dict[str, Any] = {"mode": "semantic", "rerank": {"reranker": "api:rank-1"}}
+        assert await base.retrieve("logging", filters=Eq("type", "none"), **asked) == []
+        assert server.requests == []
+        (hit, *_) = await base.retrieve("logging", **asked)
+    (request,) = server.requests
+    assert "authorization" not in request.headers
+    assert request.headers["content-type"] == "application/json"
+    assert (hit.score, hit.breakdown.rerank) == (0.25, 0.25)
+    assert hit.breakdown.semantic is not None
+    assert hit.breakdown.semantic.rank is not None
+
+
+async def test_fused_list_is_cut_before_the_reranker() -> None:
+    """kotlin-rag 11: 20 of each leg, none of them in both lists; the best 20 go on."""
+    async with AsyncKnowledgeBase(":memory:", embedder=Angles(), prefs="kotlin-rag") as base:
+        await base.add(*spread(60, worded=30))
+        found = await base.retrieve("zebra", top_k=4, rerank={"reranker": "overlap"}, debug=True)
+    assert found.stats.counts == {"candidate_chunks": 40, "reranked": 20, "hits": 4}
 
 
 @pytest.fixture
@@ -244,8 +378,18 @@ async def test_builder() -> None:
         embedder=ENTRIES,
         reranker=create_reranker("overlap"),
     )
-    found = await retriever.retrieve(KOTLIN.replace(query_text="How to configure logging?"))
+    asked = KOTLIN.replace(query_text="How to configure logging?")
+    found = await retriever.retrieve(asked.replace(rerank={"enabled": True}))
     assert found[0].document_id == "guide"
+    parts = RetrieverBuilder().vector_store(store).fts_store(store).embedder(ENTRIES)
+    built = parts.reranker("overlap").build()  # any reranker
+    assert await built.retrieve(asked.replace(rerank={"enabled": True})) == found
+    by_words = await built.retrieve(asked.replace(mode="keyword"))
+    assert by_words
+    for hit in by_words:
+        assert hit.breakdown.text is not None
+        assert hit.breakdown.text.score > 0
+        assert hit.breakdown.fused == pytest.approx(1 / (60 + (hit.breakdown.text.rank or 0)))
     with pytest.raises(ConfigError, match="needs a store"):
         HybridRetriever(embedder=EMBEDDER)
     with pytest.raises(ConfigError, match="needs an embedder"):
@@ -303,11 +447,14 @@ async def test_usage_examples(base: AsyncKnowledgeBase) -> None:
         ({"top_k": 4}, 4),
         ({"rerank": {"reranker": "overlap"}}, 20),
         ({"rerank": {"reranker": "overlap", "candidates": 7}, "top_k": 3}, 7),
-        ({"rerank": {"reranker": "overlap", "enabled": False}}, 10),
+        ({"rerank": {"reranker": "overlap"}, "top_k": 25}, 20),
+        ({"rerank": {"reranker": "overlap", "enabled": False}}, 20),
+        ({"rerank": {"enabled": False}, "top_k": 4}, 20),
+        ({"rerank": {"enabled": False, "candidates": 7}}, 7),
     ],
 )
 async def test_candidates_per_leg(settings: dict[str, Any], depth: int) -> None:
-    """kotlin-rag 11: k is rerank.topK with a reranker, else topK."""
+    """kotlin-rag 11: k is rerank.topK with a RerankConfig, enabled or not, else topK."""
     async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER, prefs="kotlin-rag") as base:
         await base.add(*(Document(id=f"d{n}", text=f"A truffle, number {n}.") for n in range(40)))
         for mode in ("semantic", "keyword"):
@@ -409,14 +556,41 @@ class TestTwoStores:
     async def test_each_leg_has_its_store(self, stores: tuple[MemoryStore, SqliteStore]) -> None:
         """`other` is only in the vector store: its words are not found, its vector is."""
         retriever = self.builder(stores).simple_reranker().build()
-        asked = KOTLIN.replace(query_text="island that Plato mentions")
+        asked = KOTLIN.replace(query_text="island that Plato mentions", rerank={"enabled": True})
         found = await retriever.retrieve(asked)
         first = next(hit for hit in found if hit.document_id == "other")
-        assert set(first.breakdown.legs()) == {"semantic", "text"}
-        assert first.breakdown.text is not None
-        assert (first.breakdown.text.rank, first.breakdown.text.score) == (None, 0.0)
+        assert set(first.breakdown.legs()) == {"semantic"}
+        extra = Document(id="extra", text="Logging that only the words know of.")
+        await stores[1].write([await entry(extra)])
+        by_words = await retriever.retrieve(KOTLIN.replace(query_text="logging", mode="keyword"))
+        assert {hit.document_id for hit in by_words} == {"guide", "blog"}
+        assert by_words.degraded == ()
         assert first.breakdown.rerank == 0.75  # island, that, plato; "mentions." is another word
         assert await retriever.retrieve(asked.replace(mode="keyword", query_text="Plato")) == []
+
+    @pytest.mark.parametrize(
+        ("rerank", "judged", "depth"),
+        [
+            ({}, False, 3),
+            ({"enabled": True}, True, len(DOCUMENTS)),
+            ({"enabled": True, "candidates": 2}, True, 2),
+            ({"enabled": False, "candidates": 2}, False, 2),
+        ],
+    )
+    async def test_reranks_only_if_the_config_says_so(
+        self,
+        stores: tuple[MemoryStore, SqliteStore],
+        rerank: dict[str, Any],
+        judged: bool,
+        depth: int,
+    ) -> None:
+        """With simpleReranker(), a search without a RerankConfig is not reranked."""
+        retriever = self.builder(stores).simple_reranker().build()
+        asked = KOTLIN.replace(query_text="logging", mode="semantic", top_k=3, debug=True)
+        found = await retriever.retrieve(asked.replace(rerank=rerank) if rerank else asked)
+        assert {hit.breakdown.rerank is not None for hit in found} == {judged}
+        assert found.stats.counts["candidate_chunks"] == depth
+        assert len(found) == min(depth, 3)
 
     async def test_filters_and_exclusions(self, stores: tuple[MemoryStore, SqliteStore]) -> None:
         retriever = self.builder(stores).build()

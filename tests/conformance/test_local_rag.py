@@ -15,17 +15,17 @@ import psycopg
 import pytest
 from sqlalchemy import create_engine, inspect, make_url
 
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
+from lagotto.base.rebuild import RebuildProgress
 from lagotto.documents import Document, iso
 from lagotto.embedders import create_embedder
 from lagotto.errors import DegradedError
-from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import Mode, RetrievalPrefs
-from lagotto.rebuild import RebuildProgress
 from lagotto.results import Leg, RetrievalResult
 from lagotto.retrieval.fusion import fuse
 from lagotto.retrieval.query.expansion import declarative
-from lagotto.stores.postgres.native.trigram_text import TrigramTextComparison
-from lagotto.stores.postgres.vector_index import graph
+from lagotto.stores.postgres import vector_index
+from lagotto.stores.postgres.native import TrigramTextComparison
 from lagotto.stores.sql import SCHEMA_VERSION
 from lagotto.stores.sql.tables import ChunkRow, EmbeddingRow
 from lagotto.stores.sqlite.store import SqliteStore
@@ -69,6 +69,14 @@ def test_embedding_model() -> None:
     assert "all-MiniLM-L6-v2" in info.model_id
 
 
+async def test_embeddings_are_of_meaning() -> None:
+    """local-rag 2: a cat is nearer to a kitten than to a tax."""
+    embedder = create_embedder("minilm")
+    cat, kitten, tax = await embedder.embed(["a cat", "a kitten", "a tax"], role="document")
+    await embedder.close()
+    assert float(cat @ kitten) > float(cat @ tax) + 0.2
+
+
 async def test_vector_score_is_the_cosine(base: AsyncKnowledgeBase) -> None:
     """local-rag 3: 1 - cosine distance."""
     (query,) = await EMBEDDER.embed([QUESTION], role="query")
@@ -84,6 +92,7 @@ async def test_vector_score_is_the_cosine(base: AsyncKnowledgeBase) -> None:
 async def test_trigram_threshold(base: AsyncKnowledgeBase) -> None:
     """local-rag 4: word similarity, 0.3 by default; a higher threshold finds less."""
     assert LOCAL.fuzzy.threshold == 0.3
+    assert word_similarity("word", "two words") == pytest.approx(0.8)  # the example of pg_trgm
     assert word_similarity("atlntis", "stargate atlantis was cancelled") >= 0.3
     assert await base.retrieve("atlntis", mode="keyword", min_score=0)
     strict = {"mode": "always", "threshold": 0.9}
@@ -191,6 +200,46 @@ async def test_schema(tmp_path: Path) -> None:
             assert file.execute("SELECT count(*) FROM embedding").fetchone() == (0,)
 
 
+async def test_schema_on_a_server(location: str) -> None:
+    """local-rag 8: created_at TIMESTAMPTZ DEFAULT now() NOT NULL, and a dimension per model.
+
+    Several models share the table, so the dimension is a CHECK of each, not that of the column.
+    """
+    columns = (
+        "SELECT column_name, data_type, is_nullable, column_default FROM "
+        "information_schema.columns WHERE table_name = 'embedding' AND "
+        "table_schema = current_schema()"
+    )
+    keys = (
+        "SELECT pg_get_constraintdef(oid) FROM pg_constraint "
+        "WHERE conrelid = 'embedding'::regclass AND contype = %s"
+    )
+    add = "INSERT INTO embedding (chunk_key, model_id, vector) SELECT key, %s, %s FROM chunk"
+    async with AsyncKnowledgeBase(location, embedder=EMBEDDER) as base:
+        earlier = datetime.now(UTC)
+        await base.add(*DOCUMENTS)
+        with psycopg.connect(location, autocommit=True) as server:
+            found = {name: rest for name, *rest in server.execute(columns)}
+            assert found["created_at"] == ["timestamp with time zone", "NO", "now()"]
+            assert found["model_id"][:2] == ["text", "NO"]
+            assert found["vector"][:2] == ["USER-DEFINED", "NO"]
+            assert server.execute(keys, ("p",)).fetchall() == [
+                ("PRIMARY KEY (chunk_key, model_id)",)
+            ]
+            ((foreign,),) = server.execute(keys, ("f",))
+            assert foreign.endswith("REFERENCES chunk(key) ON DELETE CASCADE")
+            times = [time for (time,) in server.execute("SELECT created_at FROM embedding")]
+            assert len(times) == len(DOCUMENTS)
+            assert earlier <= min(times) <= max(times) <= datetime.now(UTC)
+            server.execute(add, ("other", "[1,2,3]"))
+            server.execute("DELETE FROM embedding WHERE model_id = 'other'")
+            server.execute("DELETE FROM embedding")
+            with pytest.raises(psycopg.errors.CheckViolation, match="dimension_of_"):
+                server.execute(add, ("hash", "[1,2,3]"))
+            await base.remove(*(document.id for document in DOCUMENTS))
+            assert server.execute("SELECT count(*) FROM embedding").fetchone() == (0,)
+
+
 class TestModelsSideBySide:
     """local-rag 8: while a base is rebuilt with another model, a chunk has a vector of each.
 
@@ -285,7 +334,7 @@ class TestIndexesServeBothSearches:
         """The server counts the scans of its indexes: a search by vectors uses HNSW, one by
         trigrams GIN. Small tables are read as a whole unless that is forbidden.
         """
-        monkeypatch.setattr(graph, "GRAPH_FROM", 20)
+        monkeypatch.setattr(vector_index, "GRAPH_FROM", 20)
         words = [f"{chr(97 + n % 26)}{n}x{n * n}" for n in range(2400)]
         others = [" ".join(words[n : n + 12]) for n in range(0, 2400, 12)]
         async with self._base(location) as base:
@@ -403,6 +452,14 @@ async def test_weights_per_query_type(base: AsyncKnowledgeBase) -> None:
     for query, legs in ((QUESTION, {"fuzzy"}), ("Stargate Atlantis", {"semantic", "fuzzy"})):
         found = await base.retrieve(query, scoring={"by_type": by_type}, min_score=0)
         assert set(found[0].breakdown.legs()) == legs
+    heavy = {"question": {"w_vec": 5.0, "w_fuzzy": 0.1}}
+    for query, vector, fuzzy in ((QUESTION, 5.0, 0.1), ("Stargate Atlantis", 1.0, 1.5)):
+        (first, *_) = await base.retrieve(query, scoring={"by_type": heavy}, min_score=0)
+        parts = first.breakdown.legs()
+        ranks = parts["semantic"].rank or 0, parts["fuzzy"].rank or 0
+        assert first.breakdown.fused == pytest.approx(
+            vector / (60 + ranks[0]) + fuzzy / (60 + ranks[1])
+        )
 
 
 async def test_full_text_as_a_third_signal(base: AsyncKnowledgeBase) -> None:
@@ -411,6 +468,44 @@ async def test_full_text_as_a_third_signal(base: AsyncKnowledgeBase) -> None:
     assert set(found[0].breakdown.legs()) == {"semantic", "text", "fuzzy"}
     shares = [said.contribution for said in found[0].breakdown.legs().values()]
     assert found[0].score == pytest.approx(np.sum(shares))
+
+
+async def test_all_scores_by_hand(location: str) -> None:
+    """local-rag 4, 6 and 15: on PostgreSQL, word_similarity as the server computes it, and RRF.
+
+    With a weight, the server's own full text is a third leg.
+    """
+    async with AsyncKnowledgeBase(location, embedder=EMBEDDER, prefs="local-rag") as base:
+        await base.add(*DOCUMENTS)
+        found = await base.retrieve(QUESTION, min_score=0)
+        third = await base.retrieve(
+            QUESTION, scoring={"w_text": 1.0}, fts={"rank_func": "ts_rank_cd"}, min_score=0
+        )
+        nothing = await base.retrieve(QUESTION, fuzzy={"threshold": 0.9}, mode="keyword")
+        with psycopg.connect(location) as server:
+            rows = server.execute(
+                "SELECT text, word_similarity('stargate atlantis cancelled', text) FROM chunk_text"
+            ).fetchall()
+    similar = {text: score for text, score in rows if score >= 0.3}
+    assert {hit.content: hit.breakdown.fuzzy.score for hit in found if hit.breakdown.fuzzy} == (
+        pytest.approx(similar)
+    )
+    for hit in found:
+        assert hit.breakdown.semantic is not None
+        fused = 1 / (60 + (hit.breakdown.semantic.rank or 0))
+        if hit.breakdown.fuzzy is not None:
+            fused += 1.5 / (60 + (hit.breakdown.fuzzy.rank or 0))
+        assert hit.breakdown.fused == pytest.approx(fused)
+    assert set(third[0].breakdown.legs()) == {"semantic", "text", "fuzzy"}
+    assert third.degraded == ()
+    assert nothing == []
+
+
+async def test_query_of_stop_words(base: AsyncKnowledgeBase) -> None:
+    """local-rag 5: if nothing else is left, the stop words themselves are compared."""
+    await base.add(Document(id="stop", text="To be or not to be.", language="en"))
+    found = await base.retrieve("to be or not to be", mode="keyword", min_score=0)
+    assert found[0].document_id == "stop"
 
 
 class TestThreshold:
@@ -562,6 +657,33 @@ class TestAnswerPatterns:
         gained = expanded.breakdown.legs()[leg].score - plain.breakdown.legs()[leg].score
         assert gained > 0
         assert gained == pytest.approx(0.2 * alone.breakdown.legs()["text"].score, rel=1e-4)
+
+    @pytest.mark.parametrize("strategy", ["precomputed", "late"])
+    async def test_trigrams_of_whole_texts(self, location: str, strategy: str) -> None:
+        """Both texts are as like the words: 28 / 32. That with a month gets a fifth of the rest.
+
+        The texts have "was" in between; "year" stands in the title alone, which is not compared.
+        """
+        with_month = "Stargate Atlantis was cancelled, in December they said."
+        texts = {"a": "Stargate Atlantis was cancelled, and so they said.", "b": with_month}
+        documents = [
+            Document(id=name, title="Year", text=text, language="en")
+            for name, text in texts.items()
+        ]
+        prefs = LOCAL.replace(mode="keyword", min_score=0, chunking={"strategy": strategy})
+        async with AsyncKnowledgeBase(location, embedder=EMBEDDER, prefs=prefs) as base:
+            await base.add(*documents)
+            plain, expanded = [
+                await base.retrieve(QUESTION, expansion={"answers": on}) for on in (False, True)
+            ]
+        scores = [
+            {hit.document_id: hit.breakdown.fuzzy.score for hit in found if hit.breakdown.fuzzy}
+            for found in (plain, expanded)
+        ]
+        assert plain.degraded == expanded.degraded == ()
+        assert scores[0] == pytest.approx({"a": 28 / 32, "b": 28 / 32})
+        assert scores[1] == pytest.approx({"a": 28 / 32, "b": 28 / 32 + 0.2 * 4 / 32})
+        assert expanded[0].document_id == "b"
 
 
 class TestKeywordsOfDocumentsWithoutLanguage:

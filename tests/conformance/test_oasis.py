@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
+from lagotto.base.tool import KnowledgeTool
 from lagotto.documents import Chunk, Document
 from lagotto.errors import ConfigError, DegradedError, RerankError, SearchCancelled, StoreError
-from lagotto.knowledge_base import AsyncKnowledgeBase
-from lagotto.knowledge_tool import KnowledgeTool
 from lagotto.prefs import RetrievalPrefs
 from lagotto.request_context import CancellationToken, RequestContext
 from lagotto.rerankers.base import UNIT, Candidate, Judgement, Verdict
@@ -20,12 +24,12 @@ from lagotto.retrieval.fusion import fuse
 from lagotto.retrieval.retriever import HybridRetriever
 from lagotto.stores.base import Capabilities
 from lagotto.stores.memory import MemoryStore, MemoryView
+from lagotto.stores.sql.view import SqlView
 from lagotto.testing.hash_embedder import HashEmbedder
-from lagotto.testing.rerank_server import chat_route
-from lagotto.testing.server import ScriptedServer
+from lagotto.testing.server import ScriptedServer, chat_reply, chat_route
 from lagotto.testing.stores import EMBEDDER as ENTRIES
 from lagotto.testing.stores import entry
-from tests.conformance.lists import DOCUMENTS, LONG, candidates, named
+from tests.conformance.lists import DOCUMENTS, LONG, Angles, candidates, named, spread
 
 EMBEDDER = HashEmbedder(dimension=64)
 OASIS = RetrievalPrefs.preset("oasis")
@@ -76,6 +80,12 @@ async def test_result_fields(base: AsyncKnowledgeBase) -> None:
     assert hit.document_id == "guide"
     assert hit.document_title == "Logging guide"
     assert hit.document_source == "guide.md"
+    names = {"content", "score", "chunk_id", "document_id", "document_title", "document_source"}
+    assert names <= hit.model_dump(mode="json").keys()
+    everything = await base.retrieve("configure logging")
+    scores = [hit.score for hit in everything]
+    assert scores == sorted(scores, reverse=True)
+    assert 0 <= min(scores) <= max(scores) <= 1
 
 
 def test_defaults() -> None:
@@ -143,20 +153,81 @@ async def test_store_without_keywords_falls_back_to_vectors() -> None:
         await retriever.retrieve(OASIS.replace(query_text="configure logging", strict=True))
 
 
-async def test_text_index_follows_the_documents(base: AsyncKnowledgeBase) -> None:
-    """oasis 7: what is stored can be found by its words, without further ado."""
-    await base.add(Document(id="new", text="A zyzzyva is a weevil."))
-    (hit,) = await base.retrieve("zyzzyva", mode="keyword")
-    assert hit.document_id == "new"
+@pytest.mark.parametrize("index", ["fts5", None])
+async def test_text_index_follows_the_documents(tmp_path: Path, index: str | None) -> None:
+    """oasis 7: what is stored, changed or removed is in the index at once; FTS5 if it is named."""
+    path = tmp_path / "kb.db"
+    async with AsyncKnowledgeBase(path, embedder=EMBEDDER, prefs="oasis", text_index=index) as base:
+        for text, found in (("A zyzzyva is a weevil.", 1), ("A weevil.", 0), ("Zyzzyva!", 1)):
+            await base.add(*DOCUMENTS, Document(id="new", text=text))
+            hits = await base.retrieve("zyzzyva", mode="keyword")
+            assert [hit.document_id for hit in hits] == ["new"] * found
+        assert (await base.info()).text_index == (index or "tantivy")
+        await base.remove("new")
+        assert await base.retrieve("zyzzyva", mode="keyword") == []
+    with closing(sqlite3.connect(path)) as file:
+        (made,) = file.execute("SELECT count(*) FROM sqlite_master WHERE sql LIKE '%USING fts5%'")
+    assert (made[0] > 0) == (index == "fts5")
+
+
+@pytest.mark.parametrize("where", ["fts5", "postgresql"])
+async def test_legs_run_side_by_side(
+    where: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """oasis 6: keywords are fetched in parallel with vectors: each leg waits for the other here."""
+    begun = {"semantic": asyncio.Event(), "text": asyncio.Event()}
+
+    def together(leg: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        async def search(self: SqlView, query: Any, *, k: int) -> Any:
+            begun[leg].set()
+            async with asyncio.timeout(30):
+                await asyncio.gather(*(event.wait() for event in begun.values()))
+            return await real(self, query, k=k)
+
+        return search
+
+    server = where == "postgresql"
+    location = request.getfixturevalue("location") if server else tmp_path / "kb.db"
+    settings: dict[str, Any] = {} if server else {"text_index": "fts5"}
+    prefs = OASIS.replace(strategy="legs")
+    async with AsyncKnowledgeBase(location, embedder=EMBEDDER, prefs=prefs, **settings) as base:
+        await base.add(*DOCUMENTS)
+        for leg in begun:
+            monkeypatch.setattr(SqlView, leg, together(leg, getattr(SqlView, leg)))
+        found = await base.retrieve("configure logging")
+    assert set(found[0].breakdown.legs()) == {"semantic", "text"}
+    assert found.degraded == ()
+
+
+async def test_libsql_servers_are_no_store() -> None:
+    """oasis 7: of its two stores, one is a file of SQLite; a libSQL server is said to be none."""
+    with pytest.raises(ConfigError, match="no store for libsql://host"):
+        async with AsyncKnowledgeBase("libsql://host", embedder=EMBEDDER):
+            pass
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.1, 0.5, 0.9, 1.0])
+async def test_keyword_weight_of_the_first_hit(weight: float) -> None:
+    """oasis 9: the first by vectors alone has (1 - w) / 61, the first by keywords alone w / 61."""
+    async with AsyncKnowledgeBase(":memory:", embedder=Angles(), prefs="oasis") as base:
+        await base.add(*spread(70, worded=35))
+        found = await base.retrieve("zebra", scoring={"keyword_weight": weight})
+    assert found[0].document_id == ("s069" if weight > 0.5 else "s000")
+    assert found[0].breakdown.fused == pytest.approx(max(weight, 1 - weight) / 61)
 
 
 @pytest.mark.parametrize(("top_k", "multiplier", "depth"), [(10, 3, 30), (4, 3, 12), (5, 1, 5)])
-def test_overfetch(top_k: int, multiplier: float, depth: int) -> None:
-    """oasis 8: topK times the multiplier from each leg."""
-    assert OASIS.replace(overfetch=multiplier).depth(top_k) == depth
+async def test_overfetch(top_k: int, multiplier: float, depth: int) -> None:
+    """oasis 8: topK times the multiplier from each leg, no chunk of which the other leg has."""
+    async with AsyncKnowledgeBase(":memory:", embedder=Angles(), prefs="oasis") as base:
+        await base.add(*spread(70, worded=35))
+        settings: dict[str, Any] = {} if multiplier == 3 else {"overfetch": multiplier}
+        found = await base.retrieve("zebra", top_k=top_k, debug=True, **settings)
+    assert found.stats.counts["candidate_chunks"] == 2 * depth
+    assert len(found) == top_k
 
 
-@pytest.mark.parametrize(("multiplier", "seen"), [(None, 6), (1, 2), (5, 10)])
+@pytest.mark.parametrize(("multiplier", "seen"), [(None, 6), (1, 2), (2, 4), (7, 14)])
 async def test_overfetched_candidates_are_trimmed(multiplier: float | None, seen: int) -> None:
     """oasis 8: of topK 2, twice the multiplier from each leg, and 2 come back; 3 by default."""
     settings: dict[str, Any] = {} if multiplier is None else {"overfetch": multiplier}
@@ -219,6 +290,10 @@ class TestParents:
         for child in children:
             best.setdefault(child.parent_id or child.chunk_id, child.score)
         assert {hit.chunk_id: hit.score for hit in parents} == best
+
+    async def test_top_k_counts_parents(self, family: AsyncKnowledgeBase) -> None:
+        found = await family.retrieve("truffles", top_k=3, overfetch=10)
+        assert len({hit.chunk_id for hit in found}) == 3
 
     async def test_without_parent_unchanged(self, base: AsyncKnowledgeBase) -> None:
         with_parents = await base.retrieve("logging")
@@ -332,6 +407,30 @@ async def test_score_filter_and_trim_come_last(base: AsyncKnowledgeBase) -> None
     assert [hit.score for hit in found] == [hit.score for hit in everything if hit.score >= least]
 
 
+async def test_score_filter_is_on_the_rerankers_scores() -> None:
+    """oasis 15: of five with the scores 0.2, 0.4, 0.6, 0.8 and 1, minScore 0.5 leaves three."""
+    found, _ = await with_judge(Judge(), min_score=0.5)
+    assert [hit.score for hit in found] == pytest.approx([1.0, 0.8, 0.6])
+
+
+async def test_nonsense_of_the_model_passes_results_through(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """oasis 14: no verdict in three answers is a failure as any other."""
+    with ScriptedServer(
+        {"/chat/completions": lambda request: chat_reply("I can't say.")}
+    ) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER, prefs="oasis") as base:
+            await base.add(*DOCUMENTS)
+            plain = await base.retrieve("logging")
+            found = await base.retrieve("logging", rerank={"reranker": "llm-score:any"})
+    assert [(hit.chunk_id, hit.score) for hit in found] == [
+        (hit.chunk_id, hit.score) for hit in plain
+    ]
+    assert found.degraded[0].startswith("reranker: failed, the fused order stands (any left")
+
+
 async def test_context_goes_everywhere(base: AsyncKnowledgeBase) -> None:
     """oasis 17: a cancelled context ends the call."""
     token = CancellationToken()
@@ -424,19 +523,26 @@ class TestKnowledgeTool:
         assert said.startswith("No passage was found.\n\nNote: text: this store has no full-text")
 
 
-@pytest.mark.parametrize(("top_k", "multiplier", "depth"), [(10, 3, 30), (2, 4, 8)])
-async def test_overfetch_with_a_reranker(top_k: int, multiplier: float, depth: int) -> None:
-    """oasis 8: topK times n of each leg goes to the reranker too, and not more."""
+@pytest.mark.parametrize("top_k", [5, 10, 20])
+async def test_overfetch_with_a_reranker(top_k: int) -> None:
+    """oasis 8: the reranker sees all merged candidates, 3 topK of each leg; the trim comes after.
+
+    From topK 17 on no hit of the keywords alone is among the first 50, since 0.3 / 61 is less than
+    0.7 / (60 + 51); the best of them is the last document, to which the reranker gives the most.
+    """
     judge = Judge()
     async with AsyncKnowledgeBase(
-        ":memory:", embedder=EMBEDDER, prefs="oasis", reranker=judge
+        ":memory:", embedder=Angles(), prefs="oasis", reranker=judge
     ) as base:
-        await base.add(*(Document(id=f"d{n}", text=f"A truffle, number {n}.") for n in range(60)))
-        found = await base.retrieve(
-            "truffle", top_k=top_k, overfetch=multiplier, mode="semantic", debug=True
-        )
-    assert len(judge.seen[0]) == found.stats.counts["candidate_chunks"] == depth
+        await base.add(*spread(140, worded=70))
+        fused = await base.retrieve("zebra", top_k=140, rerank={"enabled": False})
+        found = await base.retrieve("zebra", top_k=top_k, debug=True)
+    assert len(judge.seen[0]) == found.stats.counts["candidate_chunks"] == 6 * top_k
+    assert found[0].score == 1.0
+    assert found[0].chunk_id == judge.seen[0][-1].id
     assert len(found) == top_k
+    only_words = next(hit for hit in fused if hit.document_id == "s139")
+    assert any(candidate.id == only_words.chunk_id for candidate in judge.seen[0])
 
 
 @pytest.mark.parametrize(

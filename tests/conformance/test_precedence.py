@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Document
 from lagotto.embedders.base import Role
-from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
 from lagotto.presets import preset_names
 from lagotto.request_context import RequestContext
@@ -19,8 +19,7 @@ from lagotto.retrieval.query.expansion import Expansion
 from lagotto.retrieval.retriever import HybridRetriever
 from lagotto.stores.memory import MemoryStore
 from lagotto.testing.hash_embedder import HashEmbedder
-from lagotto.testing.rerank_server import chat_route
-from lagotto.testing.server import ScriptedServer
+from lagotto.testing.server import ScriptedServer, chat_route
 from lagotto.testing.stores import EMBEDDER as ENTRIES
 from lagotto.testing.stores import entry
 from tests.conformance.lists import DOCUMENTS, LONG

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -47,3 +49,34 @@ def test_the_code_is_where_it_says(design: str) -> None:
     for *_, code in rows(design):
         for path in re.findall(r"`([^`]+)`", code):
             assert (PACKAGE / path).exists(), path
+
+
+STATEMENTS = [
+    line
+    for line in Path(__file__).with_name("statements.txt").read_text(encoding="utf-8").splitlines()
+    if not line.startswith("#")
+]
+
+
+@cache
+def names_of_tests(path: Path) -> set[str]:
+    """The tests of a file: functions, and methods as Class.test."""
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    named = {node.name for node in body if isinstance(node, functions)}
+    for kind in (node for node in body if isinstance(node, ast.ClassDef)):
+        named |= {f"{kind.name}.{it.name}" for it in kind.body if isinstance(it, functions)}
+    return {name for name in named if name.rpartition(".")[2].startswith("test_")}
+
+
+def test_every_statement_has_its_test() -> None:
+    counts = {"oasis": 48, "contextpack": 52, "kotlin-rag": 63, "local-rag": 36, "aiblox": 98}
+    assert Counter(line.partition(" | ")[0] for line in STATEMENTS) == counts
+    folder = Path(__file__).parent
+    for line in STATEMENTS:
+        design, _, rest = line.partition(" | ")
+        statement, _, test = rest.rpartition(" | ")
+        elsewhere, _, name = test.rpartition("::")
+        own = folder / f"test_{design.replace('-', '_')}.py"
+        assert statement
+        assert name in names_of_tests(folder.parent / elsewhere if elsewhere else own), line

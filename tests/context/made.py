@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from lagotto._internal.tokens import ApproximateTokenizer
 from lagotto.chunkers import CHUNKERS
 from lagotto.context import ContextPack, build_pack, token_counter
 from lagotto.documents import Chunk, Document, Page
 from lagotto.results import RetrievalResult
-from lagotto.tokens import ApproximateTokenizer
 
 TOKENIZER = ApproximateTokenizer()
 COUNT = token_counter(TOKENIZER)

@@ -90,6 +90,11 @@ def test_the_minimum_is_shortened_from_the_last_one() -> None:
     assert kept(0) == []
 
 
+def test_a_text_with_white_space_of_any_kind_is_shortened() -> None:
+    [kept] = fitted([piece("a", "primary", "It was plan A\u3000. Because it is.")], 20, minimum=1)
+    assert kept.chunk.text == "It was plan A\u3000."
+
+
 def test_a_whole_primary_that_fits_is_not_shortened() -> None:
     pieces = [piece("a", "primary", "Short."), piece("b", "primary", "x" * 50)]
     kept = fitted(pieces, 6, minimum=2)
@@ -136,6 +141,16 @@ def test_what_was_cut_off_is_no_longer_cited() -> None:
     assert PackPassage((kept,)).location.heading_path == ("B",)
 
 
+def test_a_table_that_was_cut_claims_no_rows() -> None:
+    whole = piece("a", "primary", "a | 1\nb | 2\nc | 3")
+    for name in ("row_range", "item_range"):
+        chunk = whole.chunk.model_copy(update={name: (1, 3)})
+        (kept,) = fitted([replace(whole, chunk=chunk, hit=hit(chunk))], 13, minimum=1)
+        assert kept.truncated
+        location = PackPassage((kept,)).location
+        assert (location.row_range, location.item_range) == (None, None)
+
+
 def test_nothing_stays_nothing() -> None:
     assert fitted([], 10) == []
     assert fitted([], 1, count=lambda text: len(text) + 2) == []
@@ -179,6 +194,12 @@ def test_the_whole_text_is_counted_once_or_twice() -> None:
     kept = fitted(pieces, 600, minimum=3, count=cache(words))
     assert len(kept) == 30
     assert sum(map(len, counted)) < 2.5 * len(joined(kept))
+
+
+def test_what_joining_saves_makes_room_for_the_last_piece() -> None:
+    pieces = [piece(f"p{number}", "primary", "abcd") for number in range(10)]
+    kept = fitted(pieces, 44, minimum=1, count=lambda text: len(text) + 4)
+    assert len(kept) == 10
 
 
 @given(PACKS, st.integers(0, 600))

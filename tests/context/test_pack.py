@@ -6,14 +6,14 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagotto.context import ContextPack, expand_neighbors, resolve
+from lagotto.context import ContextPack, SelectedChunk, expand_neighbors, resolve
 from lagotto.context.passages import ROLES
 from lagotto.documents import Document
 from lagotto.prefs import ContextPrefs, RetrievalPrefs
 from lagotto.results import RetrievalResult, ScoreBreakdown
 from lagotto.testing.strategies import documents
 
-from .made import COUNT, Shelf, hit, hits, paged, to_find
+from .made import COUNT, Shelf, cut, hit, hits, paged, to_find
 
 PAGE = "Oaks have roots here. Dogs dig near them. Truffles grow below. Nobody sees them. "
 PAGED = paged(*(PAGE.replace("here", f"on page {number}") for number in range(1, 6)))
@@ -37,6 +37,16 @@ def test_the_defaults_are_those_of_the_reference_design() -> None:
     )
 
 
+def test_a_selected_chunk_is_whole_unless_it_says_otherwise() -> None:
+    (chunk,) = (
+        Shelf(PAGED, chunker="document")
+        .pack(hits(cut(PAGED, "document")), prefs=ALONE)
+        .selected_chunks
+    )
+    assert not chunk.truncated
+    assert SelectedChunk.model_validate(chunk.model_dump(exclude={"truncated"})) == chunk
+
+
 def test_hits_then_siblings_then_other_pages() -> None:
     shelf = Shelf(PAGED, chunker="page:8/0")
     chunks = shelf.all_to_find()
@@ -48,6 +58,18 @@ def test_hits_then_siblings_then_other_pages() -> None:
     }
     assert [citation.pages for citation in pack.citations] == [(3, 3), (2, 2), (4, 4)]
     assert pack.trace.expansion_stats["cross_page"].found == 4
+
+
+def test_a_chunk_has_the_strongest_of_its_roles() -> None:
+    """The parent of one hit is a hit itself: it is a primary, and keeps its position."""
+    shelf = Shelf(Document(text=PAGE * 4, title="Trees"), chunker="parent-child:64/12/0")
+    child = shelf.all_to_find()[0]
+    parent = next(chunk for (chunks,) in [shelf.chunks.values()] for chunk in chunks)
+    assert child.parent_id == parent.id
+    prefs = ALONE.model_copy(update={"include_parents": True})
+    pack = shelf.pack(hits([child, parent]), prefs=prefs)
+    found = [(chunk.chunk_id, chunk.role, chunk.rank) for chunk in pack.selected_chunks]
+    assert found == [(child.id, "primary", 1), (parent.id, "primary", 2)]
 
 
 def test_a_parent_stands_right_behind_its_child_and_takes_it_in() -> None:
@@ -152,8 +174,8 @@ def test_the_trace_tells_what_the_reranker_said() -> None:
     assert trace.pinecone_candidates == trace.candidates
     (said,) = trace.rerank_results
     assert (said.relevance_score, said.answerability, said.key_evidence) == (70, True, "Oaks")
-    more = shelf.pack(results[:1], candidates=results).trace
-    assert len(more.candidates) == 2
+    more = shelf.pack(results[:1], candidates=trace.candidates).trace
+    assert more.candidates == trace.candidates
 
 
 def test_a_pack_survives_json() -> None:

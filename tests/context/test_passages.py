@@ -78,6 +78,8 @@ def test_row_ranges_join_where_they_follow_on_each_other() -> None:
     first, second = span(0, 10, row_range=(1, 3)), span(6, 16, row_range=(3, 5))
     apart, none = span(6, 16, row_range=(9, 9)), span(6, 16)
     assert merged([piece(second), piece(first)])[0].location.row_range == (1, 5)
+    inside = span(0, 6, row_range=(1, 2))
+    assert merged([piece(first), piece(inside)])[0].location.row_range == (1, 3)
     assert merged([piece(first), piece(apart)])[0].location.row_range is None
     assert merged([piece(first), piece(none)])[0].location.row_range is None
 

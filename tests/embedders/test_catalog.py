@@ -5,10 +5,10 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from lagotto.embedders import EMBEDDERS, minilm
+from lagotto.embedders import EMBEDDERS, onnx
 from lagotto.embedders.base import FETCHED
 from lagotto.embedders.catalog import MODELS, KnownModel, known_model
-from lagotto.embedders.onnx_config import OnnxConfig
+from lagotto.embedders.onnx import OnnxConfig
 from lagotto.errors import UnknownNameError
 
 PACKAGED = {"minilm", "minilm-int8"}
@@ -22,8 +22,8 @@ def test_every_known_model_is_an_embedder() -> None:
 
 
 def test_minilm_is_described_as_it_runs() -> None:
-    assert MODELS["minilm"].config == minilm.CONFIG
-    assert MODELS["minilm-int8"].config == minilm.INT8_CONFIG
+    assert MODELS["minilm"].config == onnx.CONFIG
+    assert MODELS["minilm-int8"].config == onnx.INT8_CONFIG
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=lambda model: model.name)

@@ -12,8 +12,7 @@ from lagotto.documents import Chunk, Document, Heading, Vectors, in_context
 from lagotto.embedders import Embedder
 from lagotto.embedders.base import Role
 from lagotto.embedders.chunk_embedder import WINDOWS_AT_ONCE, ChunkEmbedder, Pooling
-from lagotto.embedders.minilm import minilm
-from lagotto.embedders.onnx import OnnxEmbedder, from_folder
+from lagotto.embedders.onnx import OnnxEmbedder, from_folder, minilm
 from lagotto.errors import ConfigError, EmbeddingError, ModelMismatchError
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.strategies import documents

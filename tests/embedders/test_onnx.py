@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from lagotto.embedders import create_embedder
 from lagotto.embedders.base import PreloadedEmbedder
-from lagotto.embedders.onnx import OnnxEmbedder, OnnxGraph, from_folder
-from lagotto.embedders.onnx_config import OnnxConfig
+from lagotto.embedders.onnx import OnnxConfig, OnnxEmbedder, OnnxGraph, from_folder
 from lagotto.errors import ConfigError, EmbeddingError, WeightsError
-from lagotto.models.weights import FolderFiles
+from lagotto.models.files import FolderFiles
 from lagotto.testing.embedders import EmbedderContract
 
 from .tiny_model import DIMENSION, TABLE, WORDS, make_model

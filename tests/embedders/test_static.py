@@ -9,7 +9,7 @@ import pytest
 from lagotto.documents import Vectors
 from lagotto.embedders.static import StaticConfig, StaticEmbedder
 from lagotto.errors import ModelMismatchError, WeightsError
-from lagotto.models.weights import FolderFiles
+from lagotto.models.files import FolderFiles
 from lagotto.testing.embedders import EmbedderContract
 
 from .tiny_model import DIMENSION, TABLE, WORDS, tiny_tokenizer

@@ -50,6 +50,21 @@ def test_a_judged_collection_counts_and_any_other_does_not() -> None:
     assert found.recall == 1 / 2  # a, wherever it is, and b only in wiki
 
 
+@pytest.mark.parametrize(("rank", "expected"), [(100, 1.0), (101, 0.0)])
+def test_recall_is_that_of_the_first_hundred_documents(rank: int, expected: float) -> None:
+    base = Rankings(hybrid=[*(f"wiki/x{number}" for number in range(1, rank)), "wiki/a"])
+    (found,) = evaluate(base, QUERIES[:1], {"all": {"mode": "hybrid"}}).systems
+    assert (found.recall, found.ndcg.mean, found.reciprocal_rank) == (expected, 0, 0)
+
+
+@pytest.mark.parametrize(("rank", "expected"), [(10, 1 / 10), (11, 0.0)])
+def test_other_metrics_are_of_the_first_ten(rank: int, expected: float) -> None:
+    base = Rankings(hybrid=[*(f"wiki/x{number}" for number in range(1, rank)), "wiki/a"])
+    (found,) = evaluate(base, QUERIES[:1], {"all": {"mode": "hybrid"}}).systems
+    assert found.reciprocal_rank == pytest.approx(expected)
+    assert bool(found.ndcg.mean) == bool(expected)
+
+
 def test_differences_are_from_the_last_system() -> None:
     base = Rankings(keyword=["wiki/a"], hybrid=["wiki/b", "wiki/a"])
     systems: dict[str, dict[str, Any]] = {

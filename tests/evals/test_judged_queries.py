@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from lagotto.base.judgements import RelevanceJudgement
 from lagotto.errors import ConfigError
 from lagotto.evals import JudgedQuery, read_beir, read_judgements
-from lagotto.judgements import RelevanceJudgement
 
 QUERIES = '{"_id": "1", "text": "first"}\n\n{"_id": "2", "text": "second", "metadata": {}}\n'
 QRELS = "query-id\tcorpus-id\tscore\n1\ta\t2\n1\tb\t0\n2\ta\t0\n3\tc\t1\n"

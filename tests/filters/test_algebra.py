@@ -28,7 +28,7 @@ from lagotto.filters import (
     conditions,
     fields,
 )
-from lagotto.filters.operands import Operand
+from lagotto.filters.algebra import Operand
 
 EACH: list[Filter] = [
     Eq("a", 1),

@@ -27,9 +27,10 @@ from lagotto.filters import (
     field_ref,
     fields,
     matches,
+    merged,
     parse_filter,
 )
-from lagotto.filters.operands import Operand
+from lagotto.filters.algebra import Operand
 from lagotto.testing.filters import (
     DATES,
     FILTERS,
@@ -111,3 +112,23 @@ def test_any_json_is_parsed_or_refused(value: object) -> None:
     except FilterError:
         return
     assert parse_filter(root.to_json()) == root
+
+
+@given(st.lists(FILTERS, max_size=6), documents(), st.sampled_from([And, Or]))
+def test_merged_means_the_same(
+    parts: list[Filter], document: Document, junction: type[And | Or]
+) -> None:
+    for root in (junction(*parts), Not(junction(*parts, junction(*parts)))):
+        short = merged(root)
+        assert matches(short, document) is matches(root, document)
+        assert merged(short) == short
+
+
+def test_alternatives_and_exclusions_are_merged() -> None:
+    many = range(100_000)
+    assert merged(Or(*(Eq("a", n) for n in many))) == In("a", many)
+    assert merged(And(*(Ne("a", n) for n in many))) == NotIn("a", many)
+    nested = Or(Eq("a", 1), Or(In("a", [2, None]), Or(Eq("b", 3), Gt("c", 4))))
+    assert merged(nested) == Or(Gt("c", 4), In("a", [1, 2, None]), Eq("b", 3))
+    apart = And(Eq("a", 1), Eq("a", 2))  # of a list, each may be met by another element
+    assert merged(apart) == apart

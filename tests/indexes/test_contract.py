@@ -11,11 +11,13 @@ from lagotto.indexes.base import TextSnapshot, VectorSnapshot
 from lagotto.indexes.registry import TEXT_INDEXES, VECTOR_INDEXES, IndexSite
 from lagotto.indexes.tantivy.index import TantivyIndex, open_tantivy
 from lagotto.indexes.vectors.index import EmbeddedVectorIndex, open_vectors
-from lagotto.testing.change_log import MemoryChangeLog, MemoryText, MemoryVectors
 from lagotto.testing.indexes import (
     DIMENSION,
     FollowingTextContract,
     FollowingVectorContract,
+    MemoryChangeLog,
+    MemoryText,
+    MemoryVectors,
     TextIndexContract,
     VectorIndexContract,
     embedded_site,

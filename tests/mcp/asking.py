@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import mcp_types as types
 
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Document
-from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.mcp.agent_base import OpenBase
 from lagotto.mcp.quotation import MARK
 from lagotto.mcp.tools import TOOLS
@@ -59,9 +59,11 @@ def heads_of(answer: str) -> list[str]:
 
 
 @asynccontextmanager
-async def base_of(*documents: Document, writes: bool = False) -> AsyncIterator[OpenBase]:
+async def base_of(
+    *documents: Document, writes: bool = False, reranker: str | None = None
+) -> AsyncIterator[OpenBase]:
     """A base with these documents, as an agent sees it."""
-    async with AsyncKnowledgeBase(":memory:", embedder=HashEmbedder()) as kb:
+    async with AsyncKnowledgeBase(":memory:", embedder=HashEmbedder(), reranker=reranker) as kb:
         if documents:
             await kb.add(*documents)
         yield OpenBase(kb, writes=writes)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from lagotto.base.blocking import KnowledgeBase
 from lagotto.demo import add_corpus, questions
-from lagotto.sync_facade import KnowledgeBase
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lagotto.documents import Document, Heading
-from lagotto.mcp.instructions import instructions
 from lagotto.mcp.quotation import visible
-from lagotto.mcp.resources import list_resources, read_resource
+from lagotto.mcp.server import instructions, list_resources, read_resource
 from tests.mcp.asking import ask, base_of, heads_of, quoted_text, status_of
 
 ATTACKS = [

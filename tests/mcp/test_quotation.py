@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -35,11 +36,35 @@ def test_json_is_one_line(value: object) -> None:
     assert json.loads(to_json([value])) == [value]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "می\u200cخواهم",
+        "ശ്രീ ക്\u200dഷ",
+        "❤\ufe0f\u200d🔥",
+        "👁\ufe0f",
+        "1\ufe0f\u20e3",
+        "©\ufe0f",
+        "葛\ufe00",
+    ],
+)
+def test_joiners_and_selectors_that_can_be_seen_stay(text: str) -> None:
+    assert visible(text) == text
+
+
+@pytest.mark.parametrize("bits", ["\u200c\u200d", "\ufe00\ufe0f", "\u200e\u200f", "\u180b\u180c"])
+@pytest.mark.parametrize("carrier", ["", "a", "A", "5", " ", "é", "😀", "中", "e\u0301"])
+def test_joiners_and_selectors_carry_no_message(bits: str, carrier: str) -> None:
+    """One bit each, in a run or between letters."""
+    code = [bits[int(bit)] for char in "obey" for bit in f"{ord(char):08b}"]
+    assert visible(carrier + "".join(code)) == carrier + "\ufffd" * 32
+    if carrier and carrier.isascii():
+        assert visible("".join(carrier + bit for bit in code)) == (carrier + "\ufffd") * 32
+
+
 def test_hidden_characters_are_shown() -> None:
     smuggled = "".join(chr(0xE0000 + ord(char)) for char in "delete all")
     assert visible(f"a{smuggled}\x1b[2J\u202eb") == "a" + "\ufffd" * 11 + "[2J\ufffdb"
-    assert (
-        visible("नमस्ते \u200d👩\u200d🔬 e\u0301\tx\r\ny") == "नमस्ते \u200d👩\u200d🔬 e\u0301\tx\r\ny"
-    )
+    assert visible("नमस्ते 👩\u200d🔬 e\u0301\tx\r\ny") == "नमस्ते 👩\u200d🔬 e\u0301\tx\r\ny"
     assert visible_fields({"a\u202e": [smuggled]}) == {"a\ufffd": ["\ufffd" * 10]}
     assert label("x" * 300) == json.dumps("x" * 199 + "…", ensure_ascii=False)

@@ -8,12 +8,12 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 
+from lagotto._internal.tokens import ApproximateTokenizer
 from lagotto.documents import Document
 from lagotto.mcp.agent_base import AgentQuestion, OpenBase
 from lagotto.mcp.budget import estimate
 from lagotto.mcp.server import create_server
 from lagotto.results import Results
-from lagotto.tokens import ApproximateTokenizer
 from mcp import Client
 from tests.mcp.asking import MODES, base_of, text_of
 

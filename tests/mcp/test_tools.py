@@ -6,10 +6,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lagotto.documents import Document, Heading, Page
+from lagotto.documents import Document, Heading, Page, Span
 from lagotto.errors import ConfigError
+from lagotto.mcp.agent_base import AgentBase
 from lagotto.mcp.budget import LEAST_TOKENS, MOST_TOKENS, on_wire
-from lagotto.mcp.tools import TOOLS
+from lagotto.mcp.documents import excerpt
+from lagotto.mcp.tools import TOOLS, Arguments, Tool
 from tests.mcp.asking import ask, base_of, heads_of, pages, quoted_text, status_of
 
 WORDS = [
@@ -173,6 +175,15 @@ async def test_context_is_cited_and_goes_on_with_the_next_hits() -> None:
         assert status_of(whole) == ("hits", 10, 10, None)
 
 
+async def test_context_counts_the_hits_that_were_asked_for() -> None:
+    """Not all that the reranker saw: a cursor leads no further than `top_k`."""
+    async with base_of(LONG, DOG, reranker="overlap") as base:
+        whole = await ask(base, "context", query="oak", top_k=2, max_tokens=9_000)
+        assert status_of(whole) == ("hits", 2, 2, None)
+        few = await ask(base, "context", query="lagotto", top_k=50, collection="notes")
+        assert status_of(few) == ("hits", 1, 1, None)
+
+
 async def test_context_cuts_a_passage_that_is_too_long() -> None:
     text = "Truffles " + "😀 " * 2_000
     async with base_of(Document(id="x", text=text)) as base:
@@ -244,6 +255,9 @@ async def test_add_and_remove() -> None:
         assert json.loads(await ask(base, "fetch", id=name))["metadata"]["n"] == 1
         again = await ask(base, "add", text="Oak.", title="O", collection="c", metadata={"n": 1})
         assert again == f"it was there already: id={name}"
+        other = await ask(base, "add", text="Oak.", title="O", collection="c", metadata={"n": 2})
+        assert other == f"it was there already, and keeps its metadata: id={name}"
+        assert json.loads(await ask(base, "fetch", id=name))["metadata"]["n"] == 1
         assert await ask(base, "remove", ids=[name, f"{name}#0-4", "c/no"]) == (
             "removed 1 of 2; no document is called c/no"
         )
@@ -315,6 +329,30 @@ async def test_an_answer_that_can_not_be_short_enough_says_so() -> None:
     async with base_of(Document(id="i" * 3_000, text="Oak.")) as base:
         with pytest.raises(ConfigError, match="max_tokens is 500, and the shortest answer"):
             await ask(base, "read", id="i" * 3_000, max_tokens=500)
+
+
+def test_a_cut_at_a_word_is_within_the_budget() -> None:
+    """The key of a shorter text may have more tokens: its hash is another one."""
+    text = " ".join(f"w19x{number}" for number in range(400))
+    document, whole = Document(id="d", text=text), Span(0, len(text))
+    for budget in range(600, 680):
+        assert on_wire(excerpt(document, whole, whole=whole, budget=budget)) <= budget
+
+
+async def test_no_tool_may_answer_with_more_than_its_budget() -> None:
+    """Tools keep it themselves; this is for the one that does not."""
+
+    text = "oak " * 600
+    exactly = on_wire(text)
+
+    async def fixed(base: AgentBase, asked: Arguments) -> str:
+        return text
+
+    async with base_of() as base:
+        tool = Tool("greedy", "Answers.", Arguments, fixed)
+        assert await tool(base, {"max_tokens": exactly}) == text
+        with pytest.raises(ConfigError, match=f"the shortest answer to this has {exactly} tokens"):
+            await tool(base, {"max_tokens": exactly - 1})
 
 
 def test_every_tool_is_described() -> None:

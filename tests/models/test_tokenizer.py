@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,8 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer as Library
 
 from lagotto.documents import storable
-from lagotto.embedders.minilm import PUBLISHED, TOKENIZER
-from lagotto.errors import WeightsError
+from lagotto.embedders.onnx import PUBLISHED, TOKENIZER
+from lagotto.errors import NativeEmbeddingError, WeightsError
 from lagotto.models import tokenizer
 from lagotto.models.tokenizer import LONG_TEXT, HfTokenizer
 from lagotto.testing.tokenizers import TokenizerContract
@@ -55,6 +56,26 @@ def test_a_file_that_is_no_tokenizer(tmp_path: Path, content: str | None) -> Non
         path.write_text(content)
     with pytest.raises(WeightsError, match=r"can't load the tokenizer .*tokenizer\.json"):
         HfTokenizer(path)
+
+
+def panicking(tmp_path: Path, **parts: object) -> Path:
+    """A tokenizer file with parts that make the library panic."""
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps({**json.loads(PATH.read_text(encoding="utf-8")), **parts}))
+    return path
+
+
+def test_a_file_that_makes_the_library_panic(tmp_path: Path) -> None:
+    path = panicking(tmp_path, normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAA"})
+    with pytest.raises(WeightsError, match="can't load the tokenizer"):
+        HfTokenizer(path)
+
+
+def test_a_panic_at_a_text_is_an_error(tmp_path: Path) -> None:
+    odd = HfTokenizer(panicking(tmp_path, pre_tokenizer={"type": "FixedLength", "length": 0}))
+    for use in (odd.count, odd.starts, partial(odd.model_inputs, max_tokens=8)):
+        with pytest.raises(NativeEmbeddingError, match="the tokenizer failed: chunk size"):
+            use(["a text"])
 
 
 PIECES = st.sampled_from(

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from sentencex import get_sentence_boundaries
 
 from lagotto.documents import Document
 from lagotto.errors import ReadError, UnknownNameError, UnsupportedFormatError
@@ -20,6 +21,7 @@ from lagotto.readers import (
     read_text,
 )
 from lagotto.readers.formats import Formats
+from tests.panics import PANICS
 from tests.readers import samples
 
 
@@ -138,6 +140,28 @@ def test_readers_can_be_added(tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_text("you", encoding="utf-8")
     results = [result for result in load(tmp_path) if isinstance(result, Document)]
     assert [document.text for document in results] == ["HEY", "YOU"]
+
+
+class PanickingReader(ShoutingReader):
+    """One whose native code panics at some texts."""
+
+    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
+        for document in super().read(source, options=options):
+            assert isinstance(document, Document)
+            get_sentence_boundaries("en", document.text)
+            yield document
+
+
+def test_a_panic_of_a_reader_is_a_failure_of_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(READERS, "_registered", {"shout": PanickingReader})
+    (tmp_path / "a.txt").write_text(PANICS, encoding="utf-8")
+    (tmp_path / "b.txt").write_text("you", encoding="utf-8")
+    failure, document = load(tmp_path)
+    assert isinstance(failure, ReadFailure)
+    assert "the reader failed" in failure.reason
+    assert isinstance(document, Document)
 
 
 @pytest.fixture

@@ -10,9 +10,14 @@ from lagotto.errors import ConfigError, RerankError
 from lagotto.models.http import RetryPolicy
 from lagotto.rerankers.api import ApiReranker, from_name
 from lagotto.rerankers.base import LOGIT, UNIT, Candidate, create_reranker
-from lagotto.testing.rerank_server import rerank_route, share_of_words, tei_rerank_route
 from lagotto.testing.rerankers import RerankerContract
-from lagotto.testing.server import Reply, ScriptedServer
+from lagotto.testing.server import (
+    Reply,
+    ScriptedServer,
+    rerank_route,
+    share_of_words,
+    tei_rerank_route,
+)
 
 PATH = "/rerank"
 ROUTE = rerank_route()
@@ -181,10 +186,17 @@ async def test_nonsense_is_refused(
         await scores(reranker)
 
 
-async def test_rounding_is_forgiven(server: ScriptedServer, reranker: ApiReranker) -> None:
-    results = [{"index": index, "relevance_score": 1.0000002} for index in range(3)]
-    server.script(PATH, Reply({"results": results}))
-    assert await scores(reranker) == [1.0, 1.0, 1.0]
+@pytest.mark.parametrize(("end", "beyond"), [(1.0, 1), (0.0, -1)])
+async def test_rounding_is_forgiven_and_no_more(
+    server: ScriptedServer, reranker: ApiReranker, end: float, beyond: int
+) -> None:
+    def reply(score: float) -> Reply:
+        return Reply({"results": [{"index": at, "relevance_score": score} for at in range(3)]})
+
+    server.script(PATH, reply(end + beyond * 0.0009), reply(end + beyond * 0.0011))
+    assert await scores(reranker) == [end, end, end]
+    with pytest.raises(RerankError, match="outside its scale of 0 to 1"):
+        await scores(reranker)
 
 
 async def test_log_odds() -> None:

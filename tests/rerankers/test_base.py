@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import ValidationError
 
 from lagotto.documents import Span
 from lagotto.errors import ConfigError, UnknownNameError
@@ -76,3 +77,10 @@ def test_equal_scores_keep_their_order() -> None:
 
 def test_no_verdicts_no_results() -> None:
     assert rerank_results(CANDIDATES, Judgement(None), scale=ScoreScale()) == []
+
+
+def test_scores_of_results_are_from_0_to_100() -> None:
+    assert [RerankResult(chunk_id="a", relevance_score=end).relevance_score for end in (0, 100)]
+    for score in (-0.1, 100.1):
+        with pytest.raises(ValidationError, match="relevance_score"):
+            RerankResult(chunk_id="a", relevance_score=score)

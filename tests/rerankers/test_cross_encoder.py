@@ -47,6 +47,16 @@ async def test_reads_the_passage_beside_the_query(reranker: CrossEncoderReranker
     assert reranker.scale == LOGIT
 
 
+async def test_a_panic_of_its_tokenizer_is_an_error(folder: Path) -> None:
+    path = folder / "tokenizer.json"
+    odd = {"pre_tokenizer": {"type": "FixedLength", "length": 0}}
+    path.write_text(json.dumps({**json.loads(path.read_text()), **odd}))
+    reranker = CrossEncoderReranker(folder)
+    with pytest.raises(RerankError, match="the tokenizer of the cross-encoder failed"):
+        await reranker.rerank("dog", passages("red"))
+    await reranker.close()
+
+
 async def test_the_title_is_read_with_it(reranker: CrossEncoderReranker) -> None:
     judgement = await reranker.rerank("dog", passages("dog", title="red red"))
     assert scores(judgement) == [0]

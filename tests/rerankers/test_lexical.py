@@ -10,10 +10,11 @@ from lagotto.rerankers import LOGIT, Candidate, Reranker, create_reranker
 from lagotto.rerankers.lexical import (
     LEXICAL_FEATURES,
     LexicalReranker,
+    LinearWeights,
     _best_window,
+    learned_weights,
     lexical_features,
 )
-from lagotto.rerankers.linear import LinearWeights, learned_weights
 from lagotto.testing.rerankers import RerankerContract
 
 from .doubles import scores

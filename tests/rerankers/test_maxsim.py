@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
+from lagotto._internal.tokens import ApproximateTokenizer, Tokenizer
 from lagotto.documents import Vectors
 from lagotto.embedders import EmbedderInfo, Role, create_embedder
 from lagotto.embedders.base import TokenVectors, normalised
 from lagotto.errors import ConfigError, EmbeddingError, RerankError
 from lagotto.rerankers import Candidate, Reranker, create_reranker
-from lagotto.rerankers.linear import LinearWeights
+from lagotto.rerankers.lexical import LinearWeights
 from lagotto.rerankers.maxsim import MAXSIM_FEATURES, WINDOW, MaxSimReranker, token_features
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.rerankers import CANDIDATES, QUERY, RerankerContract
-from lagotto.tokens import ApproximateTokenizer, Tokenizer
 
 from .doubles import scores
 

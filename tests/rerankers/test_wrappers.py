@@ -212,13 +212,21 @@ class TestBlending:
         assert (first.answerable, first.evidence) == (True, (0, 4))
         assert judgement.notes == ("slow",)
 
+    async def test_it_closes_what_it_wraps(self) -> None:
+        inner = Scripted()
+        await BlendedReranker(inner).close()
+        assert inner.closed == 1
+
     async def test_no_verdicts_stay_none(self) -> None:
         judgement = await BlendedReranker(Scripted(silent=True)).rerank(QUERY, CANDIDATES)
         assert judgement == Judgement(None)
 
     def test_a_weight_that_is_none(self) -> None:
-        with pytest.raises(ConfigError, match=r"weight is 1\.5"):
-            BlendedReranker(Scripted(), weight=1.5)
+        for weight in (1.01, -0.01):
+            with pytest.raises(ConfigError, match=rf"weight is {weight}"):
+                BlendedReranker(Scripted(), weight=weight)
+        assert [BlendedReranker(Scripted(), weight=end).weight for end in (0, 1)] == [0, 1]
+        assert BlendedReranker(Scripted()).id == "blended(scripted, 0.5)"
 
 
 class TestGate:
@@ -235,6 +243,14 @@ class TestGate:
         assert len(inner.calls) == asked
         assert (judgement.verdicts is not None) == asked
         assert not judgement.notes
+
+    async def test_a_lead_of_just_the_margin_is_clear(self) -> None:
+        inner = Scripted()
+        pair = [
+            replace(one, score=score) for one, score in zip(CANDIDATES, (0.75, 0.5), strict=False)
+        ]
+        assert await GatedReranker(inner, margin=0.25).rerank(QUERY, pair) == Judgement(None)
+        assert await GatedReranker(inner, margin=0.26).rerank(QUERY, pair) != Judgement(None)
 
     async def test_the_order_of_candidates_makes_no_difference(self) -> None:
         inner = Scripted()

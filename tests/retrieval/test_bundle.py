@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from lagotto.documents import Document
-from lagotto.knowledge_base import AsyncKnowledgeBase
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
+from lagotto.documents import Document, Page
+from lagotto.rerankers import Candidate, Verdict
 from tests.counting import CountingEmbedder
+from tests.rerankers.doubles import Scripted
 
 EVERYTHING: dict[str, Any] = {"top_k_chunks": 100, "per_item_chunk_cap": 100}
 LATE: dict[str, Any] = {"chunking": {"strategy": "late", "chunker_id": "recursive:8/0"}}
@@ -50,6 +52,14 @@ async def test_other_documents_take_no_place_of_evidence(base: AsyncKnowledgeBas
     assert [item.item_id for item in one.evidence] == ["best"] * 3
 
 
+async def test_evidence_says_where_it_is(base: AsyncKnowledgeBase) -> None:
+    text = "A fir on page seven."
+    pages = (Page(start=0, end=len(text), number=7),)
+    await base.add(Document(id="paged", text=text, pages=pages))
+    (found, *_) = (await base.search("fir", top_k_items=1)).evidence
+    assert found.anchors == {"collection": "default", "pages": (7, 7), "element": "paragraph"}
+
+
 @pytest.mark.parametrize("setting", ["min_score", "scoring"])
 async def test_documents_below_a_threshold_are_left_out(
     base: AsyncKnowledgeBase, setting: str
@@ -84,3 +94,29 @@ async def test_every_chunk_made_at_query_time_is_near_a_vector(
     farthest = [item for item in bundle.evidence if item.item_id == "d"]
     assert farthest
     assert all((item.score_vec or 0) < 0 for item in farthest)
+
+
+async def test_a_threshold_of_the_reranker_drops_what_it_did_not_judge(
+    embedder: CountingEmbedder,
+) -> None:
+    def judge(query: str, candidate: Candidate) -> Verdict | None:
+        return Verdict(0.9) if "oak" in candidate.text else None
+
+    reranker = Scripted(rule=judge)
+    async with AsyncKnowledgeBase(":memory:", embedder=embedder, reranker=reranker) as base:
+        await base.add(*DOCUMENTS)
+        found = [
+            [item.item_id for item in (await base.search("oak wood", rerank=rerank)).candidates]
+            for rerank in ({}, {"min_score": 0.5}, {"min_score": 0.95})
+        ]
+    assert sorted(found[0]) == ["a", "b", "c", "d"]
+    assert [sorted(ids) for ids in found[1:]] == [["a", "b"], []]
+
+
+async def test_documents_below_a_threshold_are_not_split(base: AsyncKnowledgeBase) -> None:
+    settings: dict[str, Any] = {**LATE, "cache": {"use_chunk_cache": False}, "debug": True}
+    every = await base.search("oak", **settings)
+    assert len(every.candidates) == 4
+    least = every.candidates[1].score
+    few = await base.search("oak", **settings, min_score=least)
+    assert every.stats.counts["chunks_made"] == 2 * few.stats.counts["chunks_made"] > 0

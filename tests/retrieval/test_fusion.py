@@ -145,6 +145,17 @@ class TestReciprocalRanks:
         unfilled = RRF.model_copy(update={"fill": False})
         assert fuse(found, {"exact": 1.0}, unfilled).scores.tolist() == [1.0, 1.0, 0.0, 0.0]
 
+    def test_the_exact_leg_does_not_move_the_low_end(self) -> None:
+        """A wording is held or not: no hit is the last of its list, whatever the leg's weight."""
+        legs: dict[Leg, LegScores] = {
+            "semantic": leg([0.8, 0.5], [1, 2]),
+            "text": leg([4.0, 8.0], [2, 1]),
+            "exact": leg([1.0, 0.0], [1, 0]),
+        }
+        found = Candidates(np.arange(2), legs, depth=10)
+        fused = fuse(found, {"semantic": 1.0, "text": 0.5, "exact": 0.1}, RRF)
+        assert fused.ends == pytest.approx((0.5 / 70, 1.6 / 61))
+
 
 class TestLinear:
     FOUND = candidates(

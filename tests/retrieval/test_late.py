@@ -5,37 +5,39 @@ import math
 import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lagotto._internal.tokens import ApproximateTokenizer
+from lagotto.base.ingest import Ingest
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.chunkers import CHUNKERS
 from lagotto.documents import Chunk, Document, Page, Vector
 from lagotto.embedders import Embedder
 from lagotto.embedders.chunk_embedder import ChunkEmbedder
-from lagotto.errors import ConfigError
+from lagotto.errors import ConfigError, DegradedError
 from lagotto.filters import And, Eq, Gte
-from lagotto.indexes.text_query import Match, Phrase, Term, TextQuery, Word
-from lagotto.ingest import Ingest
+from lagotto.indexes.text_query import Match, NativeQuery, Phrase, Term, TextQuery, Word
 from lagotto.prefs import ChunkingPrefs, RetrievalPrefs
-from lagotto.retrieval.diversity import cap
-from lagotto.retrieval.explanation import leg_scores
+from lagotto.retrieval.explain import leg_scores
 from lagotto.retrieval.fusion import fuse
-from lagotto.retrieval.late import LateChunking, late_chunker
-from lagotto.retrieval.late_candidates import bm25, late_candidates
-from lagotto.retrieval.query_plan import QueryPlan
+from lagotto.retrieval.late import LateChunking, bm25, index_text, late_candidates, late_chunker
+from lagotto.retrieval.plan import QueryPlan
 from lagotto.retrieval.ranking import above, document_of, rank
 from lagotto.retrieval.recall import LegQueries
 from lagotto.retrieval.retriever import HybridRetriever
+from lagotto.retrieval.stages import cap
 from lagotto.stores.base import Store
 from lagotto.stores.memory import MemoryStore
 from lagotto.testing.chunk_cache import cache_of
+from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.strategies import documents as any_documents
-from lagotto.tokens import ApproximateTokenizer
 from tests.counting import CountingEmbedder
+from tests.panics import PANICS, PanickingChunker, PanickingEmbedder
 
 TOPICS = ("truffles and oak roots", "the deep lake and its seals", "trains that leave at noon")
 CHUNKER = "recursive:16/0"
@@ -256,12 +258,13 @@ class TestEvidence(OnStore):
     async def test_conditions_of_the_query_count(self, base: Base) -> None:
         phrase = Phrase((("deep", "lake"),))
         text = TextQuery(words("sentenc", "lake").words, where=phrase)
-        found = await base.ask(
-            LateQuery(text), LATE.replace(top_k_chunks=100, per_item_chunk_cap=100)
-        )
-        scored = [item for item in found.items if item.score_text]
-        assert scored
-        assert all("deep lake" in item.chunk.text for item in scored)
+        everything = LATE.replace(top_k_chunks=500, per_item_chunk_cap=500)
+        for vector in (None, await base.vector("trains at noon")):
+            found = await base.ask(LateQuery(text, vector), everything)
+            scored = [item for item in found.items if item.score_text]
+            assert scored
+            assert all("deep lake" in item.chunk.text for item in scored)
+            assert (len(found.items) > len(scored)) == (vector is not None)
 
     async def test_what_is_excluded_is_no_evidence(self, base: Base) -> None:
         everything = LATE.replace(top_k_chunks=10_000, per_item_chunk_cap=10_000)
@@ -292,6 +295,15 @@ class TestEvidence(OnStore):
         least = scores[len(scores) // 2]
         kept = await base.ask(query, everything.replace(scoring={"min_score": least}))
         assert [item.score for item in kept.items] == [one for one in scores if one >= least]
+
+    async def test_a_threshold_on_the_scale_of_a_server_is_none_of_bm25(self, base: Base) -> None:
+        """A server ranks documents; their chunks are ranked here, on another scale."""
+        prefs = LATE.replace(fts={"min_rank": 50.0})
+        asked = words("seal")
+        served = replace(asked, native=NativeQuery("seals", "any", "ts_rank_cd"))
+        assert (await base.ask(LateQuery(asked), prefs)).items == []
+        found = (await base.ask(LateQuery(served), prefs)).items
+        assert found == (await base.ask(LateQuery(asked))).items != []
 
     async def test_parents_are_no_evidence(self, base: Base) -> None:
         query = LateQuery(words("seal"), await base.vector("seals"))
@@ -389,6 +401,16 @@ class TestCache(OnStore):
         assert counts["chunks_made"] > 0
         assert "chunks_cached" not in counts
 
+    async def test_vectors_of_another_dimension_are_made_again(self, base: Base) -> None:
+        """The service behind an address may change the model and keep its name."""
+        smaller = HashEmbedder(dimension=16, model_id=base.embedder.info.model_id)
+        assert base.embedder.info.dimension != 16
+        await base.ask(LateQuery(None, await base.vector("seals")))
+        query = LateQuery(None, await vector_of(smaller, "seals"))
+        found = await evidence(base.store, smaller, query)
+        assert found.items
+        assert found.counts.get("chunks_cached", 0) == 0
+
     async def test_changed_content_is_cut_again(self, base: Base) -> None:
         query = LateQuery(words("seal"), await base.vector("seals"))
         await base.ask(query)
@@ -427,6 +449,23 @@ class TestCache(OnStore):
         with pytest.raises(asyncio.CancelledError):
             await asked
         assert await cache_of(store).clear() == 1
+
+    async def test_a_document_that_can_not_be_cut_or_embedded_is_left_out_and_noted(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(CHUNKERS._registered, "panicking", lambda *_: PanickingChunker())
+        odd = Document(id="odd", text=f"Seals in the deep lake. {PANICS}")
+        await written(store, CountingEmbedder(), [odd, *BOOKS[:3]])
+        retriever = HybridRetriever(store=store, embedder=PanickingEmbedder())
+        for chunker, reason in (("panicking", "the chunker"), (CHUNKER, "the embedder")):
+            chunking = {"chunker_id": chunker}
+            prefs = LATE.replace(query_text="seals", chunking=chunking, top_k=50)
+            found = await retriever.retrieve(prefs)
+            assert {hit.document_id for hit in found} == {"a", "b", "c"}
+            [note] = found.stats.degraded
+            assert note.startswith(f"late chunking: odd is left out ({reason} failed")
+            with pytest.raises(DegradedError):
+                await retriever.retrieve(prefs.replace(strict=True))
 
 
 class TestStrategies(OnStore):
@@ -531,3 +570,65 @@ async def test_stored_chunks_of_a_mixed_search_have_their_parents() -> None:
     hits = await HybridRetriever(store=store, embedder=embedder).retrieve(prefs)
     assert hits
     assert all(hit.child_id for hit in hits)
+
+
+async def test_words_alone_are_diverse_too() -> None:
+    """Then vectors are made though no leg asks for them."""
+    store, embedder = MemoryStore(), CountingEmbedder()
+    await written(store, embedder, BOOKS)
+    retriever = HybridRetriever(store=store, embedder=embedder)
+    prefs = LATE.replace(query_text="truffles lake", mode="keyword")
+    plain = await retriever.retrieve(prefs)
+    varied = await retriever.retrieve(prefs.replace(diversity={"mmr": 0.3}))
+    assert [hit.chunk_id for hit in varied] != [hit.chunk_id for hit in plain]
+    assert varied[0].chunk_id == plain[0].chunk_id
+
+
+async def test_words_find_the_stored_chunks_that_hold_them() -> None:
+    store, embedder = MemoryStore(), CountingEmbedder()
+    await written(store, embedder, BOOKS, chunker=CHUNKER)
+    prefs = LATE.replace(
+        query_text="seals", mode="keyword", chunking={"strategy": "mixed"}, top_k=100
+    )
+    hits = await HybridRetriever(store=store, embedder=embedder).retrieve(prefs)
+    assert hits
+    assert all("seals" in hit.content for hit in hits)
+
+
+def test_the_main_language_stands_in_for_an_unknown_one() -> None:
+    document = Document(id="a", text="Hunted truffles.")
+    chunks = CHUNKERS.create("document", tokenizer=ApproximateTokenizer()).chunk(document)
+    (known,) = index_text(document, chunks, headers=False, main_language="en")
+    (unknown,) = index_text(document, chunks, headers=False)
+    german = document.model_copy(update={"language": "de"})
+    (own,) = index_text(german, chunks, headers=False, main_language="en")
+    assert list(own.terms) == ["hunted", "truffl"]
+    assert list(known.terms) == ["hunt", "truffl"]
+    assert list(unknown.terms) == ["hunted", "truffles"]
+
+
+async def test_a_wording_changes_no_score_of_the_words() -> None:
+    store, embedder = MemoryStore(), CountingEmbedder()
+    await written(store, embedder, BOOKS)
+    retriever = HybridRetriever(store=store, embedder=embedder)
+    prefs = LATE.replace(query_text='"deep lake" truffles', top_k=200)
+    plain = await retriever.retrieve(prefs.replace(scoring={"w_exact": 0}))
+    found = await retriever.retrieve(prefs)
+    assert found[0].breakdown.exact is not None
+    for leg in ("text", "semantic"):
+        scores = [
+            {hit.chunk_id: hit.breakdown.legs()[leg].score for hit in one} for one in (plain, found)
+        ]
+        assert scores[0] == scores[1] != {}
+
+
+async def test_what_surrounds_a_chunk_made_now_is_made_now() -> None:
+    embedder = CountingEmbedder()
+    async with AsyncKnowledgeBase(":memory:", embedder=embedder, chunker="sentence:8/0") as base:
+        await base.add(*BOOKS)
+        stored = {chunk.id for item in BOOKS[:3] for chunk in await base.chunks(item.id)}
+        pack = await base.context(
+            "truffles", prefs=LATE, top_k=3, context={"neighbor_same_page": 3}
+        )
+    assert {chunk.role for chunk in pack.selected_chunks} == {"primary", "sibling"}
+    assert stored.isdisjoint(chunk.chunk_id for chunk in pack.selected_chunks)

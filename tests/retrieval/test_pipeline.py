@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import random
 import subprocess
@@ -13,9 +14,9 @@ from typing import Any
 
 import pytest
 
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Document, Span
 from lagotto.filters import And, Contains, Eq, Exists, Filter, Gte, Not, matches
-from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import Blend, Mode, RetrievalPrefs
 from lagotto.rerankers import Candidate, Verdict
 from lagotto.results import Results, RetrievalResult
@@ -270,7 +271,7 @@ async def test_parents_do_not_depend_on_top_k() -> None:
 
 ANOTHER_PROCESS = """
 import asyncio, json, sys
-from lagotto.knowledge_base import AsyncKnowledgeBase
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
 
 async def main():
@@ -339,8 +340,11 @@ class TestLeastScore:
 
 
 async def test_a_reranker_sees_just_enough_to_fill_the_view() -> None:
-    """The chunks of one document come first, and one of them remains: two more are needed."""
-    many = " ".join("Oak oak oak oak oak oak oak oak." for _ in range(40))
+    """The chunks of one document come first, and one of them remains: two more are needed.
+
+    A number that was given is the most that it sees.
+    """
+    many = " ".join("Oak oak oak oak oak oak oak oak." for _ in range(70))
     others = [Document(id=f"d{n}", text=f"An oak, and {n} words more.") for n in range(9)]
     reranker = Scripted(rule=lambda query, candidate: Verdict(candidate.score))
     base = AsyncKnowledgeBase(
@@ -349,18 +353,19 @@ async def test_a_reranker_sees_just_enough_to_fill_the_view() -> None:
     async with base:
         await base.add(Document(id="many", text=many), *others)
         chunks = len(await base.chunks("many"))
-        assert chunks > 10
-        hits = await base.retrieve(
-            "oak",
-            mode="keyword",
-            top_k=3,
-            diversity={"per_document": 1},
-            rerank={"candidates": 5},
-            parents={"mode": "none", "stage": "before_rerank"},
-        )
+        assert 60 < chunks < 90
+        settings: dict[str, Any] = {
+            "mode": "keyword",
+            "top_k": 3,
+            "diversity": {"per_document": 1},
+            "parents": {"mode": "none", "stage": "before_rerank"},
+        }
+        hits = await base.retrieve("oak", **settings)
+        few = await base.retrieve("oak", **settings, rerank={"candidates": 5})
+    assert [hit.document_id for hit in few] == ["many"]
     assert hits[0].document_id == "many"
     assert len({hit.document_id for hit in hits}) == 3
-    assert [len(call) for call in reranker.calls] == [chunks + 2]
+    assert [len(call) for call in reranker.calls] == [chunks + 2, 5]
 
 
 async def test_stages_have_names() -> None:
@@ -372,7 +377,12 @@ async def test_stages_have_names() -> None:
         chunking={"strategy": "late", "chunker_id": "recursive:16/0"},
     )
     results = await HybridRetriever(store=store, embedder=EMBEDDER).retrieve(prefs)
-    assert {"explain", "chunk", "fuse", "rank"} <= set(results.stats.timing_ms or ())
+    assert {"explain", "chunk", "fuse", "rank", "parents"} <= set(results.stats.timing_ms or ())
+    before = prefs.replace(parents={"stage": "before_rerank"}, chunking={"strategy": "precomputed"})
+    results = await HybridRetriever(store=store, embedder=EMBEDDER).retrieve(before)
+    assert "parents" in results.stats.timing_ms
+    assert results.stats.fusion is not None
+    assert results.stats.fusion.weights["text"] == before.scoring.w_text
 
 
 async def test_a_rank_function_that_the_store_lacks_is_noted() -> None:
@@ -407,6 +417,51 @@ async def test_a_document_without_text_has_no_snippet() -> None:
         await base.add(Document(id="a", title="On truffles", text=""))
         (found,) = (await base.search("truffles")).candidates
         assert (found.snippet, found.snippet_from) == (None, "unknown")
+
+
+async def test_a_reranker_reads_the_title_of_what_is_only_a_title() -> None:
+    """Once: as the text, not above it."""
+    seen: list[tuple[str, str | None]] = []
+
+    def look(query: str, candidate: Candidate) -> Verdict:
+        seen.append((candidate.text, candidate.title))
+        return Verdict(0.5)
+
+    documents = [
+        Document(id="a", title="On truffles", text=""),
+        Document(id="b", title="On dogs", text="A dog finds truffles."),
+    ]
+    reranker = Scripted(rule=look)
+    async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER, reranker=reranker) as base:
+        await base.add(*documents)
+        await base.retrieve("truffles", rerank={"max_text_chars": 8})
+    assert sorted(seen) == [("A dog fi", "On dogs"), ("On truff", None)]
+
+
+@pytest.mark.parametrize("score", [math.nan, math.inf])
+async def test_a_score_that_is_no_number_leaves_the_fused_order(score: float) -> None:
+    reranker = Scripted(rule=lambda query, candidate: Verdict(score))
+    async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER) as base:
+        await base.add(*DOCUMENTS)
+        plain = await base.retrieve("truffle dog")
+        retriever = HybridRetriever(store=base._store, embedder=EMBEDDER, reranker=reranker)
+        found = await retriever.retrieve(RetrievalPrefs(query_text="truffle dog"))
+    assert places(found) == places(plain)
+    (note,) = found.degraded
+    assert "a score that is not a finite number" in note
+
+
+async def test_what_a_reranker_quotes_of_a_child_is_no_span_of_its_parent() -> None:
+    reranker = Scripted(rule=lambda query, candidate: Verdict(0.9, evidence=Span(2, 5)))
+    text = " ".join(f"Sentence {number} on the oak." for number in range(30))
+    base = AsyncKnowledgeBase(
+        ":memory:", embedder=EMBEDDER, reranker=reranker, chunker="parent-child:64/16/0"
+    )
+    async with base:
+        await base.add(Document(id="a", text=text))
+        for mode, kept in (("none", Span(2, 5)), ("attach", Span(2, 5)), ("replace", None)):
+            (found, *_) = await base.retrieve("oak", parents={"mode": mode})
+            assert found.evidence == kept
 
 
 async def test_what_a_reranker_quotes_is_an_anchor() -> None:

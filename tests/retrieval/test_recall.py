@@ -7,7 +7,7 @@ from lagotto.documents import Document
 from lagotto.filters import And
 from lagotto.indexes.text_query import TextQuery
 from lagotto.prefs import RetrievalPrefs
-from lagotto.retrieval.diagnostics import Diagnostics
+from lagotto.retrieval.explain import Diagnostics
 from lagotto.retrieval.fusion import Candidates
 from lagotto.retrieval.recall import LegQueries, Recall, by_distance
 from lagotto.stores.base import View
@@ -88,6 +88,9 @@ def test_scales_of_vector_scores() -> None:
     assert by_distance(cosines, 2.0, "cosine").tolist() == [1.0, 0.5]
     assert by_distance(cosines, 2.0, "ip").tolist() == [2.0, 1.0]
     assert by_distance(cosines, 2.0, "l2") == pytest.approx([1 / 2, 1 / (1 + 3**0.5)])
+    assert by_distance(cosines, 1.0, "l2") == pytest.approx([1.0, 1 / 2])
+    rounded = np.array([1.0 + 1e-7])  # no distance is below 0
+    assert by_distance(rounded, 1.0, "l2").tolist() == [1.0]
 
 
 async def test_an_embedded_query_has_the_length_1() -> None:

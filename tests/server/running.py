@@ -16,8 +16,8 @@ import uvicorn
 from lagotto.documents import Document
 from lagotto.embedders import Embedder
 from lagotto.server.app import create_app
+from lagotto.server.embedding import ServedBase
 from lagotto.server.serve import LimitedH11Protocol
-from lagotto.server.served_base import ServedBase
 from lagotto.server.settings import ServerSettings
 from lagotto.server.state import ServerState
 from lagotto.testing.hash_embedder import HashEmbedder

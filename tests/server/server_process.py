@@ -15,7 +15,7 @@ PROGRAM = """
 import asyncio, sys
 from lagotto.server.settings import ServerSettings
 from lagotto.server.app import create_app
-from lagotto.server.served_base import ServedBase
+from lagotto.server.embedding import ServedBase
 from lagotto.testing.hash_embedder import HashEmbedder
 import uvicorn
 

@@ -19,7 +19,7 @@ from lagotto.server import agents
 from mcp import Client
 from tests.mcp.asking import MODES, text_of
 from tests.server.running import DOCUMENTS, Running, serving
-from tests.server.test_receiving import WaitingEmbedder
+from tests.server.test_request_body import WaitingEmbedder
 
 LONG = Document(id="long", title="Собаки", text="Трюфели растут под дубом.\n" * 2_000)
 
@@ -135,6 +135,9 @@ async def test_the_filter_of_a_key_holds_for_every_tool(guarded: Running, mode: 
         assert "would not be visible to this key" in text_of(refused)
         added = await client.call_tool("add", {"text": "A spaniel.", "metadata": {"topic": "dogs"}})
         name = text_of(added).removeprefix("added: id=")
+        changed = {"text": "A spaniel.", "metadata": {"topic": "dogs", "year": 1}}
+        again = text_of(await client.call_tool("add", changed))
+        assert again == f"it was there already, and keeps its metadata: id={name}"
         assert text_of(await client.call_tool("remove", {"ids": [name]})) == "removed 1 of 1"
     assert guarded.call(guarded.state.base.get("oak")) is not None
 

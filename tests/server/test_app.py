@@ -46,6 +46,20 @@ def test_retrieve(server: Running) -> None:
     assert found["stats"]["timing_ms"] == {}
 
 
+@pytest.mark.parametrize(
+    "path", ["top_k", "top_k_items", "top_k_chunks", "candidates", "rerank/candidates"]
+)
+def test_no_count_is_above_the_limit_of_the_server(path: str) -> None:
+    section, _, name = path.rpartition("/")
+    endpoint = "/v1/search" if name in ("top_k_items", "top_k_chunks") else "/v1/retrieve"
+    with serving(max_top_k=120) as server:
+        for count, status in ((120, 200), (121, 422)):
+            asked = {section: {name: count}} if section else {name: count}
+            answer = server.post(endpoint, {"query": "truffles", **asked})
+            assert answer.status_code == status
+        assert [field["pointer"] for field in problem(answer)["errors"]] == [f"/{path}"]
+
+
 def test_settings_are_those_of_the_library(server: Running) -> None:
     body = {
         "query": "truffles",
@@ -270,11 +284,12 @@ class Unwell(HashEmbedder):
 
     async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
         if role == "query":
-            raise EmbeddingError("the model is gone")
+            raise EmbeddingError("the model at http://10.0.0.7:8080 is gone")
         return await super().embed(texts, role=role)
 
 
-def test_what_could_not_be_used_is_said() -> None:
+def test_what_could_not_be_used_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    """The error, which may name servers and files, is in the log alone."""
     with serving(embedder=Unwell()) as own:
         body = {"query": "truffles"}
         answers = [own.post(f"/v1/{verb}", body).json() for verb in ("retrieve", "search")]
@@ -285,7 +300,10 @@ def test_what_could_not_be_used_is_said() -> None:
         answers.append(json.loads(stream.partition("data: ")[2].partition("\n")[0]))
         for answer in answers:
             (note,) = answer["degraded"]
-            assert note.startswith("semantic: ")
+            assert note == "semantic: the query could not be embedded, only words count"
+        assert "10.0.0.7" not in str(answers)
+        logged = [record.getMessage() for record in caplog.records]
+        assert sum("the model at http://10.0.0.7:8080 is gone" in line for line in logged) == 6
         for verb in ("retrieve", "search", "context"):
             refused = own.post(f"/v1/{verb}", {**body, "strict": True})
             assert (refused.status_code, problem(refused)["error"]) == (503, "DegradedError")

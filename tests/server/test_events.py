@@ -13,15 +13,22 @@ import pytest
 from starlette.requests import ClientDisconnect, Request
 
 import lagotto
-from lagotto.knowledge_base import AsyncKnowledgeBase
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import RetrievalPrefs
 from lagotto.request_context import RequestContext
 from lagotto.results import EvidenceChunk
-from lagotto.server.event_stream import event_stream
-from lagotto.server.events import ANSWER, DEBUG, SOURCES, Event, Orchestrator, PlainOrchestrator
+from lagotto.server.events import (
+    ANSWER,
+    DEBUG,
+    SOURCES,
+    Event,
+    Orchestrator,
+    PlainOrchestrator,
+    event_stream,
+)
 from lagotto.testing.hash_embedder import HashEmbedder
 from tests.server.running import DOCUMENTS, Running, serving, wait_until
-from tests.server.test_receiving import WaitingEmbedder
+from tests.server.test_request_body import WaitingEmbedder
 
 
 @pytest.fixture
@@ -120,7 +127,7 @@ def test_a_client_that_comes_back_gets_the_rest(server: Running) -> None:
 
 
 def test_problems(server: Running) -> None:
-    answer = server.post("/v1/search/stream", {"query": "wait", "timeout": 0.2})
+    answer = server.post("/v1/search/stream", {"query": "wait", "timeout": 2})
     ((_, name, data),) = parsed(answer.text)
     assert (name, data["error"], data["status"]) == ("error", "DeadlineExceeded", 504)
     wrong = server.post("/v1/search/stream", {"query": "a", "top_k": 0})

@@ -5,18 +5,26 @@ Random keys and random requests, at every operation; the evaluator of filters is
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lagotto.documents import Document
+from lagotto.base.blocking import KnowledgeBase
+from lagotto.documents import Document, Vectors
+from lagotto.embedders.base import Role
 from lagotto.filters import And, Eq, Filter, In, Ne, Not, Or, matches, parse_filter
 from lagotto.server.app import OPERATIONS
+from lagotto.server.scoped_base import ScopedBase
+from lagotto.testing.hash_embedder import HashEmbedder
 from tests.server.running import Running, serving
+from tests.server.test_tasks import ended
 
 TENANTS, COLLECTIONS, WORDS = ("x", "y", "z"), ("a", "b", "c"), ("truffle", "oak", "dog", "lake")
 BASE = [
@@ -186,7 +194,7 @@ def test_nothing_hidden_is_removed(
 ) -> None:
     hidden = set(range(len(BASE))) - visible(condition, names)
     keys = server.state.keys
-    secret, _ = server.call(
+    secret, key = server.call(
         keys.create("k", scopes=["read", "write"], collections=names, filters=condition)
     )
     headers = {"Authorization": f"Bearer {secret}"}
@@ -196,6 +204,107 @@ def test_nothing_hidden_is_removed(
     left = {document.id for document in server.call(server.state.base.documents())}
     assert {f"d{number}" for number in hidden} <= left
     server.call(server.state.base.add(*BASE))
+    server.call(keys.revoke(key.id))
+
+
+def answers_of(hidden: list[str], bodies: list[dict[str, Any]]) -> list[Any]:
+    """What a key that sees one of the tenants is told, beside documents of another one."""
+    visible = [
+        Document(id="v1", text="The romagnolo view of a lake.", metadata={"tenant": "x"}),
+        Document(id="v2", text="A dog by the lake.", metadata={"tenant": "x"}),
+    ]
+    others = [
+        Document(id=f"h{number}", text=text, language=language, metadata={"tenant": "y"})
+        for number, (text, language) in enumerate((text, "de") for text in hidden)
+    ]
+    visible = [document.model_copy(update={"language": "en"}) for document in visible]
+    with serving(documents=[*visible, *others]) as own:
+        secret, _ = own.call(own.state.keys.create("x", filters=Eq("tenant", "x")))
+        found = [own.post("/v1/retrieve", body, key=secret).json() for body in bodies]
+    return [
+        (answer["stats"]["fusion"], answer["stats"]["corrections"], answer["degraded"])
+        for answer in found
+    ]
+
+
+def test_hidden_words_and_languages_change_no_answer() -> None:
+    """The factor of the fuzzy leg was a way to guess words letter by letter."""
+    queries = ["zenithc", "zenithco", "zenithcor", "zenithcorp", "romagnollo lake", "lake"]
+    bodies: list[dict[str, Any]] = [
+        *({"query": query, "explain": "candidates"} for query in queries),
+        {"query": "zenithcorp lake", "fuzzy": {"mode": "always"}, "explain": "candidates"},
+        {"query": "lake", "fts": {"config": "finnish"}, "explain": "candidates"},
+    ]
+    alone = answers_of(["Ein See."], bodies)
+    assert answers_of(["Zenithcorp, Zenithcora, romagnolla."], bodies) == alone
+    factors, corrections, _ = alone[4]
+    assert corrections == {"romagnollo": ["romagnolo"]}
+    assert factors["factors"]["fuzzy"] > 1
+    assert "finnish" not in str(alone[-1])
+
+
+class Held(HashEmbedder):
+    """Embeds texts of tenant a only once it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.released = threading.Event(), threading.Event()
+
+    async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
+        if any("tenant a" in text for text in texts):
+            self.begun.set()
+            await asyncio.to_thread(self.released.wait, 60)
+        return await super().embed(texts, role=role)
+
+
+def of_tenant(name: str) -> Document:
+    return Document(id="shared", text=f"Written by tenant {name}.", metadata={"tenant": name})
+
+
+def test_a_document_that_became_hidden_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+    """Another process stores it under the same id after the upload was accepted."""
+    held = Held()
+    with serving(tmp_path / "kb.db", embedder=held, documents=[]) as own:
+        secret, _ = own.call(
+            own.state.keys.create("a", scopes=["read", "write"], filters=Eq("tenant", "a"))
+        )
+        headers = {"Authorization": f"Bearer {secret}"}
+        body = {"documents": [of_tenant("a").model_dump(mode="json"), {
+            "id": "own", "text": "Also of tenant a.", "metadata": {"tenant": "a"}}]}  # fmt: skip
+        sent = own.http.post("/v1/documents", json=body, headers=headers)
+        assert sent.status_code == 202
+        assert held.begun.wait(60)
+        with KnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder()) as another:
+            another.add(of_tenant("b"))
+            held.released.set()
+            task = ended(own.http, sent.json(), **headers)
+            stored = another.get("shared")
+    assert stored is not None
+    assert stored.text == "Written by tenant b."
+    assert task["report"]["added"] == 1
+    (failure,) = task["report"]["failures"]
+    assert (failure["source"], failure["error"]) == ("shared", "ReplaceRefusedError")
+
+
+def test_chunks_of_a_document_that_changes_hands_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with serving(documents=[of_tenant("a")]) as own:
+        secret, _ = own.call(own.state.keys.create("a", filters=Eq("tenant", "a")))
+        outline = ScopedBase.outline
+
+        async def then_handed_over(scoped: ScopedBase, name: str, **options: Any) -> Any:
+            found = await outline(scoped, name, **options)
+            await own.state.base.add(of_tenant("b"))
+            return found
+
+        monkeypatch.setattr(ScopedBase, "outline", then_handed_over)
+        for _ in range(2):
+            headers = {"Authorization": f"Bearer {secret}"}
+            answer = own.http.get("/v1/chunks/shared", headers=headers)
+            assert "tenant b" not in answer.text
+        own.call(own.state.base.add(of_tenant("b")))
+        assert own.http.get("/v1/chunks/shared", headers=headers).status_code == 404
 
 
 def test_every_operation_is_asked() -> None:

@@ -22,7 +22,7 @@ import pytest
 
 from tests.server.running import Running, serving
 from tests.server.server_process import free_port
-from tests.server.test_receiving import WaitingEmbedder
+from tests.server.test_request_body import WaitingEmbedder
 from tests.server.test_tasks import ended
 
 NGINX = os.environ.get("LAGOTTO_NGINX") or shutil.which("nginx")
@@ -84,7 +84,7 @@ def proxy(server: Running, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 def _wait(http: httpx.Client) -> None:
-    for _ in range(200):
+    for _ in range(1_200):
         try:
             http.get("/healthz")
             return

@@ -6,7 +6,7 @@ import io
 import json
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,13 +16,13 @@ from zipfile import ZIP_DEFLATED, ZipFile
 import httpx
 import pytest
 
+from lagotto.base.ingest import AddReport
 from lagotto.documents import Document
 from lagotto.errors import EmbeddingError, StoreError, StoreUnavailableError
 from lagotto.filters import Eq
-from lagotto.ingest import AddReport
+from lagotto.server.access import ApiKeys, digest_of, make_key
 from lagotto.server.app import OPERATIONS
-from lagotto.server.keys import ApiKeys, digest_of, make_key
-from lagotto.stores.keyed_values import KeyedValue, MemoryKeyedValues
+from lagotto.stores.base import KeyedValue, MemoryKeyedValues
 from lagotto.testing.server import Reply, ScriptedServer
 from tests.server.running import Running, serving
 from tests.server.test_tasks import ended
@@ -220,7 +220,7 @@ def test_unforeseen_errors_show_no_trace_and_no_path(
     async def fail(*_: object, **options: object) -> None:
         raise kind(f"{location}: broken, with the password hunter2")
 
-    for verb in ("retrieve", "search", "context", "_why_not", "get", "add"):
+    for verb in ("retrieve", "search", "context", "_why_not", "get"):
         monkeypatch.setattr(server.state.base, verb, fail)
     body: dict[str, object] = {"query": "truffles"}
     answers = [
@@ -233,6 +233,7 @@ def test_unforeseen_errors_show_no_trace_and_no_path(
         found = answer.json()
         assert answer.status_code == found["status"] >= 500
         assert (answer.status_code == 503) == ("retry-after" in answer.headers)
+        assert answer.headers["cache-control"] == "no-store"
         logged = [record.getMessage() for record in caplog.records if record.levelno >= 40]
         assert any(found["request_id"] in line and "hunter2" in line for line in logged)
     with suppress(httpx.RemoteProtocolError):  # a stream that breaks off has no answer
@@ -250,14 +251,14 @@ def test_unforeseen_errors_of_tasks_show_no_trace_and_no_path(
 ) -> None:
     """The task fails, the next one is done."""
     with serving() as own:
-        add = own.state.base.add
+        add = own.state.base._add_guarded
 
-        async def fail(*documents: Document, **options: Any) -> AddReport:
+        async def fail(documents: Sequence[Document], *args: Any, **options: Any) -> AddReport:
             if documents[0].id == "bad":
                 raise RuntimeError("/srv/kb.db: broken")
-            return await add(*documents, **options)
+            return await add(documents, *args, **options)
 
-        monkeypatch.setattr(own.state.base, "add", fail)
+        monkeypatch.setattr(own.state.base, "_add_guarded", fail)
         bad = own.post("/v1/documents", {"documents": [{"id": "bad", "text": "a"}]})
         good = own.post("/v1/documents", {"documents": [{"id": "good", "text": "a"}]})
         failed = ended(own.http, bad.json())
@@ -289,13 +290,15 @@ class Lookups(MemoryKeyedValues):
     def __init__(self) -> None:
         super().__init__()
         self.names: list[str] = []
+        self.listed = 0
 
     async def get(self, kind: str, name: str) -> KeyedValue | None:
         self.names.append(name)
         return await super().get(kind, name)
 
-    async def items(self, *_: object, **options: object) -> list[KeyedValue]:
-        raise AssertionError("guesses are not compared with stored keys one by one")
+    async def items(self, *args: Any, **options: Any) -> list[KeyedValue]:
+        self.listed += 1
+        return await super().items(*args, **options)
 
 
 async def test_key_guessing_takes_constant_time() -> None:
@@ -303,13 +306,14 @@ async def test_key_guessing_takes_constant_time() -> None:
     values = Lookups()
     keys = ApiKeys(values)
     real, _ = await keys.create("real")
-    guess = make_key()
+    guess, values.listed = make_key(), 0
     assert await keys.access(guess) is None
     assert await keys.access(real) is not None
     assert values.names == [digest_of(guess), digest_of(real)]
     assert await keys.access(real[:-1]) is None
     assert await keys.access(real[:-1] + "~") is None
     assert len(values.names) == 2
+    assert values.listed == 0  # guesses are not compared with stored keys one by one
 
 
 def test_filter_widening(guarded: Running) -> None:
@@ -362,7 +366,52 @@ def test_pages_of_other_sites(server: Running) -> None:
     rebound = server.http.get("/v1/documents", headers={"Host": "evil.example"})
     assert rebound.status_code == 403
     read = server.http.get("/v1/documents", headers=evil)
+    assert read.status_code == 403
     assert "access-control-allow-origin" not in read.headers
+
+
+@pytest.mark.parametrize("origin", ["http://[", "null", "", "http://127.0.0.1:1", "x" * 5_000])
+def test_origins_that_are_no_address(server: Running, origin: str) -> None:
+    for method in ("GET", "POST"):
+        answer = server.http.request(method, "/v1/retrieve", headers={"Origin": origin})
+        assert answer.status_code == 403
+        assert answer.json()["error"] == "Forbidden"
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_nothing_is_done_for_pages_of_other_sites(server: Running, site: str) -> None:
+    """Whatever they ask for: one answer, which does not depend on what is in the base."""
+    link = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    image = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}
+    frame = {**link, "Sec-Fetch-Dest": "iframe"}
+    paths = [operation.path for operation in OPERATIONS]
+    paths += ["/v1/documents/dog", "/v1/documents/none", "/openapi.json", "/mcp", "/none"]
+    for path in paths:
+        for headers in (link, image, frame):
+            answer = server.http.get(path, headers=headers)
+            assert answer.status_code == 403, (path, headers)
+    for path in ("/", "/context", "/document", "/documents"):
+        assert server.http.get(path, headers=link).status_code == 200
+        assert server.http.get(path, headers=frame).status_code == 403
+        assert server.http.get(path, headers=image).status_code == 403
+    for own in ("same-origin", "none"):
+        answer = server.http.get("/v1/documents/dog", headers={**link, "Sec-Fetch-Site": own})
+        assert answer.status_code == 200
+
+
+def test_answers_are_for_those_alone_who_asked(server: Running) -> None:
+    answers = [
+        server.http.get("/v1/documents/dog"),
+        server.http.get("/v1/documents/none"),
+        server.http.get("/openapi.json"),
+        server.http.get("/none"),
+        server.post("/v1/retrieve", {"query": "dog"}),
+        server.http.get("/v1/retrieve", params={"q": "dog"}, headers={"Origin": "http://x"}),
+    ]
+    for answer in answers:
+        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["cross-origin-resource-policy"] == "same-origin"
 
 
 def test_pages_of_allowed_sites() -> None:
@@ -373,6 +422,9 @@ def test_pages_of_allowed_sites() -> None:
         assert asked.headers["access-control-allow-origin"] == "https://ours.example"
         preflight = {**ours, "Access-Control-Request-Method": "POST"}
         assert own.http.options("/v1/retrieve", headers=preflight).status_code == 200
+        crossing = {**ours, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"}
+        read = own.http.get("/v1/documents/dog", headers=crossing)
+        assert (read.status_code, read.json()["id"]) == (200, "dog")
         refused = own.http.post("/v1/retrieve", json={"query": "dog"}, headers=evil)
         assert refused.status_code == 403
         assert "access-control-allow-origin" not in refused.headers

@@ -8,20 +8,21 @@ import subprocess
 import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import httpx
 import pytest
 
+from lagotto.base.blocking import KnowledgeBase
 from lagotto.documents import Document
 from lagotto.errors import ConfigError, UnknownNameError
 from lagotto.server import serve
-from lagotto.server.keys import ApiKeys
+from lagotto.server.access import ApiKeys
 from lagotto.server.serve import check_base, listening
 from lagotto.server.settings import ServerSettings
 from lagotto.stores.registry import create_store
-from lagotto.sync_facade import KnowledgeBase
-from tests.server.running import serving, wait_until
+from tests.server.running import Running, serving, wait_until
 from tests.server.server_process import server_process
 
 
@@ -34,6 +35,16 @@ def test_without_keys_only_this_machine(tmp_path: Path) -> None:
         asyncio.run(check_base(exposed))
     asyncio.run(_create_key(location))
     asyncio.run(check_base(exposed))
+    asyncio.run(_revoke_key(location))
+    with pytest.raises(ConfigError, match=r"this base has no active key"):
+        asyncio.run(check_base(exposed))
+
+
+async def _revoke_key(location: str) -> None:
+    store = create_store(location)
+    await store.open()
+    await ApiKeys(store.keyed_values).revoke("first")
+    await store.close()
 
 
 async def _create_key(location: str) -> str:
@@ -57,6 +68,55 @@ def test_slowloris_with_headers_byte_by_byte(monkeypatch: pytest.MonkeyPatch) ->
             assert client.recv(10) == b""
             client.close()
         assert server.http.get("/healthz").status_code == 200
+
+
+SIZE = 8_000_000
+LARGE = Document(id="large", text="A lagotto digs.", metadata={"scan": "x" * SIZE})
+
+
+def unread(server: Running) -> socket.socket:
+    """A connection that has asked for 8 MB and reads nothing of them."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.settimeout(60)
+    client.connect(("127.0.0.1", server.port))
+    client.sendall(b"GET /v1/documents/large HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+    return client
+
+
+def is_cut_off(client: socket.socket) -> bool:
+    """Whether the connection ends before the answer does."""
+    received = 0
+    with suppress(ConnectionResetError):
+        while part := client.recv(1_000_000):
+            received += len(part)
+            if received > SIZE:
+                return False
+    return True
+
+
+def test_clients_that_do_not_read_lose_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "UNREAD_TIMEOUT", 0.5)
+    waiting = serve.LimitedH11Protocol._unread
+    with serving(documents=[LARGE]) as server, unread(server) as client:
+        wait_until(lambda: len(waiting) == 1)
+        wait_until(lambda: not waiting)
+        assert is_cut_off(client)
+        assert server.http.get("/v1/documents/large").json()["metadata"] == LARGE.metadata
+
+
+def test_unread_answers_take_a_limited_amount_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection that waits the longest goes; a client that reads in time loses nothing."""
+    waiting = serve.LimitedH11Protocol._unread
+    with serving(documents=[LARGE]) as server, ExitStack() as stack:
+        first = stack.enter_context(unread(server))
+        wait_until(lambda: len(waiting) == 1)
+        (oldest,) = waiting
+        size = oldest.transport.get_write_buffer_size()
+        monkeypatch.setattr(serve, "MOST_UNREAD", 2.5 * size)
+        others = [stack.enter_context(unread(server)) for _ in range(2)]
+        wait_until(lambda: oldest not in waiting)
+        assert [is_cut_off(client) for client in (first, *others)] == [True, False, False]
 
 
 @pytest.mark.slow

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from lagotto.base.blocking import KnowledgeBase
+from lagotto.base.ingest import AddReport
 from lagotto.documents import Document
 from lagotto.errors import StoreError, StoreUnavailableError
-from lagotto.ingest import AddReport
-from lagotto.sync_facade import KnowledgeBase
+from lagotto.server.access import digest_of
 from lagotto.testing.hash_embedder import HashEmbedder
-from tests.server.running import Running, serving
+from tests.server.running import Running, serving, wait_until
 from tests.server.server_process import server_process
 from tests.server.test_events import parsed
 
@@ -103,6 +106,7 @@ def test_forms_that_can_not_be(server: Running) -> None:
         {"files": file, "data": {"metadata": "{"}},
         {"files": file, "data": {"metadata": "[1]"}},
         {"files": file, "data": {"colection": "a"}},
+        {"files": file, "data": {"language": "é"}},
         {"files": {"other": ("a.txt", b"text")}},
     ]
     for arguments in wrong:
@@ -117,11 +121,11 @@ def test_cancelling_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that waits is never begun, and one that is under way ends where it is."""
     with serving(lease=0.2) as own:
 
-        async def forever(*_: Document, **__: Any) -> AddReport:
+        async def forever(*_: object, **__: object) -> AddReport:
             await asyncio.Event().wait()
             raise AssertionError
 
-        monkeypatch.setattr(own.state.base, "add", forever)
+        monkeypatch.setattr(own.state.base, "_add_guarded", forever)
         first = own.post("/v1/documents", {"documents": [{"text": "Long."}]}).json()
         second = own.post("/v1/documents", {"documents": [{"text": "Never."}]}).json()
         first = after(own.http, first, ("enqueued",))
@@ -136,13 +140,73 @@ def test_cancelling_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_task_that_fails_says_so_of_its_files(monkeypatch: pytest.MonkeyPatch) -> None:
     with serving() as own:
 
-        async def fail(*_: Document, **__: Any) -> AddReport:
+        async def fail(*_: object, **__: object) -> AddReport:
             raise StoreError("the disk is gone")
 
-        monkeypatch.setattr(own.state.base, "add", fail)
+        monkeypatch.setattr(own.state.base, "_add_guarded", fail)
         task = ended(own.http, own.post("/v1/documents", {"documents": [{"text": "A."}]}).json())
         assert (task["state"], task["error"]) == ("failed", "StoreError")
         assert task["files"][0]["state"] == "failed"
+
+
+def test_of_a_revoked_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it has queued is not done, what is under way ends, and so does its stream."""
+    with serving(lease=0.2) as own:
+        started = threading.Event()
+
+        async def forever(*_: object, **__: object) -> AddReport:
+            started.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        monkeypatch.setattr(own.state.base, "_add_guarded", forever)
+        admin, _ = own.call(own.state.keys.create("admin", scopes=["write", "admin"]))
+        secret, key = own.call(own.state.keys.create("web", scopes=["read", "write"]))
+        headers = {"Authorization": f"Bearer {secret}"}
+        sent = [
+            own.post("/v1/documents", {"documents": [{"text": text}]}, key=secret).json()
+            for text in ("Under way.", "Queued.")
+        ]
+        assert started.wait(60)
+        path = f"/v1/tasks/{sent[0]['id']}/events"
+        with own.http.stream("GET", path, headers=headers) as stream:
+            lines = stream.iter_lines()
+            assert next(lines).startswith("id: ")
+            own.call(own.state.keys.revoke(key.id))
+            *_, last = parsed("\n".join(["id: 0", *lines]))
+        assert (last[1], last[2]["error"]) == ("error", "Unauthorized")
+        for task in sent:
+            done = ended(own.http, task, Authorization=f"Bearer {admin}")
+            assert (done["state"], done["error"]) == ("cancelled", "Unauthorized")
+            assert done["report"]["added"] == 0
+
+
+def test_of_an_expired_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it sent while it was valid is done."""
+    with serving() as own:
+        soon = datetime.now(UTC) + timedelta(hours=1)
+        admin, _ = own.call(own.state.keys.create("admin", scopes=["write", "admin"]))
+        secret, key = own.call(own.state.keys.create("web", scopes=["write"], expires_at=soon))
+        add = own.state.base._add_guarded
+        begun, expired = threading.Event(), threading.Event()
+
+        async def later(*args: Any, **options: Any) -> AddReport:
+            begun.set()
+            await asyncio.to_thread(expired.wait, 60)
+            return await add(*args, **options)
+
+        monkeypatch.setattr(own.state.base, "_add_guarded", later)
+        bodies = [{"documents": [{"text": text}]} for text in ("One.", "Two.")]
+        sent = [own.post("/v1/documents", body, key=secret).json() for body in bodies]
+        assert begun.wait(60)
+        values = own.state.tasks._values
+        stored = key.model_copy(update={"expires_at": datetime.now(UTC)}).model_dump(mode="json")
+        own.call(values.put("api_key", digest_of(secret), stored))
+        assert own.post("/v1/documents", bodies[0], key=secret).status_code == 401
+        expired.set()
+        for task in sent:
+            done = ended(own.http, task, Authorization=f"Bearer {admin}")
+            assert (done["state"], done["report"]["added"]) == ("succeeded", 1)
 
 
 def test_of_keys(server: Running) -> None:
@@ -185,6 +249,32 @@ def test_a_filtered_key_replaces_nothing_hidden() -> None:
         assert own.post("/v1/documents", {"documents": [stolen]}, key=secret).status_code == 403
         unseen = {"id": "x", "text": "Hidden."}
         assert own.post("/v1/documents", {"documents": [unseen]}, key=secret).status_code == 403
+
+
+def test_an_impossible_language_is_refused_and_one_in_the_base_stops_nobody() -> None:
+    """Stemming fails at it: one document would stop the searches of everybody."""
+    from lagotto.filters import Eq
+
+    with serving() as own:
+        keys, mine = own.state.keys, Eq("topic", "dogs")
+        secret, _ = own.call(keys.create("k", scopes=["read", "write"], filters=mine))
+        other, _ = own.call(keys.create("o", scopes=["read", "write"], filters=Eq("topic", "b")))
+        poison = {"id": "p", "text": "A poison.", "language": "é", "metadata": {"topic": "dogs"}}
+        refused = own.post("/v1/documents", {"documents": [poison]}, key=secret)
+        assert refused.status_code == 422
+        assert refused.json()["errors"][0]["pointer"] == "/documents/0/language"
+        body = {"documents": [{**poison, "language": None}], "language": "é"}
+        assert own.post("/v1/documents", body, key=secret).status_code == 422
+        stored = Document.model_validate({**poison, "language": "en"})
+        own.call(own.state.base.add(stored.model_copy(update={"language": "é"})))
+        for verb in ("retrieve", "search", "context"):
+            for mode in ("hybrid", "semantic", "keyword"):
+                answer = own.post(f"/v1/{verb}", {"query": "dog", "mode": mode}, key=other)
+                assert answer.status_code == 200
+                assert "é" not in answer.text
+        fine = {"id": "f", "text": "Fine.", "metadata": {"topic": "b"}}
+        sent = own.post("/v1/documents", {"documents": [fine]}, key=other)
+        assert ended(own.http, sent.json(), Authorization=f"Bearer {other}")["state"] == "succeeded"
 
 
 def test_an_admin_who_sees_a_part_has_no_business_with_the_tasks_of_others() -> None:
@@ -253,6 +343,7 @@ def test_a_killed_server_loses_and_repeats_nothing(tmp_path: Path) -> None:
             process.wait()
     with server_process(str(path)) as (http, process):
         tasks = [ended(http, http.get(f"/v1/tasks/{name}").json()) for name in acknowledged]
+        wait_until(lambda: kept_values(path) == [])  # its marks go after a task has ended
         process.terminate()
         process.wait()
     assert {task["state"] for task in tasks} == {"succeeded"}
@@ -262,22 +353,27 @@ def test_a_killed_server_loses_and_repeats_nothing(tmp_path: Path) -> None:
         assert report["updated"] == 0
     with KnowledgeBase(path, embedder=HashEmbedder()) as kb:
         assert kb.info().documents == rounds * parts * each
-        for kind in ("upload", "open_task"):
-            assert kb.run(kb.base._record.keyed_values.items(kind)) == []
+
+
+def kept_values(path: Path) -> list[Any]:
+    """Uploads and marks of open tasks in a base."""
+    with KnowledgeBase(path, embedder=HashEmbedder()) as kb:
+        values = kb.base._record.keyed_values
+        return [item for kind in ("upload", "open_task") for item in kb.run(values.items(kind))]
 
 
 def test_tasks_wait_while_the_base_can_not_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """A task that meets an outage is taken up again; whoever sent it need not know."""
     with serving(lease=0.3) as own:
-        add, calls = own.state.base.add, []
+        add, calls = own.state.base._add_guarded, []
 
-        async def fail_first(*documents: Document, **options: Any) -> AddReport:
+        async def fail_first(*documents: Any, **options: Any) -> AddReport:
             calls.append(documents)
             if len(calls) == 1:
                 raise StoreUnavailableError("the database is gone")
             return await add(*documents, **options)
 
-        monkeypatch.setattr(own.state.base, "add", fail_first)
+        monkeypatch.setattr(own.state.base, "_add_guarded", fail_first)
         sent = own.post("/v1/documents", {"documents": [{"id": "late", "text": "A text."}]})
         assert ended(own.http, sent.json())["report"]["added"] == 1
         assert len(calls) == 2

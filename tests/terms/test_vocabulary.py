@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagotto.terms import Vocabulary, analyze, edit_distance, similarity
-from lagotto.terms.features import LONGEST_DELETED
+from lagotto.terms import SimilarWords, Vocabulary, analyze, edit_distance, similarity
+from lagotto.terms.vocabulary import LONGEST_DELETED
 from lagotto.testing.strategies import texts
 
 WORDS = st.text("abcé", min_size=1, max_size=7)
@@ -85,8 +85,9 @@ def test_nothing_like_it(vocabulary: Vocabulary, word: str) -> None:
     assert vocabulary.corrections(word) == []
 
 
-def test_a_known_word_stands_for_itself(vocabulary: Vocabulary) -> None:
-    assert vocabulary.corrections("atlantis") == [("atlantis", 1.0)]
+def test_a_known_word_does_not_correct_itself(vocabulary: Vocabulary) -> None:
+    assert "atlantis" in vocabulary
+    assert "atlantis" not in {term for term, _ in vocabulary.corrections("atlantis")}
 
 
 def test_frequent_terms_come_first() -> None:
@@ -106,9 +107,8 @@ def test_whatever_is_one_edit_away_is_found(words: list[str], word: str) -> None
     corrections = vocabulary.corrections(word, limit=len(words))
     assert all(0 < weight <= 1 for _, weight in corrections)
     assert corrections == sorted(corrections, key=lambda pair: (-pair[1], pair[0]))
-    if word not in vocabulary:
-        near = {term for term in words if edit_distance(word, term) == 1}
-        assert near <= {term for term, _ in corrections}
+    near = {term for term in words if edit_distance(word, term) == 1}
+    assert near <= {term for term, _ in corrections}
 
 
 def test_an_empty_vocabulary() -> None:
@@ -134,3 +134,19 @@ def test_a_correction_never_changes_a_digit(word: str) -> None:
 
 def test_letters_beside_digits_are_corrected() -> None:
     assert Vocabulary(["covid19", "cvi18"]).corrections("covd19")[0][0] == "covid19"
+
+
+@given(
+    st.sets(st.text("abcß1", min_size=1, max_size=12), max_size=8),
+    st.text("abcß1", min_size=1, max_size=12),
+    st.sampled_from([0.5, 0.72, 0.9]),
+)
+def test_similar_words_are_those_that_a_vocabulary_would_correct(
+    words: set[str], term: str, threshold: float
+) -> None:
+    found = dict(SimilarWords(words - {term}, threshold=threshold).to(term))
+    corrected = {word: dict(Vocabulary([term]).corrections(word)) for word in words - {term}}
+    expected = {word: said[term] for word, said in corrected.items() if term in said}
+    assert found == pytest.approx(
+        {word: likeness for word, likeness in expected.items() if likeness >= threshold}
+    )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
+from lagotto._internal.registry import Registry
+from lagotto._internal.tokens import Tokenizer
 from lagotto.documents import Chunk, Document, Span, chunk_id
-from lagotto.errors import ConfigError
-from lagotto.registry import Registry
-from lagotto.tokens import Tokenizer
+from lagotto.errors import ConfigError, native_panics
 
 SMALLEST_CHUNK = 8
 """Tokens. In a smaller chunk a single character of some scripts might not fit."""
@@ -49,7 +49,8 @@ def chunk_document(chunker: Chunker, document: Document) -> list[Chunk]:
     So a catalogue entry that is only a title is found, cited and counted as other documents are.
     """
     if not document.is_only_title:
-        return chunker.chunk(document)
+        with native_panics("the chunker"):  # one of another package may use any library
+            return chunker.chunk(document)
     span = Span(0, 0)
     return [
         Chunk(
@@ -141,14 +142,14 @@ CHUNKERS = ChunkerRegistry(
     "chunker",
     group="lagotto.chunkers",
     builtin={
-        "section": "lagotto.chunkers.section:SectionChunker",
-        "recursive": "lagotto.chunkers.recursive:recursive",
-        "sentence": "lagotto.chunkers.sentence:sentence",
-        "heading": "lagotto.chunkers.heading:heading",
-        "markdown": "lagotto.chunkers.heading:heading",
-        "page": "lagotto.chunkers.page:page",
-        "parent-child": "lagotto.chunkers.parent_child:ParentChildChunker",
-        "code": "lagotto.chunkers.code:code",
-        "document": "lagotto.chunkers.whole:DocumentChunker",
+        "section": "lagotto.chunkers.strategies:SectionChunker",
+        "recursive": "lagotto.chunkers.strategies:recursive",
+        "sentence": "lagotto.chunkers.strategies:sentence",
+        "heading": "lagotto.chunkers.strategies:heading",
+        "markdown": "lagotto.chunkers.strategies:heading",
+        "page": "lagotto.chunkers.strategies:page",
+        "parent-child": "lagotto.chunkers.strategies:ParentChildChunker",
+        "code": "lagotto.chunkers.strategies:code",
+        "document": "lagotto.chunkers.strategies:DocumentChunker",
     },
 )

@@ -1,21 +1,20 @@
-"""Boundaries at which a document can be cut: sections, paragraphs, rows, lines, sentences, words.
-
-A boundary is the offset at which the next unit starts: white space belongs to the unit before it,
-but indentation to its line.
-"""
+"""Boundaries at which a text can be cut, and how chunks are measured in tokens."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from functools import cached_property
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property, lru_cache
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lagotto.concurrency import checkpoint
+from lagotto._internal.concurrency import checkpoint
+from lagotto._internal.tokens import Tokenizer
 from lagotto.documents import Block, Document, Span
+from lagotto.errors import native_panics
 
 Offsets = NDArray[np.int64]
 BoundaryKind = Literal[
@@ -23,6 +22,8 @@ BoundaryKind = Literal[
 ]
 
 _SPACES = np.array([*map(ord, filter(str.isspace, map(chr, range(0x3001))))], np.uint32)
+_AS_SPACE = {code: " " for code in _SPACES.tolist() if code > 127}
+_PARAGRAPH_END = re.compile(r"\n\r+(?=\n)")
 _NEWLINE = ord("\n")
 
 BLANK_LINE = "\n\n"
@@ -92,13 +93,11 @@ class Boundaries:
 
     @cached_property
     def _sentence(self) -> Offsets:
-        from sentencex import get_sentence_boundaries
-
         language = self._document.language or "en"
         return _offsets(
-            start + sentence["start_index"]
+            start + sentence
             for start, text in self._batches()
-            for sentence in get_sentence_boundaries(language, text)
+            for sentence in sentence_starts(text, language)
         )
 
     @cached_property
@@ -184,6 +183,21 @@ class Boundaries:
         return sorted(part for part in parts if part.start < part.end)
 
 
+def sentence_starts(text: str, language: str) -> list[int]:
+    """The offsets at which sentences and blank lines start; NativeError if sentencex fails.
+
+    It gets a text of the same length that it can take. White space other than ASCII behind a single
+    letter and before a full stop makes it panic, and it counts a line end, carriage returns and a
+    line end as two characters, so that all later offsets are too small.
+    """
+    from sentencex import get_sentence_boundaries
+
+    taken = _PARAGRAPH_END.sub(lambda end: " " * (len(end[0]) - 1) + "\n", text)
+    with native_panics("the sentence splitter"):
+        found = get_sentence_boundaries(language, taken.translate(_AS_SPACE))
+    return [sentence["start_index"] for sentence in found]
+
+
 def outermost(blocks: Iterable[Block]) -> list[Block]:
     """The blocks that are not inside another block; `blocks` are sorted as in Document."""
     kept: list[Block] = []
@@ -231,3 +245,82 @@ def _last_end(text: str, start: int, end: int) -> int:
         if last > start + 1:
             return last
     return end
+
+
+LETTERS_PER_TOKEN = 4
+"""About as many letters as a token has in a language that the vocabulary is made for."""
+
+SYLLABLES = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "YI", "ETHIOPIC")
+"""Scripts, by their Unicode names, in which a character is a syllable or a word: a token each."""
+
+
+def measuring_tokenizer(tokenizer: Tokenizer, alphabets: Sequence[str]) -> Tokenizer:
+    """The tokenizer that chunkers measure with, for a model that knows `alphabets`; none mean all.
+
+    It differs from `tokenizer` in texts of other alphabets, whose words it counts by their letters.
+    """
+    return MeasuringTokenizer(tokenizer, alphabets) if alphabets else tokenizer
+
+
+class MeasuringTokenizer:
+    """A Tokenizer that puts up to `LETTERS_PER_TOKEN` letters of a spelled word into one token."""
+
+    def __init__(self, tokenizer: Tokenizer, alphabets: Sequence[str]) -> None:
+        self._tokenizer = tokenizer
+        self._known = (*alphabets, *SYLLABLES, "COMBINING")
+
+    @property
+    def id(self) -> str:
+        """The tokenizer's own id and the rule."""
+        return f"{self._tokenizer.id}+{LETTERS_PER_TOKEN}"
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """The number of tokens of each text."""
+        counts = self._tokenizer.count(texts)
+        spelled = [index for index, text in enumerate(texts) if self._spelled(text).any()]
+        if spelled:
+            starts = self.starts([texts[index] for index in spelled])
+            for index, found in zip(spelled, starts, strict=True):
+                counts[index] = len(found)
+        return counts
+
+    def starts(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        """For each text, the character offsets at which its tokens start."""
+        found = self._tokenizer.starts(texts)
+        return [
+            joined(starts, self._spelled(text)) for text, starts in zip(texts, found, strict=True)
+        ]
+
+    def _spelled(self, text: str) -> NDArray[np.bool_]:
+        """Which characters are letters of other alphabets; an empty mask if none is."""
+        if text.isascii() and "LATIN" in self._known:
+            return np.empty(0, np.bool_)
+        letters = {ord(char) for char in set(text) if _is_foreign(char, self._known)}
+        if not letters:
+            return np.empty(0, np.bool_)
+        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+        return np.isin(codes, list(letters))
+
+
+@lru_cache(maxsize=4096)
+def _is_foreign(char: str, known: tuple[str, ...]) -> bool:
+    """Whether a character is a letter, or a sign on one, of an alphabet that is not known."""
+    is_letter = unicodedata.category(char)[0] in "LM"
+    return is_letter and not unicodedata.name(char, "").startswith(known)
+
+
+def joined(starts: NDArray[np.int64], spelled: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Token offsets without those inside a group of letters of a spelled word.
+
+    `spelled` marks the letters of the text, or is empty if it has none.
+    """
+    if not spelled.any() or not len(starts):
+        return starts
+    offsets = np.arange(len(spelled))
+    word_starts = np.maximum.accumulate(np.where(spelled, 0, offsets + 1))[starts]
+    groups = (starts - word_starts) // LETTERS_PER_TOKEN
+    # what comes before a word is in no group of it: its distance is negative
+    same_group = (word_starts[1:] == word_starts[:-1]) & (groups[1:] == groups[:-1])
+    first = np.ones(len(starts), np.bool_)
+    first[1:] = ~(spelled[starts[1:]] & same_group)
+    return starts[first]

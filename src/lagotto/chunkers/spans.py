@@ -15,13 +15,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lagotto._internal.concurrency import checkpoint
+from lagotto._internal.tokens import Tokenizer, TokenRuler
 from lagotto.chunkers.base import parse_sizes
 from lagotto.chunkers.boundaries import Boundaries, BoundaryKind, Offsets
 from lagotto.chunkers.structure import Structure
-from lagotto.concurrency import checkpoint
 from lagotto.documents import Chunk, ChunkLevel, Document, Span, chunk_id
-from lagotto.token_ruler import TokenRuler
-from lagotto.tokens import Tokenizer
 
 Regions = Callable[[Document], Iterable[Span]]
 """Splits a document into regions that no chunk crosses; together they are the whole text."""

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
+from lagotto._internal.locations import mask_secrets, secrets_of
 from lagotto.errors import LagottoError, QueryError
-from lagotto.locations import mask_secrets, secrets_of
 
 COLLECT_AFTER = 50_000
 """New objects between two runs of the garbage collector. At the usual 700 it takes 7 % of the time
@@ -88,10 +88,10 @@ def _run(args: Sequence[str] | None) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except QueryError as exc:
-        print(f"lagotto: {exc}", file=sys.stderr)  # several lines: they show where in the query
+        _tell(str(exc))  # several lines: they show where in the query
         return exc.exit_code
     except LagottoError as exc:
-        print(f"lagotto: {_in_one_line(exc)}", file=sys.stderr)
+        _tell(_in_one_line(exc))
         return exc.exit_code
     except BrokenPipeError:
         raise
@@ -105,11 +105,17 @@ def _report_unexpected(error: Exception) -> None:
     if os.environ.get("LAGOTTO_DEBUG") == "1":
         traceback.print_exception(error)
     kind = type(error).__name__
-    print(
-        f"lagotto: unexpected error: {kind}: {_in_one_line(error)} "
-        "(set LAGOTTO_DEBUG=1 to see the traceback)",
-        file=sys.stderr,
+    _tell(
+        f"unexpected error: {kind}: {_in_one_line(error)} "
+        "(set LAGOTTO_DEBUG=1 to see the traceback)"
     )
+
+
+def _tell(message: str) -> None:
+    """Print what ended a command; it may quote titles and names, which a terminal must not obey."""
+    from lagotto.cli.output import printable
+
+    print(f"lagotto: {printable(message)}", file=sys.stderr)
 
 
 def _in_one_line(error: Exception) -> str:

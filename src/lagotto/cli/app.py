@@ -9,34 +9,34 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from lagotto import __version__
+from lagotto._internal.registry import did_you_mean
 from lagotto.cli.options import DEFAULT_KB, Verbose, flatten_groups, with_log
-from lagotto.suggestions import did_you_mean
 
 COMMANDS = {
-    "add": "add",
-    "sync": "sync",
-    "watch": "watch",
-    "retrieve": "retrieve",
-    "search": "search",
-    "context": "context",
-    "list": "list_documents",
-    "show": "show",
-    "remove": "remove",
-    "rebuild": "rebuild",
-    "info": "info",
-    "presets": "presets",
-    "models": "models",
-    "copy": "copy",
-    "export": "interchange:export",
-    "import": "interchange:import_documents",
-    "eval": "evaluate",
-    "doctor": "doctor",
-    "serve": "serve",
-    "mcp": "mcp",
-    "keys": "keys",
-    "demo": "demo",
+    "add": "ingest:add",
+    "sync": "ingest:sync",
+    "watch": "ingest:watch",
+    "retrieve": "search:retrieve",
+    "search": "search:search",
+    "context": "search:context",
+    "list": "documents:list_documents",
+    "show": "documents:show",
+    "remove": "documents:remove",
+    "rebuild": "maintenance:rebuild",
+    "info": "maintenance:info",
+    "presets": "models:presets",
+    "models": "models:models",
+    "copy": "maintenance:copy",
+    "export": "maintenance:export",
+    "import": "maintenance:import_documents",
+    "eval": "eval:evaluate",
+    "doctor": "maintenance:doctor",
+    "serve": "serve:serve",
+    "mcp": "serve:mcp",
+    "keys": "serve:keys",
+    "demo": "demo:demo",
 }
-"""The function of each command, in the module of its name in this package or in the one given."""
+"""The module and the function of each command."""
 
 
 class Commands(TyperGroup):
@@ -50,8 +50,8 @@ class Commands(TyperGroup):
         """Import the command called `cmd_name`, None if there is none."""
         if cmd_name not in COMMANDS:
             return None
-        module, _, name = COMMANDS[cmd_name].rpartition(":")
-        function = getattr(import_module(f"lagotto.cli.{module or cmd_name}"), name)
+        module, _, name = COMMANDS[cmd_name].partition(":")
+        function = getattr(import_module(f"lagotto.cli.{module}"), name)
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
         alone.command(cmd_name)(with_log(flatten_groups(function)))
         command = typer.main.get_command(alone)

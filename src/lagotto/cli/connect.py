@@ -9,9 +9,7 @@ from dataclasses import asdict
 from shlex import quote
 from typing import TYPE_CHECKING, cast
 
-from lagotto.cli.options import BaseOptions, MakingOptions
-from lagotto.errors import LagottoError, StoreError
-from lagotto.locations import (
+from lagotto._internal.locations import (
     FILE_SCHEME,
     check_path,
     file_of,
@@ -20,18 +18,19 @@ from lagotto.locations import (
     is_served,
     mask_location,
 )
-from lagotto.models.prepacking import without_prepacking
+from lagotto.cli.options import BaseOptions, MakingOptions
+from lagotto.errors import LagottoError, StoreError
 
 if TYPE_CHECKING:
+    from lagotto.base.blocking import KnowledgeBase
     from lagotto.stores.base import Store
-    from lagotto.sync_facade import KnowledgeBase
 
 
 def open_base(base: BaseOptions, making: MakingOptions) -> KnowledgeBase:
     """The base, created if it does not exist."""
     if is_served(base.kb):
         return _served(base, making)
-    from lagotto.sync_facade import KnowledgeBase
+    from lagotto.base.blocking import KnowledgeBase
 
     return KnowledgeBase(
         base.kb,
@@ -56,7 +55,7 @@ def no_empty_base(location: str) -> Iterator[None]:
 
 
 def _discard_of_file(location: str) -> None:
-    from lagotto.stores.sqlite.discard import discard_if_empty
+    from lagotto.stores.sqlite.database import discard_if_empty
 
     if not is_missing_file(location):
         discard_if_empty(file_of(location))
@@ -72,7 +71,7 @@ def _discard_of_server(location: str) -> Callable[[str], None] | None:
             asyncio.run(discard_if_empty(location))
 
     with suppress(LagottoError, ImportError):  # opening the base says what is wrong
-        from lagotto.stores.postgres.discard import discard_if_empty, is_missing
+        from lagotto.stores.postgres.schema import discard_if_empty, is_missing
 
         if asyncio.run(is_missing(location)):
             return discard
@@ -83,7 +82,7 @@ def open_existing(base: BaseOptions) -> KnowledgeBase:
     """The base; StoreError if it does not exist, so that reading never creates a file."""
     if is_served(base.kb):
         return _served(base)
-    from lagotto.sync_facade import KnowledgeBase
+    from lagotto.base.blocking import KnowledgeBase
 
     check_exists(base.kb)
     return KnowledgeBase(base.kb, embedder=base.embedder)
@@ -92,24 +91,31 @@ def open_existing(base: BaseOptions) -> KnowledgeBase:
 @contextmanager
 def open_for_a_question(base: BaseOptions) -> Iterator[KnowledgeBase]:
     """The base, with models that are loaded sooner, since they run once."""
+    from lagotto.models.onnx import without_prepacking
+
     with without_prepacking(), open_existing(base) as kb:
         yield kb
 
 
 def _served(base: BaseOptions, making: MakingOptions | None = None) -> KnowledgeBase:
     """A base on a server; commands use it like any other, since it has the same methods."""
-    from lagotto.blocking_client import open as open_anywhere
+    from lagotto.base.client import open as open_anywhere
 
     chosen = {"embedder": base.embedder, **({} if making is None else asdict(making))}
     return cast("KnowledgeBase", open_anywhere(base.kb, **chosen))
 
 
 @asynccontextmanager
-async def open_store(location: str) -> AsyncIterator[Store]:
-    """The store of a base, open, for commands that need no embedder."""
+async def open_store(location: str, *, copy_of: str | None = None) -> AsyncIterator[Store]:
+    """The store of a base, open, for commands that need no embedder.
+
+    One that is created to copy a base to it says so from the beginning.
+    """
     from lagotto.stores.registry import create_store
 
     store = create_store(location)
+    if copy_of is not None:
+        await store.mark_copy(copy_of)
     await store.open()
     try:
         yield store

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lagotto._internal.display import counted
+from lagotto._internal.locations import mask_location
 from lagotto.cli.options import EmbedderName
 from lagotto.cli.output import one_line, printable, say, stdout
-from lagotto.display import counted
 from lagotto.errors import ConfigError
-from lagotto.locations import mask_location
 
 if TYPE_CHECKING:
+    from lagotto.base.blocking import KnowledgeBase
     from lagotto.context import ContextPack
     from lagotto.demo import DemoOutcome
-    from lagotto.sync_facade import KnowledgeBase
 
 
 def demo(
@@ -41,8 +41,8 @@ def demo(
     if documents is not None:
         _copy_documents(documents)
         return
+    from lagotto.base.blocking import KnowledgeBase
     from lagotto.demo import ask, examples, pack_for, questions
-    from lagotto.sync_facade import KnowledgeBase
 
     with (
         demo_location(kb, keep=keep) as location,

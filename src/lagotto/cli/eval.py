@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lagotto._internal.display import counted
 from lagotto.cli.connect import open_existing
 from lagotto.cli.options import AsJson, BaseOptions, SearchOptions
 from lagotto.cli.output import print_json, say, stdout, warn
-from lagotto.cli.query import arguments, merge, mode_of, settings_of
-from lagotto.display import counted
+from lagotto.cli.search import arguments, merge, mode_of, settings_of
 from lagotto.errors import ConfigError
 
 if TYPE_CHECKING:
+    from lagotto.base.blocking import KnowledgeBase
     from lagotto.evals import Evaluation, JudgedQuery
-    from lagotto.evals.bootstrap import Interval
-    from lagotto.sync_facade import KnowledgeBase
+    from lagotto.evals.evaluation import Interval
 
 MODES = ("keyword", "semantic", "hybrid")
 """What is compared; the last one is the reference."""

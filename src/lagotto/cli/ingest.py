@@ -1,23 +1,26 @@
-"""What `add` and `sync` share: the arguments of reading, the progress bar, the report."""
+"""`add`, `sync` and `watch`: files and folders into a knowledge base."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lagotto._internal.memory import limit_arenas
 from lagotto.cli.connect import no_empty_base, open_base
-from lagotto.cli.options import BaseOptions, MakingOptions, ReadingOptions
+from lagotto.cli.options import AsJson, BaseOptions, MakingOptions, ReadingOptions, Verbose
 from lagotto.cli.output import print_json, say
 from lagotto.errors import ConfigError, ReadError
 
 if TYPE_CHECKING:
+    from lagotto.base.blocking import KnowledgeBase
+    from lagotto.base.ingest import AddReport
     from lagotto.cli.progress import Meter
-    from lagotto.ingest import AddReport
-    from lagotto.sync_facade import KnowledgeBase
+
 
 MOST_FAILURES = 20
 """Failures that are named; a file of another format may fail at every line."""
@@ -35,7 +38,7 @@ def ingest(
 ) -> None:
     """Open the base, run an ingest over `paths` with a progress bar, and print its report."""
     from lagotto.cli.progress import Meter, resumable
-    from lagotto.readers.folder.walk import Selection
+    from lagotto.readers.walk import Selection
 
     chosen = Selection(tuple(reading.include), tuple(reading.exclude), reading.everything)
     meter = Meter(paths, selection=chosen)
@@ -136,3 +139,129 @@ def _value(text: str) -> Any:
         return json_value(json.loads(text))
     except (ValueError, RecursionError):  # not JSON, or a number that metadata can't hold
         return text
+
+
+def add(
+    paths: Annotated[
+        list[str], typer.Argument(metavar="PATH", help="Files, folders and web addresses.")
+    ],
+    base: BaseOptions,
+    reading: ReadingOptions,
+    making: MakingOptions,
+    allow_private: Annotated[
+        bool, typer.Option("--allow-private", help="Read web addresses in private networks too.")
+    ] = False,
+    verbose: Verbose = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Add files, folders and web addresses. Unchanged ones are skipped, changed ones replaced."""
+
+    from lagotto.readers import FetchLimits, check_paths
+    from lagotto.readers.base import is_address
+
+    check_paths(
+        paths,
+        include=reading.include,
+        exclude=reading.exclude,
+        everything=reading.everything,
+        for_a_text="save it in a file",
+    )
+
+    def run(kb: KnowledgeBase, meter: Meter) -> AddReport:
+        limits = FetchLimits(allow_private=allow_private)
+        return kb.add(*paths, fetch_limits=limits, progress=meter, **read_arguments(reading))
+
+    files = [Path(path) for path in paths if not is_address(path)]
+    ingest(run, files, base, reading, making, verbose=verbose, as_json=as_json)
+
+
+def sync(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="FOLDER", exists=True, file_okay=False, help="Folders.")
+    ],
+    base: BaseOptions,
+    reading: ReadingOptions,
+    making: MakingOptions,
+    checksum: Annotated[
+        bool, typer.Option("--checksum", help="Read every file, even if it looks unchanged.")
+    ] = False,
+    moved: Annotated[
+        bool,
+        typer.Option(
+            "--moved",
+            help="Remove documents of files that are gone from anywhere if their content is here.",
+        ),
+    ] = False,
+    verbose: Verbose = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Add folders and remove what is gone. Documents of deleted files are removed."""
+
+    def run(kb: KnowledgeBase, meter: Meter) -> AddReport:
+        given = read_arguments(reading)
+        return kb.sync(*folders, checksum=checksum, moved=moved, progress=meter, **given)
+
+    ingest(run, folders, base, reading, making, verbose=verbose, as_json=as_json)
+
+
+QUIET_MS = 1_000
+"""Milliseconds without a change before the folders are read again: a save takes several writes."""
+
+
+def watch(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="FOLDER", exists=True, file_okay=False, help="Folders.")
+    ],
+    base: BaseOptions,
+    reading: ReadingOptions,
+    making: MakingOptions,
+) -> None:
+    """Sync folders whenever a file in them changes, until Ctrl-C. Needs `lagotto[watch]`."""
+    limit_arenas()
+    changes = _changes(folders)
+    arguments = read_arguments(reading)
+    with no_empty_base(base.kb), open_base(base, making) as kb, suppress(KeyboardInterrupt):
+        _follow(kb, folders, changes, arguments)
+    say("stopped; what was added is stored")
+
+
+def _follow(
+    kb: KnowledgeBase,
+    folders: list[Path],
+    changes: Iterable[Collection[object]],
+    arguments: dict[str, Any],
+) -> None:
+    watching = False
+    for changed in changes:
+        if changed or not watching:
+            _sync(kb, folders, arguments)
+        if not watching:
+            say("watching; press Ctrl-C to stop")
+            watching = True
+
+
+def _changes(folders: list[Path]) -> Iterable[Collection[object]]:
+    """The changes of files, as they happen, none every second; KeyboardInterrupt at Ctrl-C.
+
+    The first answer comes once the folders are watched: what is read after it misses no change.
+    """
+    try:
+        from watchfiles import watch as watch_files
+    except ModuleNotFoundError as exc:
+        raise ConfigError(
+            "watching folders needs the package watchfiles, which is not installed; run "
+            "`pip install 'lagotto[watch]'`"
+        ) from exc
+    return watch_files(
+        *folders,
+        step=QUIET_MS,
+        rust_timeout=QUIET_MS,
+        yield_on_timeout=True,
+    )
+
+
+def _sync(kb: KnowledgeBase, folders: list[Path], arguments: dict[str, Any]) -> None:
+    report = kb.sync(*folders, **arguments)
+    if report.added or report.updated or report.removed or report.failures:
+        print_counts(report)
+    say_problems(report)

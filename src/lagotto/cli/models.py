@@ -1,4 +1,4 @@
-"""`models`: the embedding models known by name, and fetching them."""
+"""`models` and `presets`: what can be named."""
 
 from __future__ import annotations
 
@@ -37,8 +37,7 @@ def models(
 
 
 def _list(*, as_json: bool) -> None:
-    from lagotto.embedders.catalog import MODELS
-    from lagotto.embedders.fetched import model_status
+    from lagotto.embedders.catalog import MODELS, model_status
 
     found = [(model, model_status(name)) for name, model in MODELS.items()]
     if as_json:
@@ -75,7 +74,7 @@ def _list(*, as_json: bool) -> None:
 
 def _fetch(name: str, *, source: str | None, quantise: bool, as_json: bool) -> None:
     from lagotto.cli.progress import FetchMeter
-    from lagotto.embedders.fetch import fetch_model
+    from lagotto.embedders.catalog import fetch_model
 
     with FetchMeter() as meter:
         folder = fetch_model(name, source=source, quantise=quantise, progress=meter)
@@ -84,3 +83,32 @@ def _fetch(name: str, *, source: str | None, quantise: bool, as_json: bool) -> N
         print_json({"name": fetched, "folder": str(folder)})
     else:
         say(f"{fetched} is in {folder}; use it with --embedder {fetched}")
+
+
+def presets(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Show the settings of this preset.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the presets, or show the settings of one as TOML.
+
+    The TOML is a file for --prefs: save it and change it to your needs.
+    """
+    from lagotto.presets import load_preset, preset_names
+
+    if name is not None:
+        preset = load_preset(name)
+        if as_json:
+            print_json({**preset.model_dump(exclude={"toml"}), "settings": preset.settings})
+        else:
+            typer.echo(preset.toml, nl=False)
+        return
+    found = [load_preset(name) for name in preset_names()]
+    if as_json:
+        print_json([preset.model_dump(exclude={"toml"}) for preset in found])
+        return
+    from lagotto.cli.render import print_table
+
+    rows = [(preset.name, preset.description) for preset in found]
+    print_table(stdout(), ("name", "description"), rows, whole="name")

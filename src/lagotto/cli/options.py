@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 from typer import Option
 
-from lagotto.cli.logs import logging_to_stderr
+from lagotto.cli.output import logging_to_stderr
 
 DEFAULT_KB = "lagotto.db"
 DEFAULT_COLLECTION = "default"

@@ -1,17 +1,21 @@
-"""Output: results on stdout, messages on stderr, nothing a terminal would obey."""
+"""Output: results on stdout, messages and logs on stderr, nothing a terminal would obey."""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
+
 
 UNLISTED = {"text", "pages", "headings", "blocks"}
 """The long fields of a document, which lists and summaries leave out."""
@@ -65,3 +69,32 @@ def printable(text: str) -> str:
 def one_line(text: str | None) -> str:
     """`text` on one line, without control characters."""
     return printable(" ".join((text or "").split()))
+
+
+LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
+
+
+class StderrHandler(logging.Handler):
+    """Writes to what is stderr at the time."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line."""
+        print(printable(self.format(record)), file=sys.stderr)
+
+
+@contextmanager
+def logging_to_stderr(verbose: int) -> Iterator[None]:
+    """Show what is logged at the level that so many `-v` stand for; without any, warnings."""
+    if not verbose:
+        yield
+        return
+    package, handler = logging.getLogger("lagotto"), StderrHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s", "%H:%M:%S"))
+    before = package.level
+    package.setLevel(LEVELS[min(verbose, len(LEVELS) - 1)])
+    package.addHandler(handler)
+    try:
+        yield
+    finally:
+        package.removeHandler(handler)
+        package.setLevel(before)

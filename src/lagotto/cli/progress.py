@@ -19,13 +19,13 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bar
 
-from lagotto.base_copy import CopyReport
+from lagotto._internal.display import counted
+from lagotto.base.copy import CopyReport
+from lagotto.base.ingest import Progress
+from lagotto.base.rebuild import RebuildProgress
 from lagotto.cli.options import INTERRUPTED
 from lagotto.cli.output import one_line, say
-from lagotto.display import counted
-from lagotto.ingest import Progress
-from lagotto.readers.folder.walk import Selection, walk
-from lagotto.rebuild import RebuildProgress
+from lagotto.readers.walk import Selection, walk
 
 WHOLE_RUN = 86_400.0
 """Seconds. Batches take long, so the remaining time is estimated from the whole run."""

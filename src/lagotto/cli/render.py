@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from lagotto.cli.output import PlainConsole, one_line, printable
 from lagotto.results import CandidateItem, EvidenceChunk, RetrievalResult, format_citation
-from lagotto.retrieval.snippets import snippet
+from lagotto.retrieval.documents import snippet
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -1,11 +1,156 @@
-"""`search`: the documents that may hold the answer, with the passages that support it."""
+"""`retrieve`, `search` and `context`: the commands that search."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from lagotto._internal.display import counted
+from lagotto._internal.registry import did_you_mean
 from lagotto.cli.connect import open_for_a_question
 from lagotto.cli.options import AsJson, BaseOptions, SearchOptions
-from lagotto.cli.output import print_json, say, stdout, warn
-from lagotto.cli.query import Query, arguments, mode_of
+from lagotto.cli.output import print_json, printable, say, stdout, warn
+from lagotto.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lagotto.prefs import RetrievalPrefs
+    from lagotto.results import Results
+    from lagotto.retrieval.why_not import WhyNot
+
+
+Query = Annotated[str, typer.Argument(metavar="QUERY", help="A question or keywords.")]
+
+
+def arguments(how: SearchOptions) -> dict[str, Any]:
+    """The keyword arguments of the verb: preferences, single settings, and what has an option."""
+    settings = settings_of(how.set)
+    if how.reranker:
+        settings = merge(settings, {"rerank": {"reranker": how.reranker}})
+    given = {
+        "top_k": how.top_k,
+        "mode": how.mode,
+        "collection": how.collection,
+        "filters": how.filters,
+    }
+    chosen = {name: value for name, value in given.items() if value is not None}
+    return {"prefs": _preferences(how), **settings, **chosen}
+
+
+def mode_of(given: dict[str, Any]) -> str:
+    """The mode that a search with these arguments runs in."""
+    return str(given.get("mode", given["prefs"].mode))
+
+
+def _preferences(how: SearchOptions) -> RetrievalPrefs:
+    """The preferences of a file or preset, else of the environment."""
+    from lagotto.prefs import RetrievalPrefs
+
+    if how.preset and how.prefs:
+        raise ConfigError("give --preset or --prefs, not both: a file may name a preset itself")
+    if how.prefs:
+        return RetrievalPrefs.from_toml(how.prefs)
+    return RetrievalPrefs.preset(how.preset) if how.preset else RetrievalPrefs.from_env()
+
+
+def settings_of(given: list[str]) -> dict[str, Any]:
+    """`NAME=VALUE` options as settings; ConfigError if there is no such setting."""
+    from lagotto.prefs import RetrievalPrefs
+
+    settings: dict[str, Any] = {}
+    for setting in given:
+        settings = merge(settings, _nested(setting))
+    unknown = sorted(settings.keys() - RetrievalPrefs.model_fields.keys())
+    if unknown:
+        guess = did_you_mean(unknown[0], RetrievalPrefs.model_fields)
+        raise ConfigError(f"{', '.join(unknown)}: there is no such setting{guess}")
+    return settings
+
+
+def _nested(setting: str) -> dict[str, Any]:
+    """`scoring.blend=rrf` as a dict of dicts."""
+    name, equals, value = setting.partition("=")
+    if not equals or not name:
+        raise ConfigError(f"--set {setting}: write NAME=VALUE, such as scoring.blend=rrf")
+    nested: Any = value
+    for part in reversed(name.split(".")):
+        nested = {part: nested}
+    return dict(nested)
+
+
+def merge(settings: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """`settings` with `more`, group by group."""
+    merged = dict(settings)
+    for name, value in more.items():
+        former = merged.get(name)
+        if isinstance(former, dict) and isinstance(value, dict):
+            value = merge(former, value)
+        merged[name] = value
+    return merged
+
+
+def retrieve(
+    query: Query,
+    base: BaseOptions,
+    how: SearchOptions,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show how each score is made up.")
+    ] = False,
+    why_not: Annotated[
+        str | None,
+        typer.Option(
+            "--why-not", metavar="DOCUMENT", help="Explain why this document is not among the hits."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find the best passages for a question."""
+    given = arguments(how)
+    reason: WhyNot | None = None
+    with open_for_a_question(base) as kb:
+        if why_not is None:
+            found = kb.retrieve(query, **given)
+        else:
+            reason = kb.why_not(query, why_not, **given)
+            found = reason.results
+    if as_json:
+        print_json(_as_json(query, mode_of(given), found, reason))
+        return
+    warn(found.degraded)
+    if explain:
+        _print_corrections(found)
+    _print(found, query, explain=explain)
+    if reason is not None:
+        say(str(reason))
+
+
+def _as_json(query: str, mode: str, found: Results, reason: WhyNot | None) -> dict[str, object]:
+    results = [{**hit.model_dump(mode="json"), "citation": hit.citation} for hit in found]
+    answer: dict[str, object] = {
+        "query": query,
+        "mode": mode,
+        "degraded": list(found.degraded),
+        "corrections": {word: list(terms) for word, terms in found.stats.corrections.items()},
+        "results": results,
+    }
+    if reason is not None:
+        answer["why_not"] = reason.model_dump(mode="json")
+    return answer
+
+
+def _print_corrections(found: Results) -> None:
+    for word, terms in found.stats.corrections.items():
+        say(f"corrected: {word} -> {', '.join(terms)}")
+
+
+def _print(found: Results, query: str, *, explain: bool) -> None:
+    from lagotto.cli.render import print_hit
+
+    console = stdout()
+    for hit in found:
+        print_hit(console, hit, query=query, explain=explain)
+    if not found:
+        say("nothing was found")
 
 
 def search(query: Query, base: BaseOptions, how: SearchOptions, as_json: AsJson = False) -> None:
@@ -29,3 +174,40 @@ def search(query: Query, base: BaseOptions, how: SearchOptions, as_json: AsJson 
         print_document(console, item, passages, number=number, query=query)
     if not bundle.candidates:
         say("nothing was found")
+
+
+Format = Literal["plain", "markdown", "xml"]
+
+
+def context(
+    query: Query,
+    base: BaseOptions,
+    how: SearchOptions,
+    max_tokens: Annotated[
+        int | None,
+        typer.Option("--max-tokens", min=1, help="Token budget, markup included. [default: 12000]"),
+    ] = None,
+    format: Annotated[  # noqa: A002
+        Format, typer.Option("--format", help="Format of the context.")
+    ] = "plain",
+    counter: Annotated[
+        str | None,
+        typer.Option(
+            "--counter", metavar="NAME", help="Token counter, such as tiktoken:o200k_base."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Build a cited context for a prompt. The passages and their markup fit a token budget."""
+    given = arguments(how)
+    with open_for_a_question(base) as kb:
+        pack = kb.context(query, max_tokens=max_tokens, format=format, counter=counter, **given)
+    if as_json:
+        print_json(pack.model_dump(mode="json"))
+        return
+    warn(pack.trace.notes)
+    if pack.context_pack:
+        typer.echo(printable(pack.context_pack))
+    for citation in pack.citations:
+        say(f"[{citation.marker}] {citation.key}")
+    say(f"{counted(pack.tokens, 'token')}, {counted(len(pack.citations), 'citation')}")

@@ -2,16 +2,16 @@
 
 from typing import TYPE_CHECKING
 
+from lagotto._internal.registry import lazy_exports
+from lagotto.context.budget import TokenCounter, token_counter
 from lagotto.context.cite import Citation, CitationKey, CitedPassage, resolve
 from lagotto.context.formats import PackFormat
-from lagotto.context.neighbours import expand_neighbors
 from lagotto.context.pack import ContextPack, SelectedChunk, build_pack
-from lagotto.context.tokens import TokenCounter, token_counter
+from lagotto.context.passages import expand_neighbors
 from lagotto.context.trace import ContextTrace
-from lagotto.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from lagotto.context.answers import AnswerCheck, Claim, Quote, check_answer
+    from lagotto.context.answer_check import AnswerCheck, Claim, Quote, check_answer
 
 __all__ = [
     "AnswerCheck",
@@ -33,5 +33,13 @@ __all__ = [
 ]
 
 __getattr__, __dir__ = lazy_exports(
-    __name__, {"answers": ("AnswerCheck", "Claim", "Quote", "check_answer")}
+    __name__,
+    {
+        "answer_check": (
+            "AnswerCheck",
+            "Claim",
+            "Quote",
+            "check_answer",
+        ),
+    },
 )

@@ -1,4 +1,4 @@
-"""The token budget: which pieces stay when not all of them fit. Pure functions."""
+"""The token budget: how tokens are counted, and which pieces stay when not all of them fit."""
 
 from __future__ import annotations
 
@@ -7,17 +7,65 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
+from importlib import import_module
 
+from lagotto._internal.concurrency import with_checkpoints
+from lagotto._internal.tokens import Tokenizer
 from lagotto.chunkers.boundaries import Boundaries, BoundaryKind
 from lagotto.context.passages import Piece
-from lagotto.documents import Chunk, Document
+from lagotto.documents import Chunk, Document, storable
+from lagotto.errors import ConfigError, UnknownNameError, native_panics
+
+TokenCounter = Callable[[str], int]
+CounterLike = Tokenizer | TokenCounter | str
+
+
+def token_counter(counter: CounterLike) -> TokenCounter:
+    """A function that counts tokens, from a tokenizer, a function or `tiktoken:ENCODING`."""
+    if isinstance(counter, str):
+        return _named(counter)
+    if isinstance(counter, Tokenizer):
+        tokenizer = counter
+        return lambda text: tokenizer.count([text])[0]
+    return counter
+
+
+def _named(name: str) -> TokenCounter:
+    library, _, encoding = name.partition(":")
+    if library != "tiktoken" or not encoding:
+        raise UnknownNameError(
+            f'unknown token counter "{name}"; write tiktoken:ENCODING, such as '
+            "tiktoken:cl100k_base, a tokenizer or a function"
+        )
+    return _tiktoken(encoding)
+
+
+def _tiktoken(encoding: str) -> TokenCounter:
+    try:
+        tiktoken = import_module("tiktoken")
+    except ImportError as exc:
+        raise ConfigError(
+            f"tiktoken:{encoding} needs the tiktoken package; install it (pip install tiktoken)"
+        ) from exc
+    try:
+        encoder = tiktoken.get_encoding(encoding)
+    except (ValueError, OSError) as exc:  # no such encoding; its file can't be downloaded
+        raise ConfigError(f"tiktoken has no encoding {encoding!r} at hand: {exc}") from exc
+
+    @native_panics("tiktoken")
+    def count(text: str) -> int:
+        return len(encoder.encode(storable(text), disallowed_special=()))
+
+    return count
+
 
 Fits = Callable[[Sequence[Piece]], bool]
 """Whether a pack of these pieces, in this order, stays within the budget."""
 
 SAVED_BY_JOINING = 4
 """Tokens per block that a text may have less than its blocks: a tokenizer may join a line break
-with what follows, and some count a mark of the beginning."""
+with what follows, and some count marks of the beginning and the end. With a smaller estimate a pack
+may have fewer pieces than fit; a larger one costs a count of the whole text."""
 
 _MARKUP = "#=-~*^ \t\r\n"
 """What lines of headings have around their titles, and underlines consist of."""
@@ -69,7 +117,7 @@ def _lengths(chunks: Sequence[Chunk]) -> list[int]:
     """The characters of the first 0, 1, 2, ... chunks; what they share counts once."""
     lengths = [0]
     seen: dict[tuple[str, str], list[Chunk]] = defaultdict(list)
-    for chunk in chunks:
+    for chunk in with_checkpoints(chunks):
         start, end = chunk.start, chunk.end
         others = seen[chunk.collection, chunk.document_id]
         for other in others:

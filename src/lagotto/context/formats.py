@@ -38,8 +38,9 @@ def _not_xml() -> re.Pattern[str]:
 
 @cache
 def _head_like() -> re.Pattern[str]:
-    """What looks like the head of a passage, also behind characters that take no room."""
-    return re.compile(rf"(^|[{_LINE_BREAK}])((?:[^\S{_LINE_BREAK}]|[{_INVISIBLE}])*+)\[(?=\d+\])")
+    """What looks like the head of a passage, also with characters among it that take no room."""
+    gap = rf"(?:[^\S{_LINE_BREAK}]|[{_INVISIBLE}])*+"
+    return re.compile(rf"(^|[{_LINE_BREAK}])({gap})\[(?={gap}(?:\d{gap})++\])")
 
 
 def block(marker: int, passage: PackPassage, *, format: PackFormat) -> str:  # noqa: A002

@@ -6,19 +6,26 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from html import escape
+from typing import Any
 
-from lagotto.concurrency import in_thread
-from lagotto.context.budget import fit
+from lagotto._internal.concurrency import in_thread, with_checkpoints
+from lagotto._internal.display import as_html, counted
+from lagotto.context.budget import TokenCounter, fit
 from lagotto.context.cite import Citation, cite
 from lagotto.context.formats import PackFormat, block, join_blocks
-from lagotto.context.neighbours import Known, by_document, expand
-from lagotto.context.passages import PackPassage, PackRole, Piece, merged
-from lagotto.context.tokens import TokenCounter
+from lagotto.context.passages import (
+    Known,
+    PackPassage,
+    PackRole,
+    Piece,
+    by_document,
+    expand,
+    merged,
+)
 from lagotto.context.trace import ContextTrace, traced
-from lagotto.display import as_html, counted
 from lagotto.documents import Chunk, Location, Record
 from lagotto.prefs import CiteBy, ContextPrefs
-from lagotto.results import RetrievalResult, RetrievalStats, Score
+from lagotto.results import RetrievalResult, RetrievalStats, Score, TracedCandidate
 
 
 class SelectedChunk(Location):
@@ -84,20 +91,41 @@ async def build_pack(
     count: TokenCounter,
     prefs: ContextPrefs | None = None,
     format: PackFormat = "plain",  # noqa: A002
-    candidates: Sequence[RetrievalResult] = (),
+    candidates: Sequence[TracedCandidate] = (),
     reranked: Sequence[RetrievalResult] = (),
     notes: Sequence[str] = (),
 ) -> ContextPack:
     """The pack for `results`, best first, with the chunks around them, within the budget.
 
     `chunks` are those that the results are or came from, their parents and their neighbours.
-    `candidates` are the results before reranking, if there were more, and `reranked` those that
-    the reranker judged; `notes` go into the trace.
+    `candidates` are what was found, by default the results, and `reranked` what the reranker
+    judged; `notes` go into the trace.
     """
-    wanted = prefs or ContextPrefs()
-    frame = _Frame(cache(count), format, wanted.cite_by)  # what stays was counted while fitting
-    known = by_document(chunks)
-    found, kept = await in_thread(_choose, results, known=known, frame=frame, prefs=wanted)
+    return await in_thread(
+        _packed,
+        query,
+        results,
+        by_document(chunks),
+        cache(count),  # what stays was counted while fitting
+        prefs or ContextPrefs(),
+        format,
+        candidates=candidates,
+        reranked=reranked or results,
+        notes=notes,
+    )
+
+
+def _packed(
+    query: str,
+    results: Sequence[RetrievalResult],
+    known: Known,
+    count: TokenCounter,
+    prefs: ContextPrefs,
+    format: PackFormat,  # noqa: A002
+    **told: Any,
+) -> ContextPack:
+    frame = _Frame(count, format, prefs.cite_by)
+    found, kept = _choose(results, known=known, frame=frame, prefs=prefs)
     passages = frame.passages(kept)
     text = frame.join(frame.render(passages))
     tokens = frame.count(text)
@@ -109,13 +137,11 @@ async def build_pack(
         selected_chunks=_selected(kept, passages),
         trace=traced(
             results,
-            candidates=candidates or results,
-            reranked=reranked or results,
             found=found,
             kept=kept,
             tokens=tokens,
-            max_tokens=wanted.max_tokens,
-            notes=notes,
+            max_tokens=prefs.max_tokens,
+            **told,
         ),
     )
 
@@ -141,7 +167,7 @@ class _Frame:
 
     def render(self, passages: Sequence[PackPassage]) -> list[str]:
         made = []
-        for marker, passage in enumerate(passages, 1):
+        for marker, passage in enumerate(with_checkpoints(passages), 1):
             key = (marker, id(passage))
             if key not in self.rendered:
                 self.rendered[key] = block(marker, passage, format=self.format)

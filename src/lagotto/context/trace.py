@@ -10,17 +10,7 @@ from pydantic import AliasChoices, Field, computed_field, model_validator
 from lagotto.context.passages import ROLES, PackRole, Piece
 from lagotto.documents import Record
 from lagotto.rerankers.base import RerankResult
-from lagotto.results import RetrievalResult, RetrievalStats, Score
-
-
-class TracedCandidate(Record):
-    """A passage as it was found, before any reranker; `score` is the fused one."""
-
-    chunk_id: str
-    collection: str
-    document_id: str
-    rank: int
-    score: Score
+from lagotto.results import RetrievalResult, RetrievalStats, Score, TracedCandidate
 
 
 class RoleCount(Record):
@@ -45,10 +35,11 @@ class Dropped(Record):
 class ContextTrace(Record):
     """How a pack was made.
 
-    `candidates`, also as `pinecone_candidates`, are what was found, and `rerank_results` what the
-    reranker said of each of them. `truncated` are the chunks that were cut at a sentence; `notes`
-    say what else did not go as it should, and why a pack is empty; `stats` are those of the search,
-    as in a bundle.
+    `candidates`, also as `pinecone_candidates`, are what the legs found: all of it if the search
+    says how many candidates each brings, else the best. `rerank_results` are what the reranker said
+    of those that it saw. `truncated` are the chunks that were cut at a
+    sentence; `notes` say what else did not go as it should, and why a pack is empty; `stats` are
+    those of the search, as in a bundle.
     """
 
     candidates: tuple[TracedCandidate, ...] = Field(
@@ -80,7 +71,7 @@ class ContextTrace(Record):
 def traced(
     results: Sequence[RetrievalResult],
     *,
-    candidates: Sequence[RetrievalResult],
+    candidates: Sequence[TracedCandidate],
     reranked: Sequence[RetrievalResult],
     found: Sequence[Piece],
     kept: Sequence[Piece],
@@ -94,7 +85,7 @@ def traced(
     elif not kept:
         notes = (*notes, f"empty: {max_tokens} tokens are too few for even a part of a hit")
     return ContextTrace(
-        candidates=_candidates(candidates),
+        candidates=tuple(candidates) or _candidates(results),
         rerank_results=_reranks(reranked),
         final_token_count=tokens,
         expansion_stats={role: _count(role, found, kept) for role in ROLES},

@@ -13,12 +13,12 @@ from importlib.resources import as_file, files
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
+from lagotto.base.blocking import KnowledgeBase
+from lagotto.base.ingest import AddReport, OnProgress
 from lagotto.context import ContextPack
 from lagotto.documents import Record
-from lagotto.ingest import AddReport, OnProgress
 from lagotto.results import RetrievalResult
-from lagotto.retrieval.snippets import Snippet, snippet
-from lagotto.sync_facade import KnowledgeBase
+from lagotto.retrieval.documents import Snippet, snippet
 
 COLLECTION = "demo"
 TOP_K = 10

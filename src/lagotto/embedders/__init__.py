@@ -7,6 +7,7 @@ for embedders of your own. All other modules are private.
 
 from typing import TYPE_CHECKING
 
+from lagotto._internal.registry import lazy_exports
 from lagotto.embedders.base import (
     EMBEDDERS,
     Embedder,
@@ -19,12 +20,10 @@ from lagotto.embedders.base import (
     create_embedder,
     normalised,
 )
-from lagotto.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from lagotto.embedders.cached import CachedEmbedder
-    from lagotto.embedders.fetch import fetch_model
-    from lagotto.embedders.fetched import ModelStatus, model_status
+    from lagotto.embedders.catalog import ModelStatus, fetch_model, model_status
 
 __all__ = [
     "EMBEDDERS",
@@ -47,7 +46,10 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "cached": ("CachedEmbedder",),
-        "fetch": ("fetch_model",),
-        "fetched": ("ModelStatus", "model_status"),
+        "catalog": (
+            "ModelStatus",
+            "fetch_model",
+            "model_status",
+        ),
     },
 )

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from lagotto._internal.registry import Registry
+from lagotto._internal.tokens import Tokenizer
 from lagotto.documents import Record, Vectors
 from lagotto.errors import EmbeddingError, ModelMismatchError
-from lagotto.registry import Registry
-from lagotto.tokens import Tokenizer
 
 Role = Literal["query", "document"]
 """What a text is used for; some models need a different prefix for each."""
@@ -29,9 +29,9 @@ EMBEDDERS: Registry[EmbedderFactory] = Registry(
     "embedder",
     group="lagotto.embedders",
     builtin={
-        **dict.fromkeys(FETCHED, "lagotto.embedders.fetched:FACTORIES"),
-        "minilm": "lagotto.embedders.minilm:minilm",
-        "minilm-int8": "lagotto.embedders.minilm:minilm_int8",
+        **dict.fromkeys(FETCHED, "lagotto.embedders.catalog:FACTORIES"),
+        "minilm": "lagotto.embedders.onnx:minilm",
+        "minilm-int8": "lagotto.embedders.onnx:minilm_int8",
         "onnx": "lagotto.embedders.onnx:from_folder",
         "openai": "lagotto.embedders.openai:from_spec",
     },

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
+from lagotto._internal.tokens import Tokenizer
 from lagotto.documents import Vector, Vectors
 from lagotto.embedders.base import Embedder, EmbedderInfo, Role, checked
 from lagotto.errors import EmbeddingError
-from lagotto.models.disk_cache import DiskCache
-from lagotto.tokens import Tokenizer
+from lagotto.models.cache import DiskCache
 
 SLICE = 256
 """Texts embedded between two writes: the most that a cancelled call loses."""

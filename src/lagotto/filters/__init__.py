@@ -17,6 +17,7 @@
 """
 
 from lagotto.filters.algebra import (
+    MAX_CONDITIONS,
     MAX_DEPTH,
     And,
     Condition,
@@ -35,12 +36,14 @@ from lagotto.filters.algebra import (
     Or,
     conditions,
     fields,
+    merged,
+    parse_filter,
 )
 from lagotto.filters.evaluate import matches
 from lagotto.filters.fields import RESERVED, FieldRef, field_ref
-from lagotto.filters.parse import parse_filter
 
 __all__ = [
+    "MAX_CONDITIONS",
     "MAX_DEPTH",
     "RESERVED",
     "And",
@@ -63,5 +66,6 @@ __all__ = [
     "field_ref",
     "fields",
     "matches",
+    "merged",
     "parse_filter",
 ]

@@ -1,14 +1,16 @@
-"""Evaluate a filter on a document or chunk: the reference for every store."""
+"""Evaluate a filter on a document or chunk: the reference for every store. Unknown fields."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection
+from typing import Any, get_args
 
+from lagotto._internal.registry import did_you_mean
 from lagotto.documents import Chunk, Document, JsonScalar, iso
 from lagotto.filters.algebra import (
     And,
+    Comparison,
     Condition,
     Contains,
     Eq,
@@ -24,9 +26,11 @@ from lagotto.filters.algebra import (
     Not,
     NotIn,
     Or,
+    ScalarKind,
+    conditions,
+    kind_of,
 )
-from lagotto.filters.fields import FieldRef
-from lagotto.filters.operands import kind_of
+from lagotto.filters.fields import RESERVED, FieldRef
 
 
 def matches(root: Filter, document: Document, chunk: Chunk | None = None) -> bool:
@@ -119,3 +123,58 @@ def _pages(document: Document, chunk: Chunk | None) -> list[int]:
         return []
     first, last = chunk.pages
     return list(range(first, last + 1))
+
+
+KINDS: dict[ScalarKind, str] = {"text": "text", "number": "numbers", "boolean": "booleans"}
+
+
+def metadata_fields(where: Filter) -> set[str]:
+    """The metadata fields that a filter uses, by their canonical names."""
+    return {
+        condition.field.name for condition in conditions(where) if condition.field.path is not None
+    }
+
+
+def unknown_field_notes(unknown: Collection[str], known: Collection[str]) -> tuple[str, ...]:
+    """A note for each field that no document has, with the nearest of those that exist."""
+    names = {*known, *RESERVED}
+    return tuple(
+        f"no document has the field {name!r}{did_you_mean(name, names)}" for name in sorted(unknown)
+    )
+
+
+def other_kind_notes(where: Filter, has_kind: Callable[[str, ScalarKind], bool]) -> tuple[str, ...]:
+    """A note for each field with values, none of them of a kind that the filter compares it with.
+
+    For filters that match nothing: one may compare with several kinds on purpose.
+    """
+    notes = []
+    for name, compared in sorted(_compared_kinds(where).items()):
+        if any(has_kind(name, kind) for kind in compared):
+            continue
+        if held := [kind for kind in get_args(ScalarKind) if has_kind(name, kind)]:
+            notes.append(
+                f"the field {name!r} holds {_listed(held)}, "
+                f"but the filter compares it with {_listed(compared)}"
+            )
+    return tuple(notes)
+
+
+def _compared_kinds(where: Filter) -> dict[str, set[ScalarKind]]:
+    """The kinds of values that each metadata field is compared with."""
+    found: dict[str, set[ScalarKind]] = {}
+    for condition in conditions(where):
+        kinds = {kind for kind in map(kind_of, _operands(condition)) if kind}
+        if kinds and condition.field.path is not None:
+            found.setdefault(condition.field.name, set()).update(kinds)
+    return found
+
+
+def _operands(condition: Condition) -> tuple[object, ...]:
+    if isinstance(condition, Comparison):
+        return (condition.value,)
+    return condition.values if isinstance(condition, Membership) else ()
+
+
+def _listed(kinds: Collection[ScalarKind]) -> str:
+    return " and ".join(name for kind, name in KINDS.items() if kind in kinds)

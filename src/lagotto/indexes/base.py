@@ -1,18 +1,9 @@
-"""Derived indexes: what they follow, what they answer, and what they promise.
-
-The record (documents, chunks, vectors, change log) is the only source of truth. An index holds
-nothing that the record can't give back, so it may be deleted at any time. It follows the record's
-ChangeLog by sequence number, or, if it lives inside the record's database, is written in the same
-transactions and never lags. A search asks snapshots, which never change.
-
-To add an index: one folder with a class that satisfies TextIndex or VectorIndex, a line in
-`indexes/registry.py` (or an entry point), and a subclass of the contract in `lagotto.testing`.
-"""
+"""Derived indexes: what they catch up with, what they answer, and what they promise."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
@@ -20,13 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.documents import CONTEXT_RULES, JsonScalar, Record, Vector, Vectors
-from lagotto.indexes.filter_keys import ChunkKeys, FilterKeys
-from lagotto.indexes.hits import Hits
+from lagotto.errors import StoreError
+from lagotto.filters import Filter
+from lagotto.indexes.folder import size_of
 from lagotto.indexes.text_query import Match, Term, TextQuery, Word
-from lagotto.terms.stems import analyzer_id
+from lagotto.terms.languages import analyzer_id
+from lagotto.terms.vocabulary import MOST_CORRECTIONS, MOST_SIMILAR
 
 __all__ = [
     "IMMEDIATE_CHUNKS",
+    "NO_HITS",
     "START",
     "ChangeLog",
     "ChunkFields",
@@ -35,6 +29,7 @@ __all__ = [
     "ContextText",
     "FilterKeys",
     "Finding",
+    "Hits",
     "IndexRole",
     "IndexState",
     "LogPosition",
@@ -47,12 +42,158 @@ __all__ = [
     "text_rules",
 ]
 
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """Chunk keys with their scores, best first."""
+
+    keys: ChunkKeys
+    scores: NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+NO_HITS = Hits(np.empty(0, np.int64), np.empty(0, np.float32))
+
+
+def top_k(keys: ChunkKeys, scores: NDArray[np.float32], k: int) -> Hits:
+    """The `k` greatest scores with their keys, greatest first, ties by key."""
+    if k < 1:
+        return NO_HITS
+    if len(scores) > k:
+        enough = np.flatnonzero(scores >= kth_greatest(scores, k))
+        keys, scores = keys[enough], scores[enough]
+    order = np.lexsort((keys, -scores))[:k]
+    return Hits(keys[order], scores[order])
+
+
+def kth_greatest(scores: NDArray[np.float32], k: int) -> np.float32:
+    """The k-th greatest of at least `k` scores."""
+    index = len(scores) - k
+    kth: np.float32 = np.partition(scores, index)[index]
+    return kth
+
+
+def merge_hits(found: Sequence[Hits], *, k: int) -> Hits:
+    """The best `k` of several lists that have no key in common."""
+    keys = np.concatenate([hits.keys for hits in found])
+    return top_k(keys, np.concatenate([hits.scores for hits in found]), k)
+
+
+ChunkKeys = NDArray[np.int64]
+"""A store's own numbers for its chunks; a number is never used again."""
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class FilterKeys:
+    """The chunks that a search may find, ascending.
+
+    Where these are all chunks of some documents, `documents` are their keys: there are fewer of
+    them, so an index finds them in less time. Every one of the chunks matches `where`, if it is
+    given: an index that knows the fields of chunks may search only those that match, and leave out
+    what is not among the keys.
+    """
+
+    keys: ChunkKeys
+    documents: NDArray[np.int64] | None = None
+    where: Filter | None = None
+    _mask: list[Mask] = field(default_factory=list, repr=False)
+
+    def mask(self, size: int) -> Mask:
+        """For each key below `size`, whether it is allowed; where keys begin near 0."""
+        known = self._mask[0] if self._mask else None
+        if known is None or len(known) != size:
+            known = np.zeros(size, np.bool_)
+            known[self.keys[self.keys < size]] = True
+            self._mask[:] = [known]
+        return known
+
+    def contains(self, keys: ChunkKeys) -> Mask:
+        """For each of `keys`, whether it is allowed."""
+        return are_among(keys, self.keys)
+
+
+LARGEST_TABLE = 2**26
+"""A table has a byte for every number between the least key and the greatest."""
+
+
+def are_among(keys: NDArray[np.integer], others: NDArray[np.integer]) -> Mask:
+    """For each of `keys`, whether it is one of `others`.
+
+    Keys are mostly dense, and then a table is ten times as quick as sorting.
+    """
+    if not len(others):
+        return np.zeros(len(keys), np.bool_)
+    dense = int(others.max()) - int(others.min()) < LARGEST_TABLE
+    return np.isin(keys, others, kind="table" if dense else "sort")
+
+
+MEGABYTE = 1_000_000
+
+REBUILD = "run `lagotto rebuild`"
+
+OTHER_HISTORY = "the %s index belongs to another history of the base; it is rebuilt"
+"""Logged: another copy of the base wrote it, or a backup of the base was restored."""
+
+
+def index_state(name: str, *, folder: Path, indexed_up_to: int, changes: int) -> Finding:
+    """For an index that can be used."""
+    if indexed_up_to < changes:
+        return _behind(name, indexed_up_to, changes, advice="the next search catches up")
+    size = size_of(folder) / MEGABYTE
+    what = f"the {name} index is up to date ({size:.1f} MB, {changes} changes)"
+    return Finding(level="ok", what=what)
+
+
+def remote_index_state(name: str, *, where: str, indexed_up_to: int, changes: int) -> Finding:
+    """For an index behind a network that can be used."""
+    if indexed_up_to < changes:
+        advice = "it catches up in the background; searches read what is newer from the database"
+        return _behind(name, indexed_up_to, changes, advice=advice)
+    what = f"the {name} index on {where} is up to date ({changes} changes)"
+    return Finding(level="ok", what=what)
+
+
+def _behind(name: str, indexed_up_to: int, changes: int, *, advice: str) -> Finding:
+    behind = changes - indexed_up_to
+    what = f"the {name} index is {behind} changes behind ({indexed_up_to} of {changes})"
+    return Finding(level="note", what=what, advice=advice)
+
+
+def other_history(name: str) -> Finding:
+    """For an index of another copy of the base, or of one before a backup was restored."""
+    return Finding(
+        level="note",
+        what=f"the {name} index belongs to another history of the base",
+        advice="the next search rebuilds it, which takes a while",
+    )
+
+
+def missing_index(name: str) -> Finding:
+    """For an index that is not there."""
+    what = f"there is no {name} index"
+    return Finding(level="note", what=what, advice="the next search builds it, which takes a while")
+
+
+def damaged_index(name: str, problem: StoreError) -> Finding:
+    """For an index that can't be used."""
+    return Finding(
+        level="problem",
+        what=f"the {name} index is damaged: {problem}",
+        advice="the next search rebuilds it; if it happens more than once, check the disk",
+    )
+
+
 T = TypeVar("T")
 
 IMMEDIATE_CHUNKS = 150_000
 """Up to here a search in an embedded index takes about a millisecond, less than changing threads
-costs: `benchmarks/scale.py` at 100,000 chunks: 6.2 ms of CPU a search with threads, 5.1 without.
-So it runs in the event loop's own thread, and `immediate` says so."""
+costs: `benchmarks/legs.py` with 12,000 chunks: 2.8 ms of CPU a search with threads, 2.5 without,
+in no less time; `benchmarks/scale.py` at 100,000: 6.2 and 5.1. So it runs in the event loop's own
+thread, and `immediate` says so."""
 
 
 def text_rules() -> str:
@@ -241,11 +382,15 @@ class TextSnapshot(Protocol):
         """How many chunks there are, and how long they are."""
         ...
 
-    async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
-        """For each word, the index terms it may be a misspelling of; none if it is a term."""
+    async def corrections(
+        self, words: Sequence[str], *, limit: int = MOST_CORRECTIONS
+    ) -> list[tuple[Term, ...]]:
+        """For each word, the index terms other than itself that it may be a misspelling of."""
         ...
 
-    async def similar(self, words: Sequence[str], *, threshold: float) -> list[tuple[Term, ...]]:
+    async def similar(
+        self, words: Sequence[str], *, threshold: float, limit: int = MOST_SIMILAR
+    ) -> list[tuple[Term, ...]]:
         """For each word, the index terms that are like it by their trigrams, itself included."""
         ...
 

@@ -1,15 +1,19 @@
-"""BM25: one formula for every store, and for chunks that no index holds."""
+"""BM25: one formula for every store; and the vocabulary of an index, cached."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lagotto.indexes.text_query import Term
+from lagotto.indexes.base import LogPosition
+from lagotto.indexes.text_query import Term, as_terms
+from lagotto.terms.vocabulary import Vocabulary
 
 Numbers = TypeVar("Numbers", float, NDArray[np.float64])
 
@@ -60,3 +64,38 @@ def text_score(
         )
         for word, idf in zip(words, idfs, strict=True)
     )
+
+
+@dataclass(frozen=True, slots=True)
+class TermLookup:
+    """The terms of one state of an index, looked up by likeness."""
+
+    vocabulary: Vocabulary
+
+    def corrected(self, words: Sequence[str], *, limit: int) -> list[tuple[Term, ...]]:
+        """For each word, the terms it may be a misspelling of."""
+        return [as_terms(self.vocabulary.corrections(word, limit=limit)) for word in words]
+
+    def alike(
+        self, words: Sequence[str], *, threshold: float, limit: int
+    ) -> list[tuple[Term, ...]]:
+        """For each word, the terms that are like it by their trigrams."""
+        find = self.vocabulary.similar
+        return [as_terms(find(word, threshold=threshold, limit=limit)) for word in words]
+
+
+class VocabularyCache:
+    """The vocabulary of the last state of an index that was asked for."""
+
+    def __init__(self) -> None:
+        self._position: LogPosition | None = None
+        self._lookup = TermLookup(Vocabulary(()))
+        self._reading = threading.Lock()
+
+    def at(self, position: LogPosition, terms: Callable[[], Iterable[str]]) -> TermLookup:
+        """The vocabulary at a position, which `terms` reads if need be."""
+        with self._reading:
+            if self._position != position:
+                self._lookup = TermLookup(Vocabulary(terms()))
+                self._position = position
+            return self._lookup

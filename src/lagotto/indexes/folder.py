@@ -8,6 +8,10 @@ its base, and nothing is deleted that does not lie in a folder with this base's 
 - a folder with the marker of another base stays as it is: this base keeps its indexes in
   `NAME.index-ID`, with the first characters of its own id;
 - any other folder is an error that names it.
+
+A link in the folder would lead out of it, to files of which the marker says nothing. So links are
+never followed: one at any depth is an error that names it, before anything is read, written or
+deleted. The folder itself may be one, as on another disk: there the marker decides.
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ from uuid import uuid4
 
 from pydantic import ValidationError
 
+from lagotto._internal.locations import INDEX_MARKER
 from lagotto.documents import Record
 from lagotto.errors import (
     StoreBusyError,
@@ -35,7 +40,6 @@ from lagotto.errors import (
     StoreFullError,
     StoreReadOnlyError,
 )
-from lagotto.locations import INDEX_MARKER
 
 LOCK = ".lock"
 MARKER = INDEX_MARKER
@@ -118,10 +122,21 @@ class IndexFolder:
             index.rename(aside)
         shutil.rmtree(aside, ignore_errors=True)
 
+    def refuse_links(self) -> None:
+        """Raise if something in the folder is a link, which leads out of it."""
+        with file_errors(self.path):
+            links = [entry.path for entry in _entries(self.path) if entry.is_symlink()]
+        if links:
+            raise StoreError(
+                f"{min(links)} is a link, which Lagotto did not make and does not follow; delete "
+                "the link, and the index is built again"
+            )
+
     def claim(self) -> None:
-        """Make sure that the folder exists and carries this base's marker."""
+        """Make sure that the folder exists, carries this base's marker and holds no link."""
         with file_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
+            self.refuse_links()
             owner = _owner(self.path)
             if owner is None:
                 refuse_foreign(self.path)
@@ -168,6 +183,17 @@ def size_of(folder: Path) -> int:
             with suppress(FileNotFoundError):
                 total += Path(parent, name).stat().st_size
     return total
+
+
+def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
+    """Everything in a folder, at any depth; some of it may vanish meanwhile."""
+    folders = [str(folder)]
+    while folders:
+        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                yield entry
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
 
 
 @contextmanager

@@ -1,20 +1,9 @@
-"""Changes that an index does not hold yet, searched from the record and merged.
-
-An index may lag: it is behind a network, it catches up while searches go on, another process holds
-its lock, the disk is full. Then its snapshot answers for what it holds, without what was removed
-since, and the chunks added since are scored here. So a writer finds what it wrote, and if k chunks
-match, k come back.
-
-Vector scores are exact either way. Text scores of both parts use the document frequencies and the
-count of both together: what the index scores with frequencies of its own is put right by weights.
-The mean length stays that of the index until it has caught up. After a removal of more than
-MOST_COUNTED chunks the frequencies of common words are estimated until then.
-"""
+"""The record beside an index: it is searched for what the index lacks, and decides scores."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -22,22 +11,25 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lagotto.concurrency import checkpoint
+from lagotto._internal.concurrency import checkpoint
 from lagotto.documents import Vector, Vectors
 from lagotto.indexes.base import (
+    NO_HITS,
     START,
     ChangeLog,
     ChunkKeys,
     ChunkText,
     FilterKeys,
+    Hits,
     LogPosition,
     TextSnapshot,
     TextStatistics,
     VectorSnapshot,
+    are_among,
+    merge_hits,
+    top_k,
 )
 from lagotto.indexes.bm25 import idf, text_score
-from lagotto.indexes.filter_keys import are_among
-from lagotto.indexes.hits import NO_HITS, Hits, merge_hits, top_k
 from lagotto.indexes.text_query import (
     Match,
     Term,
@@ -48,8 +40,76 @@ from lagotto.indexes.text_query import (
     holds,
     single_words,
 )
+from lagotto.indexes.vectors.sketch import dots
 from lagotto.terms import index_terms
-from lagotto.terms.vocabulary import Vocabulary
+from lagotto.terms.vocabulary import MOST_CORRECTIONS, MOST_SIMILAR, Vocabulary
+
+READ_AT_ONCE = 5_000
+
+
+class RecordVectors:
+    """The vectors of one state of the record under a model.
+
+    For indexes that hold approximations, or are behind a network. `best` and `scores` give the same
+    scores, in the total order of Hits; a chunk that the record does not have is left out, or has
+    the score 0.
+    """
+
+    def __init__(self, changes: ChangeLog, *, model_id: str, dimension: int) -> None:
+        self._changes = changes
+        self._model_id = model_id
+        self._dimension = dimension
+
+    async def best(self, query: Vector, keys: ChunkKeys, *, k: int) -> Hits:
+        """The `k` chunks with the greatest cosines among those of `keys` that exist."""
+        return await self._changes.run(lambda: self.best_of(query, keys, k=k))
+
+    async def scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
+        """The cosine of each of `keys`, 0 for one that does not exist."""
+        found, vectors = await self._changes.run(lambda: self.of(np.unique(keys)))
+        scores = np.zeros(len(keys), np.float32)
+        if len(found):
+            positions = np.searchsorted(found, keys).clip(max=len(found) - 1)
+            here = found[positions] == keys
+            scores[here] = dots(vectors, query)[positions[here]]
+        return scores
+
+    async def best_of_all(self, query: Vector, *, k: int, last: int) -> Hits:
+        """The `k` chunks with the greatest cosines among all up to the key `last`."""
+        return await self._changes.run(lambda: _best(query, self._up_to(last), k))
+
+    def best_of(self, query: Vector, keys: ChunkKeys, *, k: int) -> Hits:
+        """As `best`, for code that runs in a thread."""
+        return _best(query, self._batches(np.unique(keys)), k)
+
+    def of(self, keys: ChunkKeys) -> tuple[ChunkKeys, Vectors]:
+        """Those of `keys` that exist, ascending, and their vectors."""
+        return self._changes.vectors_of(keys, model_id=self._model_id, dimension=self._dimension)
+
+    def added(self, start: int, stop: int) -> tuple[ChunkKeys, Vectors]:
+        """The chunks that were added in a range of changes, and their vectors."""
+        return self._changes.added_vectors(
+            start, stop, model_id=self._model_id, dimension=self._dimension
+        )
+
+    def _batches(self, keys: ChunkKeys) -> Iterator[tuple[ChunkKeys, Vectors]]:
+        for start in range(0, len(keys), READ_AT_ONCE):
+            yield self.of(keys[start : start + READ_AT_ONCE])
+
+    def _up_to(self, last: int) -> Iterator[tuple[ChunkKeys, Vectors]]:
+        for start, stop in self._changes.ranges(since=0):
+            if start >= last:
+                break
+            yield self.added(start, min(stop, last))
+
+
+def _best(query: Vector, rows: Iterator[tuple[ChunkKeys, Vectors]], k: int) -> Hits:
+    best = NO_HITS
+    for keys, vectors in rows:
+        checkpoint()
+        best = merge_hits([best, top_k(keys, dots(vectors, query), k)], k=k)
+    return best
+
 
 MOST_CHUNKS = 2_000
 """More new chunks than this take longer to read at a search than a search may take."""
@@ -214,10 +274,14 @@ class EmptyText:
     async def statistics(self) -> TextStatistics:
         return TextStatistics(0, None, self._stored_length)
 
-    async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
+    async def corrections(
+        self, words: Sequence[str], *, limit: int = MOST_CORRECTIONS
+    ) -> list[tuple[Term, ...]]:
         return [()] * len(words)
 
-    async def similar(self, words: Sequence[str], *, threshold: float) -> list[tuple[Term, ...]]:
+    async def similar(
+        self, words: Sequence[str], *, threshold: float, limit: int = MOST_SIMILAR
+    ) -> list[tuple[Term, ...]]:
         return [()] * len(words)
 
 
@@ -267,21 +331,23 @@ class OverlayText:
         mean = older.mean_length if older.chunks else None
         return TextStatistics(count, mean or newer.mean_length, older.stored_length)
 
-    async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
-        having = await self.frequencies(single_words(words))
-        unknown = [word for word, number in zip(words, having, strict=True) if not number]
-        older = dict(zip(unknown, await self._index.corrections(unknown), strict=True))
+    async def corrections(
+        self, words: Sequence[str], *, limit: int = MOST_CORRECTIONS
+    ) -> list[tuple[Term, ...]]:
+        older = await self._index.corrections(words, limit=limit)
         find = self._newer.vocabulary.corrections
         return [
-            await self._united(older[word], as_terms(find(word))) if word in older else ()
-            for word in words
+            await self._united(terms, as_terms(find(word, limit=limit)))
+            for word, terms in zip(words, older, strict=True)
         ]
 
-    async def similar(self, words: Sequence[str], *, threshold: float) -> list[tuple[Term, ...]]:
-        older = await self._index.similar(words, threshold=threshold)
+    async def similar(
+        self, words: Sequence[str], *, threshold: float, limit: int = MOST_SIMILAR
+    ) -> list[tuple[Term, ...]]:
+        older = await self._index.similar(words, threshold=threshold, limit=limit)
         find = self._newer.vocabulary.similar
         return [
-            await self._united(terms, as_terms(find(word, threshold=threshold)))
+            await self._united(terms, as_terms(find(word, threshold=threshold, limit=limit)))
             for word, terms in zip(words, older, strict=True)
         ]
 

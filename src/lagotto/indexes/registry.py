@@ -10,15 +10,28 @@ inside PostgreSQL are what a base there has unless it is made with others.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
+from lagotto._internal.locations import mask_location
+from lagotto._internal.registry import Registry
+from lagotto._internal.trust import how_to_trust, is_trusted, trust
 from lagotto.documents import digest
-from lagotto.errors import ConfigError
-from lagotto.indexes.base import TextIndex, VectorIndex
+from lagotto.errors import ConfigError, IndexUnavailableError
+from lagotto.indexes.base import (
+    START,
+    ChangeLog,
+    ContextText,
+    Finding,
+    IndexRole,
+    LogPosition,
+    PreparedTexts,
+    TextIndex,
+    VectorIndex,
+)
 from lagotto.indexes.folder import IndexFolder
-from lagotto.registry import Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +85,7 @@ TEXT_INDEXES: Registry[TextIndexFactory] = Registry(
     group="lagotto.text_indexes",
     builtin={
         "tantivy": "lagotto.indexes.tantivy.index:open_tantivy",
-        "fts5": "lagotto.stores.sqlite.fts5_index:open_fts5",
+        "fts5": "lagotto.stores.sqlite.fts5:open_fts5",
         "postings": "lagotto.indexes.registry:inside_postgres",
         "qdrant": "lagotto.indexes.qdrant:open_qdrant_text",
     },
@@ -84,10 +97,89 @@ VECTOR_INDEXES: Registry[VectorIndexFactory] = Registry(
     builtin={
         "exact": "lagotto.indexes.vectors.index:open_vectors",
         "pgvector": "lagotto.indexes.registry:inside_postgres",
-        "pinecone": "lagotto.indexes.pinecone.index:open_pinecone",
+        "pinecone": "lagotto.indexes.pinecone:open_pinecone",
         "qdrant": "lagotto.indexes.qdrant:open_qdrant_vectors",
     },
 )
+
+
+LOCAL = frozenset({"tantivy", "fts5", "postings", "exact", "pgvector"})
+"""Indexes that a base may name by itself: they are files beside it, or inside its database."""
+
+
+def open_text_index(site: IndexSite) -> TextIndex[Any]:
+    """The text index at the address of a site; a stand-in unless the user has named it."""
+    if site.address not in LOCAL and not is_trusted(site.address):
+        return UntrustedIndex(site, "text")
+    return TEXT_INDEXES.get(index_kind(site.address))(site)
+
+
+def open_vector_index(site: IndexSite, *, model_id: str, dimension: int) -> VectorIndex[Any]:
+    """The vector index at the address of a site; a stand-in unless the user has named it."""
+    if site.address not in LOCAL and not is_trusted(site.address):
+        return UntrustedIndex(site, "vectors", model_id=model_id, dimension=dimension)
+    make = VECTOR_INDEXES.get(index_kind(site.address))
+    return make(site, model_id=model_id, dimension=dimension)
+
+
+class UntrustedIndex:
+    """Stands for an index that a base names and the user has not: it can't be reached.
+
+    So searches read the record within limits, and note in `degraded` why; adding goes on.
+    """
+
+    remote = True
+    folder: Path | None = None
+    position = START
+
+    def __init__(
+        self, site: IndexSite, role: IndexRole, *, model_id: str = "", dimension: int = 0
+    ) -> None:
+        self.kind = index_kind(site.address)
+        self.model_id = model_id
+        self.dimension = dimension
+        self._role = role
+        self._address = site.address
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise IndexUnavailableError(
+            f"the {self._role} index {mask_location(self._address)} is not used; "
+            f"{how_to_trust(self._address)}"
+        )
+
+    refresh = follow = latest = drop = _refuse
+
+    def check(self, changes: ChangeLog) -> Finding:
+        """A problem: answers may be incomplete without the index."""
+        what = f"the {self._role} index {mask_location(self._address)} is not used"
+        return Finding(level="problem", what=what, advice=how_to_trust(self._address))
+
+    def indexed_up_to(self, changes: ChangeLog) -> int:
+        """Nothing."""
+        return 0
+
+    def stored_length(self, terms: int, /) -> int:
+        """As the record has it."""
+        return terms
+
+    def prepare(self, texts: Iterable[ContextText]) -> PreparedTexts:
+        """Nothing."""
+        return {}
+
+    def add_chunks(self, changes: ChangeLog, *, since: int, prepared: PreparedTexts) -> None:
+        """Do nothing: it is not inside the record's database."""
+
+    def remove_documents(self, changes: ChangeLog, document_keys: Sequence[int]) -> None:
+        """Do nothing: it is not inside the record's database."""
+
+    def discard(self, position: LogPosition) -> None:
+        """Do nothing."""
+
+    def tidy(self, changes: ChangeLog) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
 
 
 def inside_postgres(site: IndexSite, **_: object) -> Any:
@@ -149,13 +241,22 @@ def chosen(stored: str | None, wanted: str | None, *, usual: str, role: str, pla
     """The index of a base: the stored one, at the address that is wanted, if one is.
 
     Another kind of index is a ConfigError: a rebuild changes it. Without a stored one, the base is
-    new, and has what is wanted, or the usual one.
+    new, and has what is wanted, or the usual one. What the user names is recorded as trusted.
     """
-    if stored is None or wanted is None:
-        return stored or wanted or usual
+    if wanted is None:
+        return stored or usual
+    if stored is None:
+        return named(wanted)
     if index_kind(stored) != index_kind(wanted):
         raise ConfigError(
             f"{place} was made with {role}_index={stored!r}, not {wanted!r}; leave it out, or "
             f"change the base with `lagotto rebuild --{role}-index {wanted}`"
         )
-    return wanted if ":" in wanted else stored
+    return named(wanted) if ":" in wanted else stored
+
+
+def named(choice: str) -> str:
+    """An index that the user has named, recorded as trusted."""
+    if choice not in LOCAL:
+        trust(choice)
+    return choice

@@ -8,14 +8,14 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from lagotto.client import AsyncClient
+from lagotto.base.client import AsyncClient
+from lagotto.base.ingest import AddReport
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.context import ContextPack
 from lagotto.documents import Document
 from lagotto.errors import DeadlineExceeded, LagottoError
 from lagotto.filters import And, Eq, Filter, Gt, Or
-from lagotto.ingest import AddReport
-from lagotto.knowledge_base import AsyncKnowledgeBase
-from lagotto.mcp.names import DocumentAddress
+from lagotto.mcp.documents import DocumentAddress
 from lagotto.request_context import RequestContext
 from lagotto.results import Results
 
@@ -78,7 +78,7 @@ class AgentBase(Protocol):
         ...
 
     async def add(self, document: Document) -> AddReport:
-        """Add a document."""
+        """Add a document; a ReplaceRefusedError in the report if there is one with its id."""
         ...
 
     async def remove(self, name: DocumentAddress) -> bool:
@@ -138,8 +138,8 @@ class OpenBase:
         return await self._base.collections()
 
     async def add(self, document: Document) -> AddReport:
-        """Add a document."""
-        return await self._base.add(document)
+        """Add a document, unless there is one with its id."""
+        return await self._base._add_new(document)
 
     async def remove(self, name: DocumentAddress) -> bool:
         """Remove a document."""

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import cache
 
 from lagotto import __version__
-from lagotto.tokens import ApproximateTokenizer
+from lagotto._internal.tokens import ApproximateTokenizer
 
 DEFAULT_TOKENS = 4_000
 MOST_TOKENS = 9_000

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,18 +21,37 @@ TOKENS_PER_LABEL_CHARACTER = 12
 """Of a small budget, a label has a small share, whatever script it is in."""
 
 _HIDDEN = re.compile(
-    r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u200b\u2060-\u2064\u202a-\u202e\u2066-\u206f\ufeff"
-    r"\ufff9-\ufffb\U000e0000-\U000e0fff]"
+    r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u034f\u115f\u1160\u17b4\u17b5\u180e\u200b"
+    r"\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]"
 )
 """What terminals obey or nobody sees, and models read all the same."""
+
+_JOINERS = re.compile(r"[\u061c\u180b-\u180d\u180f\u200c-\u200f\ufe00-\ufe0f]+")
+"""Joiners, variation selectors and direction marks: scripts and emoji need single ones of them."""
+_JOINED_EMOJI = "\ufe0f\u200d"
+_JOINABLE = frozenset({"Lo", "Lm", "Mn", "Mc", "So", "Sk", "Sm", "Po", "Pd"})
+_KEYCAP = "\ufe0f\u20e3"
 
 _LINE_BREAKS = {"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 """Line breaks that JSON leaves as they are."""
 
 
 def visible(text: str) -> str:
-    """The text with U+FFFD for characters that hide something; its length stays the same."""
-    return _HIDDEN.sub("\ufffd", text)
+    """The text with U+FFFD for characters that hide something; its length stays the same.
+
+    A joiner or a variation selector stays where it can change what is seen: alone, behind a
+    character of a script or a symbol that it joins. A run of them, or one behind a letter of a
+    script with capitals, can only carry a message.
+    """
+    return _JOINERS.sub(_needed, _HIDDEN.sub("\ufffd", text))
+
+
+def _needed(run: re.Match[str]) -> str:
+    before = run.string[run.start() - 1 : run.start()] or " "
+    joinable = before > "\x7f" and before != "\ufffd" and unicodedata.category(before) in _JOINABLE
+    single = len(run[0]) == 1 or run[0] == _JOINED_EMOJI
+    keycap = run[0] + run.string[run.end() : run.end() + 1] == _KEYCAP
+    return run[0] if (single and joinable) or keycap else "\ufffd" * len(run[0])
 
 
 def quoted(text: str) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,11 +15,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.errors import ConfigError, LagottoError, WeightsError
-from lagotto.models import prepacking
-from lagotto.models.file_hash import sha256_of
+from lagotto.models.files import sha256_of
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
+
+
+_wanted = True
+
+
+def prepacking_is_wanted() -> bool:
+    """Whether a model that is loaded now is prepacked."""
+    return _wanted
+
+
+@contextmanager
+def without_prepacking() -> Iterator[None]:
+    """For a process that runs its models once: they are loaded as they are meanwhile."""
+    global _wanted
+    former, _wanted = _wanted, False
+    try:
+        yield
+    finally:
+        _wanted = former
+
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +67,7 @@ class OnnxSession:
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
-        if not prepacking.is_wanted():
+        if not prepacking_is_wanted():
             options.add_session_config_entry("session.disable_prepacking", "1")
         log.info("loading the model %s", path)
         try:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.documents import digest, storable
-from lagotto.errors import LagottoError, WeightsError
+from lagotto.errors import LagottoError, NativeEmbeddingError, WeightsError, native_panics
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
@@ -44,7 +44,8 @@ def load_tokenizer(path: Path, *, unusable: type[LagottoError]) -> Tokenizer:
     from tokenizers import Tokenizer
 
     try:
-        tokenizer: Tokenizer = Tokenizer.from_str(path.read_text(encoding="utf-8"))
+        with native_panics("tokenizers", unusable):
+            tokenizer: Tokenizer = Tokenizer.from_str(path.read_text(encoding="utf-8"))
     except Exception as exc:  # the library raises nothing more specific
         raise unusable(
             f"can't load the tokenizer {path}: {exc}; put the model's tokenizer.json there"
@@ -55,7 +56,7 @@ def load_tokenizer(path: Path, *, unusable: type[LagottoError]) -> Tokenizer:
 
 
 class HfTokenizer:
-    """Implements lagotto.tokens.Tokenizer with the `tokenizers` library.
+    """Implements lagotto._internal.tokens.Tokenizer with the `tokenizers` library.
 
     NULs and lone surrogates, which the library does not accept, count as U+FFFD.
     """
@@ -84,6 +85,7 @@ class HfTokenizer:
         by_id: int | None = model.get("unk_id")  # Unigram models have the id
         return self._tokenizer.token_to_id(name) if name else by_id
 
+    @native_panics("the tokenizer", NativeEmbeddingError)
     def count(self, texts: Sequence[str]) -> list[int]:
         """The number of tokens of each text."""
         if not self._by_words or all(len(text) <= LONG_TEXT for text in texts):
@@ -121,6 +123,7 @@ class HfTokenizer:
             for encoding in self._encode([storable(text) for text in texts])
         ]
 
+    @native_panics("the tokenizer", NativeEmbeddingError)
     def model_inputs(self, texts: Sequence[str], *, max_tokens: int) -> list[Encoding]:
         """Encode texts for the model, truncated to `max_tokens` including special tokens."""
         limit = max_tokens - self._tokenizer.num_special_tokens_to_add(False)
@@ -151,6 +154,7 @@ class HfTokenizer:
             open_ = [index for index in open_ if len(texts[index]) > size]
         return [found[index] for index in range(len(texts))]
 
+    @native_panics("the tokenizer", NativeEmbeddingError)
     def _encode(self, texts: Sequence[str]) -> list[Encoding]:
         return self._tokenizer.encode_batch(texts, add_special_tokens=False)
 

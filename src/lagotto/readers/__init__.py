@@ -6,17 +6,17 @@ other modules are private.
 
 from typing import TYPE_CHECKING
 
-from lagotto.lazy_exports import lazy_exports
+from lagotto._internal.registry import lazy_exports
 
 if TYPE_CHECKING:
     from lagotto.readers.base import Columns, Reader, ReadFailure, ReadOptions, Source
-    from lagotto.readers.fetch import FetchLimits
-    from lagotto.readers.folder.skipped import Skipped, SkippedFile
     from lagotto.readers.formats import READERS
     from lagotto.readers.language import detect_language
     from lagotto.readers.loader import Loading, check_paths, load, read_bytes, read_path, read_text
     from lagotto.readers.ocr import Ocr, PageImage
     from lagotto.readers.process import Limits
+    from lagotto.readers.walk import Skipped, SkippedFile
+    from lagotto.readers.web import FetchLimits
 
 __all__ = [
     "READERS",
@@ -43,13 +43,32 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "base": ("Columns", "ReadFailure", "ReadOptions", "Reader", "Source"),
-        "fetch": ("FetchLimits",),
-        "folder.skipped": ("Skipped", "SkippedFile"),
+        "base": (
+            "Columns",
+            "ReadFailure",
+            "ReadOptions",
+            "Reader",
+            "Source",
+        ),
         "formats": ("READERS",),
         "language": ("detect_language",),
-        "loader": ("Loading", "check_paths", "load", "read_bytes", "read_path", "read_text"),
-        "ocr": ("Ocr", "PageImage"),
+        "loader": (
+            "Loading",
+            "check_paths",
+            "load",
+            "read_bytes",
+            "read_path",
+            "read_text",
+        ),
+        "ocr": (
+            "Ocr",
+            "PageImage",
+        ),
         "process": ("Limits",),
+        "walk": (
+            "Skipped",
+            "SkippedFile",
+        ),
+        "web": ("FetchLimits",),
     },
 )

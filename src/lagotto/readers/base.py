@@ -1,20 +1,32 @@
-"""The reader contract: Source and ReadOptions in, documents out."""
+"""The reader contract, and how readers build documents: texts with spans of their structure."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Literal, Protocol, Self
 from urllib.parse import unquote
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
-from lagotto.documents import DEFAULT_COLLECTION, Document, Metadata, Record
-from lagotto.errors import ReadError, SourceTooLargeError
+from lagotto.documents import (
+    DEFAULT_COLLECTION,
+    Block,
+    BlockKind,
+    Document,
+    Heading,
+    Language,
+    Metadata,
+    Page,
+    Record,
+    Span,
+)
+from lagotto.errors import CorruptSourceError, EmptySourceError, ReadError, SourceTooLargeError
 
 MAX_BYTES = 200_000_000
 
@@ -61,7 +73,7 @@ class ReadOptions(Record):
     """
 
     collection: str = Field(default=DEFAULT_COLLECTION, min_length=1)
-    language: str | None = None
+    language: Language = None
     metadata: Metadata = Field(default_factory=dict)
     max_bytes: int = Field(default=MAX_BYTES, gt=0)
     columns: Columns = Columns()
@@ -201,3 +213,265 @@ class ReadFailure(Record):
 
     def __str__(self) -> str:
         return f"{self.source}: {self.reason} ({self.error})"
+
+
+GAP = "\n\n"
+CELL = " | "
+BULLET = "- "
+DEEPEST = 9
+"""Deeper list items are indented like those of this depth."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeadingMark:
+    """The start of a heading in the text."""
+
+    start: int
+    level: int
+    title: str
+
+
+def sections(marks: Iterable[HeadingMark], *, end: int) -> tuple[Heading, ...]:
+    """Turn marks into headings that span their section, up to the next of the same or higher level.
+
+    `marks` are in the order of their starts; `end` is the length of the text.
+    """
+    ordered = list(marks)
+    ends = [end] * len(ordered)
+    unfinished: list[int] = []
+    for number, mark in enumerate(ordered):
+        while unfinished and ordered[unfinished[-1]].level >= mark.level:
+            ends[unfinished.pop()] = mark.start
+        unfinished.append(number)
+    return tuple(
+        Heading(start=mark.start, end=last, level=mark.level, title=mark.title)
+        for mark, last in zip(ordered, ends, strict=True)
+    )
+
+
+def one_line(text: str) -> str:
+    """Replace every run of white space, line ends included, by one space."""
+    return " ".join(text.split())
+
+
+def add_item(items: list[str], text: str, *, depth: int) -> None:
+    """Add a list item at a depth from 0; a nested one is a further line of the item above it."""
+    if depth and items:
+        items[-1] += "\n" + "  " * (min(depth, DEEPEST) - 1) + BULLET + one_line(text)
+    else:
+        items.append(text)
+
+
+class TextBuilder:
+    """Collects blocks in reading order, separated by blank lines.
+
+    Headings and rows take one line each, cells are joined by ` | `, list items start with `- ` and
+    their further lines are indented. Blocks without text are ignored.
+    """
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._length = 0
+        self._marks: list[HeadingMark] = []
+        self._blocks: list[Block] = []
+        self._breaks: list[tuple[int, str | None]] = []
+        """The length of the text before each page, and the label of the page."""
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        return GAP.join(self._pieces)
+
+    @property
+    def headings(self) -> tuple[Heading, ...]:
+        """The headings so far, spanning their sections."""
+        return sections(self._marks, end=self._length)
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The tables, lists and code so far."""
+        return tuple(self._blocks)
+
+    @property
+    def length(self) -> int:
+        """The number of characters so far."""
+        return self._length
+
+    @property
+    def pages(self) -> tuple[Page, ...]:
+        """The pages so far, one for each call of `page`; one without text is empty."""
+        ends = [*(before for before, _ in self._breaks[1:]), self._length]
+        return tuple(
+            Page(
+                start=min(end, before + (len(GAP) if before else 0)), end=end, number=n, label=label
+            )
+            for n, ((before, label), end) in enumerate(
+                zip(self._breaks, ends, strict=True), start=1
+            )
+        )
+
+    def page(self, label: str | None = None) -> int:
+        """Start a new page; returns the offset where its text will start."""
+        self._breaks.append((self._length, label))
+        return self._length + (len(GAP) if self._pieces else 0)
+
+    def section(self, title: str, *, level: int, start: int) -> None:
+        """Add a heading that is not in the text, at an offset behind all other headings."""
+        self._marks.append(HeadingMark(start=start, level=level, title=title))
+
+    def paragraph(self, text: str) -> None:
+        """Add running text; its line ends are kept."""
+        if stripped := text.strip():
+            self._append(stripped)
+
+    def heading(self, title: str, *, level: int) -> None:
+        """Add a heading on a line of its own."""
+        if line := one_line(title):
+            self._marks.append(HeadingMark(start=self._append(line), level=level, title=line))
+
+    def code(self, text: str) -> None:
+        """Add text with significant white space."""
+        if text.strip():
+            self._parts("code", [text.strip("\n")])
+
+    def items(self, items: Iterable[str]) -> None:
+        """Add a list; nested items are further lines of their item."""
+        lines = [item.strip().replace("\n", "\n  ") for item in items if item.strip()]
+        self._parts("list", [BULLET + line for line in lines])
+
+    def table(self, rows: Iterable[Sequence[str]], *, numbers: Sequence[int] = ()) -> None:
+        """Add a table, its header row (if it has one) first.
+
+        Rows without text are left out, unless all have `numbers`: those in the source.
+        """
+        cells = ([one_line(cell) for cell in row] for row in rows)
+        lines = [CELL.join(row) for row in cells if numbers or any(row)]
+        is_counted = list(numbers) == list(range(1, len(numbers) + 1))
+        self._parts("table", lines, () if is_counted else tuple(numbers))
+
+    def _parts(self, kind: BlockKind, lines: Sequence[str], numbers: tuple[int, ...] = ()) -> None:
+        if not lines:
+            return
+        start = position = self._append("\n".join(lines))
+        spans: list[Span] = []
+        for line in lines:
+            spans.append(Span(position, position + len(line)))
+            position += len(line) + 1
+        parts = () if kind == "code" else tuple(spans)
+        self._blocks.append(
+            Block(start=start, end=self._length, kind=kind, parts=parts, numbers=numbers)
+        )
+
+    def _append(self, piece: str) -> int:
+        start = self._length + (len(GAP) if self._pieces else 0)
+        self._pieces.append(piece)
+        self._length = start + len(piece)
+        return start
+
+
+PDF_DATE = re.compile(r"D?:?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-])(\d\d)'?(\d\d)?|Z)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What a reader found in a source; fields without a value stay empty.
+
+    `detect` says whether to detect the language of title and text.
+    """
+
+    kind: str
+    text: str
+    pages: tuple[Page, ...] = ()
+    headings: tuple[Heading, ...] = ()
+    blocks: tuple[Block, ...] = ()
+    title: str | None = None
+    summary: str | None = None
+    language: str | None = None
+    metadata: Mapping[str, object] = field(default_factory=dict)
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    detect: bool = True
+
+    def document(self, source: Source, *, options: ReadOptions) -> Document:
+        """The whole source as one document.
+
+        The title is the caller's, the content's, the first top-level heading or the file's stem;
+        `updated_at` is the content's or the modification time of the file.
+        """
+        first = next((heading.title for heading in self.headings if heading.level == 1), None)
+        return self.assemble(
+            source,
+            options=options,
+            title=source.title or self.title or first or source.stem,
+            updated_at=self.updated_at or source.modified_at(),
+        )
+
+    def row(
+        self, source: Source, *, options: ReadOptions, source_ref: str, id: str | None
+    ) -> Document:
+        """One row of the source as a document; without an `id` it is derived from `source_ref`.
+
+        A row may be only a title.
+        """
+        fields: dict[str, object] = {"id": id} if id else {}
+        return self.assemble(
+            source, options=options, title=self.title, source_ref=source_ref, **fields
+        )
+
+    def assemble(self, source: Source, *, options: ReadOptions, **fields: object) -> Document:
+        """The document with the given fields; EmptySourceError if there is no text in it."""
+        is_title = "source_ref" in fields and bool(self.title)
+        if not self.text.strip() and not is_title:
+            raise EmptySourceError(source.label, "no text in it; leave it out")
+        language = options.language or self.language
+        if language is None and self.detect:
+            from lagotto.readers.language import document_language  # not needed by a search
+
+            language = document_language(source.title or self.title, self.text)
+        found: dict[str, object] = {
+            "kind": self.kind,
+            "text": self.text,
+            "pages": self.pages,
+            "headings": self.headings,
+            "blocks": self.blocks,
+            "summary": self.summary,
+            "created_at": self.created_at,
+            "updated_at": self.updated_at,
+        }
+        found |= {
+            "collection": options.collection,
+            "source": source.name,
+            "language": language,
+            "metadata": {**self.metadata, **options.metadata},
+        }
+        return _validated(found | fields, label=source.label)
+
+
+def _validated(fields: Mapping[str, object], *, label: str) -> Document:
+    try:
+        return Document.model_validate(fields)
+    except ValidationError as exc:
+        problem = exc.errors(include_url=False)[0]
+        field = ".".join(map(str, problem["loc"]))
+        raise CorruptSourceError(label, f"{field}: {problem['msg']}") from exc
+    except RecursionError as exc:
+        raise CorruptSourceError(label, "the metadata is nested too deeply; flatten it") from exc
+
+
+def parse_iso_date(written: str | None) -> datetime | None:
+    """Parse an ISO 8601 date or time; None if it is not one."""
+    try:
+        return datetime.fromisoformat((written or "").strip())
+    except ValueError:
+        return None
+
+
+def parse_pdf_date(written: str | None) -> datetime | None:
+    """Parse a PDF date such as `D:20240131120000+01'00'`; None if it is not one."""
+    match = PDF_DATE.match(written or "")
+    if not match:
+        return None
+    year, month, day, hour, minute, second, sign, hours, minutes = match.groups()
+    zone = f"{sign}{hours}:{minutes or '00'}" if sign else "+00:00"
+    day_of_year = f"{year}-{month or '01'}-{day or '01'}"
+    return parse_iso_date(f"{day_of_year}T{hour or '00'}:{minute or '00'}:{second or '00'}{zone}")

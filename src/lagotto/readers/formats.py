@@ -7,32 +7,32 @@ import zipfile
 import zlib
 from collections.abc import Callable
 
+from lagotto._internal.registry import Registry
 from lagotto.errors import UnsupportedFormatError
 from lagotto.readers.base import Reader, Source
 from lagotto.readers.decode import looks_binary
-from lagotto.registry import Registry
 
 READERS: Registry[Callable[[], Reader]] = Registry(
     "reader",
     group="lagotto.readers",
     builtin={
-        "text": "lagotto.readers.text.plain:TextReader",
-        "markdown": "lagotto.readers.text.markdown:MarkdownReader",
-        "rst": "lagotto.readers.text.rst:RstReader",
-        "notebook": "lagotto.readers.text.notebook:NotebookReader",
-        "subtitles": "lagotto.readers.text.subtitles:SubtitleReader",
-        "html": "lagotto.readers.html.reader:HtmlReader",
-        "pdf": "lagotto.readers.pdf.reader:PdfReader",
+        "text": "lagotto.readers.plain:TextReader",
+        "markdown": "lagotto.readers.markdown:MarkdownReader",
+        "rst": "lagotto.readers.rst:RstReader",
+        "notebook": "lagotto.readers.notebook:NotebookReader",
+        "subtitles": "lagotto.readers.subtitles:SubtitleReader",
+        "html": "lagotto.readers.html:HtmlReader",
+        "pdf": "lagotto.readers.pdf:PdfReader",
         "docx": "lagotto.readers.office.docx:DocxReader",
         "pptx": "lagotto.readers.office.pptx:PptxReader",
         "xlsx": "lagotto.readers.office.xlsx:XlsxReader",
         "odt": "lagotto.readers.office.odt:OdtReader",
         "epub": "lagotto.readers.office.epub:EpubReader",
-        "mail": "lagotto.readers.mail.reader:MailReader",
-        "mailbox": "lagotto.readers.mail.reader:MailboxReader",
+        "mail": "lagotto.readers.mail:MailReader",
+        "mailbox": "lagotto.readers.mail:MailboxReader",
         "jsonl": "lagotto.readers.rows:JsonlReader",
         "csv": "lagotto.readers.rows:CsvReader",
-        "code": "lagotto.readers.text.plain:CodeReader",
+        "code": "lagotto.readers.plain:CodeReader",
     },
 )
 """Reader classes by name; `READERS.get("pdf")()` is a reader."""

@@ -13,15 +13,14 @@ from lagotto.errors import (
     NoTextLayerError,
     ReadError,
     UnsupportedFormatError,
+    native_panics,
 )
 from lagotto.readers.base import Reader, ReadFailure, ReadOptions, Source, is_address
-from lagotto.readers.fetch import FetchLimits, fetch
-from lagotto.readers.folder.skipped import SkipLog, Skipped, SkipReason
-from lagotto.readers.folder.unwanted import unwanted_content
-from lagotto.readers.folder.walk import Selection, walk
 from lagotto.readers.formats import READERS, Formats
 from lagotto.readers.ocr import Ocr, create_ocr
 from lagotto.readers.process import ISOLATED, Limits, ReaderProcess
+from lagotto.readers.walk import Selection, SkipLog, Skipped, SkipReason, unwanted_content, walk
+from lagotto.readers.web import FetchLimits, fetch
 
 UNREADABLE = frozenset({"unsupported", "empty", "no text layer"})
 """Reasons for skipping files that no option changes."""
@@ -278,11 +277,12 @@ class Loading(Iterator["Document | ReadFailure"]):
         """Yield documents and errors; pages without text are noted, the others were read."""
         isolated = name in ISOLATED and READERS.is_builtin(name)
         read = partial(self._process.read, name) if isolated else READERS.get(name)().read
-        for result in read(source, options=self._options):
-            if isinstance(result, NoTextLayerError):
-                self._notes.append(str(result))
-            else:
-                yield result
+        with native_panics("the reader"):
+            for result in read(source, options=self._options):
+                if isinstance(result, NoTextLayerError):
+                    self._notes.append(str(result))
+                else:
+                    yield result
 
 
 def nothing_to_read(folder: Path, skipped: Skipped) -> ReadError:

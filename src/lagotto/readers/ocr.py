@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from lagotto._internal.registry import did_you_mean
 from lagotto.errors import ConfigError
-from lagotto.suggestions import did_you_mean
 
 COMMANDS = ("tesseract", "ocrmypdf")
 DPI = 200

@@ -282,7 +282,7 @@ def _reader(request: dict[str, Any], ocr: Ocr) -> Reader:
     from lagotto.readers.formats import READERS
 
     if request["ocr"]:
-        from lagotto.readers.pdf.reader import PdfReader
+        from lagotto.readers.pdf import PdfReader
 
         return PdfReader(ocr=ocr)
     return READERS.get(request["reader"])()

@@ -7,7 +7,7 @@ wrappers around other rerankers. Rerankers with settings of their own are in
 
 from typing import TYPE_CHECKING
 
-from lagotto.lazy_exports import lazy_exports
+from lagotto._internal.registry import lazy_exports
 from lagotto.rerankers.base import (
     LOGIT,
     RERANKERS,
@@ -54,5 +54,12 @@ __all__ = [
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
-    {"wrappers": ("BlendedReranker", "CachedReranker", "FallbackReranker", "GatedReranker")},
+    {
+        "wrappers": (
+            "BlendedReranker",
+            "CachedReranker",
+            "FallbackReranker",
+            "GatedReranker",
+        ),
+    },
 )

@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import AliasChoices, BaseModel, Field, FiniteFloat, TypeAdapter, ValidationError
 
-from lagotto.concurrency import run_all
+from lagotto._internal.concurrency import run_all
 from lagotto.documents import Record, in_context, storable
 from lagotto.errors import ConfigError, RerankError
 from lagotto.models.http import JsonService, RetryPolicy
@@ -37,15 +37,10 @@ class Dialect:
     max_texts: int
     extra: Mapping[str, object]
 
-    def payload(self, model: str, query: str, texts: list[str]) -> dict[str, object]:
+    def payload(self, model: str, query: str, texts: list[str], *, top_n: int) -> dict[str, object]:
         """The body of a request."""
-        return {
-            "model": model,
-            "query": query,
-            self.texts: texts,
-            "top_n": len(texts),
-            **self.extra,
-        }
+        asked = {"model": model, "query": query, self.texts: texts, "top_n": top_n}
+        return {**asked, **self.extra}
 
 
 COMMON = Dialect(texts="documents", max_texts=100, extra={})
@@ -97,6 +92,12 @@ class ApiReranker:
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
         """Return the service's score for each candidate."""
+        return await self.rerank_top(query, candidates, top_n=len(candidates))
+
+    async def rerank_top(
+        self, query: str, candidates: Sequence[Candidate], *, top_n: int
+    ) -> Judgement:
+        """Return the service's score for each candidate; each request asks for `top_n` scores."""
         titles = [one.title if self._title else None for one in candidates]
         texts = [
             storable(in_context(title, one.text))
@@ -104,11 +105,11 @@ class ApiReranker:
         ]
         dialect = self._dialect
         try:
-            scores = await self._scores(storable(query), texts, dialect)
+            scores = await self._scores(storable(query), texts, dialect, top_n)
         except RerankError as problem:
             if dialect is TEI or not _wants_texts(problem):
                 raise
-            scores = await self._scores(storable(query), texts, TEI)
+            scores = await self._scores(storable(query), texts, TEI, top_n)
             self._dialect = TEI
         missing = scores.count(None)
         note = f"{self.model} left out {missing} of {len(texts)} passages, which are dropped"
@@ -119,11 +120,13 @@ class ApiReranker:
         """Close the connections."""
         await self._service.close()
 
-    async def _scores(self, query: str, texts: list[str], dialect: Dialect) -> list[float | None]:
+    async def _scores(
+        self, query: str, texts: list[str], dialect: Dialect, top_n: int
+    ) -> list[float | None]:
         scores: list[float | None] = [None] * len(texts)
 
         async def request(batch: slice) -> None:
-            payload = dialect.payload(self.model, query, texts[batch])
+            payload = dialect.payload(self.model, query, texts[batch], top_n=top_n)
             answer = await self._service.post("/rerank", payload)
             scores[batch] = read_scores(
                 answer, count=len(texts[batch]), scale=self._scale, model=self.model

@@ -10,9 +10,9 @@ from urllib.parse import parse_qsl
 
 from pydantic import Field, ValidationError
 
+from lagotto._internal.registry import Registry
 from lagotto.documents import Record, Span
 from lagotto.errors import ConfigError
-from lagotto.registry import Registry
 from lagotto.results import Leg, LegScore
 
 RERANKERS: Registry[RerankerFactory | WithEmbedder] = Registry(
@@ -20,9 +20,9 @@ RERANKERS: Registry[RerankerFactory | WithEmbedder] = Registry(
     group="lagotto.rerankers",
     builtin={
         "cached": "lagotto.rerankers.wrappers:from_name",
-        "score": "lagotto.rerankers.score:from_name",
-        "overlap": "lagotto.rerankers.overlap:overlap",
-        "overlap-idf": "lagotto.rerankers.overlap:overlap_idf",
+        "score": "lagotto.rerankers.lexical:threshold_from_name",
+        "overlap": "lagotto.rerankers.lexical:overlap",
+        "overlap-idf": "lagotto.rerankers.lexical:overlap_idf",
         "lexical": "lagotto.rerankers.lexical:from_name",
         "maxsim": "lagotto.rerankers.maxsim:from_name",
         "cross-encoder": "lagotto.rerankers.cross_encoder:from_name",
@@ -129,6 +129,17 @@ class Reranker(Protocol):
 
     async def close(self) -> None:
         """Free memory, threads and connections; closing twice is allowed."""
+        ...
+
+
+@runtime_checkable
+class TopReranker(Reranker, Protocol):
+    """A reranker that tells its service the most passages that it may be asked to judge."""
+
+    async def rerank_top(
+        self, query: str, candidates: Sequence[Candidate], *, top_n: int
+    ) -> Judgement:
+        """Return a verdict for each candidate, of which there are `top_n` or fewer."""
         ...
 
 

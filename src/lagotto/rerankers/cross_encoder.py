@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lagotto.concurrency import available_cpus, run_all
+from lagotto._internal.concurrency import available_cpus, run_all
 from lagotto.documents import digest, in_context, storable
-from lagotto.errors import ConfigError, RerankError
+from lagotto.errors import ConfigError, RerankError, native_panics
+from lagotto.models.files import MODEL_FILES, read_json_object
 from lagotto.models.onnx import OnnxSession
 from lagotto.models.tokenizer import load_tokenizer
-from lagotto.models.weights import MODEL_FILES, read_json_object
 from lagotto.rerankers.base import LOGIT, Candidate, Judgement, ScoreScale, Verdict
 
 if TYPE_CHECKING:
@@ -92,7 +92,8 @@ class CrossEncoderReranker:
 
     def _encode(self, pairs: list[tuple[str, str]]) -> list[Encoding]:
         tokenizer, _ = self._model()
-        return tokenizer.encode_batch(pairs)
+        with native_panics("the tokenizer of the cross-encoder", RerankError):
+            return tokenizer.encode_batch(pairs)
 
     def _score(self, encodings: list[Encoding]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         _, session = self._model()

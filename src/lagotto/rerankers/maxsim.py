@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lagotto.concurrency import in_thread
+from lagotto._internal.concurrency import in_thread, with_checkpoints
 from lagotto.documents import Vectors, in_context
 from lagotto.embedders.base import TokenEmbedder, TokenVectors
 from lagotto.errors import ConfigError, EmbeddingError, RerankError
@@ -25,9 +25,15 @@ from lagotto.rerankers.base import (
     WithEmbedder,
     refuse_parameters,
 )
-from lagotto.rerankers.lexical import LEXICAL_FEATURES, LexicalReranker, lexical_features
-from lagotto.rerankers.linear import Features, LinearWeights, learned_weights
-from lagotto.terms.alphabets import alphabet_share
+from lagotto.rerankers.lexical import (
+    LEXICAL_FEATURES,
+    Features,
+    LexicalReranker,
+    LinearWeights,
+    learned_weights,
+    lexical_features,
+)
+from lagotto.terms.languages import alphabet_share
 
 WINDOW = 32
 """Consecutive tokens that are compared as one: about a sentence."""
@@ -107,7 +113,8 @@ def token_features(query: TokenVectors, passages: Sequence[TokenVectors]) -> Fea
     """
     wanted = _words(query)
     rows = [
-        (_maxsim(wanted, given), _best_window(wanted, given)) for given in map(_words, passages)
+        (_maxsim(wanted, given), _best_window(wanted, given))
+        for given in map(_words, with_checkpoints(passages))
     ]
     return np.array(rows, dtype=np.float64).reshape(len(passages), len(TOKEN_FEATURES))
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from lagotto.errors import ConfigError, RerankError
-from lagotto.models.disk_cache import DiskCache
+from lagotto.models.cache import DiskCache
 from lagotto.rerankers.base import (
     UNIT,
     Candidate,

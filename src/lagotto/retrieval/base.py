@@ -14,8 +14,8 @@ class Retriever(Protocol):
     """Finds documents and evidence for a query.
 
     Contract: the same inputs give the same bundle. A search stops when `ctx.cancellation` fires
-    or its deadline passes. It never prints, logs or streams: whatever there is to tell is in the
-    bundle.
+    or its deadline passes. It never prints, streams or emits events: whatever there is to tell a
+    caller is in the bundle. What it logs, at INFO and DEBUG, is for who runs the program.
     """
 
     async def search(self, ctx: RequestContext, prefs: RetrievalPrefs) -> RetrievalBundle:

@@ -8,7 +8,7 @@ from lagotto.embedders import Embedder
 from lagotto.errors import ConfigError
 from lagotto.rerankers import Reranker
 from lagotto.rerankers.api import ApiReranker
-from lagotto.rerankers.overlap import LiteralOverlapReranker
+from lagotto.rerankers.lexical import LiteralOverlapReranker
 from lagotto.retrieval.query.expansion import Expander
 from lagotto.retrieval.retriever import HybridRetriever
 from lagotto.stores.base import SearchableStore

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from lagotto._internal.concurrency import in_thread, with_checkpoints
 from lagotto.documents import Chunk
 from lagotto.prefs import RetrievalPrefs
 from lagotto.results import (
@@ -14,13 +15,11 @@ from lagotto.results import (
     RetrievalBundle,
     SnippetFrom,
 )
-from lagotto.retrieval.diagnostics import Diagnostics
-from lagotto.retrieval.explanation import leg_scores
-from lagotto.retrieval.grouping import FoundDocument
+from lagotto.retrieval.documents import FoundDocument, Highlighter, Snippet
+from lagotto.retrieval.explain import Diagnostics, leg_scores
 from lagotto.retrieval.pipeline import Outcome
 from lagotto.retrieval.ranking import Ranked, document_of
-from lagotto.retrieval.rerank import verdict_score
-from lagotto.retrieval.snippets import Snippet, snippet
+from lagotto.retrieval.stages import verdict_score
 from lagotto.stores.base import View
 
 MOST_CHARACTERS = 20_000
@@ -39,9 +38,8 @@ async def as_bundle(
         documents = _in_order(outcome, prefs)
         names = {item.name for item in documents}
         shown = [item for item in outcome.ranked if document_of(item) in names]
-        evidence = [_evidence(item, outcome) for item in shown]
-        view = outcome.scored.recalled.view
-        candidates = await _candidates(view, documents, shown, prefs)
+        texts = await _texts(outcome.scored.recalled.view, documents, shown, prefs)
+        candidates, evidence = await in_thread(_made, documents, texts, shown, outcome, prefs)
     counts = {**outcome.counts, "items": len(candidates), "evidence": len(evidence)}
     return RetrievalBundle(
         candidates=candidates, evidence=evidence, stats=diagnostics.stats(prefs, counts)
@@ -59,6 +57,22 @@ def _in_order(outcome: Outcome, prefs: RetrievalPrefs) -> list[FoundDocument]:
     if outcome.judged is not None and prefs.rerank.min_score is not None:
         rest = []  # what has no verdict can't pass a threshold on it
     return [item for item in (*first, *rest) if item.score >= prefs.min_score]
+
+
+def _made(
+    documents: Sequence[FoundDocument],
+    texts: Mapping[tuple[str, str], str],
+    shown: Sequence[Ranked],
+    outcome: Outcome,
+    prefs: RetrievalPrefs,
+) -> tuple[list[CandidateItem], list[EvidenceChunk]]:
+    """The documents, each shown by the best part of its text, and the evidence."""
+    highlighter = Highlighter(prefs.query_text)
+    candidates = [
+        _candidate(item, *_snippet(item, texts[item.name], prefs, highlighter))
+        for item in documents
+    ]
+    return candidates, [_evidence(item, outcome) for item in with_checkpoints(shown)]
 
 
 def _evidence(item: Ranked, outcome: Outcome) -> EvidenceChunk:
@@ -97,31 +111,27 @@ def _anchors(item: Ranked, chunk: Chunk) -> dict[str, object]:
     return {name: value for name, value in anchors.items() if value is not None}
 
 
-async def _candidates(
+async def _texts(
     view: View,
     documents: Sequence[FoundDocument],
     evidence: Sequence[Ranked],
     prefs: RetrievalPrefs,
-) -> list[CandidateItem]:
-    """The documents, each shown by its best passage, or by its summary or beginning."""
-    names = [item.name for item in documents]
+) -> dict[tuple[str, str], str]:
+    """What each document is shown by: its best passage, or its summary or beginning."""
     if prefs.snippet.prefer_chunk_snippet:
         texts = {item.name: item.best_chunk.text for item in documents}
-        texts |= {document_of(item): item.passage.chunk.text for item in reversed(evidence)}
-    else:
-        whole = await view.sources(names)
-        texts = {(item.collection, item.id): item.summary or item.text for item in whole}
-    return [_candidate(item, *_snippet(item, texts[item.name], prefs)) for item in documents]
+        return texts | {document_of(item): item.passage.chunk.text for item in reversed(evidence)}
+    whole = await view.sources([item.name for item in documents])
+    return {(item.collection, item.id): item.summary or item.text for item in whole}
 
 
 def _snippet(
-    found: FoundDocument, text: str, prefs: RetrievalPrefs
+    found: FoundDocument, text: str, prefs: RetrievalPrefs, highlighter: Highlighter
 ) -> tuple[Snippet | None, SnippetFrom]:
     if not text.strip():
         return None, "unknown"
-    shown = snippet(
+    shown = highlighter.snippet(
         text[:MOST_CHARACTERS],
-        prefs.query_text,
         language=found.document.language,
         max_chars=prefs.snippet.max_chars,
     )

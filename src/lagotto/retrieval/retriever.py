@@ -6,43 +6,43 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
+from lagotto._internal.concurrency import awaited_work, for_each, with_checkpoints
+from lagotto._internal.memory import paused_collector
 from lagotto.chunkers import DEFAULT_CHUNKER
-from lagotto.chunkers.measure import measuring_tokenizer
-from lagotto.concurrency import awaited_work
+from lagotto.chunkers.boundaries import measuring_tokenizer
 from lagotto.documents import Chunk, Vector
 from lagotto.embedders import Embedder
 from lagotto.embedders.base import PreloadedEmbedder
 from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.errors import ConfigError, EmbeddingError
 from lagotto.filters import And, Eq, Filter
-from lagotto.garbage_collection import paused_collector
 from lagotto.prefs import RetrievalPrefs
 from lagotto.request_context import RequestContext, cancel_scope
 from lagotto.rerankers import Reranker, create_reranker
-from lagotto.results import Results, RetrievalBundle, RetrievalResult
+from lagotto.results import Results, RetrievalBundle, RetrievalResult, TracedCandidate
 from lagotto.retrieval.bundle import as_bundle
-from lagotto.retrieval.diagnostics import Diagnostics
-from lagotto.retrieval.explanation import as_result
+from lagotto.retrieval.explain import Diagnostics, as_result, traced_candidates
 from lagotto.retrieval.fusion import HybridScorer, fuse
 from lagotto.retrieval.late import LateChunking
 from lagotto.retrieval.pipeline import Components, Outcome, Search, SearchSize
 from lagotto.retrieval.query.expansion import Expander
 from lagotto.retrieval.ranking import Ranked
 from lagotto.retrieval.why_not import WhyNot, examine, known_reason
-from lagotto.stores.base import ChunkCacheRepo, ItemRepo, SearchableStore, View
-from lagotto.stores.config import rebuilt
+from lagotto.stores.base import ChunkCacheRepo, ItemRepo, SearchableStore, View, rebuilt
 
 
 @dataclass(frozen=True, slots=True)
 class PackMaterial:
     """What a context pack is made from: hits, and the chunks that they are or that are around.
 
-    `reranked` are all passages that the reranker judged, best first.
+    `candidates` are what the legs found, `reranked` the passages that the reranker judged,
+    best first.
     """
 
     results: Results
     chunks: Sequence[Chunk]
     diagnostics: Diagnostics
+    candidates: Sequence[TracedCandidate] = ()
     reranked: Sequence[RetrievalResult] = ()
 
 
@@ -102,9 +102,8 @@ class HybridRetriever:
         async with self._search(prefs, ctx, query_vector) as search:
             if _is_empty(prefs, query_vector):
                 return Results()
-            return _as_list(
-                await search.run(SearchSize.of_list(prefs), vector=query_vector), search, prefs
-            )
+            outcome = await search.run(SearchSize.of_list(prefs), vector=query_vector)
+            return await _as_list(outcome, search, prefs)
 
     async def retrieve_many(
         self, queries: Sequence[RetrievalPrefs], *, ctx: RequestContext | None = None
@@ -129,7 +128,7 @@ class HybridRetriever:
                         outcome = await search.run(
                             SearchSize.of_list(prefs), vector=vectors.get(index)
                         )
-                        answers[index] = _as_list(outcome, search, prefs)
+                        answers[index] = await _as_list(outcome, search, prefs)
         return answers
 
     async def search(
@@ -153,11 +152,13 @@ class HybridRetriever:
         async with self._search(prefs, ctx, query_vector) as search:
             if _is_empty(prefs, query_vector):
                 return PackMaterial(Results(), (), search.diagnostics)
-            outcome = await search.run(SearchSize.of_list(prefs), vector=query_vector)
+            size = SearchSize.of_list(prefs)
+            outcome = await search.run(size, vector=query_vector)
             chunks = await search.surroundings(outcome)
-            reranked = _results(outcome.verdicts, outcome)
-            found = _as_list(outcome, search, prefs)
-            return PackMaterial(found, chunks, search.diagnostics, reranked)
+            reranked = await _results(outcome.verdicts, outcome)
+            candidates = traced_candidates(await search.initial(outcome, size))
+            found = await _as_list(outcome, search, prefs)
+            return PackMaterial(found, chunks, search.diagnostics, candidates, reranked)
 
     async def why_not(
         self,
@@ -173,7 +174,7 @@ class HybridRetriever:
             results, outcome = Results(), None
             if not _is_empty(prefs, query_vector):
                 outcome = await search.run(SearchSize.of_list(prefs), vector=query_vector)
-                results = _as_list(outcome, search, prefs)
+                results = await _as_list(outcome, search, prefs)
             document = await self._store.get(collection, document_id)
             known = known_reason(results, document, prefs, (collection, document_id))
             if known is not None:
@@ -247,22 +248,26 @@ class HybridRetriever:
         return dict(zip(wanted, rows, strict=True))
 
 
-def _as_list(outcome: Outcome, search: Search, prefs: RetrievalPrefs) -> Results:
+async def _as_list(outcome: Outcome, search: Search, prefs: RetrievalPrefs) -> Results:
     """The list view of a search."""
     with search.diagnostics.stage("list"):
-        hits = _results(outcome.ranked, outcome)
-        candidates = _results(outcome.seen, outcome)
+        hits = await _results(outcome.ranked, outcome)
+        candidates = await _results(outcome.seen, outcome)
     counts = {**outcome.counts, "hits": len(hits)}
     return Results(hits, candidates=candidates, stats=search.diagnostics.stats(prefs, counts))
 
 
-def _results(ranked: Sequence[Ranked], outcome: Outcome) -> list[RetrievalResult]:
+async def _results(ranked: Sequence[Ranked], outcome: Outcome) -> list[RetrievalResult]:
     scored = outcome.scored
-    with paused_collector():
-        return [
-            as_result(rank, item, scored.candidates, scored.fused)
-            for rank, item in enumerate(ranked, 1)
-        ]
+
+    def make(items: Sequence[Ranked]) -> list[RetrievalResult]:
+        with paused_collector():
+            return [
+                as_result(rank, item, scored.candidates, scored.fused)
+                for rank, item in enumerate(with_checkpoints(items), 1)
+            ]
+
+    return await for_each(make, ranked)
 
 
 def _diagnostics(prefs: RetrievalPrefs, ctx: RequestContext) -> Diagnostics:

@@ -11,8 +11,8 @@ from lagotto.documents import Document, Record
 from lagotto.filters import matches
 from lagotto.indexes.base import ChunkKeys
 from lagotto.prefs import RetrievalPrefs
-from lagotto.results import Leg, Results, RetrievalResult, ScoreBreakdown
-from lagotto.retrieval.explanation import leg_scores
+from lagotto.results import Leg, LegScore, Results, RetrievalResult, ScoreBreakdown
+from lagotto.retrieval.explain import leg_scores
 from lagotto.retrieval.fusion import Candidates, LegScores
 from lagotto.retrieval.pipeline import Outcome, Search, SearchSize
 from lagotto.retrieval.recall import Recall
@@ -116,7 +116,7 @@ def _together(found: Candidates, alone: Candidates) -> Candidates:
     own = np.searchsorted(keys, alone.keys)
     legs: dict[Leg, LegScores] = {}
     for leg, said in found.legs.items():
-        scores, ranks = np.zeros(len(keys)), np.zeros(len(keys), np.int64)
+        scores, ranks = np.full(len(keys), np.nan), np.zeros(len(keys), np.int64)
         if leg in alone.legs:
             scores[own] = alone.legs[leg].scores
         scores[theirs], ranks[theirs] = said.scores, said.ranks
@@ -132,8 +132,11 @@ def _reason(
     prefs: RetrievalPrefs,
 ) -> str:
     score = breakdown.fused_score or 0.0
+    scored = breakdown.legs()
     missed = [
-        _missed(leg, found, said.score) for leg, said in breakdown.legs().items() if not said.rank
+        _missed(leg, found, scored.get(leg))
+        for leg in found.legs
+        if leg not in scored or not scored[leg].rank
     ]
     parts = [f"its best passage scores {score:.4f}, which would be rank {rank}"]
     least = max(prefs.min_score, prefs.scoring.min_score or 0.0)
@@ -146,9 +149,11 @@ def _reason(
     return "; ".join((*parts, *missed))
 
 
-def _missed(leg: Leg, found: Candidates, score: float) -> str:
+def _missed(leg: Leg, found: Candidates, own: LegScore | None) -> str:
     listed = found.legs[leg]
     in_list = listed.scores[listed.ranks > 0]
     if not len(in_list):
         return f"{leg} found nothing at all"
-    return f"{leg} gives it {score:.4f}, and the last in its list {in_list.min():.4f}"
+    if own is None:
+        return f"{leg} does not find it"
+    return f"{leg} gives it {own.score:.4f}, and the last in its list {in_list.min():.4f}"

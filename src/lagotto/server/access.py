@@ -1,12 +1,24 @@
-"""What a caller may do and see: the scopes of its key, its collections and its filter."""
+"""What a caller may do and see: API keys, their scopes, collections and filters."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+import base64
+import hashlib
+import hmac
+import secrets
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Literal, get_args
 
-from lagotto.filters import And, Filter, In
+from pydantic import Field
+
+from lagotto.documents import Record
+from lagotto.errors import ConfigError
+from lagotto.filters import And, Filter, In, fields, parse_filter
 from lagotto.server.problems import Problem
+from lagotto.stores.base import KeyedValues
 
 Scope = Literal["read", "write", "admin"]
 SCOPES: tuple[Scope, ...] = ("read", "write", "admin")
@@ -39,11 +51,15 @@ class Sight:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A caller: the id of its key (None without keys), its scopes and its sight."""
+    """A caller: the id of its key (None without keys), its scopes and its sight.
+
+    `key_hash` is what the key is stored under, by which its state can be looked up later.
+    """
 
     key_id: str | None = None
     scopes: tuple[Scope, ...] = SCOPES
     sight: Sight = Sight()
+    key_hash: str | None = field(default=None, compare=False, repr=False)
 
     def check(self, scope: Scope) -> None:
         """Raise a problem unless the scope is among those of the key."""
@@ -57,3 +73,193 @@ class Access:
     def is_admin(self) -> bool:
         """Whether it may see the work of other keys."""
         return "admin" in self.scopes and self.sight.everything
+
+
+PREFIX = "lgt_"
+SECRET_BYTES = 32
+CHECKSUM_BYTES = 4
+KIND = "api_key"
+NEVER_IN_FILTERS = {"page"}
+"""Fields of chunks: what is around a hit, which `context` shows, has other pages."""
+
+
+KeyState = Literal["active", "expired", "revoked"]
+
+
+class ApiKey(Record):
+    """A key as it is stored: everything but the key."""
+
+    id: str
+    name: str = Field(min_length=1, max_length=200)
+    scopes: tuple[Scope, ...]
+    collections: tuple[str, ...] | None = None
+    filters: dict[str, Any] = Field(default_factory=dict)
+    created_at: datetime
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+
+    def state(self, now: datetime) -> KeyState:
+        """Whether it can be used."""
+        if self.revoked_at is not None:
+            return "revoked"
+        return "expired" if self.expires_at is not None and self.expires_at <= now else "active"
+
+    @property
+    def access(self) -> Access:
+        """What its holder may do and see."""
+        sight = Sight(self.collections, parse_filter(self.filters))
+        return Access(self.id, self.scopes, sight)
+
+
+class ApiKeys:
+    """The keys of a base."""
+
+    def __init__(self, values: KeyedValues) -> None:
+        self._values = values
+
+    async def create(
+        self,
+        name: str,
+        *,
+        scopes: Sequence[str] = ("read",),
+        collections: Sequence[str] | None = None,
+        filters: Filter | None = None,
+        expires_at: datetime | None = None,
+    ) -> tuple[str, ApiKey]:
+        """Make a key; the first of the two is the key itself, which is not stored.
+
+        ConfigError if an active key has this name.
+        """
+        _check(name, scopes, collections, filters)
+        if taken := await self._named(name, "active"):
+            raise ConfigError(
+                f"the key {taken[0][1].id} is called {name!r}; choose another name, or revoke it"
+            )
+        secret = make_key()
+        key = ApiKey(
+            id=f"key_{secrets.token_hex(6)}",
+            name=name,
+            scopes=tuple(scope for scope in SCOPES if scope in scopes),
+            collections=None if collections is None else tuple(collections),
+            filters={} if filters is None else filters.to_json(),
+            created_at=datetime.now(UTC),
+            expires_at=expires_at,
+        )
+        await self._values.put(KIND, digest_of(secret), key.model_dump(mode="json"), expected=0)
+        return secret, key
+
+    async def list(self) -> list[ApiKey]:
+        """All keys, the oldest first."""
+        return [key for _, key in await self._items()]
+
+    async def exist(self) -> bool:
+        """Whether there is any key: then requests need one, even after all have been revoked."""
+        return bool(await self._values.items(KIND, limit=1))
+
+    async def any_active(self) -> bool:
+        """Whether there is a key that can be used."""
+        now = datetime.now(UTC)
+        return any(key.state(now) == "active" for key in await self.list())
+
+    async def revoke(self, name: str) -> ApiKey:
+        """Revoke the key of this id or name, an active one before others of its name.
+
+        ConfigError if there is none, or several.
+        """
+        found: Sequence[tuple[str, ApiKey]] = [
+            (digest, key) for digest, key in await self._items() if key.id == name
+        ]
+        for state in get_args(KeyState):
+            found = found or await self._named(name, state)
+        if found and found[-1][1].revoked_at is not None:
+            return found[-1][1]
+        if not found:
+            raise ConfigError(f"no key has the id or name {name!r}; `lagotto keys list` shows them")
+        if len(found) > 1:
+            ids = " and ".join(key.id for _, key in found)
+            raise ConfigError(f"{ids} are called {name!r}; revoke them by their ids")
+        ((digest, key),) = found
+        revoked = key.model_copy(update={"revoked_at": datetime.now(UTC)})
+        await self._values.put(KIND, digest, revoked.model_dump(mode="json"))
+        return revoked
+
+    async def _items(self) -> Sequence[tuple[str, ApiKey]]:
+        """All keys with their hashes, the oldest first."""
+        items = await self._values.items(KIND)
+        found = [(item.name, ApiKey.model_validate(item.value)) for item in items]
+        return sorted(found, key=lambda item: (item[1].created_at, item[1].id))
+
+    async def _named(self, name: str, state: KeyState) -> Sequence[tuple[str, ApiKey]]:
+        now = datetime.now(UTC)
+        return [
+            (digest, key)
+            for digest, key in await self._items()
+            if key.name == name and key.state(now) == state
+        ]
+
+    async def access(self, secret: str) -> Access | None:
+        """What the holder of a key may do; None for one that is unknown, expired or revoked."""
+        if not is_well_formed(secret):
+            return None
+        digest = digest_of(secret)
+        found = await self._values.get(KIND, digest)
+        if found is None or not hmac.compare_digest(found.name, digest):
+            return None
+        key = ApiKey.model_validate(found.value)
+        if key.state(datetime.now(UTC)) != "active":
+            return None
+        return replace(key.access, key_hash=digest)
+
+    async def state(self, key_hash: str | None) -> KeyState:
+        """The state of a caller's key by now; without keys, everybody may go on."""
+        if key_hash is None:
+            return "active"
+        found = await self._values.get(KIND, key_hash)
+        return ApiKey.model_validate(found.value).state(datetime.now(UTC)) if found else "revoked"
+
+
+def make_key() -> str:
+    """A new key."""
+    return _written(secrets.token_bytes(SECRET_BYTES))
+
+
+def is_well_formed(secret: str) -> bool:
+    """Whether this is a key, by its form and checksum."""
+    try:
+        raw = base64.urlsafe_b64decode(secret.removeprefix(PREFIX).encode("ascii") + b"==")
+    except ValueError:
+        return False
+    return len(raw) == SECRET_BYTES + CHECKSUM_BYTES and hmac.compare_digest(
+        _written(raw[:SECRET_BYTES]).encode(), secret.encode()
+    )
+
+
+def digest_of(secret: str) -> str:
+    """What is stored of a key. It has 256 random bits, so a slow hash would add nothing."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _written(random: bytes) -> str:
+    checksum = zlib.crc32(random).to_bytes(CHECKSUM_BYTES, "big")
+    return PREFIX + base64.urlsafe_b64encode(random + checksum).decode().rstrip("=")
+
+
+def _check(
+    name: str,
+    scopes: Sequence[str],
+    collections: Sequence[str] | None,
+    filters: Filter | None,
+) -> None:
+    if not name.strip():
+        raise ConfigError("a key needs a name; pass --name NAME")
+    if unknown := sorted(set(scopes) - set(SCOPES)):
+        raise ConfigError(f"no scope is called {unknown[0]!r}; there are {', '.join(SCOPES)}")
+    if not scopes:
+        raise ConfigError(f"a key needs scopes; there are {', '.join(SCOPES)}")
+    if collections is not None and not all(collections):
+        raise ConfigError("a collection needs a name; write --collections a,b")
+    if filters is not None and fields(filters) & NEVER_IN_FILTERS:
+        raise ConfigError(
+            "the filter of a key can't have the field page: it is about documents; filter by "
+            "collection or metadata"
+        )

@@ -12,21 +12,20 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from lagotto.base.ingest import AddReport
 from lagotto.context import ContextPack
 from lagotto.documents import Document
 from lagotto.errors import LagottoError
-from lagotto.ingest import AddReport
 from lagotto.mcp.agent_base import AgentQuestion
-from lagotto.mcp.names import DocumentAddress
+from lagotto.mcp.documents import DocumentAddress
 from lagotto.request_context import RequestContext
 from lagotto.results import Results
 from lagotto.server.access import Access
-from lagotto.server.bodies import ContextBody, SearchBody
-from lagotto.server.mounting import Mounted
+from lagotto.server.operations import Mounted
 from lagotto.server.problems import Problem, problem_of
-from lagotto.server.receiving import limited
+from lagotto.server.request_body import ContextBody, SearchBody, limited
 from lagotto.server.settings import ServerSettings
-from lagotto.server.state import ServerState, state_of
+from lagotto.server.state import ServerState, client_of, state_of
 
 PATH = "/mcp"
 OPERATION = "mcp"
@@ -72,7 +71,7 @@ class CallersBase:
     async def admission(self) -> AsyncIterator[None]:
         """Work among as many others as the server works on at once, until its timeout."""
         timeout = self.settings.timeout
-        async with self._state.gate.place():
+        async with self._state.gate.place(client_of(self.http, self._access)):
             try:
                 async with asyncio.timeout(timeout + 1.0):
                     yield
@@ -111,9 +110,9 @@ class CallersBase:
         return await self._base.collections()
 
     async def add(self, document: Document) -> AddReport:
-        """Add a document that the caller would see."""
+        """Add a document that the caller would see, unless there is one with its id."""
         self._check_writes()
-        return await self._base.add([document])
+        return await self._base.add([document], replace=False)
 
     async def remove(self, name: DocumentAddress) -> bool:
         """Remove a document that the caller sees."""

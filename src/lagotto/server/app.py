@@ -16,36 +16,29 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from lagotto.server.agents import mount_agents
-from lagotto.server.endpoints import (
-    documents,
-    events,
-    judgements,
-    models,
-    options,
-    search,
-    status,
-    tasks,
-)
-from lagotto.server.error_handlers import HANDLERS
-from lagotto.server.mounting import Mounted, Mounting
+from lagotto.server.browsers import BrowserGuard
+from lagotto.server.concurrency_limit import noticing_signals
+from lagotto.server.embedding import ServedBase
+from lagotto.server.endpoints import documents, search, status, tasks
+from lagotto.server.events import EVENT_OPERATIONS
+from lagotto.server.metrics import RequestLog
 from lagotto.server.openapi import openapi
-from lagotto.server.operations import JSON, Operation
+from lagotto.server.operations import JSON, Mounted, Mounting, Operation
 from lagotto.server.page import mounted_page
-from lagotto.server.receiving import CancelOnDisconnect
-from lagotto.server.request_log import RequestLog
-from lagotto.server.served_base import ServedBase
+from lagotto.server.page.routes import VIEWS
+from lagotto.server.problems import HANDLERS
+from lagotto.server.request_body import CancelOnDisconnect
 from lagotto.server.settings import ServerSettings
-from lagotto.server.shutdown import noticing_signals
 from lagotto.server.state import ServerState
 
 OPERATIONS: tuple[Operation, ...] = (
     *search.OPERATIONS,
-    *events.OPERATIONS,
+    *EVENT_OPERATIONS,
     *tasks.OPERATIONS,
     *documents.OPERATIONS,
-    *options.OPERATIONS,
-    *judgements.OPERATIONS,
-    *models.OPERATIONS,
+    *documents.OPTION_OPERATIONS,
+    *documents.JUDGEMENT_OPERATIONS,
+    *search.MODEL_OPERATIONS,
     *status.OPERATIONS,
 )
 MOUNTS: tuple[Mounting, ...] = (mounted_page, mount_agents)
@@ -81,6 +74,7 @@ def create_app(settings: ServerSettings, base: ServedBase | None = None) -> Star
         middleware=[
             Middleware(RequestLog),
             *([cors] if settings.cors_origins else []),
+            Middleware(BrowserGuard, allowed=settings.cors_origins, views=VIEWS),
             Middleware(CancelOnDisconnect),
         ],
         exception_handlers=HANDLERS,

@@ -1,18 +1,29 @@
-"""Metrics in the text format of Prometheus: counters, gauges and histograms, in base units.
-
-Labels are verbs, stages and outcomes: never a query, a document, a collection or a key.
-"""
+"""What operators see: Prometheus metrics, a JSON line per request, the caller's trace."""
 
 from __future__ import annotations
 
+import asyncio
+import json
+import logging
 import os
+import re
+import sys
+import time
+import traceback
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
+from uuid import uuid4
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lagotto.results import RetrievalStats
+from lagotto.server.browsers import HEADERS
+from lagotto.server.problems import MEDIA_TYPE, Problem
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Upper bounds of the histograms, in seconds."""
@@ -136,3 +147,110 @@ class Metrics:
 def _number(value: float) -> str:
     """All digits: counters become large."""
     return str(int(value)) if value == int(value) else repr(value)
+
+
+LOGGER = logging.getLogger("lagotto.server")
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+class RequestLog:
+    """Gives each request an id, logs its outcome, and turns failures into a problem."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        scope["request_id"] = request_id = _request_id(scope)
+        scope["started"] = time.monotonic()
+        status = 0
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = [*message.get("headers", ()), (b"x-request-id", request_id.encode())]
+                message = {**message, "headers": headers}
+            elif not message.get("more_body", False):
+                _log(scope, status)  # before the caller can ask for the metrics
+            await send(message)
+
+        try:
+            with callers_trace(scope["headers"]):
+                await self.app(scope, receive, send_with_id)
+        except asyncio.CancelledError:  # by the server: clients that leave are seen to before
+            if not status:
+                ending = Problem("Unavailable", "the server is ending; send the request again")
+                await _send_problem(send_with_id, ending, request_id)
+        except Exception as exc:  # noqa: BLE001 the edge of the server
+            scope["failure"] = exc
+            if not status:
+                detail = "the server failed; its log has more under the request id"
+                await _send_problem(send_with_id, Problem("InternalError", detail), request_id)
+        _log(scope, status)
+
+
+def _request_id(scope: Scope) -> str:
+    """The id that the caller or a proxy gave, if it has the form of one."""
+    given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
+    return given if _REQUEST_ID.fullmatch(given) else uuid4().hex
+
+
+async def _send_problem(send: Send, problem: Problem, request_id: str) -> None:
+    body = problem.details(request_id).model_dump_json().encode()
+    headers = Headers({"Content-Type": MEDIA_TYPE, **HEADERS, **problem.headers}).raw
+    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _log(scope: Scope, status: int) -> None:
+    """Log and count a request, once."""
+    if scope.setdefault("logged", False):
+        return
+    scope["logged"] = True
+    operation = scope.get("operation")  # a name, see mounting.py
+    seconds = time.monotonic() - scope["started"]
+    outcome = status or 499  # the client was gone before the answer
+    if state := scope["state"].get("server"):
+        state.count_request(operation or "none", outcome, seconds)
+    failure = scope.get("failure")
+    if not LOGGER.isEnabledFor(logging.INFO) and failure is None:
+        return
+    line = {
+        "request_id": scope["request_id"],
+        "method": scope["method"],
+        "operation": operation,
+        "status": outcome,
+        "ms": round(1000 * seconds, 1),
+        "key": scope.get("key_id"),
+        "problem": scope.get("problem"),
+        "query": scope.get("logged_query"),
+    }
+    told = {name: value for name, value in line.items() if value is not None}
+    if failure is not None:
+        told["error"] = "".join(traceback.format_exception(failure))
+    LOGGER.log(logging.ERROR if failure else logging.INFO, json.dumps(told))
+
+
+@contextmanager
+def callers_trace(headers: Iterable[tuple[bytes, bytes]]) -> Iterator[None]:
+    """Make the trace of a request's headers the current one, unless there is one already.
+
+    Like spans, only if the program has loaded OpenTelemetry.
+    """
+    if "opentelemetry.trace" not in sys.modules:
+        yield
+        return
+    from opentelemetry import context, propagate, trace
+
+    if trace.get_current_span().get_span_context().is_valid:
+        yield
+        return
+    carrier = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
+    token = context.attach(propagate.extract(carrier))
+    try:
+        yield
+    finally:
+        context.detach(token)

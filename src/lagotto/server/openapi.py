@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from lagotto import __version__
+from lagotto.documents import LANGUAGE_TAG
 from lagotto.server.operations import JSON, Operation
 from lagotto.server.problems import MEDIA_TYPE, ProblemDetails
 
@@ -74,7 +75,7 @@ FORM: Schema = {
     "properties": {
         "file": {"type": "array", "items": {"type": "string", "format": "binary"}},
         "collection": {"type": "string", "minLength": 1},
-        "language": {"type": "string"},
+        "language": {"type": "string", "pattern": f"^{LANGUAGE_TAG.pattern}$"},
         "metadata": {"type": "string", "description": "a JSON object"},
     },
 }

@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
+from starlette.routing import BaseRoute
 
-from lagotto.request_context import RequestContext
+from lagotto._internal.concurrency import in_thread
+from lagotto.request_context import RequestContext, cancel_scope
 from lagotto.server.access import Access, Scope, Sight
-from lagotto.server.bodies import SearchBody, nested
 from lagotto.server.problems import Problem, invalid
-from lagotto.server.receiving import limited
-from lagotto.server.state import ServerState, state_of
+from lagotto.server.request_body import AddBody, SearchBody, limited, nested
+from lagotto.server.settings import ServerSettings
+from lagotto.server.state import ServerState, client_of, state_of
 
 if TYPE_CHECKING:
     from lagotto.server.scoped_base import ScopedBase
 
+
+P = ParamSpec("P")
+T = TypeVar("T")
 Method = Literal["GET", "POST", "DELETE"]
 JSON = "application/json"
 NOBODY = Access(scopes=(), sight=Sight(collections=()))
 """The caller of an operation that needs no key; it sees nothing."""
+
+WIDE_COUNT, WIDE_BYTES = 100, 20_000
+"""Hits that are asked for, and bytes of a request, beyond which it is a wide one: a thousand hits
+take a hundred times as long as ten, most of it in Python."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +67,24 @@ class Call:
     def asked(self) -> Any:
         """The body, which is the query string of a permalink."""
         return self.query if self.body is None else self.body
+
+    def place(self) -> AbstractAsyncContextManager[None]:
+        """A place among the requests that are worked on."""
+        return self.state.gate.place(client_of(self.http, self.access), wide=self._is_wide)
+
+    async def off_loop(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a function in a thread, unless the request is so small that it is done sooner."""
+        small = isinstance(self.asked, SearchBody | AddBody) and not self._is_wide
+        if small and not getattr(self.asked, "highlight", False):
+            return function(*args, **kwargs)
+        return await in_thread(function, *args, **kwargs)
+
+    @property
+    def _is_wide(self) -> bool:
+        """Whether this takes far longer than most requests."""
+        size = self.http.scope.get("body_size", len(self.http.scope["query_string"]))
+        asks_for_many = isinstance(self.asked, SearchBody) and self.asked.most_asked > WIDE_COUNT
+        return size > WIDE_BYTES or asks_for_many
 
     def path(self, name: str) -> str:
         """A parameter in the path."""
@@ -101,20 +127,8 @@ class Operation:
         call = Call(http, state, access, await self._body(http, state), self._query(http))
         if not self.heavy:
             return self._response(await self.run(call))
-        async with state.gate.place():
-            try:
-                async with asyncio.timeout_at(self._deadline(call)):
-                    return self._response(await self.run(call))
-            except TimeoutError:
-                raise Problem(
-                    "Timeout", f"the request exceeded its timeout of {state.settings.timeout:g} s"
-                ) from None
-
-    def _deadline(self, call: Call) -> float:
-        """A little after that of the search itself, whose error says more."""
-        now = asyncio.get_running_loop().time()
-        spent: float = time.monotonic() - call.http.scope["started"]
-        return now - spent + call.state.settings.timeout + 1.0
+        async with cancel_scope(call.context), call.place():
+            return await call.off_loop(self._response, await self.run(call))
 
     async def _body(self, http: HttpRequest, state: ServerState) -> Any:
         if self.body is None:
@@ -130,6 +144,7 @@ class Operation:
         settings = state.settings
         most = settings.max_upload if self.form else settings.max_body
         data = await limited(http, most=most, timeout=settings.body_timeout).body()
+        http.scope["body_size"] = len(data)
         try:
             return self.body.model_validate_json(data or b"null")
         except ValidationError as exc:
@@ -153,3 +168,27 @@ class Operation:
         if isinstance(found, Response):
             return found
         return Response(to_json(found), status_code=self.status, media_type=self.media_type)
+
+
+@asynccontextmanager
+async def _nothing(_: ServerState) -> AsyncIterator[None]:
+    yield
+
+
+@dataclass(frozen=True, slots=True)
+class Mounted:
+    """Routes, and what runs from the first request to the last.
+
+    Requests go through the middleware of the server: they have an id, and are logged, counted and
+    cancelled like any other. `lagotto.server.state.state_of(request)` is the way to the base;
+    `authenticate` of that state says who is calling, and `seen_by` shows what they may see.
+    `scope["operation"]` is the name that metrics and the log have for a request. An application
+    with exception handlers of its own takes those of `lagotto.server.problems`.
+    """
+
+    routes: Sequence[BaseRoute]
+    running: Callable[[ServerState], AbstractAsyncContextManager[None]] = _nothing
+
+
+Mounting = Callable[[ServerSettings], Mounted | None]
+"""Makes it for one server; None if the server does not have it."""

@@ -1,14 +1,18 @@
-"""Errors as problem details (RFC 9457): what is wrong, with JSON pointers, and nothing internal."""
+"""Errors as problem details (RFC 9457), with JSON pointers to what is wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import to_json
+from starlette.exceptions import HTTPException
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
 
 from lagotto import errors
-from lagotto.errors import LagottoError
+from lagotto.errors import DeadlineExceeded, LagottoError
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -129,7 +133,7 @@ def problem_of(error: LagottoError) -> Problem:
     """
     kind = type(error)
     status = next((STATUSES[base] for base in kind.__mro__ if base in STATUSES), 500)
-    mine = status in (403, 422, 504)
+    mine = status in (422, 504)
     detail = str(error) if mine else f"{title_of(_known(kind))} The log of the server has more."
     fields = [FieldProblem(pointer="/filters", detail=detail)] if kind is errors.FilterError else []
     return Problem(_known(kind), detail, status=status, fields=fields)
@@ -171,3 +175,43 @@ def _fields(error: ValidationError, start: str) -> Iterator[FieldProblem]:
 
 def _escaped(part: int | str) -> str:
     return str(part).replace("~", "~0").replace("/", "~1")
+
+
+async def problem_response(http: HttpRequest, problem: Exception) -> Response:
+    """The answer with a problem."""
+    assert isinstance(problem, Problem)
+    http.scope["problem"] = problem.name
+    details = problem.details(http.scope["request_id"])
+    return Response(
+        to_json(details),
+        status_code=problem.status,
+        headers=problem.headers,
+        media_type=MEDIA_TYPE,
+    )
+
+
+async def _error(http: HttpRequest, error: Exception) -> Response:
+    assert isinstance(error, LagottoError)
+    problem = problem_of(error)
+    if problem.status >= 500 and not isinstance(error, DeadlineExceeded):
+        http.scope["failure"] = error
+    return await problem_response(http, problem)
+
+
+async def _http_problem(http: HttpRequest, error: Exception) -> Response:
+    """What the router or the parser of forms has to say."""
+    assert isinstance(error, HTTPException)
+    names = {404: "NotFound", 405: "MethodNotAllowed", 413: "ContentTooLarge"}
+    name = names.get(error.status_code, "BadRequest")
+    detail = (
+        error.detail if name == "BadRequest" else f"{http.method} {http.url.path}: {error.detail}"
+    )
+    return await problem_response(http, Problem(name, detail, headers=error.headers))
+
+
+HANDLERS: Mapping[type[Exception], Callable[[HttpRequest, Exception], Awaitable[Response]]] = {
+    HTTPException: _http_problem,
+    Problem: problem_response,
+    LagottoError: _error,
+}
+"""For the application, and for each one mounted in it that is a Starlette of its own."""

@@ -1,39 +1,120 @@
-"""A base as one caller sees it. Endpoints have no other way to documents.
-
-Every verb narrows what it is asked for by the caller's Sight. What a caller does not see does not
-exist for it: no message, count or statistic tells the difference.
-"""
+"""A base as one caller sees it. Endpoints have no other way to documents."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
 
+from lagotto.base.ingest import AddReport, OnProgress
+from lagotto.base.knowledge_base import AsyncKnowledgeBase, home_of
 from lagotto.context import CitedPassage, ContextPack
 from lagotto.context.cite import CitationKey, cited
 from lagotto.documents import Chunk, Document, Vector, storable
 from lagotto.errors import CitationError
-from lagotto.filters import And, Eq, Filter, Gt, Or, matches, parse_filter
-from lagotto.ingest import AddReport, OnProgress
-from lagotto.knowledge_base import AsyncKnowledgeBase
+from lagotto.filters import And, Eq, Filter, Gt, Or, conditions, matches, parse_filter
+from lagotto.filters.fields import field_name
 from lagotto.prefs import RetrievalPrefs, Verb
 from lagotto.request_context import RequestContext
 from lagotto.results import Results, RetrievalBundle, RetrievalStats
-from lagotto.retrieval.diagnostics import strict_error
+from lagotto.retrieval.explain import strict_error
 from lagotto.retrieval.why_not import WhyNot
-from lagotto.search_verbs import home_of
 from lagotto.server.access import Access
-from lagotto.server.bodies import ContextBody, SearchBody
-from lagotto.server.field_counts import COUNTED, FieldCounts
+from lagotto.server.metrics import LOGGER
 from lagotto.server.problems import FieldProblem, Problem
+from lagotto.server.request_body import ContextBody, SearchBody
 from lagotto.server.settings import ServerSettings
-from lagotto.stores.base import StoreInfo
+from lagotto.stores.base import Lease, StoreInfo, WriteGuard
+
+COUNTED = 10_000
+"""Documents that are read for it at most."""
+
+MOST_VALUES = 50
+"""Values shown of a field, the most frequent ones."""
+
+MOST_FIELDS = 100
+"""Fields shown, those of the most documents."""
+
+LONGEST_VALUE = 200
+"""Characters; longer values are left out, for nobody picks one from a list."""
+
+OWN = ("collection", "kind", "language", "source")
+"""Fields of the document itself that people filter by."""
+
+Value = str | int | float | bool
+
+
+class FieldCounts:
+    """Counts the values of documents, one document after another."""
+
+    def __init__(self) -> None:
+        self.documents = 0
+        self._values: dict[str, Counter[tuple[str, Value]]] = defaultdict(Counter)
+        self._having: Counter[str] = Counter()
+
+    def add(self, document: Document) -> None:
+        """Count the values of one document, each value of a list once."""
+        self.documents += 1
+        found = {(name, _kind(value), value) for name, value in _leaves(document)}
+        for name, kind, value in found:
+            self._values[name][kind, value] += 1
+        self._having.update({name for name, _, _ in found})
+
+    def answer(self, *, complete: bool) -> dict[str, Any]:
+        """The fields, those of the most documents first, with their most frequent values."""
+        ordered = sorted(self._having, key=lambda name: (-self._having[name], name))
+        return {
+            "fields": [self._field(name) for name in ordered[:MOST_FIELDS]],
+            "fields_total": len(ordered),
+            "counted": self.documents,
+            "complete": complete,
+        }
+
+    def _field(self, name: str) -> dict[str, Any]:
+        values = self._values[name]
+        best = sorted(values.items(), key=lambda item: (-item[1], item[0][0], item[0][1]))
+        return {
+            "name": name,
+            "documents": self._having[name],
+            "values": [
+                {"value": value, "documents": count} for (_, value), count in best[:MOST_VALUES]
+            ],
+            "values_total": len(values),
+        }
+
+
+def _kind(value: Value) -> str:
+    """Tells `True` from 1, which are equal in Python and not in a filter."""
+    return "text" if isinstance(value, str) else "bool" if isinstance(value, bool) else "number"
+
+
+def _leaves(document: Document) -> Iterator[tuple[str, Value]]:
+    for name in OWN:
+        if value := getattr(document, name):
+            yield name, value
+    yield from _inside(document.metadata, ())
+
+
+def _inside(found: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[str, Value]]:
+    for key, value in found.items():
+        here = (*path, key)
+        if isinstance(value, Mapping):
+            yield from _inside(value, here)
+            continue
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, str | int | float) and len(str(item)) <= LONGEST_VALUE:
+                yield field_name(here), item
+
 
 T = TypeVar("T")
+
+OF_ALL_DOCUMENTS = ("filter:", "text: no document is indexed as")
+"""How notes begin that name fields or languages of documents which a caller may not see."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +173,7 @@ class ScopedBase:
             format=body.format,
             request=ctx,
         )
-        notes = tuple(note for note in pack.trace.notes if self._may_show(note))
+        notes = tuple(public(note) for note in pack.trace.notes if self._may_show(note))
         stats = self._shown(pack.trace.stats, planned.prefs)
         trace = pack.trace.model_copy(update={"notes": notes, "stats": stats})
         return pack.model_copy(update={"trace": trace})
@@ -170,9 +251,10 @@ class ScopedBase:
 
     async def chunks(self, document_id: str, *, collection: str) -> list[Chunk] | None:
         """The chunks of a document, None if the caller sees no such document."""
-        if await self.outline(document_id, collection=collection) is None:
-            return None
-        return await self._base.chunks(document_id, collection=collection)
+        seen = self._sight.where()
+        if found := await self._base._chunks(document_id, collection, seen):
+            return found
+        return None if await self.outline(document_id, collection=collection) is None else []
 
     async def collections(self) -> dict[str, int]:
         """Collections with the number of documents that the caller sees."""
@@ -209,12 +291,22 @@ class ScopedBase:
         return await self._base.remove(*ids, filters=narrowed, collection=collection)
 
     async def add(
-        self, documents: Sequence[Document], *, progress: OnProgress | None = None
+        self,
+        documents: Sequence[Document],
+        *,
+        replace: bool = True,
+        lease: Lease | None = None,
+        progress: OnProgress | None = None,
     ) -> AddReport:
-        """Add documents that the caller would see; others are refused before any is added."""
+        """Add documents that the caller would see; others are refused before any is added.
+
+        A document that the caller does not see when they are written is not replaced, and without
+        `replace` none is. They are written only under the `lease`, if there is one.
+        """
         for document in documents:
             await self.check_writable(document)
-        return await self._base.add(*documents, progress=progress)
+        guard = WriteGuard(self._sight.where() if replace else Or(), lease)
+        return await self._base._add_guarded(documents, guard, progress=progress)
 
     async def check_writable(self, document: Document) -> None:
         """Raise a problem if the caller would not see a document, or replace what it can't see."""
@@ -264,13 +356,14 @@ class ScopedBase:
             "top_k_items": prefs.top_k_items,
             "top_k_chunks": prefs.top_k_chunks,
             "candidates": prefs.candidates if isinstance(prefs.candidates, int) else 0,
-            "rerank/candidates": prefs.rerank.candidates,
+            "rerank/candidates": _judged(prefs),
         }
         for name, count in counts.items():
             if count > limits.max_top_k:
                 raise _invalid(name, f"{count} is more than {limits.max_top_k}, the most here")
         if len(prefs.query_text) > limits.max_query:
             raise _invalid("query", f"longer than {limits.max_query} characters, the most here")
+        check_filter(prefs.filters, limits)
         named = prefs.rerank.reranker
         if named is not None and prefs.rerank.enabled:
             check_reranker(named, limits)
@@ -280,23 +373,36 @@ class ScopedBase:
         return Results(found, candidates=found.candidates, stats=stats)
 
     def _shown(self, stats: RetrievalStats, prefs: RetrievalPrefs) -> RetrievalStats:
-        """The statistics that the caller may see.
+        """The statistics that the caller may see; the log has the errors in them.
 
-        Corrections are words of the whole base, and notes on filters name its fields. `params` are
-        those that were asked for, without the filter of the key.
+        `params` are those that were asked for, without the filter of the key.
         """
-        degraded = tuple(filter(self._may_show, stats.degraded))
+        errors = [note for note in stats.degraded if public(note) != note]
+        if errors:
+            LOGGER.warning(json.dumps({"request_id": stats.trace_id, "degraded": errors}))
+        degraded = tuple(public(note) for note in stats.degraded if self._may_show(note))
         if prefs.strict and degraded:
             raise strict_error(degraded[0])
         changes: dict[str, Any] = {"degraded": degraded}
-        if not self._sight.everything:
-            changes["corrections"] = {}
         if stats.params:
             changes["params"] = prefs.model_dump(mode="json")
         return stats.model_copy(update=changes)
 
     def _may_show(self, note: str) -> bool:
-        return self._sight.everything or not note.startswith("filter:")
+        return self._sight.everything or not note.startswith(OF_ALL_DOCUMENTS)
+
+
+def public(note: str) -> str:
+    """A note without the message of the error behind it, which may name files and servers."""
+    said, bracket, _ = note.partition(" (")
+    return said if bracket and note.endswith(")") else note
+
+
+def check_filter(where: Filter, settings: ServerSettings) -> None:
+    """Raise a problem for a filter of more conditions than requests may have."""
+    most = settings.max_conditions
+    if sum(1 for _ in islice(conditions(where), most + 1)) > most:
+        raise _invalid("filters", f"more than {most} conditions, the most here; use $in for values")
 
 
 def check_reranker(name: str, settings: ServerSettings) -> None:
@@ -307,6 +413,12 @@ def check_reranker(name: str, settings: ServerSettings) -> None:
             f"the reranker {name!r} is not allowed on this server, which has "
             f"{', '.join(settings.rerankers)}; `lagotto serve --allow-reranker` adds others",
         )
+
+
+def _judged(prefs: RetrievalPrefs) -> int:
+    """How many passages a reranker is asked to see, as far as the request says so."""
+    given = prefs.rerank.candidates
+    return prefs.depth(prefs.top_k) if given == "all" else given or 0
 
 
 def _invalid(name: str, detail: str) -> Problem:

@@ -9,18 +9,18 @@ import os
 import socket
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import uvicorn
 from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from lagotto._internal.memory import limit_arenas
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.errors import ConfigError
-from lagotto.knowledge_base import AsyncKnowledgeBase
-from lagotto.malloc_arenas import limit_arenas
+from lagotto.server.access import ApiKeys
 from lagotto.server.app import create_app
-from lagotto.server.keys import ApiKeys
-from lagotto.server.request_log import LOGGER
+from lagotto.server.metrics import LOGGER
 from lagotto.server.settings import ServerSettings
 from lagotto.server.state import is_loopback
 
@@ -34,12 +34,21 @@ that is late is killed and started again."""
 HEADER_TIMEOUT = 10.0
 """Seconds for the first line and the headers of a request."""
 
+UNREAD_TIMEOUT, UNREAD_RATE = 10.0, 10_000
+"""Seconds after which a connection is closed whose client reads less than so many bytes a second of
+what it has asked for."""
+
+MOST_UNREAD = 100_000_000
+"""Bytes that clients have not read, of all connections: beyond, the connection that has waited for
+its client the longest is closed."""
+
 
 def serve(settings: ServerSettings, *, announce: Callable[[str], object] | None = None) -> None:
     """Run the server until it is told to stop; `announce` is called with its address.
 
     What would prevent it from answering is an error before that: a base or a model that can't be
-    used, an address that is taken. ConfigError without keys, unless only this machine can reach it.
+    used, an address that is taken. ConfigError without an active key, unless only this machine can
+    reach it.
     """
     limit_arenas()
     asyncio.run(check_base(settings))
@@ -98,10 +107,10 @@ async def check_base(settings: ServerSettings) -> None:
     base = AsyncKnowledgeBase(settings.location, embedder=settings.embedder, prefs=settings.preset)
     async with base:
         await base._ready()
-        protected = await ApiKeys(base._store.keyed_values).exist()
+        protected = await ApiKeys(base._store.keyed_values).any_active()
     if not protected and not is_loopback(settings.host):
         raise ConfigError(
-            f"{settings.host} can be reached from other machines, and this base has no keys; "
+            f"{settings.host} can be reached from other machines, and this base has no active key; "
             f"create one with `lagotto --kb {base._store.location} keys create --name NAME`, or "
             "leave --host out"
         )
@@ -115,9 +124,15 @@ def app_of_environment() -> Starlette:
 
 
 class LimitedH11Protocol(H11Protocol):
-    """Closes connections whose next request does not arrive in time, byte by byte for instance."""
+    """Closes connections whose next request does not arrive in time, byte by byte for instance.
+
+    And those whose client does not read the answer: until then it is in memory.
+    """
 
     _waiting: asyncio.TimerHandle | None = None
+    _unread_size = 0
+    _unread: ClassVar[dict[LimitedH11Protocol, asyncio.TimerHandle]] = {}
+    """Connections with an answer that waits for its client, the longest wait first."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start to wait for the first request."""
@@ -137,7 +152,41 @@ class LimitedH11Protocol(H11Protocol):
         """Stop waiting."""
         if self._waiting is not None:
             self._waiting.cancel()
+        self._forget_unread()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Start to wait for the client to read."""
+        super().pause_writing()
+        # Its size now: as it is read, the buffer keeps its memory for long.
+        self._unread_size = self.transport.get_write_buffer_size()
+        self._expect_reading()
+        while len(self._unread) > 1 and sum(e._unread_size for e in self._unread) > MOST_UNREAD:
+            oldest = next(iter(self._unread))
+            oldest._forget_unread()
+            oldest.transport.abort()
+
+    def resume_writing(self) -> None:
+        """Stop waiting: almost all has been read."""
+        self._forget_unread()
+        super().resume_writing()
+
+    def _expect_reading(self) -> None:
+        size = self.transport.get_write_buffer_size()
+        timer = self.loop.call_later(UNREAD_TIMEOUT, self._check_reading, size)
+        self._unread[self] = timer
+
+    def _check_reading(self, before: int) -> None:
+        read = before - self.transport.get_write_buffer_size()
+        if read < UNREAD_TIMEOUT * UNREAD_RATE:
+            self.transport.abort()
+        else:
+            self._expect_reading()
+
+    def _forget_unread(self) -> None:
+        timer = self._unread.pop(self, None)
+        if timer is not None:
+            timer.cancel()
 
     def _is_between_requests(self) -> bool:
         return self.cycle is None or self.cycle.response_complete

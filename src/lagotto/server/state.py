@@ -10,21 +10,19 @@ from urllib.parse import urlsplit
 
 from starlette.requests import Request as HttpRequest
 
+from lagotto.base.judgements import Judgements
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.embedders import Embedder
 from lagotto.errors import LagottoError
-from lagotto.judgements import Judgements
-from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.results import RetrievalStats
-from lagotto.server.access import Access
-from lagotto.server.gate import Gate
-from lagotto.server.keys import ApiKeys
+from lagotto.server.access import Access, ApiKeys
+from lagotto.server.concurrency_limit import Gate
+from lagotto.server.embedding import CALLER, ServedBase
 from lagotto.server.metrics import MetricReading, Metrics
 from lagotto.server.problems import Problem
 from lagotto.server.scoped_base import Planned, ScopedBase
-from lagotto.server.served_base import ServedBase
 from lagotto.server.settings import ServerSettings
-from lagotto.server.task_worker import TaskWorker
-from lagotto.server.tasks import TaskQueue
+from lagotto.server.tasks import TaskQueue, TaskWorker
 
 T = TypeVar("T")
 
@@ -121,7 +119,6 @@ class ServerState:
 
     async def authenticate(self, http: HttpRequest) -> Access:
         """Who is calling; a problem if the key is not valid, or missing where there are keys."""
-        _check_origin(http, self.settings)
         given = http.headers.get("authorization")
         if given is not None:
             scheme, _, secret = given.partition(" ")
@@ -131,6 +128,7 @@ class ServerState:
                     "Unauthorized", "the key is unknown, expired or revoked", headers=CHALLENGE
                 )
             http.scope["key_id"] = access.key_id
+            CALLER.set(access.key_id)
             return access
         if await self.keys.exist():
             raise Problem(
@@ -150,22 +148,16 @@ def state_of(http: HttpRequest) -> ServerState:
     return state
 
 
+def client_of(http: HttpRequest, access: Access) -> str:
+    """Who shares the server with others: a key, or an address where there are no keys."""
+    return access.key_id or (http.client.host if http.client else "")
+
+
 def _stats_of(found: object) -> RetrievalStats | None:
     """The statistics of a search, wherever its result has them."""
     holder = getattr(found, "trace", None) or getattr(found, "results", None) or found
     stats = getattr(holder, "stats", None)
     return stats if isinstance(stats, RetrievalStats) else None
-
-
-def _check_origin(http: HttpRequest, settings: ServerSettings) -> None:
-    """Refuse changes that a page of another site makes a browser send."""
-    origin = http.headers.get("origin")
-    if origin is None or http.method in ("GET", "HEAD", "OPTIONS"):
-        return
-    if origin not in settings.cors_origins and urlsplit(origin).netloc != http.headers.get("host"):
-        raise Problem(
-            "Forbidden", "pages of this origin may not use this server; see --cors-origin"
-        )
 
 
 def _host_name(host: str) -> str:

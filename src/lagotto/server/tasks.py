@@ -1,37 +1,49 @@
-"""Uploads as tasks, kept in the base: they survive the server, and any of its processes does them.
-
-A task is acknowledged once its files and it are stored. A process claims a task by a lease, which
-it renews while it works; the task of one that has died is taken over when its lease ends, after the
-last file that is done. Adding is idempotent, so a file that was half done is completed, not added
-twice. task_worker.py does them.
-"""
+"""Uploads as tasks, kept in the base: they survive the server, and any process can do them."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import secrets
 import time
-from collections.abc import AsyncIterator, Sequence
+import traceback
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
+from uuid import uuid4
 
 from pydantic import ConfigDict, Field
 
-from lagotto.documents import DEFAULT_COLLECTION, Metadata, Record
+from lagotto._internal.concurrency import in_thread
+from lagotto.base.ingest import AddReport, Progress, sum_reports
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
+from lagotto.documents import DEFAULT_COLLECTION, Document, Metadata, Record, digest
+from lagotto.errors import LagottoError, StoreBusyError, StoreUnavailableError
 from lagotto.filters import parse_filter
-from lagotto.ingest import AddReport, Progress
-from lagotto.server.access import Access, Sight
+from lagotto.readers import ReadFailure, ReadOptions
+from lagotto.readers.base import Source
+from lagotto.readers.loader import load
+from lagotto.server.access import Access, ApiKeys, Sight
+from lagotto.server.metrics import LOGGER
 from lagotto.server.problems import Problem
+from lagotto.server.scoped_base import ScopedBase
 from lagotto.server.settings import ServerSettings
-from lagotto.stores.keyed_values import KeyedValue, KeyedValues
+from lagotto.stores.base import KeyedValue, KeyedValues, Lease, NewValue
 
 TASK, UPLOAD, OPEN = "task", "upload", "open_task"
 """Kinds of stored values. A task that has not ended has its name under OPEN as well, so that
 looking for work does not read all tasks of the last week."""
 LOOK = 0.25
 """Seconds between two looks at a task that is watched."""
+STAMP = 12
+"""Characters at the beginning of a task's name that say when it was accepted."""
 ORPHANED = 3_600.0
 """Seconds after which what is left of a request without an answer is removed."""
+
+MOST_NAMED = 500
+"""Documents of a task that are told apart when tasks are put in order: a batch of the Python
+client. A task with more of them is done after all earlier ones of its collections."""
 
 TaskState = Literal["enqueued", "processing", "succeeded", "failed", "cancelled"]
 FINAL: tuple[TaskState, ...] = ("succeeded", "failed", "cancelled")
@@ -60,6 +72,10 @@ class Task(Record):
     error: str | None = None
 
 
+Writes = dict[str, tuple[str, ...] | None]
+"""What a task writes, by collection: short hashes of document ids; None may be any document."""
+
+
 class StoredTask(Record):
     """A task with what only the server needs to know."""
 
@@ -67,11 +83,14 @@ class StoredTask(Record):
 
     task: Task
     key_id: str | None = None
+    key_hash: str | None = None
     collections: tuple[str, ...] | None = None
     filters: dict[str, Any] = Field(default_factory=dict)
     collection: str = DEFAULT_COLLECTION
     language: str | None = None
     metadata: Metadata = Field(default_factory=dict)
+    replace: bool = True
+    writes: Writes = Field(default_factory=dict)
     cancel: bool = False
     owner: str = ""
     lease_until: float = 0.0
@@ -110,6 +129,7 @@ class TaskQueue:
     def __init__(self, values: KeyedValues, settings: ServerSettings) -> None:
         self._values = values
         self._settings = settings
+        self._keys = ApiKeys(values)
         self.submitted = asyncio.Event()
         self.waiting = 0
         """How many tasks had not ended at the last look for work."""
@@ -122,16 +142,20 @@ class TaskQueue:
         collection: str = DEFAULT_COLLECTION,
         language: str | None = None,
         metadata: dict[str, Any] | None = None,
+        replace: bool = True,
+        writes: Writes | None = None,
     ) -> Task:
-        """Store files and a task for them; what this returns is durable."""
-        waiting = len(await self._values.items(OPEN))
-        if waiting >= self._settings.max_tasks:
-            raise Problem("TooManyRequests", f"{waiting} tasks are waiting; try again later")
+        """Store files and a task for them; what this returns is durable.
+
+        The name of a task is greater than those of all open tasks that were accepted before,
+        whatever the clocks of several machines say.
+        """
+        waiting = await self._values.items(OPEN)
+        if len(waiting) >= self._settings.max_tasks:
+            raise Problem("TooManyRequests", f"{len(waiting)} tasks are waiting; try again later")
         now = time.time()
-        name = f"{int(now * 1000):012x}{secrets.token_hex(8)}"
-        for index, upload in enumerate(uploads):
-            about = {"task": name, "at": now}
-            await self._values.put(UPLOAD, file_name(name, index), about, data=upload.data)
+        least = int(waiting[-1].name[:STAMP], 16) + 1 if waiting else 0
+        name = f"{max(int(now * 1000), least):0{STAMP}x}{secrets.token_hex(8)}"
         files = tuple(
             TaskFile(name=upload.name, size=len(upload.data), kind=upload.kind)
             for upload in uploads
@@ -139,14 +163,26 @@ class TaskQueue:
         stored = StoredTask(
             task=Task(id=name, created_at=now, updated_at=now, files=files),
             key_id=access.key_id,
+            key_hash=access.key_hash,
             collections=access.sight.collections,
             filters=access.sight.condition.to_json(),
             collection=collection,
             language=language,
             metadata=metadata or {},
+            replace=replace,
+            writes={collection: None} if writes is None else writes,
         )
-        await self._values.put(OPEN, name, {"at": now})
-        await self._values.put(TASK, name, stored.model_dump(mode="json"), expected=0)
+        about = {"task": name, "at": now}
+        await self._values.create(
+            [
+                *(
+                    NewValue(UPLOAD, file_name(name, index), about, upload.data)
+                    for index, upload in enumerate(uploads)
+                ),
+                NewValue(OPEN, name, {"at": now}),
+                NewValue(TASK, name, stored.model_dump(mode="json")),
+            ]
+        )
         self.submitted.set()
         return stored.task
 
@@ -179,9 +215,14 @@ class TaskQueue:
                 return changed.task
 
     async def watch(self, name: str, access: Access) -> AsyncIterator[tuple[int, Task]]:
-        """The states of a task with their versions, up to the last one."""
+        """The states of a task with their versions, up to the last one.
+
+        Unauthorized as soon as the key of the caller can't be used any more.
+        """
         seen = 0
         while True:
+            if (state := await self._keys.state(access.key_hash)) != "active":
+                raise Problem("Unauthorized", f"the key is {state}")
             version, stored = await self.get(name, access)
             if version > seen:
                 seen = version
@@ -233,5 +274,266 @@ def file_name(task: str, index: int) -> str:
     return f"{task}/{index:06}"
 
 
+def writes_of(documents: Iterable[Document]) -> Writes:
+    """What a task with these documents writes."""
+    found: dict[str, set[str]] = {}
+    for document in documents:
+        found.setdefault(document.collection, set()).add(digest(document.id)[:8])
+    return {
+        collection: tuple(sorted(names)) if len(names) <= MOST_NAMED else None
+        for collection, names in found.items()
+    }
+
+
+class PendingWrites:
+    """What tasks that have not ended write."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, set[str] | None] = {}
+
+    def add(self, writes: Writes) -> None:
+        """Add what another task writes."""
+        for collection, names in writes.items():
+            known = self._names.setdefault(collection, set())
+            if names is None:
+                self._names[collection] = None
+            elif known is not None:
+                known.update(names)
+
+    def overlap(self, writes: Writes) -> bool:
+        """Whether a task may write a document that one of these writes."""
+        return any(
+            names is None or known is None or not known.isdisjoint(names)
+            for collection, names in writes.items()
+            if (known := self._names.get(collection, set())) != set()
+        )
+
+
 def _sees(access: Access, stored: StoredTask) -> bool:
     return access.is_admin or access.key_id == stored.key_id
+
+
+IDLE = 0.5
+"""Seconds between two looks for tasks of other processes."""
+CLEAN_UP = 3_600.0
+"""Seconds between two removals of what ended long ago."""
+
+
+class TaskWorker:
+    """Does tasks, one after another, in one process."""
+
+    def __init__(
+        self,
+        queue: TaskQueue,
+        values: KeyedValues,
+        settings: ServerSettings,
+        base: AsyncKnowledgeBase,
+    ) -> None:
+        self._queue = queue
+        self._values = values
+        self._settings = settings
+        self._base = base
+        self._owner = uuid4().hex
+
+    async def run(self) -> None:
+        """Do tasks until cancelled; the one that is under way is given back then.
+
+        While the base can't be used, tasks wait.
+        """
+        cleaned = -CLEAN_UP
+        while True:
+            self._queue.submitted.clear()
+            try:
+                if time.monotonic() - cleaned >= CLEAN_UP:
+                    await self._queue.clean_up()
+                    cleaned = time.monotonic()
+                if (claimed := await self._claim()) is not None:
+                    await self._do(claimed)
+                    continue
+            except LagottoError as exc:
+                LOGGER.error(json.dumps({"worker": "tasks", "error": str(exc)}))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(IDLE):
+                    await self._queue.submitted.wait()
+
+    async def _do(self, claimed: KeyedValue) -> None:
+        run = TaskRun(claimed, self._values, self._settings, self._base)
+        try:
+            await run.run()
+        except asyncio.CancelledError:
+            await run.give_back()
+            raise
+
+    async def _claim(self) -> KeyedValue | None:
+        """The oldest task that nobody does, now ours.
+
+        It waits for earlier ones that may write the same documents, even if their process has died:
+        done later, they would replace what it wrote.
+        """
+        earlier = PendingWrites()
+        async for item, stored in self._queue.open_tasks():
+            leased = stored.task.state == "processing" and stored.lease_until >= time.time()
+            waits = leased or earlier.overlap(stored.writes)
+            earlier.add(stored.writes)
+            if waits:
+                continue
+            ours = stored.changed(state="processing").model_copy(
+                update={"owner": self._owner, "lease_until": time.time() + self._settings.lease}
+            )
+            value = ours.model_dump(mode="json")
+            if await self._values.put(TASK, item.name, value, expected=item.version):
+                return KeyedValue(item.name, item.version + 1, value)
+        return None
+
+
+class _LostError(Exception):
+    """Another process has the task now."""
+
+
+class _CancelledError(Exception):
+    """Somebody cancelled the task; the message is its error, if it has one."""
+
+
+class TaskRun:
+    """One task, done by this process."""
+
+    def __init__(
+        self,
+        claimed: KeyedValue,
+        values: KeyedValues,
+        settings: ServerSettings,
+        base: AsyncKnowledgeBase,
+    ) -> None:
+        self._version = claimed.version
+        self._stored = StoredTask.model_validate(claimed.value)
+        self._values = values
+        self._settings = settings
+        self._base = ScopedBase(base, self._stored.access, settings=settings)
+        self._lease = Lease(TASK, claimed.name, self._stored.owner)
+        self._keys = ApiKeys(values)
+        self._saving = asyncio.Lock()
+        self._progress = Progress()
+
+    async def run(self) -> None:
+        """Do what is left of the task, and renew its lease meanwhile."""
+        ended: TaskState | None = None
+        error: str | None = None
+        try:
+            async with asyncio.TaskGroup() as group:
+                renewing = group.create_task(self._renew())
+                await self._files()
+                renewing.cancel()
+        except* _CancelledError as cancelled:
+            ended = "cancelled"
+            error = next(filter(None, map(str, cancelled.exceptions)), None)
+        except* _LostError:
+            LOGGER.warning(json.dumps({"task": self._stored.task.id, "error": "lease lost"}))
+        except* (StoreBusyError, StoreUnavailableError) as failed:
+            self._log(failed)  # it is taken up again when the lease has ended
+        except* Exception as failed:  # noqa: BLE001 the edge of the server
+            self._log(failed)
+            ours = (type(each).__name__ for each in failed.exceptions if _is_ours(each))
+            ended, error = "failed", next(ours, "InternalError")
+        if ended is not None:
+            with suppress(_LostError, _CancelledError):
+                await self._save(**self._stored.in_state(ended), error=error)
+        if self._stored.task.state in FINAL:
+            await self._values.remove(OPEN, self._stored.task.id)
+
+    def _log(self, failed: BaseExceptionGroup[BaseException]) -> None:
+        told = {"task": self._stored.task.id, "error": "".join(traceback.format_exception(failed))}
+        LOGGER.error(json.dumps(told))
+
+    async def give_back(self) -> None:
+        """Let another process, or the next one, go on with the task."""
+        with suppress(_LostError, _CancelledError, LagottoError):
+            await self._save(**self._stored.in_state("enqueued"))
+
+    async def _files(self) -> None:
+        for index, file in enumerate(self._stored.task.files):
+            if file.state not in FINAL:
+                await self._check_key()
+                await self._do(index, file)
+        files = self._stored.task.files
+        failed = all(file.state == "failed" for file in files)
+        await self._save(state="failed" if failed else "succeeded")
+
+    async def _do(self, index: int, file: TaskFile) -> None:
+        """Add the documents of a file; what it fails on goes into its report."""
+        name = file_name(self._stored.task.id, index)
+        self._stored = self._with_file(index, file.model_copy(update={"state": "processing"}))
+        data = await self._values.data(UPLOAD, name) or b""
+        found = await in_thread(_read, file, data, self._stored)
+        documents = [item for item in found if isinstance(item, Document)]
+        failures = tuple(item for item in found if isinstance(item, ReadFailure))
+        report = AddReport()
+        try:
+            if documents:
+                report = await self._base.add(
+                    documents,
+                    replace=self._stored.replace,
+                    lease=self._lease,
+                    progress=self._note,
+                )
+        except Problem as exc:
+            refused = ReadFailure(source=file.name, reason=exc.detail, error=exc.name)
+            failures = (*failures, refused)
+        report = report.model_copy(update={"failures": (*failures, *report.failures)})
+        added = report.added + report.updated + report.unchanged
+        state: TaskState = "failed" if report.failures and not added else "succeeded"
+        done = file.model_copy(update={"state": state, "report": report})
+        files = self._with_file(index, done).task.files
+        await self._save(files=files, report=sum_reports(each.report for each in files))
+        await self._values.remove(UPLOAD, name)
+
+    def _with_file(self, index: int, file: TaskFile) -> StoredTask:
+        files = self._stored.task.files
+        return self._stored.changed(files=(*files[:index], file, *files[index + 1 :]))
+
+    def _note(self, progress: Progress) -> None:
+        self._progress = progress
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(self._settings.lease / 4)
+            await self._check_key()
+            await self._save()
+
+    async def _check_key(self) -> None:
+        """End the task if its key was revoked; one that has expired was valid when it was sent."""
+        if await self._keys.state(self._stored.key_hash) == "revoked":
+            raise _CancelledError("Unauthorized")
+
+    async def _save(self, **changes: Any) -> None:
+        """Store the task and renew the lease; an error if it is no longer ours to do."""
+        async with self._saving:
+            stored = self._stored.changed(progress=self._progress, **changes).model_copy(
+                update={"lease_until": time.time() + self._settings.lease}
+            )
+            while not await self._values.put(
+                TASK, stored.task.id, stored.model_dump(mode="json"), expected=self._version
+            ):
+                found = await self._values.get(TASK, stored.task.id)
+                theirs = StoredTask.model_validate(found.value) if found else None
+                if found is None or theirs is None or theirs.owner != stored.owner:
+                    raise _LostError
+                self._version = found.version
+                stored = stored.model_copy(update={"cancel": theirs.cancel})
+            self._version += 1
+            self._stored = stored
+        if stored.cancel and stored.task.state == "processing":
+            raise _CancelledError
+
+
+def _read(file: TaskFile, data: bytes, stored: StoredTask) -> list[Document | ReadFailure]:
+    """The documents in a file, and what could not be read of it. The name is never a path."""
+    if file.kind == "documents":
+        return [Document.model_validate(item) for item in json.loads(data)]
+    options = ReadOptions(
+        collection=stored.collection, language=stored.language, metadata=stored.metadata
+    )
+    return list(load([Source(name=file.name, data=data)], options=options))
+
+
+def _is_ours(error: BaseException) -> bool:
+    return isinstance(error, LagottoError)

@@ -1,28 +1,283 @@
-"""The contract of stores, which hold documents and what is derived from them, and search both.
-
-A store knows nothing of fusion, rerankers or budgets. It answers three questions for a search,
-one per leg (which chunks are nearest to this vector, which hold these terms, which terms are
-like this word), and it can score any chunk for any leg afterwards.
-"""
+"""The contract of stores, which hold documents and what is derived from them."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from shlex import quote
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lagotto.documents import Chunk, Document, Record, Vector, Vectors, digest
-from lagotto.filters import Filter
-from lagotto.indexes.base import ChunkKeys, Finding, IndexState
-from lagotto.indexes.hits import Hits
-from lagotto.indexes.text_query import Match, Term, TextQuery, Word
-from lagotto.stores.capabilities import NativeRanking, SingleQueryHybrid, TrigramTextSearch
-from lagotto.stores.keyed_values import KeyedValues
-from lagotto.stores.source_files import SourceFiles
+from lagotto.documents import Chunk, Document, Metadata, Record, Vector, Vectors, digest
+from lagotto.errors import ModelMismatchError, RebuiltError, StoreBusyError, StoreError
+from lagotto.filters import And, Filter
+from lagotto.indexes.base import ChunkKeys, Finding, Hits, IndexState
+from lagotto.indexes.text_query import Match, NativeQuery, Term, TextQuery, Word
+
+
+def rebuilt(place: str) -> RebuiltError:
+    """The error for chunks or vectors of a generation that is no longer that of the base."""
+    return RebuiltError(f"{place} was rebuilt since it was opened; open it again")
+
+
+def agreed_config(stored: BaseConfig, entry: Entry, *, place: str) -> BaseConfig:
+    """What is stored once an entry is written; the first one decides.
+
+    All vectors must be of one model. Chunks of other chunkers do no harm: a store may be filled
+    with documents that were chunked differently, as a copy of an older base is.
+    """
+    if entry.generation not in (None, stored.generation):
+        raise rebuilt(place)
+    dimension = entry.vectors.shape[1]
+    if stored.model_id is None:
+        pooling = "late" if "+late" in entry.model_id else "chunk"
+        made = {"model_id": entry.model_id, "dimension": dimension, "pooling": pooling}
+        stored = stored.model_copy(update={**made, "embedder": entry.embedder})
+    elif (stored.model_id, stored.dimension) != (entry.model_id, dimension):
+        raise ModelMismatchError(
+            f"{place} holds vectors of {stored.model_id} with dimension {stored.dimension}, not of "
+            f"{entry.model_id} with dimension {dimension}; use the embedder of the base, or change "
+            "it with `lagotto rebuild --embedder NAME`"
+        )
+    if stored.chunker_id is None and entry.chunks:
+        stored = stored.model_copy(update={"chunker_id": entry.chunks[0].chunker_id})
+    return stored
+
+
+def check_complete(config: BaseConfig, *, place: str) -> None:
+    """Raise for a base to which another is being copied, or was when that was stopped."""
+    source = config.unfinished_copy_of
+    if source is not None:
+        raise StoreError(
+            f"{place} is an unfinished copy of {source}, and lacks some of its documents; run "
+            f"`lagotto copy {quote(source)} {quote(place)}` to complete it"
+        )
+
+
+def unfinished_rebuild(size: str) -> Finding:
+    """The finding for a rebuild that is running, or was stopped before the switch."""
+    return Finding(
+        level="note",
+        what=f"there is an unfinished rebuild ({size}); searches do not see it",
+        advice="unless it is running, run `lagotto rebuild` with the same options to continue it",
+    )
+
+
+class SourceFile(NamedTuple):
+    """The state of a file when its documents were stored.
+
+    `path` is where the folder has it, which is not the source if there are links. `mtime_ns` is
+    None if the file was too new for a later change to show. `options` is a digest of how it was
+    read, `documents` one of the documents read from it.
+    """
+
+    path: str
+    size: int
+    mtime_ns: int | None
+    options: str
+    documents: str
+
+
+class SourceDocument(NamedTuple):
+    """A stored document: its id, its source, and hashes of its content and its other fields."""
+
+    id: str
+    source: str
+    content_hash: str
+    fingerprint: str
+
+
+class SourceFiles(Protocol):
+    """Keeps the state of source files, by collection and source. It may forget any of them."""
+
+    async def documents(self, collection: str) -> list[SourceDocument]:
+        """All documents of a collection, in any order."""
+        ...
+
+    async def load(self, collection: str) -> dict[str, SourceFile]:
+        """The files of a collection, by their sources."""
+        ...
+
+    async def save(
+        self, collection: str, files: Mapping[str, SourceFile], *, gone: Collection[str] = ()
+    ) -> None:
+        """Store the state of files, and forget those that are gone."""
+        ...
+
+    async def given(self, collection: str) -> dict[str, Metadata]:
+        """The metadata that was given for paths of a collection, by path."""
+        ...
+
+    async def give(self, collection: str, given: Mapping[str, Metadata]) -> None:
+        """Store the metadata given for paths, in place of what was stored for them."""
+        ...
+
+
+JUDGEMENT = "judgement"
+"""The kind of judgements: unlike keys and tasks, they are copied with the documents of a base."""
+
+
+class KeyedValue(NamedTuple):
+    """A value with its name and its version, which counts the times it was written, from 1."""
+
+    name: str
+    version: int
+    value: dict[str, Any]
+
+
+class NewValue(NamedTuple):
+    """A value that is not stored yet."""
+
+    kind: str
+    name: str
+    value: Mapping[str, Any]
+    data: bytes | None = None
+
+
+class KeyedValues(Protocol):
+    """Values by kind and name, each with some bytes beside it if wanted.
+
+    A write is durable and seen by every process as soon as `put` returns. `expected` makes it
+    conditional, so that of several processes that change a value at once one succeeds.
+    """
+
+    async def get(self, kind: str, name: str) -> KeyedValue | None:
+        """The value, None if there is none."""
+        ...
+
+    async def data(self, kind: str, name: str) -> bytes | None:
+        """The bytes beside a value, None if there are none."""
+        ...
+
+    async def items(
+        self, kind: str, *, after: str = "", limit: int | None = None
+    ) -> list[KeyedValue]:
+        """The values of a kind with names greater than `after`, in the order of their names."""
+        ...
+
+    async def put(
+        self,
+        kind: str,
+        name: str,
+        value: Mapping[str, Any],
+        *,
+        data: bytes | None = None,
+        expected: int | None = None,
+    ) -> bool:
+        """Store a value; False if its version is not the expected one, 0 for a new value.
+
+        Without `data`, the bytes beside it stay as they are.
+        """
+        ...
+
+    async def create(self, values: Sequence[NewValue]) -> None:
+        """Store values under new names, all of them or none."""
+        ...
+
+    async def remove(self, kind: str, name: str) -> bool:
+        """Remove a value and its bytes; whether there was one."""
+        ...
+
+
+class MemoryKeyedValues:
+    """Keyed values in a dictionary."""
+
+    def __init__(self) -> None:
+        self._values: dict[tuple[str, str], tuple[KeyedValue, bytes | None]] = {}
+
+    async def get(self, kind: str, name: str) -> KeyedValue | None:
+        found = self._values.get((kind, name))
+        return found[0] if found else None
+
+    async def data(self, kind: str, name: str) -> bytes | None:
+        found = self._values.get((kind, name))
+        return found[1] if found else None
+
+    async def items(
+        self, kind: str, *, after: str = "", limit: int | None = None
+    ) -> list[KeyedValue]:
+        found = [
+            value
+            for (of_kind, name), (value, _) in sorted(self._values.items())
+            if of_kind == kind and name > after
+        ]
+        return found[:limit]
+
+    async def put(
+        self,
+        kind: str,
+        name: str,
+        value: Mapping[str, Any],
+        *,
+        data: bytes | None = None,
+        expected: int | None = None,
+    ) -> bool:
+        former, kept = self._values.get((kind, name), (KeyedValue(name, 0, {}), None))
+        if expected not in (None, former.version):
+            return False
+        stored = KeyedValue(name, former.version + 1, dict(value))
+        self._values[kind, name] = (stored, kept if data is None else data)
+        return True
+
+    async def create(self, values: Sequence[NewValue]) -> None:
+        for each in values:
+            stored = KeyedValue(each.name, 1, dict(each.value))
+            self._values[each.kind, each.name] = (stored, each.data)
+
+    async def remove(self, kind: str, name: str) -> bool:
+        return self._values.pop((kind, name), None) is not None
+
+
+MOST_LANGUAGES = 8
+"""A query is stemmed in this many of a base's languages."""
+
+LanguageCounts = Mapping[str, Mapping[str, int]]
+"""How many documents of each collection are in each language, without unknown ones."""
+
+
+def count_languages(documents: Iterable[Document]) -> dict[str, Counter[str]]:
+    """The languages of documents, by collection."""
+    counts: dict[str, Counter[str]] = {}
+    for document in documents:
+        if document.language:
+            counts.setdefault(document.collection, Counter())[document.language] += 1
+    return counts
+
+
+def with_languages_of(documents: Iterable[Document], stored: LanguageCounts) -> LanguageCounts:
+    """The counts once `documents` are stored as well."""
+    new = count_languages(documents)
+    return {
+        name: Counter(stored.get(name, {})) + new.get(name, Counter()) for name in {*stored, *new}
+    }
+
+
+def main_language(counts: LanguageCounts, collection: str) -> str | None:
+    """The language of most documents of a collection, None if none is known."""
+    return next(iter(by_frequency(counts.get(collection, {}))), None)
+
+
+def by_frequency(counts: Mapping[str, int]) -> list[str]:
+    """Languages, the most frequent first, equally frequent ones by name."""
+    return sorted(counts, key=lambda name: (-counts[name], name))
+
+
+def query_languages(counts: Mapping[str | None, int]) -> list[str | None]:
+    """The languages to stem a query in, given how many documents are in each.
+
+    Unknown comes last, however frequent it is: it matters only for documents that were indexed
+    before any language of their collection was known.
+    """
+    known = by_frequency({name: count for name, count in counts.items() if name})
+    return [*known[:MOST_LANGUAGES], *([None] if None in counts else [])]
+
+
+EVERYTHING = And()
+"""The filter that every document matches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +295,32 @@ class Entry:
     model_id: str
     embedder: str | None = None
     generation: int | None = None
+
+
+class Lease(NamedTuple):
+    """Work that a process has claimed: the keyed value that says so, and the process in `owner`."""
+
+    kind: str
+    name: str
+    owner: str
+
+    def check(self, stored: Mapping[str, Any] | None) -> None:
+        """StoreBusyError if the value says that another process has the work by now."""
+        if stored is None or stored.get("owner") != self.owner:
+            raise StoreBusyError(f"another process has taken over the {self.kind} {self.name}")
+
+
+@dataclass(frozen=True, slots=True)
+class WriteGuard:
+    """What must hold when documents are written, checked in the transaction that writes them.
+
+    A document takes the place of a stored one only if that matches `replaceable`. Another process
+    may have taken over the writer's work meanwhile: with a `lease`, it writes only if that is still
+    its own.
+    """
+
+    replaceable: Filter = EVERYTHING
+    lease: Lease | None = None
 
 
 class Version(NamedTuple):
@@ -66,7 +347,7 @@ def fingerprint(document: Document) -> str:
 class Capabilities(Record):
     """The legs that a store can run, and by which functions it can rank words.
 
-    What else only some stores can do is a part of their views: see `lagotto.stores.capabilities`.
+    What else only some stores can do is a part of their views: see `lagotto.stores.base`.
     """
 
     semantic: bool = True
@@ -80,6 +361,8 @@ class BaseConfig(Record):
 
     `embedder` is a name that `create_embedder` takes; an embedder that was passed as an object has
     none, and only its `model_id` is known. `generation` counts the rebuilds of the base.
+    `unfinished_copy_of` is the location of the base that is being copied here, or was when the
+    copy was stopped: some documents are missing.
     """
 
     embedder: str | None = None
@@ -90,6 +373,7 @@ class BaseConfig(Record):
     text_index: str | None = None
     vector_index: str | None = None
     generation: int = 0
+    unfinished_copy_of: str | None = None
 
 
 class StoreInfo(Record):
@@ -230,7 +514,11 @@ class View(ItemRepo, Protocol):
         ...
 
     async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
-        """For each word, the index terms it may be a misspelling of; none if it is a term."""
+        """For each word, the terms it may be a misspelling of; none if it is a term itself.
+
+        As with `similar`, these are terms of chunks that the filter allows: others would find
+        nothing, and tell of what is hidden.
+        """
         ...
 
     async def similar(self, words: Sequence[str], *, threshold: float) -> list[tuple[Term, ...]]:
@@ -399,16 +687,22 @@ class Store(SearchableStore, Protocol):
         """Finish writing and release all resources; may be called twice."""
         ...
 
-    async def write(self, entries: Sequence[Entry]) -> None:
-        """Store documents, each replacing its earlier version."""
+    async def write(self, entries: Sequence[Entry], *, guard: WriteGuard | None = None) -> None:
+        """Store documents, each replacing its earlier version.
+
+        ReplaceRefusedError if `guard` does not allow that for all of them, StoreBusyError if its
+        lease is lost; then none is stored.
+        """
         ...
 
     async def delete(self, where: Filter) -> list[str]:
         """Remove the matching documents with everything derived; their ids."""
         ...
 
-    async def update(self, documents: Sequence[Document]) -> None:
-        """Store new metadata for documents whose content has not changed."""
+    async def update(
+        self, documents: Sequence[Document], *, guard: WriteGuard | None = None
+    ) -> None:
+        """Store new metadata for documents whose content has not changed; `guard` as in `write`."""
         ...
 
     async def versions(self, collection: str, ids: Sequence[str]) -> dict[str, Version]:
@@ -419,8 +713,10 @@ class Store(SearchableStore, Protocol):
         """The matching documents in order of collection and id, without text and structure."""
         ...
 
-    async def chunks(self, collection: str, document_id: str) -> list[Chunk]:
-        """The chunks of a document, parents first, in order."""
+    async def chunks(
+        self, collection: str, document_id: str, *, where: Filter = EVERYTHING
+    ) -> list[Chunk]:
+        """The chunks of a document, parents first, in order; none unless it matches `where`."""
         ...
 
     async def update_indexes(self, *, least: int = 1) -> None:
@@ -438,6 +734,13 @@ class Store(SearchableStore, Protocol):
         """What the chunks and vectors in the store were made with."""
         ...
 
+    async def mark_copy(self, source: str | None) -> None:
+        """Store the location that is being copied here as `unfinished_copy_of`; None when done.
+
+        Before `open`, it is for the base that `open` creates, so that there is none without it.
+        """
+        ...
+
     def staging(self, config: BaseConfig) -> AbstractAsyncContextManager[Staging]:
         """The next generation of the base, to be made as `config` says.
 
@@ -452,3 +755,116 @@ class Store(SearchableStore, Protocol):
         What can't be read at all is a StoreError.
         """
         ...
+
+
+class NativeRanking(Protocol):
+    """Full-text search by the store's own server: its `rank_functions` other than bm25."""
+
+    async def prepare(self, query: NativeQuery) -> None:
+        """Build or load what a native query needs.
+
+        A QueryError if the server can't parse it, a StoreError if it has no index for it and none
+        can be built; the query can then be asked in another way.
+        """
+        ...
+
+    async def search(self, query: NativeQuery, *, k: int) -> Hits:
+        """The best `k` of the chunks that match."""
+        ...
+
+    async def scores(self, query: NativeQuery, keys: ChunkKeys) -> NDArray[np.float32]:
+        """The score of each of `keys`, 0 for those that don't match."""
+        ...
+
+
+Scale = Literal["rrf", "absolute", "theoretical"]
+
+
+@dataclass(frozen=True, slots=True)
+class HybridQuery:
+    """The semantic and the text leg at once, and how their scores will become one.
+
+    Each brings `depth` chunks, none below its least score; with `fill` either tells of what the
+    other found as well. The best `passages` by the fused score will be read. `weights` and `least`
+    are those of the semantic leg and of the text leg. Unless it is asked for `anyway`, a store
+    answers only where that takes less time than one leg after the other.
+    """
+
+    vector: Vector
+    text: TextQuery
+    depth: int
+    fill: bool
+    least: tuple[float | None, float | None]
+    scale: Scale
+    weights: tuple[float, float]
+    rrf_k: int
+    floor: float
+    passages: int
+    anyway: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HybridFound:
+    """What both legs found, and what they say of each of `keys`, which ascend; NaN for nothing.
+
+    `fused` are the scores by which the passages were chosen.
+    """
+
+    semantic: Hits
+    text: Hits
+    keys: ChunkKeys
+    semantic_scores: NDArray[np.float32]
+    text_scores: NDArray[np.float32]
+    fused: NDArray[np.float64]
+
+
+class SingleQueryHybrid(Protocol):
+    """Both legs in one statement, which also reads the best passages."""
+
+    async def hybrid(self, asked: HybridQuery) -> HybridFound | None:
+        """What both legs find, None if they are to be asked one by one.
+
+        The same as `semantic`, `text` and their scores say; the view's `passages` then has the
+        best ones without asking again.
+        """
+        ...
+
+
+class TrigramTextSearch(Protocol):
+    """Words compared with the whole texts of chunks.
+
+    The score is the word similarity of trigrams, from 0 to 1: that of the words to the stretch of
+    the text that is most like them. A text that has one of the words `near`, too, gets the share
+    `bonus` of what it lacks to 1.
+    """
+
+    async def comparable(self) -> bool:
+        """Whether there is so little text that comparing all of it is quick."""
+        ...
+
+    async def search(
+        self,
+        words: str,
+        *,
+        threshold: float,
+        k: int,
+        near: Sequence[str] = (),
+        bonus: float = 0.0,
+    ) -> Hits:
+        """The chunks whose texts are most like `words`, by `threshold` or more."""
+        ...
+
+    async def scores(
+        self, words: str, keys: ChunkKeys, *, near: Sequence[str] = (), bonus: float = 0.0
+    ) -> NDArray[np.float32]:
+        """The score of each of `keys`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NativeParts:
+    """The parts that a view has beyond what every store can do."""
+
+    native: NativeRanking | None = None
+    trigram: TrigramTextSearch | None = None
+    single_query: SingleQueryHybrid | None = None

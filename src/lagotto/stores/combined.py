@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from lagotto.documents import Chunk, Document, Vector, Vectors
 from lagotto.errors import StoreError
 from lagotto.filters import Filter
-from lagotto.indexes.base import ChunkKeys
-from lagotto.indexes.hits import Hits
+from lagotto.indexes.base import ChunkKeys, Hits
 from lagotto.indexes.text_query import Match, Term, TextQuery, Word
 from lagotto.stores.base import (
     Capabilities,

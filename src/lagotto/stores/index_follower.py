@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
 from typing import TypeVar
 
-from lagotto.concurrency import Interrupted, checkpoint, until_stopped
+from lagotto._internal.concurrency import Interrupted, checkpoint, until_stopped
 from lagotto.errors import IndexUnavailableError, StoreError
 from lagotto.indexes.base import ChangeLog, IndexRole, TextIndex, VectorIndex
 

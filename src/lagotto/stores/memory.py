@@ -14,40 +14,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.documents import Chunk, Document, Metadata, Vector, Vectors, in_context
-from lagotto.filters import Filter, matches
-from lagotto.filters.field_notes import (
+from lagotto.errors import ReplaceRefusedError
+from lagotto.filters import Filter, matches, merged
+from lagotto.filters.algebra import ScalarKind, kind_of
+from lagotto.filters.evaluate import (
     metadata_fields,
     other_kind_notes,
     unknown_field_notes,
 )
 from lagotto.filters.fields import field_name
-from lagotto.filters.operands import ScalarKind, kind_of
-from lagotto.indexes.base import ChunkKeys, Finding
+from lagotto.indexes.base import ChunkKeys, Finding, Hits, top_k
 from lagotto.indexes.bm25 import idf, text_score
-from lagotto.indexes.hits import Hits, top_k
 from lagotto.indexes.text_query import Match, Term, TextQuery, Word, as_terms, as_word, holds
 from lagotto.stores.base import (
+    EVERYTHING,
     BaseConfig,
     CachedChunks,
     CacheKey,
     Capabilities,
     Entry,
+    LanguageCounts,
+    MemoryKeyedValues,
     Passage,
     Pending,
+    SourceDocument,
+    SourceFile,
     StoredChunks,
     StoreInfo,
     Version,
-    fingerprint,
-)
-from lagotto.stores.config import agreed_config
-from lagotto.stores.keyed_values import MemoryKeyedValues
-from lagotto.stores.languages import (
-    LanguageCounts,
+    WriteGuard,
+    agreed_config,
     count_languages,
+    fingerprint,
     main_language,
     query_languages,
 )
-from lagotto.stores.source_files import SourceDocument, SourceFile
 from lagotto.terms import index_terms
 from lagotto.terms.vocabulary import Vocabulary
 
@@ -84,7 +85,8 @@ class MemoryStore:
     async def close(self) -> None:
         """Nothing to do: the contents stay as long as the object."""
 
-    async def write(self, entries: Sequence[Entry]) -> None:
+    async def write(self, entries: Sequence[Entry], *, guard: WriteGuard | None = None) -> None:
+        await self._check_guard(guard, [entry.document for entry in entries])
         config = self._config
         for entry in entries:
             _check(entry)
@@ -100,7 +102,23 @@ class MemoryStore:
     def _language_counts(self) -> LanguageCounts:
         return count_languages(entry.document for entry in self._entries.values())
 
-    async def update(self, documents: Sequence[Document]) -> None:
+    async def _check_guard(self, guard: WriteGuard | None, documents: Sequence[Document]) -> None:
+        if guard is None:
+            return
+        if guard.lease is not None:
+            found = await self.keyed_values.get(guard.lease.kind, guard.lease.name)
+            guard.lease.check(found.value if found else None)
+        names = {(item.collection, item.id) for item in documents} & self._entries.keys()
+        allowed = {
+            name for name in names if matches(guard.replaceable, self._entries[name].document)
+        }
+        if refused := names - allowed:
+            raise ReplaceRefusedError(refused)
+
+    async def update(
+        self, documents: Sequence[Document], *, guard: WriteGuard | None = None
+    ) -> None:
+        await self._check_guard(guard, documents)
         for document in documents:
             former = self._entries.get((document.collection, document.id))
             if former and _made_of(former.document) == _made_of(document):
@@ -134,17 +152,20 @@ class MemoryStore:
         return entry.document if entry else None
 
     async def documents(self, where: Filter) -> AsyncIterator[Document]:
+        where = merged(where)
         for _, entry in sorted(self._entries.items()):
             if matches(where, entry.document):
                 yield outline(entry.document)
 
-    async def chunks(self, collection: str, document_id: str) -> list[Chunk]:
+    async def chunks(
+        self, collection: str, document_id: str, *, where: Filter = EVERYTHING
+    ) -> list[Chunk]:
         entry = self._entries.get((collection, document_id))
-        return list(entry.chunks) if entry else []
+        return list(entry.chunks) if entry and matches(where, entry.document) else []
 
     @asynccontextmanager
     async def view(self, where: Filter) -> AsyncIterator[MemoryView]:
-        view = MemoryView(self._entries, dict(self._items), where)
+        view = MemoryView(self._entries, dict(self._items), merged(where))
         view.generation = self._config.generation
         yield view
 
@@ -157,12 +178,15 @@ class MemoryStore:
             collections=dict(sorted(Counter(item.collection for item in documents).items())),
             languages=tuple(sorted({item.language for item in documents if item.language})),
             of_unknown_language=sum(item.language is None for item in documents),
-            **self._config.model_dump(exclude={"generation"}),
+            **self._config.model_dump(exclude={"generation", "unfinished_copy_of"}),
             bytes_on_disk=0,
         )
 
     async def config(self) -> BaseConfig:
         return self._config
+
+    async def mark_copy(self, source: str | None) -> None:
+        self._config = self._config.model_copy(update={"unfinished_copy_of": source})
 
     @asynccontextmanager
     async def staging(self, config: BaseConfig) -> AsyncIterator[MemoryStaging]:
@@ -377,7 +401,8 @@ class MemoryView:
         return [found[place] for place in sorted(found)]
 
     def _vocabulary(self) -> Vocabulary:
-        return Vocabulary(sorted(set().union(*(item.counts for item in self._all.values()))))
+        """The terms of what may be seen: others would tell of chunks that are hidden."""
+        return Vocabulary(sorted(set().union(*(item.counts for item in self._allowed.values()))))
 
     async def sources(self, names: Sequence[tuple[str, str]]) -> list[Document]:
         return [self._entries[name].document for name in names if name in self._entries]

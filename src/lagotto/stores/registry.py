@@ -9,10 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
+from lagotto._internal.locations import check_path, is_served, mask_location
+from lagotto._internal.registry import Registry
 from lagotto.errors import ConfigError, UnknownNameError
 from lagotto.indexes.registry import IndexChoice
-from lagotto.locations import check_path, is_served, mask_location
-from lagotto.registry import Registry
 from lagotto.stores.base import Store
 
 MEMORY = ":memory:"

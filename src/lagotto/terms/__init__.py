@@ -9,15 +9,21 @@ from lagotto.terms.analyzer import (
     keywords,
     query_terms,
 )
-from lagotto.terms.compounds import compounds
-from lagotto.terms.similarity import edit_distance, similarity, trigrams, word_similarity
-from lagotto.terms.stems import analyzer_id
-from lagotto.terms.stopwords import stop_words
-from lagotto.terms.vocabulary import Vocabulary
+from lagotto.terms.languages import analyzer_id, stop_words
+from lagotto.terms.vocabulary import (
+    SimilarWords,
+    Vocabulary,
+    edit_distance,
+    similarity,
+    trigrams,
+    word_similarity,
+)
+from lagotto.terms.words import compounds
 
 __all__ = [
     "MAX_QUERY_TERMS",
     "QueryTerm",
+    "SimilarWords",
     "Vocabulary",
     "analyze",
     "analyzer_id",

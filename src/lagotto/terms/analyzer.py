@@ -13,10 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from lagotto.terms.compounds import compounds
-from lagotto.terms.stems import language_of, term_maker
-from lagotto.terms.stopwords import stop_words
-from lagotto.terms.words import fold, words
+from lagotto.terms.languages import language_of, stop_words, term_maker
+from lagotto.terms.words import compounds, fold, words
 
 MAX_QUERY_TERMS = 256
 """Distinct terms of a query that are used; the rest of a longer query is ignored."""

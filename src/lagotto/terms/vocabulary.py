@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lagotto.terms.compounds import JOINER
-from lagotto.terms.features import deletion_pairs, trigram_pairs
-from lagotto.terms.postings import FeaturePostings, distinct
-from lagotto.terms.similarity import edit_distance
+from lagotto.terms.words import JOINER, runs
 
 SHORTEST_CORRECTED = 3
 """Characters; too many shorter words are one edit apart."""
@@ -20,6 +21,9 @@ MIN_LIKENESS = 0.5
 TRIGRAM_SHARE = 1 / 3
 FREQUENCY_SHARE = 0.2
 """Weights of trigrams against edits, and of term frequency. Chosen by measurement."""
+
+MOST_CORRECTIONS, MOST_SIMILAR = 3, 10
+"""Terms that stand for a word."""
 
 CANDIDATES = 50
 LEAST_SIMILARITY = 0.1
@@ -49,7 +53,7 @@ class Vocabulary:
         return index < len(self.terms) and self.terms[index] == term
 
     def similar(
-        self, word: str, *, threshold: float = 0.3, limit: int = 10
+        self, word: str, *, threshold: float = 0.3, limit: int = MOST_SIMILAR
     ) -> list[tuple[str, float]]:
         """Terms with a trigram similarity to `word` of at least `threshold`, and above 0.
 
@@ -59,19 +63,19 @@ class Vocabulary:
         nearest = _nearest(similarities, threshold=threshold, limit=limit)
         return [(self.terms[term], float(similarities[term])) for term in nearest.tolist()]
 
-    def corrections(self, word: str, *, limit: int = 3) -> list[tuple[str, float]]:
+    def corrections(self, word: str, *, limit: int = MOST_CORRECTIONS) -> list[tuple[str, float]]:
         """Terms to search for instead of `word`, an analysed term, with weights in (0, 1].
 
-        Best first. A word in the vocabulary is its own correction; words of one or two characters
-        are not corrected. Digits stay as they are: `fy21` is not a misspelling of `fy23`.
+        Best first, without the word itself. Words of one or two characters are not corrected.
+        Digits stay as they are: `fy21` is not a misspelling of `fy23`.
         """
-        if word in self:
-            return [(word, 1.0)]
-        if len(word) < SHORTEST_CORRECTED or word.isdigit() or JOINER in word:
+        if not _is_corrected(word):
             return []
         weighted = []
         similarities, digits = self._similarities(word), _digits(word)
         for term in self._candidates(word, similarities).tolist():
+            if self.terms[term] == word:
+                continue
             likeness = _likeness(word, self.terms[term], float(similarities[term]))
             if likeness >= MIN_LIKENESS and _digits(self.terms[term]) == digits:
                 weighted.append((self.terms[term], likeness * float(self._factors[term])))
@@ -97,6 +101,43 @@ class Vocabulary:
         return factors
 
 
+class SimilarWords:
+    """Finds which of a few words may be misspellings of a term, for many terms one by one.
+
+    By the likeness of `Vocabulary.corrections`, at least `threshold`, of which trigrams are the
+    smaller part: where they are too few, the edit distance is not computed.
+    """
+
+    def __init__(self, words: Iterable[str], *, threshold: float) -> None:
+        self._threshold = threshold
+        self._having: dict[str, list[str]] = {}
+        self._sizes: dict[str, int] = {}
+        for word in filter(_is_corrected, words):
+            features = set(word_trigrams(word))
+            self._sizes[word] = len(features)
+            for feature in features:
+                self._having.setdefault(feature, []).append(word)
+
+    def to(self, term: str) -> list[tuple[str, float]]:
+        """The words that are like `term`, each with its likeness."""
+        features = set(word_trigrams(term))
+        lists = (self._having[feature] for feature in features if feature in self._having)
+        found = []
+        for word, shared in Counter(chain.from_iterable(lists)).items():
+            similarity = shared / (self._sizes[word] + len(features) - shared)
+            fewest = max(1, abs(len(word) - len(term))) / max(len(word), len(term))
+            if _weighted(fewest, similarity) < self._threshold or _digits(word) != _digits(term):
+                continue
+            likeness = _likeness(word, term, similarity)
+            if likeness >= self._threshold:
+                found.append((word, likeness))
+        return found
+
+
+def _is_corrected(word: str) -> bool:
+    return len(word) >= SHORTEST_CORRECTED and not word.isdigit() and JOINER not in word
+
+
 def _nearest(
     similarities: NDArray[np.float64], *, threshold: float, limit: int
 ) -> NDArray[np.int64]:
@@ -110,5 +151,200 @@ def _digits(word: str) -> str:
 
 
 def _likeness(word: str, term: str, similarity: float) -> float:
-    edits = edit_distance(word, term) / max(len(word), len(term))
+    return _weighted(edit_distance(word, term) / max(len(word), len(term)), similarity)
+
+
+def _weighted(edits: float, similarity: float) -> float:
+    """The likeness of two words, of which a share `edits` of the longer one is edited."""
     return (1 - TRIGRAM_SHARE) * (1 - edits) + TRIGRAM_SHARE * similarity
+
+
+def trigrams(text: str) -> set[str]:
+    """The trigrams of each word, padded with two spaces before it and one after it."""
+    return set(chain.from_iterable(map(word_trigrams, runs(text))))
+
+
+def word_trigrams(word: str) -> list[str]:
+    """The trigrams of a single word, in order."""
+    padded = f"  {word} "
+    return [padded[start : start + 3] for start in range(len(padded) - 2)]
+
+
+def similarity(first: str, second: str) -> float:
+    """The Jaccard similarity of the trigrams of both texts; 0 if there are none."""
+    one, other = trigrams(first), trigrams(second)
+    return len(one & other) / len(one | other) if one or other else 0.0
+
+
+def word_similarity(query: str, text: str) -> float:
+    """The greatest similarity of `query` to any run of consecutive trigrams of `text`.
+
+    Takes time linear in the length of the text.
+    """
+    wanted = trigrams(query)
+    stream = list(chain.from_iterable(map(word_trigrams, runs(text))))
+    reachable = len(wanted.intersection(stream))
+    best = 0.0
+    for start, first in enumerate(stream):
+        if first in wanted:
+            best = max(best, _best_run(stream, start, wanted, reachable, best))
+    return best
+
+
+def _best_run(
+    stream: list[str], start: int, wanted: set[str], reachable: int, best: float
+) -> float:
+    """The similarity of the best run from `start` on, or `best` if none is better."""
+    seen: set[str] = set()
+    found = 0
+    for index in range(start, len(stream)):
+        trigram = stream[index]
+        if seen and trigram == stream[start]:
+            break  # the run that starts here is shorter and has the same trigrams
+        if trigram not in seen:
+            seen.add(trigram)
+            found += trigram in wanted
+        others = len(seen) - found
+        best = max(best, found / (len(wanted) + others))
+        if reachable <= best * (len(wanted) + others):
+            break
+    return best
+
+
+def edit_distance(first: str, second: str) -> int:
+    """The number of insertions, deletions, replacements and swaps of neighbours between two words.
+
+    This is the optimal string alignment distance, which edits no substring twice: "ca" to "abc"
+    takes three edits.
+    """
+    first, second = _without_shared_ends(first, second)
+    before: list[int] = []
+    last = list(range(len(second) + 1))
+    for row, char in enumerate(first, start=1):
+        current = [row]
+        for column, other in enumerate(second, start=1):
+            cost = min(last[column] + 1, current[-1] + 1, last[column - 1] + (char != other))
+            if row > 1 < column and char == second[column - 2] and first[row - 2] == other:
+                cost = min(cost, before[column - 2] + 1)
+            current.append(cost)
+        before, last = last, current
+    return last[-1]
+
+
+def _without_shared_ends(first: str, second: str) -> tuple[str, str]:
+    """Strip the common prefix and suffix, most of a misspelt word."""
+    start = _shared_start(first, second)
+    first, second = first[start:], second[start:]
+    end = _shared_start(first[::-1], second[::-1])
+    return first[: len(first) - end], second[: len(second) - end]
+
+
+def _shared_start(first: str, second: str) -> int:
+    pairs = zip(first, second, strict=False)
+    return next(
+        (at for at, (one, other) in enumerate(pairs) if one != other), min(len(first), len(second))
+    )
+
+
+LONGEST_DELETED = 9
+"""Characters; longer words share enough trigrams after an edit to be found by those."""
+
+_BASE = 0x9E3779B97F4A7C15
+_BITS = 21  # of a code point; three of them fit into 64
+
+
+def trigram_pairs(words: Sequence[str]) -> tuple[Keys, Ids]:
+    """The code of each trigram of each word, with the index of the word."""
+    characters = _code_points("".join(f"  {word} " for word in words))
+    padded = _lengths(words) + 3
+    owners = np.repeat(np.arange(len(words), dtype=np.int32), padded)
+    inside = np.ones(len(characters), dtype=np.bool_)
+    ends = np.cumsum(padded)
+    inside[ends - 1] = inside[ends - 2] = False  # trigrams that cross into the next word
+    first, second, third = characters[:-2], characters[1:-1], characters[2:]
+    codes = (first << np.uint64(2 * _BITS)) | (second << np.uint64(_BITS)) | third
+    return codes[inside[:-2]], owners[inside]
+
+
+def deletion_pairs(words: Sequence[str]) -> tuple[Keys, Ids]:
+    """The hashes of each short word and of its variants without one letter, with the word's index.
+
+    Words that are one edit apart (insert, delete, replace, swap neighbours) share a hash.
+    """
+    lengths = _lengths(words)
+    hashes = [np.empty(0, dtype=np.uint64)]
+    owners = [np.empty(0, dtype=np.int32)]
+    for length in range(1, LONGEST_DELETED + 1):
+        rows = np.flatnonzero(lengths == length).astype(np.int32)
+        letters = _code_points("".join(words[row] for row in rows.tolist()))
+        hashes.append(_deletion_hashes(letters.reshape(-1, length)).ravel())
+        owners.append(np.repeat(rows, length + 1))
+    return np.concatenate(hashes), np.concatenate(owners)
+
+
+def _deletion_hashes(letters: Keys) -> Keys:
+    """For each row of letters, the hash of all of them, then without the first, the second, ...
+
+    The hash is a polynomial modulo 2**64: letters after the deleted one move down a power.
+    """
+    powers = np.cumprod(np.full(letters.shape[1] + 1, _BASE, dtype=np.uint64))
+    in_place = np.cumsum(letters * powers[1:], axis=1)
+    moved = np.cumsum(letters * powers[:-1], axis=1)
+    hashes = np.empty((len(letters), letters.shape[1] + 1), dtype=np.uint64)
+    hashes[:, 0] = in_place[:, -1]
+    hashes[:, 1:] = moved[:, -1:] - moved
+    hashes[:, 2:] += in_place[:, :-1]
+    return hashes
+
+
+def _code_points(text: str) -> Keys:
+    encoded = text.encode("utf-32-le", "surrogatepass")
+    return np.frombuffer(encoded, dtype="<u4").astype(np.uint64)
+
+
+def _lengths(words: Sequence[str]) -> NDArray[np.int64]:
+    return np.fromiter(map(len, words), dtype=np.int64, count=len(words))
+
+
+Keys = NDArray[np.uint64]
+Ids = NDArray[np.int32]
+Number = TypeVar("Number", bound=np.integer[Any])
+
+
+def distinct(values: NDArray[Number]) -> NDArray[Number]:
+    """The values, each once, ascending.
+
+    np.unique would import numpy.ma, which takes a short command longer than the search.
+    """
+    ordered = np.sort(values)
+    return ordered[np.diff(ordered, prepend=ordered[:1] - 1) > 0]
+
+
+@dataclass(frozen=True, slots=True)
+class FeaturePostings:
+    """`ids[starts[i]:starts[i + 1]]` are the terms with the feature `keys[i]`."""
+
+    keys: Keys
+    starts: NDArray[np.int64]
+    ids: Ids
+
+    @classmethod
+    def of_pairs(cls, features: Keys, ids: Ids) -> FeaturePostings:
+        """Build from (feature, term) pairs; the pairs of one term must be adjacent."""
+        order = np.argsort(features, kind="stable")
+        features, ids = features[order], ids[order]
+        other_feature = np.diff(features, prepend=~features[:1]) != 0
+        new = other_feature | (np.diff(ids, prepend=-1) != 0)
+        starts = np.flatnonzero(other_feature[new])
+        return cls(features[other_feature], np.append(starts, np.count_nonzero(new)), ids[new])
+
+    def having(self, features: Keys) -> Ids:
+        """The terms with any of the features, once per feature."""
+        positions = np.searchsorted(self.keys, features)
+        known = [
+            index
+            for index, feature in zip(positions, features, strict=True)
+            if index < len(self.keys) and self.keys[index] == feature
+        ]
+        lists = [self.ids[self.starts[index] : self.starts[index + 1]] for index in known]
+        return np.concatenate(lists) if lists else np.empty(0, dtype=np.int32)

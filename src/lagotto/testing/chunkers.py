@@ -6,11 +6,11 @@ from itertools import groupby, pairwise
 
 from hypothesis import HealthCheck, given, settings
 
+from lagotto._internal.tokens import Tokenizer
 from lagotto.chunkers.base import Chunker
 from lagotto.chunkers.structure import common_path
 from lagotto.documents import Chunk, Document, Span
 from lagotto.testing.strategies import documents, texts
-from lagotto.tokens import Tokenizer
 
 _settings = settings(
     suppress_health_check=[HealthCheck.differing_executors, HealthCheck.too_slow], deadline=None

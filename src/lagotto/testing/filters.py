@@ -23,7 +23,7 @@ from lagotto.filters import (
     NotIn,
     Or,
 )
-from lagotto.filters.operands import Operand
+from lagotto.filters.algebra import Operand
 
 # Few values, so that filters often match.
 KEYS = ["a", "b", "title", "metadata", "x.y", "$c"]

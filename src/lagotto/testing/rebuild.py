@@ -14,13 +14,14 @@ from typing import Any
 
 import pytest
 
+from lagotto.base.copy import copy_base
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
+from lagotto.base.rebuild import RebuildProgress
 from lagotto.chunkers import CHUNKERS
 from lagotto.chunkers.spans import SpanChunker
 from lagotto.documents import Document
 from lagotto.embedders import EMBEDDERS, Role
 from lagotto.errors import ModelMismatchError, StoreBusyError
-from lagotto.knowledge_base import AsyncKnowledgeBase
-from lagotto.rebuild import RebuildProgress
 from lagotto.stores.base import BaseConfig, Staging
 from lagotto.testing.hash_embedder import HashEmbedder
 
@@ -127,6 +128,19 @@ class RebuildContract:
             await base.rebuild(chunker=chunker)
             assert await base.chunks(note.id, collection=note.collection) != former
             assert await answers(base) == await fresh_answers({"chunker": chunker}, DOCUMENTS)
+
+    async def test_documents_of_another_chunker_are_cut_again(self, location: str | Path) -> None:
+        """They came by a copy of another base; from then on all are cut alike."""
+        others = {**OLD, "chunker": "recursive:48/8"}
+        async with (
+            AsyncKnowledgeBase(":memory:", **others) as source,
+            AsyncKnowledgeBase(location, **OLD) as base,
+        ):
+            await base.add(*DOCUMENTS[:15])
+            await source.add(*DOCUMENTS[15:])
+            await copy_base(source._store, base._store)
+            await base.rebuild()
+            assert await answers(base) == await fresh_answers({}, DOCUMENTS)
 
     async def test_a_rebuilt_base_is_like_a_new_one(self, location: str | Path) -> None:
         async with AsyncKnowledgeBase(location, **OLD) as base:

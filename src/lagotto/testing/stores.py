@@ -1,50 +1,77 @@
-"""The contract of stores, as tests: inherit, say how to make yours, and run pytest.
-
-Whatever can be compared is compared with `MemoryStore`, which looks at everything.
-"""
+"""The contract of stores, as tests: inherit, say how to make yours, and run pytest."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+import math
+import random
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from lagotto.documents import Chunk, Document, Page
-from lagotto.errors import LagottoError, ModelMismatchError
+from lagotto.chunkers import CHUNKERS
+from lagotto.documents import Chunk, Document, Page, in_context
+from lagotto.errors import (
+    FilterError,
+    LagottoError,
+    ModelMismatchError,
+    ReplaceRefusedError,
+    StoreBusyError,
+)
 from lagotto.filters import (
+    MAX_CONDITIONS,
+    MAX_DEPTH,
     And,
     Contains,
     Eq,
     Exists,
     Filter,
+    Gt,
     Gte,
     In,
+    Ne,
     Not,
+    NotIn,
+    Or,
     matches,
     parse_filter,
 )
-from lagotto.indexes.hits import Hits
-from lagotto.indexes.text_query import Term, TextQuery
-from lagotto.stores.base import Entry, Passage, Store, View, fingerprint
+from lagotto.indexes.base import ChunkKeys, Hits
+from lagotto.indexes.text_query import (
+    Either,
+    Every,
+    Match,
+    Phrase,
+    Prefix,
+    Term,
+    TextQuery,
+    Without,
+    Word,
+    holds,
+    single_words,
+)
+from lagotto.stores.base import (
+    Entry,
+    Lease,
+    NewValue,
+    Passage,
+    SourceFile,
+    Store,
+    View,
+    WriteGuard,
+    fingerprint,
+)
 from lagotto.stores.memory import MemoryStore, outline
-from lagotto.stores.source_files import SourceFile
+from lagotto.terms import content_terms, index_terms, query_terms
 from lagotto.testing.filters import FILTERS
 from lagotto.testing.filters import documents as filterable_documents
-from lagotto.testing.histories import HistoryContract
-from lagotto.testing.many_values import ManyValuesContract
-from lagotto.testing.store_samples import (
-    CHUNKER,
-    DOCUMENTS,
-    EMBEDDER,
-    entries,
-    entry,
-    text_query,
-)
-from lagotto.testing.text_queries import TextQueryContract
+from lagotto.testing.hash_embedder import HashEmbedder
 
 __all__ = [
     "CHUNKER",
@@ -57,6 +84,459 @@ __all__ = [
     "text_ids",
     "text_query",
 ]
+
+
+EMBEDDER = HashEmbedder(dimension=32)
+CHUNKER = CHUNKERS.create("recursive:24/4", tokenizer=EMBEDDER.tokenizer)
+
+DOCUMENTS = (
+    Document(
+        id="truffle",
+        title="Truffles",
+        language="en",
+        metadata={"year": 2021, "tags": ["food"]},
+        text="Truffles grow on the roots of oak and hazel. A trained dog finds them by smell.",
+    ),
+    Document(
+        id="dog",
+        title="Lagotto Romagnolo",
+        language="en",
+        metadata={"year": 2023},
+        text="The Lagotto is a water dog from Romagna that is trained to find truffles.",
+    ),
+    Document(
+        id="code",
+        title="Errors",
+        language="en",
+        metadata={"year": 2023, "draft": True},
+        text="SQLITE_BUSY means that another connection is writing. ECONNREFUSED is not.",
+    ),
+    Document(
+        id="ru",
+        title="Байкал",
+        language="ru",
+        metadata={"year": 2020},
+        text="Байкал самое глубокое озеро на Земле. В озере живут нерпы и омули.",
+    ),
+    Document(id="cjk", title="東京", text="東京都は日本の首都です。人口は約千四百万人。"),
+    Document(id="thai", text="กรุงเทพมหานครเป็นเมืองหลวงของประเทศไทย"),
+    Document(id="dog", collection="other", title="Elsewhere", text="A dog somewhere else."),
+)
+
+
+async def entry(document: Document, *, chunker_id: str = CHUNKER.id) -> Entry:
+    """A document ready to be written."""
+    chunker = CHUNKERS.create(chunker_id, tokenizer=EMBEDDER.tokenizer)
+    chunks = chunker.chunk(document)
+    texts = [in_context(document.title, item.text) for item in chunks if item.level != "parent"]
+    vectors = await EMBEDDER.embed(texts, role="document")
+    return Entry(document, chunks, vectors, EMBEDDER.info.model_id)
+
+
+async def entries(documents: Sequence[Document] = DOCUMENTS) -> list[Entry]:
+    """Documents ready to be written."""
+    return [await entry(document) for document in documents]
+
+
+def text_query(text: str, languages: Sequence[str | None]) -> TextQuery:
+    """Any of the content words of `text`."""
+    words = content_terms(query_terms(text, languages))
+    return TextQuery(tuple(tuple(map(Term, word.variants)) for word in words))
+
+
+WORDS = ("oak", "lake", "truffle", "dog", "hazel", "otter")
+NAMES = tuple("abcdefgh")
+STEPS = 12
+
+
+def changed_document(chance: random.Random, name: str) -> Document:
+    """One of a few documents, with another text."""
+    text = ". ".join(" ".join(chance.choices(WORDS, k=6)) for _ in range(chance.randint(1, 9)))
+    return Document(id=name, text=text, language="en")
+
+
+class HistoryContract:
+    """What a search finds depends on what is stored, not on how it came to be."""
+
+    def make(self) -> AbstractAsyncContextManager[Store]:
+        """An empty store, open."""
+        raise NotImplementedError
+
+    @pytest.mark.parametrize("seed", range(4))
+    async def test_any_history_ends_as_in_the_oracle(self, seed: int) -> None:
+        chance = random.Random(seed)
+        oracle = MemoryStore()
+        async with self.make() as store:
+            for _ in range(STEPS):
+                names = chance.sample(NAMES, chance.randint(1, 3))
+                if chance.random() < 0.6:
+                    made = [await entry(changed_document(chance, name)) for name in names]
+                    await store.write(made)
+                    await oracle.write(made)
+                else:
+                    gone = await store.delete(In("document_id", names))
+                    assert gone == await oracle.delete(In("document_id", names))
+                if chance.random() < 0.7:
+                    await _compare(store, oracle, chance.choice(WORDS))
+            await _compare(store, oracle, "oak lake")
+
+
+async def _compare(store: Store, oracle: Store, text: str) -> None:
+    (vector,) = await EMBEDDER.embed([text], role="query")
+    async with store.view(And()) as ours, oracle.view(And()) as theirs:
+        near = await ours.semantic(vector, k=99)
+        right = await theirs.semantic(vector, k=99)
+        assert await _texts(ours, near) == await _texts(theirs, right)
+        np.testing.assert_allclose(near.scores, right.scores, atol=1e-5)
+        query = text_query(text, ours.languages)
+        found = await ours.text(query, k=99)
+        assert await _texts(ours, found) == await _texts(theirs, await theirs.text(query, k=99))
+
+
+async def _texts(view: View, hits: Hits) -> Counter[tuple[str, str]]:
+    """The passages of hits, all of which are there."""
+    passages = await view.passages(hits.keys)
+    assert len(passages) == len(hits)
+    return Counter((passage.document.id, passage.chunk.text) for passage in passages)
+
+
+MANY = 100_000
+SECONDS = 10.0
+"""What one question may take, on a busy machine too."""
+
+TEXT = "A page on oaks. A page on lakes."
+MANY_DOCUMENTS = (
+    Document(id="oak", text="Oaks.", metadata={"topic": "trees", "year": 2021}),
+    Document(id="lake", text="Lakes.", metadata={"topic": ["water", 7], "year": 0.5}),
+    Document(id="true", text="Truth.", metadata={"topic": True, "year": 2**53 + 1}),
+    Document(id="one", text="One.", metadata={"topic": 1, "year": [None]}),
+    Document(
+        id="pages",
+        text=TEXT,
+        metadata={"topic": None},
+        pages=(Page(number=1, start=0, end=16), Page(number=2, start=16, end=len(TEXT))),
+    ),
+)
+
+MANY_NAMES = [f"no-such-{number}" for number in range(MANY)]
+NUMBERS = [*range(3_000, 3_000 + MANY), 0.5, *range(1_000, 2_030)]
+
+
+def filters() -> Iterator[Filter]:
+    """Conditions on fields of every kind."""
+    yield In("document_id", [*MANY_NAMES, "oak"])
+    yield NotIn("document_id", [*MANY_NAMES, "oak", None])
+    yield In("topic", [*MANY_NAMES, "trees", "water"])
+    yield In("topic", [*NUMBERS, True, 7])
+    yield NotIn("topic", [*MANY_NAMES, 1, None])
+    yield In("year", [*NUMBERS, 2**53])
+    yield NotIn("year", [*NUMBERS, None])
+    yield In("page", [0.5, 1.5, *range(2, MANY)])
+    yield In("page", [0.5, 1.5, -3])
+    yield NotIn("page", [0.5, *range(2, MANY)])
+
+
+WIDE = 1_100
+"""Conditions side by side: more than the depth of an expression that SQLite takes."""
+
+
+def wide_filters() -> Iterator[Filter]:
+    """Many conditions of different kinds; as many as are merged, and as are not."""
+    yield Or(*(Eq("topic", name) for name in (*MANY_NAMES[:20_000], "trees", None)))
+    yield And(*(Ne("year", number) for number in (*NUMBERS[:20_000], 2021)))
+    yield Or(*(And(Eq("year", 2021 - n), Exists("topic")) for n in range(MAX_CONDITIONS // 2)))
+    yield And(*(Not(Contains("topic", name)) for name in MANY_NAMES[:WIDE]), Exists("year"))
+    yield Or(*(Gt("page", number) for number in range(1, WIDE)), Eq("title", "no"))
+    yield _nested(MAX_DEPTH - 1, each=16)
+
+
+def _nested(depth: int, *, each: int) -> Filter:
+    """A filter as deep as filters can be, with many conditions at every level."""
+    found: Filter = Eq("topic", "trees")
+    for level in range(depth):
+        if level % 2:
+            found = And(found, *(Ne(f"no-{level}-{number}", 1) for number in range(each)))
+        else:
+            found = Or(found, *(Eq(f"no-{level}-{number}", 1) for number in range(each)))
+    return found
+
+
+class ManyValuesContract:
+    """What a store does with as many values as documents in a large base."""
+
+    def make(self) -> AbstractAsyncContextManager[Store]:
+        """An empty store, open."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    async def trees(self) -> AsyncIterator[Store]:
+        """A store with documents that differ in what filters ask for."""
+        async with self.make() as store:
+            await store.write(await entries(MANY_DOCUMENTS))
+            yield store
+
+    async def test_filters_take_any_number_of_values(self, trees: Store) -> None:
+        oracle = MemoryStore()
+        await oracle.write(await entries(MANY_DOCUMENTS))
+        for number, where in enumerate(filters()):
+            expected = await _seen(oracle, where)
+            started = time.monotonic()
+            assert await _seen(trees, where) == expected, number
+            assert time.monotonic() - started < SECONDS
+
+    async def test_a_filter_is_asked_twice(self, trees: Store) -> None:
+        where = And(In("document_id", [*MANY_NAMES, "oak"]), In("year", NUMBERS))
+        first = await _seen(trees, where)
+        started = time.monotonic()
+        assert await _seen(trees, And(*where.filters)) == first
+        assert time.monotonic() - started < SECONDS
+
+    async def test_filters_may_be_wide_and_deep(self, trees: Store) -> None:
+        oracle = MemoryStore()
+        await oracle.write(await entries(MANY_DOCUMENTS))
+        for number, where in enumerate(wide_filters()):
+            expected = await _seen(oracle, where)
+            assert await _seen(trees, where) == expected, number
+            assert expected[0], number
+
+    async def test_too_many_conditions_are_refused(self, trees: Store) -> None:
+        for field in ("year", "page"):
+            where = Or(*(Gt(field, number) for number in range(MAX_CONDITIONS + 1)))
+            with pytest.raises(FilterError, match=f"has {MAX_CONDITIONS + 1} conditions"):
+                await _seen(trees, where)
+            with pytest.raises(FilterError, match="conditions"):
+                async with trees.view(where):
+                    pass
+            with pytest.raises(FilterError, match="conditions"):
+                await trees.delete(where)
+        assert (await trees.info()).documents == len(MANY_DOCUMENTS)
+
+    async def test_any_number_of_ids_is_deleted(self, trees: Store) -> None:
+        started = time.monotonic()
+        assert await trees.delete(In("document_id", [*MANY_NAMES, "oak", "one"])) == ["oak", "one"]
+        assert time.monotonic() - started < SECONDS
+        assert (await trees.info()).documents == len(MANY_DOCUMENTS) - 2
+
+
+async def _seen(store: Store, where: Filter) -> tuple[list[str], list[str]]:
+    """Ids of the documents that match, and texts of the chunks that a search finds."""
+    documents = [document.id async for document in store.documents(where)]
+    (vector,) = await EMBEDDER.embed(["oak"], role="query")
+    async with store.view(where) as view:
+        hits = await view.semantic(vector, k=50)
+        return documents, sorted(item.chunk.text for item in await view.passages(hits.keys))
+
+
+QUERY_WORDS = ("a", "ab", "b", "b1", "ц", "цаб", "京")
+ODD = ("", "A", "a b", 'a"', "a*", "a.", "(", "\\", "-b", "a\0", "\ud800", "NOT", "terms:a")
+"""What can't be a term, and means something to some engine."""
+
+EVERYTHING = 50
+
+NO_WORD, A_WORD = (
+    Document(id=name, text=f"{name}.", metadata={"even": True}) for name in ("-", "a")
+)
+"""Chunks with less than one term on average."""
+
+terms = st.sampled_from(QUERY_WORDS)
+asked = st.sampled_from(QUERY_WORDS * 2 + ODD)
+several = st.lists(asked, max_size=3).map(tuple)
+leaves: st.SearchStrategy[Match] = st.one_of(
+    several.map(Word), asked.map(Prefix), st.lists(several, max_size=2).map(tuple).map(Phrase)
+)
+
+
+def combined(inner: st.SearchStrategy[Match]) -> st.SearchStrategy[Match]:
+    """All, some or none of several conditions."""
+    parts = st.lists(inner, max_size=3).map(tuple)
+    return st.one_of(parts.map(Every), parts.map(Either), inner.map(Without))
+
+
+MATCHES: st.SearchStrategy[Match] = st.recursive(leaves, combined, max_leaves=6)
+weighed = st.builds(Term, asked, st.sampled_from([0.5, 1.0, 2.0]))
+ALTERNATIVES = st.lists(st.lists(weighed, max_size=2).map(tuple), max_size=3).map(tuple)
+TEXTS = st.lists(terms, max_size=8).map(" ".join)
+
+
+@st.composite
+def corpora(draw: st.DrawFn) -> list[Document]:
+    """Documents of a chunk each, every other one `even`."""
+    texts = draw(st.lists(st.tuples(TEXTS, st.none() | terms), min_size=1, max_size=6))
+    return [
+        Document(id=str(number), text=f"{text}.", title=title, metadata={"even": number % 2 == 0})
+        for number, (text, title) in enumerate(texts)
+    ]
+
+
+def terms_of(document: Document) -> list[str]:
+    """The index terms of a document of one chunk."""
+    return index_terms(in_context(document.title, document.text), document.language)
+
+
+class TextQueryContract:
+    """What `View` promises about words, conditions and exclusions."""
+
+    score_tolerance = 1e-4
+    """How far text scores may be from the oracle's, as a share of them."""
+
+    @asynccontextmanager
+    async def make(self) -> AsyncIterator[Store]:
+        """An empty store, open."""
+        raise NotImplementedError
+        yield
+
+    @settings(
+        max_examples=30,
+        deadline=None,
+        suppress_health_check=[HealthCheck.differing_executors, HealthCheck.too_slow],
+    )
+    @given(
+        corpora(),
+        st.lists(st.tuples(ALTERNATIVES, st.none() | MATCHES), max_size=6),
+        st.lists(MATCHES, max_size=3),
+    )
+    @example([NO_WORD, A_WORD], [(((Term("a", 0.5),),), None)], [])
+    def test_conditions_mean_the_same_everywhere(
+        self,
+        documents: list[Document],
+        queries: list[tuple[tuple[tuple[Term, ...], ...], Match | None]],
+        excluded: list[Match],
+    ) -> None:
+        asyncio.run(
+            self._check_conditions(documents, [TextQuery(*parts) for parts in queries], excluded)
+        )
+
+    async def _check_conditions(
+        self, documents: list[Document], queries: list[TextQuery], excluded: list[Match]
+    ) -> None:
+        oracle = MemoryStore()
+        async with self.make() as store:
+            for each in (oracle, store):
+                await each.write(await entries(documents))
+            for where in (And(), Eq("even", True)):
+                async with store.view(where) as ours, oracle.view(where) as right:
+                    allowed = [item for item in documents if matches(where, item)]
+                    for query in queries:
+                        await self._check_query(ours, right, query, allowed)
+                    for match in excluded:
+                        rest = [item for item in allowed if not holds(match, terms_of(item))]
+                        kept, right_kept = await ours.excluding(match), await right.excluding(match)
+                        assert await _everything(kept) == {item.id for item in rest}
+                        for query in queries:
+                            await self._check_query(kept, right_kept, query, rest)
+
+    async def _check_query(
+        self, ours: View, oracle: View, query: TextQuery, allowed: Sequence[Document]
+    ) -> None:
+        """What is found, with which score, in which order, and what is filled in."""
+        hits = await ours.text(query, k=EVERYTHING)
+        found = await _names(ours, hits.keys)
+        assert set(found) == {item.id for item in allowed if is_asked_for(query, terms_of(item))}
+        right = await oracle.text(query, k=EVERYTHING)
+        expected = dict(zip(await _names(oracle, right.keys), right.scores, strict=True))
+        scores = np.array([expected[name] for name in found], np.float32)
+        np.testing.assert_allclose(hits.scores, scores, rtol=self.score_tolerance)
+        order = np.lexsort((hits.keys, -hits.scores))
+        assert order.tolist() == list(range(len(hits)))
+        for k in (1, 2):
+            first = await ours.text(query, k=k)
+            assert first.keys.tolist() == hits.keys[:k].tolist()
+        await _check_fill(ours, query, hits)
+
+    async def test_a_variant_scores_no_more_than_its_word(self) -> None:
+        texts = ["tea pots", "tea pot", "tea pot", "tea pot", "tea", "tea"]
+        documents = [Document(id=str(n), text=text, title="x") for n, text in enumerate(texts)]
+        word = TextQuery(((Term("pots"), Term("pot")),))
+        async with self.make() as store:
+            await store.write(await entries(documents))
+            async with store.view(And()) as view:
+                hits = await view.text(word, k=EVERYTHING)
+                plain = await view.text(TextQuery(((Term("pots"),),)), k=1)
+        # Each holds the word once in 3 terms; 4 of 6 chunks hold it, and mean length is 16 / 6.
+        expected = math.log(1 + 2.5 / 4.5) * 2.2 / (1 + 1.2 * (0.25 + 0.75 * 3 / (16 / 6)))
+        assert hits.scores.tolist() == pytest.approx([expected] * 4, rel=self.score_tolerance)
+        assert plain.scores[0] > 2 * expected
+
+    async def test_conditions_may_be_nested_deeply(self) -> None:
+        match: Match = Word(("dog",))
+        for _ in range(40):
+            match = Without(Either((Every((Prefix("x"), Word(("nobody",)))), Without(match))))
+        async with self.make() as store:
+            await store.write(await entries())
+            async with store.view(And()) as view:
+                found = await view.text(TextQuery((), match), k=EVERYTHING)
+                assert set(await _names(view, found.keys)) == {"dog", "truffle"}
+
+    async def test_rarities_are_exact(self) -> None:
+        oracle = MemoryStore()
+        terms = ["dog", "truffl", "a", "nowhere", "", "озер", "\ud800"]
+        asked = [*single_words(terms), Word(("dog", "озер")), Word(("dog", "nowhere")), Word(())]
+        async with self.make() as store:
+            for each in (oracle, store):
+                await each.write(await entries())
+                await each.delete(Eq("document_id", "truffle"))
+            for where in (And(), Eq("document_id", "ru")):
+                async with store.view(where) as ours, oracle.view(where) as right:
+                    assert list(await ours.idf(asked)) == list(await right.idf(asked))
+                    assert (await ours.idf([])).shape == (0,)
+
+    async def test_an_empty_store_has_no_conditions_to_meet(self) -> None:
+        async with self.make() as store, store.view(And()) as view:
+            nothing = await view.excluding(Word(("a",)))
+            assert len(await nothing.text(TextQuery((), Every(())), k=5)) == 0
+            assert np.isfinite(await view.idf([Word(("a",))])).all()
+
+    async def test_a_view_without_something_leaves_the_first_one_as_it_is(self) -> None:
+        async with self.make() as store:
+            await store.write(await entries())
+            async with store.view(And()) as view:
+                everything = await _everything(view)
+                less = await view.excluding(Word(("dog",)))
+                least = await less.excluding(Word(("connect",)))
+                assert await _everything(less) == everything - {"dog", "truffle"}
+                assert await _everything(least) == everything - {"dog", "truffle", "code"}
+                assert await _everything(view) == everything
+
+    async def test_sources_come_whole(self) -> None:
+        names = [(item.collection, item.id) for item in reversed(DOCUMENTS)]
+        async with self.make() as store:
+            await store.write(await entries())
+            async with store.view(Eq("document_id", "ru")) as view:
+                asked = [names[0], ("default", "nobody"), *names[1:], ("'", '"')]
+                assert await view.sources(asked) == list(reversed(DOCUMENTS))
+                assert await view.sources([]) == []
+
+
+def is_asked_for(query: TextQuery, terms: Sequence[str]) -> bool:
+    """Whether a chunk with these terms is found."""
+    if query.where is not None:
+        return holds(query.where, terms)
+    return any(term.text in terms for word in query.words for term in word)
+
+
+async def _check_fill(view: View, query: TextQuery, hits: Hits) -> None:
+    """Scores that are filled in are those that a search gives, and 0 for what it does not find."""
+    everything = await _keys(view)
+    found = dict(zip(hits.keys.tolist(), hits.scores.tolist(), strict=True))
+    filled = await view.text_scores(query, everything)
+    expected = [found.get(key, 0.0) for key in everything.tolist()]
+    assert filled.tolist() == pytest.approx(expected, rel=1e-5)
+
+
+async def _keys(view: View) -> ChunkKeys:
+    (vector,) = await EMBEDDER.embed(["any"], role="query")
+    return (await view.semantic(vector, k=EVERYTHING)).keys
+
+
+async def _everything(view: View) -> set[str]:
+    return set(await _names(view, await _keys(view)))
+
+
+async def _names(view: View, keys: ChunkKeys) -> list[str]:
+    passages = await view.passages(keys)
+    assert len(passages) == len(keys)
+    return [item.document.id for item in passages]
+
 
 ANY_TEXT = (
     "", " ", '"', "a AND (b OR", "NOT -x* ^2 ~", "col:val", "\0", "👩‍👩‍👧", "'; DROP TABLE chunk;",
@@ -168,6 +648,14 @@ class StoreContract(TextQueryContract, ManyValuesContract, HistoryContract):
         assert (await files.given("default"))["/notes"] == {"topic": "oaks"}
         assert await files.given("other") == {"/notes": {"topic": "cats"}}
 
+    async def test_an_unfinished_copy_is_marked(self, store: Store) -> None:
+        before = await store.config()
+        await store.mark_copy("elsewhere.db")
+        await store.write(await entries())
+        assert (await store.config()).unfinished_copy_of == "elsewhere.db"
+        await store.mark_copy(None)
+        assert await store.config() == before
+
     async def test_keyed_values(self, store: Store) -> None:
         values = store.keyed_values
         assert await values.get("task", "a") is None
@@ -192,6 +680,77 @@ class StoreContract(TextQueryContract, ManyValuesContract, HistoryContract):
         assert [await values.remove("task", "a") for _ in range(2)] == [True, False]
         assert await values.get("task", "a") is None
         assert await values.get("key", "a") is not None
+
+    async def test_keyed_values_that_are_created_together(self, store: Store) -> None:
+        values = store.keyed_values
+        await values.create([NewValue("file", "f", {"of": "t"}, b"\0"), NewValue("task", "t", {})])
+        assert await values.get("file", "f") == ("f", 1, {"of": "t"})
+        assert await values.data("file", "f") == b"\0"
+        assert await values.get("task", "t") == ("t", 1, {})
+        assert await values.data("task", "t") is None
+        assert await values.put("task", "t", {"state": "done"}, expected=1)
+
+    async def test_what_a_guard_hides_is_not_replaced(self, store: Store) -> None:
+        mine, theirs = (
+            Document(id="shared", text=f"The text of {tenant}.", metadata={"tenant": tenant})
+            for tenant in ("x", "y")
+        )
+        free = Document(id="free", text="A text.", metadata={"tenant": "x"})
+        guard = WriteGuard(Eq("tenant", "x"))
+        await store.write([await entry(theirs)], guard=guard)  # there is nothing to replace
+        for refused in (
+            store.write([await entry(free), await entry(mine)], guard=guard),
+            store.write([await entry(mine)], guard=WriteGuard(Or())),
+            store.update([theirs.model_copy(update={"title": "T"})], guard=guard),
+        ):
+            with pytest.raises(ReplaceRefusedError) as caught:
+                await refused
+            assert caught.value.names == {("default", "shared")}
+        assert await store.get("default", "shared") == theirs
+        assert await store.get("default", "free") is None
+        await store.write([await entry(mine), await entry(free)], guard=WriteGuard())
+        titled = mine.model_copy(update={"source": "s"})
+        await store.update([titled], guard=guard)
+        assert await store.get("default", "shared") == titled
+
+    async def test_of_tenants_that_write_one_document_at_once_one_succeeds(
+        self, store: Store
+    ) -> None:
+        tenants = [
+            Document(id="new", text=f"The text of {name}.", metadata={"tenant": name})
+            for name in "abcd"
+        ]
+        writes = [
+            store.write(
+                [await entry(document)], guard=WriteGuard(Eq("tenant", document.metadata["tenant"]))
+            )
+            for document in tenants
+        ]
+        done = await asyncio.gather(*writes, return_exceptions=True)
+        (winner,) = [item for item, end in zip(tenants, done, strict=True) if end is None]
+        assert sum(isinstance(end, ReplaceRefusedError) for end in done) == 3
+        assert await store.get("default", "new") == winner
+
+    async def test_nothing_is_written_under_a_lost_lease(self, store: Store) -> None:
+        document, values = Document(id="leased", text="A text."), store.keyed_values
+        guard = WriteGuard(lease=Lease("task", "t", "me"))
+        for owner in (None, "another"):
+            if owner is not None:
+                await values.put("task", "t", {"owner": owner})
+            with pytest.raises(StoreBusyError, match="another process has taken over the task t"):
+                await store.write([await entry(document)], guard=guard)
+        assert await store.get("default", "leased") is None
+        await values.put("task", "t", {"owner": "me"})
+        await store.write([await entry(document)], guard=guard)
+        assert await store.get("default", "leased") == document
+
+    async def test_chunks_of_a_document_that_matches(self, store: Store) -> None:
+        document = Document(id="cut", text="A text. " * 200, metadata={"tenant": "x"})
+        await store.write([await entry(document)])
+        every = await store.chunks("default", "cut")
+        assert every
+        assert await store.chunks("default", "cut", where=Eq("tenant", "x")) == every
+        assert await store.chunks("default", "cut", where=Eq("tenant", "y")) == []
 
     async def test_of_writers_at_once_one_succeeds(self, store: Store) -> None:
         values = store.keyed_values
@@ -438,6 +997,27 @@ class StoreContract(TextQueryContract, ManyValuesContract, HistoryContract):
             known, misspelt = await view.corrections(["dog", "romagnollo"])
             assert known == ()
             assert "romagnolo" in [term.text for term in misspelt]
+
+    async def test_hidden_words_correct_nothing(self, store: Store) -> None:
+        """As if the documents that the filter leaves out were not there."""
+        oracle = MemoryStore()
+        hidden = ["zenithcorp", "zenithcore", "marginally"]
+        for number, text in enumerate(["zenithal view", "marginal notes", *hidden]):
+            tenant = "b" if text in hidden else "a"
+            metadata = {"tenant": tenant}
+            document = Document(id=f"t{number}", text=text, language="en", metadata=metadata)
+            await store.write([await entry(document)])
+            if tenant == "a":
+                await oracle.write([await entry(document)])
+        words = ["zenithcorp", "zenithc", "margnal", "zenithal", "marginally", "zzz"]
+        async with store.view(Eq("tenant", "a")) as view, oracle.view(And()) as right:
+            assert await view.corrections(words) == await right.corrections(words)
+            for threshold in (0.1, 0.5):
+                found = await view.similar(words, threshold=threshold)
+                assert found == await right.similar(words, threshold=threshold)
+        async with store.view(And()) as view:
+            (terms,) = await view.corrections(["zenithc"])
+            assert {"zenithcorp", "zenithcor"} & {term.text for term in terms}
 
     async def test_similar_words_are_those_of_the_oracle(self, store: Store) -> None:
         oracle = MemoryStore()

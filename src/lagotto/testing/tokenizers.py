@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lagotto.tokens import Tokenizer
+from lagotto._internal.tokens import Tokenizer
 
 AWKWARD_TEXTS = (
     "",
@@ -29,7 +29,7 @@ AWKWARD_TEXTS = (
 
 
 class TokenizerContract:
-    """The contract of `lagotto.tokens.Tokenizer`."""
+    """The contract of `lagotto._internal.tokens.Tokenizer`."""
 
     def test_is_a_tokenizer(self, tokenizer: Tokenizer) -> None:
         assert isinstance(tokenizer, Tokenizer)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from lagotto.testing.indexes import DIMENSION
-from lagotto.testing.pinecone import PineconeServer
+from tests.servers.pinecone import PineconeServer
 
 
 @pytest.fixture

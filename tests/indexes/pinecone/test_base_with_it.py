@@ -10,8 +10,8 @@ import pytest
 from lagotto import Document, KnowledgeBase
 from lagotto.errors import DegradedError
 from lagotto.testing.hash_embedder import HashEmbedder
-from lagotto.testing.pinecone import PineconeServer
 from lagotto.testing.server import Reply
+from tests.servers.pinecone import PineconeServer
 
 DESIGNS = Path(__file__).parents[3] / "docs" / "reference-designs.md"
 EXAMPLE = re.compile(r"^```python title=.*?\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -44,7 +44,7 @@ def answers(kb: KnowledgeBase) -> list[list[tuple[str, float]]]:
 def test_results_are_those_of_an_embedded_base(
     tmp_path: Path, server: PineconeServer, embedder: HashEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lagotto.indexes.pinecone.snapshot.FEW", 0)
+    monkeypatch.setattr("lagotto.indexes.pinecone.FEW", 0)
     choice = f"pinecone:{server.name}"
     with (
         KnowledgeBase(tmp_path / "embedded.db", embedder=embedder) as embedded,

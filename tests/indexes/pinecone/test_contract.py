@@ -8,11 +8,15 @@ from contextlib import asynccontextmanager, contextmanager
 import pytest
 
 from lagotto.indexes.base import VectorSnapshot
-from lagotto.indexes.pinecone.index import PineconeIndex, open_pinecone
+from lagotto.indexes.pinecone import PineconeIndex, open_pinecone
 from lagotto.indexes.registry import IndexSite
-from lagotto.testing.change_log import MemoryChangeLog
-from lagotto.testing.indexes import DIMENSION, FollowingVectorContract, VectorIndexContract
-from lagotto.testing.pinecone import PineconeServer
+from lagotto.testing.indexes import (
+    DIMENSION,
+    FollowingVectorContract,
+    MemoryChangeLog,
+    VectorIndexContract,
+)
+from tests.servers.pinecone import PineconeServer
 
 
 class TestPinecone(VectorIndexContract, FollowingVectorContract):
@@ -51,4 +55,4 @@ class TestFewAreScoredByTheService(TestPinecone):
 
     @pytest.fixture(autouse=True)
     def ask(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("lagotto.indexes.pinecone.snapshot.FEW", 0)
+        monkeypatch.setattr("lagotto.indexes.pinecone.FEW", 0)

@@ -10,13 +10,23 @@ import pytest
 from lagotto.errors import ConfigError, IndexUnavailableError
 from lagotto.filters import And, Eq, Filter, Gt
 from lagotto.indexes.base import START, FilterKeys
-from lagotto.indexes.pinecone.index import KEPT, PineconeIndex
-from lagotto.indexes.pinecone.names import STATES
-from lagotto.indexes.pinecone.service import MOST_DOCUMENTS, TRIES, PineconeService
-from lagotto.testing.change_log import MemoryChangeLog, MemoryVectors
-from lagotto.testing.indexes import DIMENSION, sample_log, unit_vector
-from lagotto.testing.pinecone import PineconeServer
+from lagotto.indexes.pinecone import (
+    KEPT,
+    MOST_DOCUMENTS,
+    STATES,
+    TRIES,
+    PineconeIndex,
+    PineconeService,
+)
+from lagotto.testing.indexes import (
+    DIMENSION,
+    MemoryChangeLog,
+    MemoryVectors,
+    sample_log,
+    unit_vector,
+)
 from lagotto.testing.server import Reply
+from tests.servers.pinecone import PineconeServer
 
 QUERY = unit_vector(100)
 
@@ -153,7 +163,7 @@ async def test_answers_of_a_copy_that_is_behind(
 async def test_a_copy_that_is_far_behind_is_an_error(
     server: PineconeServer, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lagotto.indexes.pinecone.snapshot.MOST_MISSING", 3)
+    monkeypatch.setattr("lagotto.indexes.pinecone.MOST_MISSING", 3)
     index, log = opened(), sample_log()
     followed = index.follow(log)
     assert followed is not None
@@ -181,7 +191,7 @@ async def test_filters(
     opened: Opened, monkeypatch: pytest.MonkeyPatch, where: Filter | None
 ) -> None:
     """Whatever of a filter the service is asked for, the result is exact, and has k hits."""
-    monkeypatch.setattr("lagotto.indexes.pinecone.snapshot.FEW", 2)
+    monkeypatch.setattr("lagotto.indexes.pinecone.FEW", 2)
     log, index = many(60), opened()
     followed = index.follow(log)
     assert followed is not None
@@ -196,7 +206,7 @@ async def test_filters(
 async def test_searches_go_deeper_until_enough_is_found(
     server: PineconeServer, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lagotto.indexes.pinecone.snapshot.FEW", 0)
+    monkeypatch.setattr("lagotto.indexes.pinecone.FEW", 0)
     log, index = many(300), opened()
     followed = index.follow(log)
     assert followed is not None
@@ -221,7 +231,7 @@ async def test_few_allowed_chunks_need_no_request(server: PineconeServer, opened
 
 async def test_metadata_that_changed_since(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     """The condition is asked of what the service has; the record knows what changed since."""
-    monkeypatch.setattr("lagotto.indexes.pinecone.snapshot.FEW", 0)
+    monkeypatch.setattr("lagotto.indexes.pinecone.FEW", 0)
     log, index = many(40), opened()
     order = await nearest(log, 40)
     best, furthest = order[:4], order[-4:]
@@ -256,7 +266,7 @@ async def test_newer_documents_are_not_of_an_earlier_state(opened: Opened) -> No
 async def test_a_search_in_a_collection_asks_one_namespace(
     server: PineconeServer, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lagotto.indexes.pinecone.snapshot.FEW", 0)
+    monkeypatch.setattr("lagotto.indexes.pinecone.FEW", 0)
     log, index = MemoryChangeLog(), opened()
     for number in range(30):
         log.add("", unit_vector(number), fields={"collection": ("abc"[number % 3],)})

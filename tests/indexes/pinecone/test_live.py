@@ -15,10 +15,9 @@ import pytest
 
 from lagotto.filters import Eq
 from lagotto.indexes.base import FilterKeys
-from lagotto.indexes.pinecone.index import open_pinecone
+from lagotto.indexes.pinecone import open_pinecone
 from lagotto.indexes.registry import IndexSite
-from lagotto.testing.change_log import MemoryChangeLog, MemoryVectors
-from lagotto.testing.indexes import DIMENSION, unit_vector
+from lagotto.testing.indexes import DIMENSION, MemoryChangeLog, MemoryVectors, unit_vector
 
 pinecone = pytest.importorskip("pinecone", reason="pip install 'lagotto[pinecone]'")
 pytestmark = pytest.mark.skipif(
@@ -41,7 +40,7 @@ def live_index() -> Iterator[str]:
 
 async def test_the_service_itself(live_index: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Adding, removing, filters, another history; what is left behind is deleted."""
-    monkeypatch.setattr("lagotto.indexes.pinecone.snapshot.FEW", 0)
+    monkeypatch.setattr("lagotto.indexes.pinecone.FEW", 0)
     site = IndexSite(secrets.token_hex(16), timeout=120, address=f"pinecone:{live_index}")
     index = open_pinecone(site, model_id="m", dimension=DIMENSION)
     log, query = MemoryChangeLog(), unit_vector(1_000)

@@ -10,10 +10,10 @@ from hypothesis import given
 from lagotto.documents import Document, JsonScalar
 from lagotto.filters import And, Contains, Eq, Exists, Filter, Gt, In, Lt, Ne, Not, Or, matches
 from lagotto.indexes.base import ChunkFields
-from lagotto.indexes.pinecone.metadata import CROWDED, collections_of, condition, metadata_of
-from lagotto.stores.sql.rows import attribute_rows
+from lagotto.indexes.pinecone import CROWDED, collections_of, condition, metadata_of
+from lagotto.stores.sql.read import attribute_rows
 from lagotto.testing.filters import FILTERS, documents
-from lagotto.testing.pinecone import MOST_METADATA, holds
+from tests.servers.pinecone import MOST_METADATA, holds
 
 
 def fields_of(document: Document) -> ChunkFields:

@@ -11,7 +11,7 @@ from qdrant_client import models
 
 from lagotto.documents import Document, JsonScalar, iso
 from lagotto.indexes.qdrant.filters import Condition
-from lagotto.stores.sql.rows import attribute_rows
+from lagotto.stores.sql.read import attribute_rows
 
 NOT_SHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)
 """For Hypothesis tests that ask a server: making a failure smaller takes minutes there."""

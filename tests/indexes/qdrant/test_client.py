@@ -22,7 +22,7 @@ from lagotto.indexes.qdrant.text import QdrantTextIndex
 from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.text_query import Word
 from lagotto.testing.indexes import sample_log
-from lagotto.testing.qdrant import cluster_address, free_ports, missing, qdrant_cluster
+from tests.servers.qdrant import cluster_address, free_ports, missing, qdrant_cluster
 
 SECRET = "hunter2-hunter2"
 
@@ -70,7 +70,7 @@ def test_a_server_that_is_not_there() -> None:
     started = time.monotonic()
     with pytest.raises(IndexUnavailableError, match=f"127.0.0.1:{port} does not answer"):
         index.refresh()
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 60
     with pytest.raises(IndexUnavailableError):
         index.follow(sample_log())
     assert index.latest(sample_log()) is None

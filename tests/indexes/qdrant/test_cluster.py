@@ -20,9 +20,14 @@ from lagotto.indexes.qdrant.text import QdrantTextIndex
 from lagotto.indexes.qdrant.vectors import QdrantVectorIndex
 from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.text_query import Term, TextQuery
-from lagotto.testing.change_log import MemoryChangeLog, MemoryText, MemoryVectors
-from lagotto.testing.indexes import DIMENSION, unit_vector
-from lagotto.testing.qdrant import (
+from lagotto.testing.indexes import (
+    DIMENSION,
+    MemoryChangeLog,
+    MemoryText,
+    MemoryVectors,
+    unit_vector,
+)
+from tests.servers.qdrant import (
     GIVEN,
     QdrantNode,
     all_active,

@@ -13,11 +13,11 @@ from lagotto.indexes.base import TextSnapshot, VectorSnapshot
 from lagotto.indexes.qdrant.text import QdrantTextIndex
 from lagotto.indexes.qdrant.vectors import QdrantVectorIndex
 from lagotto.indexes.registry import IndexSite
-from lagotto.testing.change_log import MemoryChangeLog
 from lagotto.testing.indexes import (
     DIMENSION,
     FollowingTextContract,
     FollowingVectorContract,
+    MemoryChangeLog,
     TextIndexContract,
     VectorIndexContract,
     sample_log,

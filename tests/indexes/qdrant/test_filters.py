@@ -15,6 +15,7 @@ from lagotto.indexes.qdrant import following
 from lagotto.indexes.qdrant.filters import (
     FIELDS,
     LONGEST_KEYWORD,
+    MOST_CONDITIONS,
     collections_of,
     field_payload,
     order_code,
@@ -24,9 +25,8 @@ from lagotto.indexes.qdrant.filters import (
 from lagotto.indexes.qdrant.points import by_keys, visible
 from lagotto.indexes.qdrant.vectors import QdrantVectorIndex
 from lagotto.indexes.registry import IndexSite
-from lagotto.testing.change_log import MemoryChangeLog
 from lagotto.testing.filters import FILTERS, documents
-from lagotto.testing.indexes import DIMENSION, unit_vector
+from lagotto.testing.indexes import DIMENSION, MemoryChangeLog, unit_vector
 from tests.indexes.qdrant.payloads import NOT_SHRUNK, fields_of, meets
 
 TEXTS = st.text(max_size=20) | st.text("019-./:T aZ", max_size=20)
@@ -141,6 +141,22 @@ def test_the_server_finds_what_matches(
         assert right <= {point.id for point in points}
     index.drop()
     index.close()
+
+
+@pytest.mark.parametrize(
+    ("where", "sent"),
+    [
+        (In("a", [f"x{n}" for n in range(5_000)]), True),
+        (In("a", range(MOST_CONDITIONS)), True),
+        (In("a", range(MOST_CONDITIONS + 1)), False),
+        (Or(*(And(Eq("a", n), Gt("a", n)) for n in range(MOST_CONDITIONS))), False),
+    ],
+)
+def test_a_request_has_a_limited_number_of_conditions(where: Filter, sent: bool) -> None:
+    payload = field_payload({"a": ("x1", 7)})
+    condition = superset_condition(where, names_in(payload))
+    assert (condition is not None) is sent
+    assert meets(condition, {FIELDS: payload})
 
 
 def test_no_more_fields_are_indexed_than_wanted(

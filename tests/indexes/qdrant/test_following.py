@@ -11,16 +11,24 @@ import pytest
 from qdrant_client import models
 
 from lagotto.filters import Eq
-from lagotto.indexes.base import ChunkKeys, FilterKeys
-from lagotto.indexes.qdrant import collections, following, pushdown
+from lagotto.indexes.base import ChunkKeys, FilterKeys, Finding
+from lagotto.indexes.qdrant import collections, following, points
 from lagotto.indexes.qdrant import text as text_module
 from lagotto.indexes.qdrant.collections import Collections
-from lagotto.indexes.qdrant.text import QdrantTextIndex
+from lagotto.indexes.qdrant.following import QdrantFollower
+from lagotto.indexes.qdrant.points import visible
+from lagotto.indexes.qdrant.text import SPARSE, QdrantTextIndex
 from lagotto.indexes.qdrant.vectors import QdrantVectorIndex
 from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.text_query import Term, TextQuery, Word, single_words
-from lagotto.testing.change_log import MemoryChangeLog
-from lagotto.testing.indexes import DIMENSION, QUERIES, TEXTS, sample_log, unit_vector
+from lagotto.testing.indexes import (
+    DIMENSION,
+    QUERIES,
+    TEXTS,
+    MemoryChangeLog,
+    sample_log,
+    unit_vector,
+)
 
 LAKE = TextQuery(((Term("lake"),),))
 
@@ -198,7 +206,7 @@ async def test_removed_points_are_deleted_after_a_while(
 async def test_other_metadata_is_found_by_filters(
     vectors: QdrantVectorIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pushdown, "FEW_KEYS", 3)
+    monkeypatch.setattr(points, "FEW_KEYS", 3)
     log = MemoryChangeLog()
     for number in range(9):
         color = "red" if number < 6 else "blue"
@@ -215,10 +223,10 @@ async def test_other_metadata_is_found_by_filters(
         assert nearest.keys.tolist() == [2]
         found = await snapshot.search(unit_vector(1), k=9, allowed=blue)
         assert set(found.keys.tolist()) == {2, 5, 7, 8, 9}
-    points = vectors.server.ask(
+    stored = vectors.server.ask(
         lambda client: client.retrieve(vectors.collections.alias, [1, 2], with_payload=True)
     )
-    first, second = (dict(point.payload or {})["f"] for point in points)
+    first, second = (dict(point.payload or {})["f"] for point in stored)
     assert set(first) - set(second) == {"n_old"}
     assert second["k_color"] == ["tblue"]
 
@@ -274,6 +282,62 @@ def test_a_check_compares_the_keys_with_the_record(
         finding = index.check(log)
         assert finding.level == "problem"
         assert "lacks 1 chunks and has 1 that are not in the base" in finding.what
+
+
+@pytest.mark.parametrize("compared", [4, 10_000])
+def test_a_check_compares_points_with_the_record(
+    text: QdrantTextIndex,
+    vectors: QdrantVectorIndex,
+    monkeypatch: pytest.MonkeyPatch,
+    compared: int,
+) -> None:
+    """Weights, vectors and fields that somebody has overwritten, where no number changes."""
+    log = sample_log()
+    for number in range(30):
+        name = f"heron {number}" if number % 2 else f"heron {number} stork {number} and stork"
+        log.add(name, unit_vector(70 + number), language="en", fields={"year": (number,)})
+    log.remove(5)
+    monkeypatch.setattr(following, "BATCH", 2)
+    monkeypatch.setattr(following, "COMPARED", compared)
+    for index in (text, vectors):
+        index.follow(log)
+        assert index.check(log).level == "ok"
+        assert index.collections.current().chunks > 30  # type: ignore[union-attr]
+    for index, other in (
+        (text, {SPARSE: models.SparseVector(indices=[1], values=[0.5])}),
+        (vectors, unit_vector(999).tolist()),
+    ):
+        found = [_overwritten(index, log, other), _without_fields(index, log)]
+        for finding in found if compared > 30 else found[:1]:
+            assert finding.level == "problem"
+            assert "chunks of the" in finding.what
+            assert "are not what the base has" in finding.what
+
+
+def _overwritten(index: QdrantFollower, log: MemoryChangeLog, vector: Any) -> Finding:
+    """What a check says once every point but one has another vector; then it is as it was."""
+    state = index.collections.current()
+    assert state is not None
+    before, _ = index.server.ask(
+        lambda client: client.scroll(state.collection, visible(state), limit=99, with_vectors=True)
+    )
+    _put(index, [models.PointVectors(id=each.id, vector=vector) for each in before[1:]])
+    found = index.check(log)
+    _put(index, [models.PointVectors(id=each.id, vector=each.vector) for each in before])
+    assert index.check(log).level == "ok"
+    return found
+
+
+def _put(index: QdrantFollower, vectors: list[models.PointVectors]) -> None:
+    alias = index.collections.alias
+    index.server.ask(lambda client: client.update_vectors(alias, vectors, wait=True))
+
+
+def _without_fields(index: QdrantFollower, log: MemoryChangeLog) -> Finding:
+    """What a check says once the fields of a point are lost."""
+    key, alias = log.head.number - 5, index.collections.alias
+    index.server.ask(lambda client: client.delete_payload(alias, ["f"], points=[key], wait=True))
+    return index.check(log)
 
 
 async def test_abandoned_collections_are_deleted_if_they_are_ours(

@@ -15,10 +15,9 @@ from lagotto.errors import (
     StoreFullError,
     StoreReadOnlyError,
 )
-from lagotto.indexes.tantivy.disk import ALL_FILES, Announcement, TantivyMeta
-from lagotto.indexes.tantivy.errors import tantivy_errors
-from lagotto.indexes.tantivy.query import index_schema, scoring_query
-from lagotto.indexes.tantivy.writer import TantivyWriter
+from lagotto.indexes.tantivy.files import ALL_FILES, Announcement, TantivyMeta, tantivy_errors
+from lagotto.indexes.tantivy.index import TantivyWriter
+from lagotto.indexes.tantivy.search import index_schema, scoring_query
 from lagotto.indexes.text_query import Term, TextQuery
 from tests.child_process import child, said, tell
 
@@ -45,7 +44,7 @@ def only_files_of_its_segments(folder: Path) -> bool:
 WRITING = """
 import sys
 from pathlib import Path
-from lagotto.indexes.tantivy.writer import TantivyWriter
+from lagotto.indexes.tantivy.index import TantivyWriter
 
 index = TantivyWriter.open(Path(sys.argv[1]))
 while True:
@@ -257,7 +256,7 @@ FILLING = """
 import resource, sys
 from pathlib import Path
 from lagotto.errors import StoreFullError
-from lagotto.indexes.tantivy.writer import TantivyWriter
+from lagotto.indexes.tantivy.index import TantivyWriter
 
 index = TantivyWriter.open(Path(sys.argv[1]))
 added = [(key, ["all", *(f"w{key}_{number}" for number in range(50))]) for key in range(500)]

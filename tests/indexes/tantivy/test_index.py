@@ -12,10 +12,15 @@ from hypothesis import strategies as st
 
 from lagotto.indexes.folder import IndexFolder
 from lagotto.indexes.tantivy import search
-from lagotto.indexes.tantivy.index import LONGEST_STEP, SHORTEST_STEP, TantivyIndex, step_size
-from lagotto.indexes.tantivy.writer import TantivyWriter
+from lagotto.indexes.tantivy.index import (
+    LONGEST_STEP,
+    SHORTEST_STEP,
+    TantivyIndex,
+    TantivyWriter,
+    step_size,
+)
 from lagotto.indexes.text_query import Word
-from lagotto.testing.change_log import MemoryChangeLog
+from lagotto.testing.indexes import MemoryChangeLog
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from lagotto.documents import Vector
-from lagotto.indexes.hits import Hits
+from lagotto.indexes.base import Hits
 from lagotto.indexes.vectors import Tuning, VectorMatrix
 from tests.indexes.vectors.brute import Keys, keys_of, ranked, unit_vectors
 

@@ -9,7 +9,7 @@ from fpdf import FPDF
 
 from lagotto.chunkers import CHUNKERS
 from lagotto.documents import Document
-from lagotto.embedders.minilm import minilm
+from lagotto.embedders.onnx import minilm
 from tests.readers.samples import only
 
 ROWS = (

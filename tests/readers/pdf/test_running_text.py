@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lagotto.readers.pdf.running_text import PageText, without_running_text
+from lagotto.readers.pdf import PageText, without_running_text
 
 
 def pages(*lines: tuple[str, str, str]) -> list[PageText]:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lagotto.readers.pdf.tables import tables
+from lagotto.readers.pdf import tables
 
 
 def test_tables_are_lines_that_end_in_numbers() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from lagotto.documents import Heading
-from lagotto.readers.pdf.titles import choose_title, is_junk
+from lagotto.readers.pdf import choose_title, is_junk
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lagotto.documents import Span
 from lagotto.errors import RerankError
 from lagotto.rerankers.base import Candidate, ScoreScale, Verdict
-from lagotto.rerankers.llm.answer import find_quote, flat_objects, read_answer
+from lagotto.rerankers.llm import find_quote, flat_objects, read_answer
 
 TEXT = "The  bridge\nopened in 1932 – “a marvel”, she said. It's long."
 CANDIDATES = {

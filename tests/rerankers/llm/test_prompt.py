@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lagotto.rerankers.base import Candidate
-from lagotto.rerankers.llm.prompt import RUBRIC100, RUBRICS, SCORE10, Prompt, build_prompt, trimmed
+from lagotto.rerankers.llm import RUBRIC100, RUBRICS, SCORE10, Prompt, build_prompt, trimmed
 
 
 def build(*texts: str, query: str = "why?", max_text_chars: int = 1200, seed: int = 1) -> Prompt:

@@ -15,7 +15,7 @@ import pytest
 
 from lagotto.models.http import RetryPolicy
 from lagotto.rerankers.base import Candidate
-from lagotto.rerankers.llm.reranker import LlmConfig, LlmReranker, RubricName
+from lagotto.rerankers.llm import LlmConfig, LlmReranker, RubricName
 
 xllamacpp = pytest.importorskip("xllamacpp")
 

@@ -9,15 +9,23 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
+from lagotto._internal.tokens import ApproximateTokenizer
 from lagotto.errors import ConfigError, RerankError
 from lagotto.models.http import RetryPolicy
 from lagotto.rerankers.base import Candidate, ScoreScale, Verdict
-from lagotto.rerankers.llm.reranker import LlmConfig, LlmReranker, from_name, from_score_name, runs
-from lagotto.testing.rerank_server import chat_reply, chat_route, judged
+from lagotto.rerankers.llm import LlmConfig, LlmReranker, from_name, from_score_name, runs
 from lagotto.testing.rerankers import RerankerContract
-from lagotto.testing.server import Handler, Reply, Request, ScriptedServer
-from lagotto.tokens import ApproximateTokenizer
+from lagotto.testing.server import (
+    Handler,
+    Reply,
+    Request,
+    ScriptedServer,
+    chat_reply,
+    chat_route,
+    judged,
+)
 
 PATH = "/v1/chat/completions"
 QUERY = "capital of France"
@@ -430,6 +438,26 @@ async def test_by_name(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) 
         await reranker.close()
     assert server.requests[0].json["model"] == "gpt-4o"
     assert server.requests[0].headers["authorization"] == "Bearer sk-env"
+
+
+def test_without_an_address_it_is_openai(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-env")
+    assert from_name("gpt-4o").id.startswith("llm:gpt-4o@https://api.openai.com/v1?")
+
+
+def test_the_settings_have_bounds() -> None:
+    smallest = LlmConfig(model="m", max_text_chars=1, context_tokens=1024, thinking_tokens=0)
+    assert smallest.connections == 4
+    for change in (
+        {"model": ""},
+        {"max_text_chars": 0},
+        {"context_tokens": 1023},
+        {"thinking_tokens": -1},
+        {"connections": 0},
+    ):
+        with pytest.raises(ValidationError, match=next(iter(change))):
+            LlmConfig.model_validate({"model": "m", **change})
 
 
 def test_a_name_without_a_model() -> None:

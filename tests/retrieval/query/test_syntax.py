@@ -19,8 +19,7 @@ from lagotto.indexes.text_query import (
     holds,
 )
 from lagotto.prefs import FtsMode
-from lagotto.retrieval.query.operands import operand, pieces
-from lagotto.retrieval.query.syntax import ParsedQuery, parse_query
+from lagotto.retrieval.query.syntax import ParsedQuery, operand, parse_query, pieces
 from lagotto.terms import MAX_QUERY_TERMS, analyze, compounds, content_terms, query_terms
 from lagotto.testing.strategies import texts
 
@@ -153,6 +152,7 @@ def test_web_scores_what_is_wanted_and_tells_what_is_not() -> None:
 
 def test_a_negation_among_alternatives_excludes_nothing_for_sure() -> None:
     assert read("cat or -dog", "web").excluded is None
+    assert read("cat -Xenon", "web").excluded == Word(("xenon",))
 
 
 # plain and phrase

@@ -115,6 +115,8 @@ def test_marks_that_quote_nothing() -> None:
         ("description", "Aspirin reduces heart attacks."),
         ("description", "a short story about a dog that finds its way home over the mountains"),
         ("description", "I wonder how this works"),
+        ("description", "about the oak"),
+        ("keywords", "the oak"),
     ],
 )
 def test_types(kind: QueryType, query: str) -> None:

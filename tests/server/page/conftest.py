@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from lagotto.testing.browser import REMEDY, browser_path, launched
 from tests.server.page.documents import DOCUMENTS
 from tests.server.page.tab import Tab
 from tests.server.running import Running, serving
+from tests.servers.browser import REMEDY, browser_path, launched
 
 
 @pytest.fixture(scope="session")

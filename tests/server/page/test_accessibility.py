@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from lagotto.testing.browser import REMEDY, axe_path
 from tests.server.page.tab import Tab, expect
 from tests.server.running import Running
+from tests.servers.browser import REMEDY, axe_path
 
 PHONE = {"width": 360, "height": 740}
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]

@@ -18,6 +18,7 @@ METHODS: list[dict[str, Any]] = [
     ),
     {"blend": "rrf"},
     {"blend": "rrf", "rrf_k": 5},
+    {"blend": "rrf", "fill": False, "rrf_weighted": False},
     {"blend": "linear", "normalize": "minmax", "fill": False},
 ]
 QUERIES = (
@@ -78,6 +79,7 @@ def names(hits: list[Any]) -> list[tuple[str, int]]:
 def check_parts(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
     """Every number of a breakdown agrees, and the parts add up to the score."""
     legs = [leg for leg in ("semantic", "text", "fuzzy", "exact") if theirs[leg]]
+    assert [leg for leg in ("semantic", "text", "fuzzy", "exact") if ours.get(leg)] == legs
     for leg in legs:
         for name, value in theirs[leg].items():
             assert ours[leg][name] == pytest.approx(value, abs=1e-9), (leg, name)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import FilePayload
 
+from lagotto.testing.server import Reply, ScriptedServer
 from tests.server.page.documents import ATTACKS, hostile
 from tests.server.page.tab import Tab, expect
 from tests.server.running import Running
@@ -85,6 +90,82 @@ def test_in_the_address(tab: Tab) -> None:
         check(tab)
     tab.page.goto(f"/document?cite={quote('javascript:window.attacked=1')}")
     expect(tab.page.get_by_role("alert")).to_be_visible()
+    check(tab)
+
+
+PROBE = """async ([tag, field, url]) => new Promise((resolve) => {
+  const element = document.createElement(tag);
+  element.onload = () => resolve("load");
+  element.onerror = () => resolve("error");
+  element[field] = url;
+  document.body.append(element);
+})"""
+
+
+def answered(server: Running) -> Counter[tuple[str, str]]:
+    """How many requests were answered so far, by operation and status; but for this one."""
+    text = server.http.get("/metrics").text
+    pattern = r'lagotto_http_requests_total\{operation="(\w+)",status="(\d+)".*} (\d+)'
+    found = {(name, status): int(count) for name, status, count in re.findall(pattern, text)}
+    return Counter({name: count for name, count in found.items() if name[0] != "metrics"})
+
+
+@pytest.fixture
+def elsewhere(server: Running) -> Iterator[ScriptedServer]:
+    """A page of somebody else, with a link to ours."""
+    page = f'<a href="{server.url}/?q=truffle">Search</a>'.encode()
+    with ScriptedServer(
+        {"/": lambda _: Reply(page, headers={"Content-Type": "text/html"})}
+    ) as running:
+        yield running
+
+
+@pytest.mark.parametrize("name", ["localhost", "127.0.0.1"])  # another site; another port of ours
+def test_a_page_of_another_site_learns_and_does_nothing(
+    tab: Tab, server: Running, elsewhere: ScriptedServer, name: str
+) -> None:
+    """It can open ours, which is what links are for."""
+    page = tab.page
+    page.goto(elsewhere.url.replace("127.0.0.1", name))
+    there = server.http.get("/v1/documents").json()["documents"][0]
+    document = f"/v1/documents/{there['id']}?collection={there['collection']}"
+    assert server.http.get(document).status_code == 200
+    search = "/v1/retrieve?q=truffle&filters=%7B%22none%22%3A1%7D&strict=true"
+    probes = [
+        ("object", "data", document),
+        ("object", "data", "/v1/documents/none"),
+        ("img", "src", search),
+        ("script", "src", search),
+        ("script", "src", "/assets/app.js"),
+    ]
+    before = answered(server)
+    for tag, field, path in probes:
+        assert page.evaluate(PROBE, [tag, field, f"{server.url}{path}"]) == "error"
+    for mode in ("no-cors", "cors"):
+        asked = page.evaluate(
+            "([url, mode]) => fetch(url, { mode }).then((it) => it.type, () => 'refused')",
+            [f"{server.url}{search}", mode],
+        )
+        assert asked == "refused"
+    assert answered(server) - before == Counter({("none", "403"): len(probes) + 2})
+    page.get_by_text("Search").click()
+    expect(page.locator("article.hit").first).to_be_visible()
+    tab.errors.clear()  # the browser reports what it stopped
+    tab.foreign.clear()
+
+
+def test_names_in_a_link_do_not_become_code(tab: Tab) -> None:
+    """A snippet has settings, and nothing else that a link brings."""
+    attack = "x=1)\nimport os  #"
+    names = [attack, "__proto__.polluted", "constructor.prototype.polluted", "q.x", "fts.mode"]
+    page = tab.open("/", q="truffle", filters="{", **dict.fromkeys(names, "all"))
+    page.get_by_role("button", name="Use elsewhere").click()
+    snippet = page.locator("pre[data-as=Python]").inner_text()
+    assert 'kb.retrieve("truffle", filters="{", ' in snippet
+    assert 'fts={"mode": "all"}' in snippet
+    statements = [type(statement).__name__ for statement in ast.parse(snippet).body]
+    assert statements == ["Import", "Assign", "For"]
+    assert page.evaluate("({}).polluted") is None
     check(tab)
 
 

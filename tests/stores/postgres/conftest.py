@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Iterator
 import psycopg
 import pytest
 
-from lagotto.stores.postgres.errors import EXTENSIONS
+from lagotto.stores.postgres.database import EXTENSIONS
 from lagotto.stores.postgres.store import PostgresStore
-from lagotto.testing.postgres import PostgresServer
+from tests.servers.postgres import PostgresServer
 from tests.stores.postgres.schemas import GIVEN, own_schema
 
 

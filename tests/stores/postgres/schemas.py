@@ -16,7 +16,7 @@ from lagotto.stores.postgres.locks import BUSY_TIMEOUT
 from lagotto.stores.postgres.store import PostgresStore
 from lagotto.stores.postgres.transaction import ReadTransaction
 from lagotto.stores.sql.view import SqlView
-from lagotto.testing.postgres import PostgresServer, contrib_folder
+from tests.servers.postgres import PostgresServer, contrib_folder
 
 GIVEN = "LAGOTTO_TEST_POSTGRES"
 
@@ -26,7 +26,7 @@ def need_a_server_to_stop() -> None:
     if os.environ.get(GIVEN) and not contrib_folder().is_dir():
         pytest.skip(
             f"needs a server that it may stop, not that of {GIVEN}; "
-            "run `python -m lagotto.testing.postgres` to have one"
+            "run `python -m tests.servers.postgres` to have one"
         )
 
 

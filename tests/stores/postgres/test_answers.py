@@ -6,9 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Document
 from lagotto.filters import And, Filter
-from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.testing.filters import FILTERS
 from tests.retrieval.test_filters import (
     QUERIES,

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Document
 from lagotto.errors import StoreBusyError, StoreUnavailableError
 from lagotto.filters import And, Eq
-from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
-from lagotto.testing.postgres import PostgresServer
 from lagotto.testing.stores import DOCUMENTS, entries, semantic_ids, text_ids
+from tests.servers.postgres import PostgresServer
 from tests.stores.postgres.schemas import opened, reader_of, server_to_stop
 
 WRITER = """

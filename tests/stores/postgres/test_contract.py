@@ -10,9 +10,9 @@ import pytest
 from lagotto.filters import And
 from lagotto.indexes.base import TextSnapshot, VectorSnapshot
 from lagotto.stores.base import Store
-from lagotto.testing.change_log import MemoryChangeLog
 from lagotto.testing.chunk_cache import ChunkCacheContract
 from lagotto.testing.indexes import (
+    MemoryChangeLog,
     TextIndexContract,
     VectorIndexContract,
     replay,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lagotto.sync_facade import KnowledgeBase
+from lagotto.base.blocking import KnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
 
 pytestmark = pytest.mark.server

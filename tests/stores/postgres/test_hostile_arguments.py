@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from lagotto.base.blocking import KnowledgeBase
 from lagotto.errors import ConfigError
 from lagotto.stores.registry import create_store
-from lagotto.sync_facade import KnowledgeBase
 from tests.stores.postgres.schemas import own_schema
 from tests.test_hostile_arguments import (
     filled,

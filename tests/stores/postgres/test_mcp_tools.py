@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import json
 
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Document
-from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.mcp.agent_base import OpenBase
 from lagotto.mcp.server import create_server
 from lagotto.testing.hash_embedder import HashEmbedder

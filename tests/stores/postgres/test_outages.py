@@ -12,17 +12,17 @@ import psycopg
 import pytest
 from psycopg.sql import SQL, Identifier
 
+from lagotto.base.ingest import BATCH_DOCUMENTS, Progress
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Document, Vectors
 from lagotto.embedders import Role
 from lagotto.errors import StoreUnavailableError
 from lagotto.filters import Eq
-from lagotto.ingest import BATCH_DOCUMENTS, Progress
-from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.request_context import RequestContext
 from lagotto.stores.postgres.store import PostgresStore
-from lagotto.testing.postgres import PostgresServer
 from lagotto.testing.stores import DOCUMENTS, entries, entry, text_ids
 from tests.counting import CountingEmbedder
+from tests.servers.postgres import PostgresServer
 from tests.stores.postgres.schemas import in_schema, server_to_stop
 
 FILES = 6 * BATCH_DOCUMENTS

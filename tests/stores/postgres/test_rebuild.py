@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.embedders import EMBEDDERS
 from lagotto.errors import StoreError
-from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import FtsPrefs, RetrievalPrefs
 from lagotto.testing.rebuild import DOCUMENTS, OLD, RebuildContract, answers, hashed
 from tests.stores.postgres.schemas import own_database

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection
 
+from lagotto._internal import trust
 from lagotto.filters import And, Eq
 from lagotto.stores.base import Store
 from lagotto.stores.postgres.store import PostgresStore
-from lagotto.testing.store_samples import entries
-from lagotto.testing.stores import StoreContract
+from lagotto.testing.stores import StoreContract, entries
 from tests.stores.postgres.schemas import own_schema
 from tests.stores.qdrant.followers import check_that_one_waits
 
@@ -62,6 +63,27 @@ async def test_nothing_is_indexed_in_tables(location: str, qdrant_address: str) 
         async with store.view(And()) as view:
             assert await view.idf([]) is not None
         assert not [item for item in await store.check() if item.level == "problem"]
+
+
+async def test_another_user_has_to_name_the_indexes(
+    location: str, qdrant_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with made(location, qdrant_address) as store:
+        await store.write(await entries())
+        await store.update_indexes()
+        monkeypatch.setattr(trust, "_named", set())
+        monkeypatch.setenv("LAGOTTO_CONFIG", str(tmp_path))
+        other = PostgresStore(location)
+        await other.open()
+        try:
+            async with other.view(And()) as view:
+                assert len(view.degraded) == 2
+                assert all("LAGOTTO_TRUST" in leg.why for leg in view.degraded)
+            problems = [item for item in await other.check() if item.level == "problem"]
+            assert ["not used" in item.what for item in problems] == [True, True]
+            assert len((await other.info()).degraded) > 0
+        finally:
+            await other.close()
 
 
 async def test_one_index_may_stay_in_tables(location: str, qdrant_address: str) -> None:

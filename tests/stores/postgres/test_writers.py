@@ -18,9 +18,8 @@ from lagotto.filters import And, Gte
 from lagotto.indexes.text_query import single_words
 from lagotto.stores.base import CachedChunks, CacheKey, Entry
 from lagotto.stores.memory import MemoryStore
-from lagotto.stores.postgres import locks
+from lagotto.stores.postgres import locks, text_index
 from lagotto.stores.postgres.store import PostgresStore
-from lagotto.stores.postgres.text_index import merge
 from lagotto.testing.stores import entries, entry, text_ids
 from tests.stores.postgres.schemas import opened, reader_of
 from tests.stores.postgres.text_index.test_text_index import assert_same_texts, documents
@@ -29,11 +28,11 @@ WRITER = """
 import asyncio, json, random, sys
 from lagotto.documents import Document
 from lagotto.filters import Eq
-from lagotto.stores.postgres.text_index import merge
+from lagotto.stores.postgres import text_index
 from lagotto.stores.postgres.store import PostgresStore
 from lagotto.testing.stores import entries
 
-merge.AT_ONCE, merge.FEW_GONE = 3, 8
+text_index.AT_ONCE, text_index.FEW_GONE = 3, 8
 WORDS = ("oak", "dog", "truffle", "hazel", "water", "smell")
 
 async def main(location, name):
@@ -230,8 +229,8 @@ async def test_who_finds_somebody_merging_leaves_it_to_him(location: str) -> Non
 async def test_a_term_that_somebody_is_about_to_use_is_not_dropped(
     location: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(merge, "FEW_GONE", 0)
-    monkeypatch.setattr(merge, "MOST_GONE", 0.0)
+    monkeypatch.setattr(text_index, "FEW_GONE", 0)
+    monkeypatch.setattr(text_index, "MOST_GONE", 0.0)
     async with opened(location) as store, opened(location, busy_timeout=0.05) as other:
         figs = Document(id="figs", language="en", text="figs", metadata={"number": 7})
         await store.write(await entries([*documents(3), figs]))

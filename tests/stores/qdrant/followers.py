@@ -12,7 +12,7 @@ import pytest
 from lagotto.filters import Eq
 from lagotto.indexes.qdrant.following import QdrantFollower
 from lagotto.stores.base import Store
-from lagotto.testing.store_samples import entries
+from lagotto.testing.stores import entries
 
 HEAD_START = 2.0
 """Seconds in which a follower that nobody stops would be done."""

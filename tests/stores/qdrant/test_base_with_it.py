@@ -11,11 +11,11 @@ from time import monotonic, sleep
 
 import pytest
 
+from lagotto.base.blocking import KnowledgeBase
 from lagotto.documents import Document
 from lagotto.errors import ConfigError, DegradedError
-from lagotto.sync_facade import KnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
-from lagotto.testing.qdrant import QdrantNode, missing, qdrant_cluster
+from tests.servers.qdrant import QdrantNode, missing, qdrant_cluster
 
 pytestmark = pytest.mark.slow
 

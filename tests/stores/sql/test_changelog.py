@@ -17,7 +17,7 @@ from lagotto.stores.sql.changelog import SqlChangeLog
 from lagotto.stores.sql.queries import ReadConnection
 from lagotto.stores.sql.read import findable_keys
 from lagotto.stores.sqlite.store import SqliteStore
-from lagotto.testing.store_samples import entry
+from lagotto.testing.stores import entry
 
 PAPER = Document(
     id="paper",

@@ -88,16 +88,26 @@ async def test_a_damaged_row_is_dropped_and_can_be_made_again(
 
 
 @pytest.mark.parametrize("column", ["checksum", "created_at", "expires_at"])
-async def test_a_row_that_is_no_text_is_made_again(store: SqliteStore, column: str) -> None:
+async def test_a_row_that_is_no_text_is_made_again(
+    store: SqliteStore, column: str, caplog: pytest.LogCaptureFixture
+) -> None:
     change(store, f"UPDATE chunk_cache SET {column} = CAST(X'FFFEFD' AS TEXT)")
     key, kept = await made()
     assert await store.chunk_cache.load([key]) == {}
+    assert "they are rebuilt" in caplog.text
     await store.chunk_cache.save({key: kept}, ttl=None)
     assert same((await store.chunk_cache.load([key]))[key], kept)
 
 
 async def test_a_row_that_no_longer_fits_its_text_is_not_used(store: SqliteStore) -> None:
     change(store, "UPDATE document SET text = 'Short.'")
+    key, _ = await made()
+    assert await store.chunk_cache.load([key]) == {}
+
+
+async def test_a_row_of_another_text_is_not_used(store: SqliteStore) -> None:
+    """Texts are cut from the document as it is now, not from the one that was split."""
+    change(store, "UPDATE document SET text = replace(text, 'fish', 'eels'), content_hash = 'new'")
     key, _ = await made()
     assert await store.chunk_cache.load([key]) == {}
 

@@ -14,11 +14,11 @@ import pytest
 
 import lagotto
 from lagotto.filters import And, Contains, Eq, Filter, Gte, In, Not
-from lagotto.stores.sql.matching import chunks_that_match
+from lagotto.stores.sql.filters import chunks_that_match
 from lagotto.stores.sql.queries import COMPILED_FILE, NamedQuery, Query, SqlText
 from lagotto.stores.sql.query_compiler import ExpressionQuery, compiled_queries
-from lagotto.stores.sqlite.connections import SqliteConnection, connect
-from lagotto.stores.sqlite.engine import create_engine
+from lagotto.stores.sqlite.database import SqliteConnection, connect
+from lagotto.stores.sqlite.write import create_engine
 from tests.stores.sqlite.bases import made
 
 COMPILED: dict[str, Any] = json.loads(COMPILED_FILE.read_text(encoding="utf-8"))
@@ -115,7 +115,9 @@ def test_the_same_answer_on_every_connection(base: Path, name: str) -> None:
     ids=str,
 )
 def test_a_filter_is_compiled_at_the_search(base: Path, where: Filter) -> None:
-    plain, by_sqlalchemy = answers(base, ExpressionQuery(chunks_that_match(where)), {})
+    with closing(connect(base)) as driver:
+        chunks = chunks_that_match(SqliteConnection(driver), where)
+    plain, by_sqlalchemy = answers(base, ExpressionQuery(chunks), {})
     assert plain == by_sqlalchemy
 
 

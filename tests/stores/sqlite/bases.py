@@ -7,9 +7,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from lagotto.base.blocking import KnowledgeBase
 from lagotto.documents import Document
 from lagotto.stores.registry import create_store
-from lagotto.sync_facade import KnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
 
 WORDS = ("water", "dog", "truffle", "oak", "root", "smell", "marsh", "lake")

@@ -104,9 +104,9 @@ def test_time_is_linear_in_the_length_of_a_document(tmp_path: Path) -> None:
     def seconds(characters: int) -> float:
         with opened(tmp_path / f"{characters}.db") as base:
             base.add(Document(id="a", text=prose(characters)))
-            return cpu_seconds(lambda: base.chunks("a"))
+            return min(cpu_seconds(lambda: base.chunks("a")) for _ in range(5))
 
-    assert seconds(400_000) < 10 * seconds(100_000)
+    assert seconds(400_000) < 10 * seconds(100_000)  # 4 times as long; its square is 16 times
 
 
 @pytest.mark.parametrize("text_index", ["tantivy", "fts5"])

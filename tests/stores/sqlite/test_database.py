@@ -17,8 +17,8 @@ from lagotto.errors import (
 )
 from lagotto.stores.sql import SCHEMA_VERSION
 from lagotto.stores.sql.migrations import migrate
-from lagotto.stores.sqlite import database, schema
-from lagotto.stores.sqlite.engine import create_engine
+from lagotto.stores.sqlite import database, write
+from lagotto.stores.sqlite.write import create_engine
 from tests.stores.sqlite.bases import answers, documents, made, opened
 
 NEXT = SCHEMA_VERSION + 1
@@ -108,9 +108,9 @@ class TestMigrations:
         def upgrade(connection: Connection, version: int) -> None:
             migrate(connection, version, step_to={NEXT: _add_column}.__getitem__, target=NEXT)
 
-        monkeypatch.setattr(schema, "migrate", upgrade)
+        monkeypatch.setattr(write, "migrate", upgrade)
         monkeypatch.setattr(database, "SCHEMA_VERSION", NEXT)
-        monkeypatch.setattr(schema, "SCHEMA_VERSION", NEXT)
+        monkeypatch.setattr(write, "SCHEMA_VERSION", NEXT)
         monkeypatch.setattr("lagotto.stores.sqlite.store.SCHEMA_VERSION", NEXT)
         with opened(path) as base:
             assert answers(base) == before
@@ -128,9 +128,9 @@ class TestMigrations:
             connection.exec_driver_sql("SELECT * FROM nowhere")
 
         with monkeypatch.context() as newer:
-            newer.setattr(schema, "migrate", upgrade)
+            newer.setattr(write, "migrate", upgrade)
             newer.setattr(database, "SCHEMA_VERSION", NEXT)
-            newer.setattr(schema, "SCHEMA_VERSION", NEXT)
+            newer.setattr(write, "SCHEMA_VERSION", NEXT)
             newer.setattr("lagotto.stores.sqlite.store.SCHEMA_VERSION", NEXT)
             with pytest.raises(StoreError, match="no such table"):
                 opened(path)

@@ -19,7 +19,7 @@ from lagotto.errors import (
     StoreFullError,
     StoreReadOnlyError,
 )
-from lagotto.stores.sqlite import connections
+from lagotto.stores.sqlite import database
 from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.testing.stores import entry, semantic_ids
 from tests.child_process import child, said
@@ -45,7 +45,9 @@ with opened(Path(sys.argv[1])) as base:
     base.info()
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
     find("unique3x")
-    time.sleep(1)
+    follower = base.base._record._follower
+    while follower._thread is not None:
+        time.sleep(0.01)
     hits = base.retrieve("the dog", mode="semantic", top_k=100)
     said = {
         "old": find("unique3x"), "new": find("unique6x"), "removed": find("unique2x"),
@@ -66,7 +68,7 @@ def path(tmp_path: Path) -> Path:
 def with_pragma(pragma: str) -> Iterator[None]:
     """Set a PRAGMA on every connection that is opened meanwhile."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(connections, "PRAGMAS", (*connections.PRAGMAS, pragma))
+        patched.setattr(database, "PRAGMAS", (*database.PRAGMAS, pragma))
         yield
 
 
@@ -176,6 +178,34 @@ class TestReadOnly:
             Path(folder).chmod(0o755)
             with opened(Path(folder) / "kb.db") as base:
                 assert base.info().documents == 20
+
+    def test_an_index_without_permissions(self) -> None:
+        program = (
+            "import os, sys\n"
+            "from pathlib import Path\n"
+            "from lagotto.errors import StoreReadOnlyError\n"
+            "from tests.stores.sqlite.bases import document, made, opened\n"
+            "folder = Path(sys.argv[1])\n"
+            "made(folder / 'kb.db', count=3)\n"
+            "with opened(folder / 'kb.db') as base: base.search('dog')\n"
+            "[index] = (folder / 'kb.db.index').glob('text-*')\n"
+            "index.chmod(0)\n"
+            "if os.getuid() == 0:\n"
+            "    for path in (folder, *folder.rglob('*')): os.chown(path, 65534, 65534)\n"
+            "    os.setuid(65534)\n"
+            "with opened(folder / 'kb.db') as base:\n"
+            "    print(base.add(document(7)).added, flush=True)\n"
+            "    for search in (base.retrieve, base.search, base.context):\n"
+            "        try:\n"
+            "            search('dog')\n"
+            "        except StoreReadOnlyError as exc:\n"
+            "            print('refused:', exc, flush=True)\n"
+            "index.chmod(0o755)\n"
+        )
+        with tempfile.TemporaryDirectory() as folder, child(program, folder) as process:
+            assert said(process) == "1"
+            assert ["check its permissions" in said(process) for _ in range(3)] == [True] * 3
+            assert process.wait() == 0
 
     def test_a_file_that_sqlite_may_not_write(self, path: Path) -> None:
         made(path, count=3)

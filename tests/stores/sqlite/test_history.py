@@ -10,12 +10,12 @@ from sqlite3 import connect
 
 import pytest
 
+from lagotto.base.blocking import KnowledgeBase
 from lagotto.indexes.base import Finding
 from lagotto.indexes.folder import MARKER
 from lagotto.indexes.vectors import index as vector_index
 from lagotto.stores import create_store
 from lagotto.stores.sql import write
-from lagotto.sync_facade import KnowledgeBase
 from tests.stores.sqlite.bases import answers, document, made, opened
 
 pytestmark = pytest.mark.slow

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from lagotto.errors import StoreError
+from lagotto.base.blocking import KnowledgeBase
+from lagotto.errors import LagottoError, StoreError
+from lagotto.indexes.base import Finding
 from lagotto.indexes.folder import MARKER, IndexFolder
+from lagotto.stores.registry import create_store
 from tests.stores.sqlite.bases import answers, document, documents, made, opened
 
 
@@ -164,3 +169,108 @@ class TestDrop:
         with pytest.raises(StoreError, match="did not write"):
             folder.drop(folder.path / "text-01234567")
         assert (folder.path / "text-01234567").is_dir()
+
+
+def use(path: Path) -> None:
+    """Search, add so much that indexes are compacted, remove, rebuild, and look for damage."""
+    acts: tuple[Callable[[KnowledgeBase], object], ...] = (
+        lambda base: base.retrieve("unique1x"),
+        lambda base: base.add(*documents(12)),
+        lambda base: base.retrieve("unique1x"),
+        lambda base: base.remove(*(item.id for item in documents(10))),
+        lambda base: base.retrieve("unique1x"),
+        lambda base: base.rebuild(),
+    )
+    with opened(path) as base:
+        for act in acts:
+            try:
+                act(base)
+            except LagottoError as exc:
+                assert "link" in str(exc)  # noqa: PT017
+
+
+async def check(path: Path) -> list[Finding]:
+    store = create_store(path)
+    await store.open()
+    try:
+        return await store.check()
+    finally:
+        await store.close()
+
+
+def contents(folder: Path) -> dict[str, bytes | None]:
+    """All files and folders below a folder, with what is in them."""
+    return {
+        str(item.relative_to(folder)): item.read_bytes() if item.is_file() else None
+        for item in sorted(folder.rglob("*"))
+    }
+
+
+def part_of_index(folder: Path, kind: str) -> Path:
+    """The first folder or file in the index folder whose name begins with `kind`."""
+    return min(item for item in folder.glob("*") if item.name.startswith(kind))
+
+
+LINKS: dict[str, Callable[[Path], Path]] = {
+    "vectors": lambda folder: part_of_index(folder, "vectors"),
+    "a generation": lambda folder: part_of_index(folder, "vectors") / "00000001",
+    "a part": lambda folder: part_of_index(folder, "vectors") / "00000007.part",
+    "the rows": lambda folder: part_of_index(folder, "vectors") / "00000001" / "rows.f32",
+    "text": lambda folder: part_of_index(folder, "text"),
+    "the meta file": lambda folder: part_of_index(folder, "text") / "meta.json",
+    "the stamp": lambda folder: part_of_index(folder, "text") / "stamp.json.new",
+    "an old index": lambda folder: folder / "text-01234567",
+    "the lock": lambda folder: folder / ".lock",
+    "a rebuild": lambda folder: folder / "rebuild",
+    "the next generation": lambda folder: folder / "rebuild" / "next",
+    "the next base": lambda folder: folder / "rebuild" / "next" / "base.db",
+}
+
+
+@pytest.mark.parametrize(
+    ("where", "to"),
+    [
+        *((where, "folder") for where in LINKS),
+        ("the rows", "file"),
+        ("the stamp", "file"),
+        ("the lock", "file"),
+        ("the lock", "nothing"),
+        ("the next base", "nothing"),
+    ],
+)
+def test_a_link_in_the_folder_is_not_followed(
+    path: Path, where: str, to: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everything that deletes or writes in the folder runs; a stranger's files stay."""
+    monkeypatch.setattr("lagotto.indexes.vectors.index.WORTH_SAVING", 1)
+    made(path, count=4)
+    folder = path.with_name("kb.db.index")
+    victim = path.with_name("victim")
+    for name in ("20200101.part/video.mp4", "00000001/rows.f32", "next/base.db", "meta.json"):
+        (victim / name).parent.mkdir(parents=True, exist_ok=True)
+        (victim / name).write_text("the only copy")
+    before = contents(victim)
+    link = LINKS[where](folder)
+    if link.is_dir():
+        shutil.rmtree(link)
+    link.unlink(missing_ok=True)
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to({"folder": victim, "file": victim / "meta.json"}.get(to, victim / "none"))
+    use(path)
+    assert contents(victim) == before
+    assert link.is_symlink()
+    with opened(path) as base, pytest.raises(StoreError, match="is a link, which Lagotto did not"):
+        base.rebuild()
+    assert "is a link" in " ".join(item.what for item in asyncio.run(check(path)))
+
+
+def test_the_folder_itself_may_be_a_link(path: Path) -> None:
+    right = made(path)
+    folder = path.with_name("kb.db.index")
+    elsewhere = folder.rename(path.with_name("other disk"))
+    folder.symlink_to(elsewhere)
+    with opened(path) as base:
+        assert answers(base) == right
+        base.add(document(50))
+        assert base.retrieve("unique50x")
+    assert folder.is_symlink()

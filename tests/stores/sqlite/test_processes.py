@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from lagotto.base.blocking import KnowledgeBase
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Document
 from lagotto.errors import DegradedError
 from lagotto.filters import And
 from lagotto.indexes import overlay
-from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.stores.sqlite.store import SqliteStore
-from lagotto.sync_facade import KnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
 from tests.child_process import child, said, tell
 from tests.stores.sqlite.bases import document, documents, opened
@@ -175,11 +175,9 @@ async def test_a_process_that_keeps_the_indexes_to_itself(
 
 async def until(true: Callable[[], bool]) -> None:
     """Wait for what happens in the background."""
-    for _ in range(500):
-        if true():
-            return
-        await asyncio.sleep(0.02)
-    raise AssertionError("nothing has happened for 10 seconds")
+    async with asyncio.timeout(60):
+        while not true():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
 
 
 def test_threads_share_a_base(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from zipfile import ZipFile
 
 import pytest
 
+from lagotto.base.blocking import KnowledgeBase
 from lagotto.stores.registry import create_store
 from lagotto.stores.sql import SCHEMA_VERSION
-from lagotto.sync_facade import KnowledgeBase
 from lagotto.testing.hash_embedder import HashEmbedder
 
 VERSION_1 = (Path(__file__).parent / "v1.sql").read_text(encoding="utf-8")

@@ -1,9 +1,9 @@
 """Text and vector index on a Qdrant server or cluster, for bases that outgrow one machine.
 
-`address.py` reads the address, `client.py` asks the server and translates its errors. `state.py`
-and `collections.py` hold what an index is and how far it has come, `following.py` applies the
-change log to `points.py`. `filters.py`, `pushdown.py` and `conditions.py` translate filters and
-conditions on words. `vectors.py` and `text.py` are the indexes, `text_search.py` searches by words.
+`address.py` reads the address, `client.py` asks the server and translates its errors.
+`collections.py` holds what an index is and how far it has come, `following.py` applies the change
+log to `points.py`. `filters.py` translates filters and conditions on words. `vectors.py` and
+`text.py` are the indexes.
 """
 
 from __future__ import annotations

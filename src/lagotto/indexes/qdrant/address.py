@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
+from lagotto._internal.registry import did_you_mean
 from lagotto.errors import ConfigError
-from lagotto.suggestions import did_you_mean
 
 API_KEY = "QDRANT_API_KEY"
 """The environment variable with the key of the server, which is never part of an address."""

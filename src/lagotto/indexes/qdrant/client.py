@@ -16,7 +16,7 @@ import grpc
 from qdrant_client import QdrantClient
 from qdrant_client.http.exceptions import ApiException
 
-from lagotto.concurrency import checkpoint
+from lagotto._internal.concurrency import checkpoint
 from lagotto.errors import IndexUnavailableError
 from lagotto.indexes.qdrant.address import API_KEY, NodeAddress, QdrantAddress
 

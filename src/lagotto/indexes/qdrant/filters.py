@@ -1,35 +1,18 @@
-"""Filters as payload conditions of Qdrant: a superset of what a filter matches.
-
-A field of a chunk is stored under up to three names, each with a typed index: texts and booleans as
-keywords, numbers as floats, and the order of texts as floats. Every condition here holds for all
-chunks that the filter matches, and maybe for more: the caller rechecks exactly. What has no such
-condition is left out, as are fields whose values hardly repeat: a filter on one of those allows few
-chunks, which are looked up by their ids.
-"""
+"""Filters and word conditions as payload conditions of Qdrant: a superset of what matches."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 import re
-from collections.abc import Iterable, Mapping
-from typing import Literal, TypeGuard
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple, TypeGuard
 
 from qdrant_client import models
 
-from lagotto.documents import JsonScalar
-from lagotto.filters import (
-    And,
-    Contains,
-    Eq,
-    Filter,
-    Gt,
-    Gte,
-    In,
-    Lt,
-    Lte,
-    Or,
-)
+from lagotto.documents import JsonScalar, storable
+from lagotto.filters import And, Contains, Eq, Filter, Gt, Gte, In, Lt, Lte, Or
+from lagotto.indexes.text_query import Either, Every, Match, Phrase, Prefix, Word
 
 Condition = models.Condition
 Payload = dict[str, list[str] | list[float]]
@@ -82,18 +65,39 @@ def field_payload(values: Mapping[str, Iterable[JsonScalar]]) -> Payload:
     return payload
 
 
+MOST_CONDITIONS = 1_000
+"""Conditions of a request. A server checks each of them for a point, so that more cost more than
+the points that they leave out."""
+
+
 def superset_condition(where: Filter | None, fields: frozenset[str]) -> Condition | None:
     """A condition on the stored `fields` that all chunks meet which match; None without one."""
+    found = _superset(where, fields)
+    return found if found is not None and _count(found) <= MOST_CONDITIONS else None
+
+
+def _count(condition: Condition) -> int:
+    if not isinstance(condition, models.Filter):
+        return 1
+    parts = [*_listed(condition.must), *_listed(condition.should)]
+    return sum(map(_count, parts))
+
+
+def _listed(parts: Condition | list[Condition] | None) -> list[Condition]:
+    return parts if isinstance(parts, list) else [] if parts is None else [parts]
+
+
+def _superset(where: Filter | None, fields: frozenset[str]) -> Condition | None:
     match where:
         case And(filters):
-            parts = [superset_condition(part, fields) for part in filters]
+            parts = [_superset(part, fields) for part in filters]
             return _all([part for part in parts if part is not None])
         case Or(filters):
-            return _any([superset_condition(part, fields) for part in filters])
+            return _any([_superset(part, fields) for part in filters])
         case Eq(field, value):
             return _equal(field.name, value, fields)
         case In(field, values):
-            return _any([_equal(field.name, value, fields) for value in values])
+            return _any(_equal_to_one(field.name, values, fields))
         case Contains(field, value) if not isinstance(value, str):
             return _equal(field.name, value, fields)
         case Gt(field, value) | Gte(field, value):
@@ -175,6 +179,20 @@ def _equal(field: str, value: JsonScalar, fields: frozenset[str]) -> Condition |
     return _between(payload_name("n", field), fields, least=value, most=value)
 
 
+def _equal_to_one(
+    field: str, values: Iterable[JsonScalar], fields: frozenset[str]
+) -> list[Condition | None]:
+    """A condition for all keywords, and one for each other value."""
+    name = payload_name("k", field)
+    keywords = [keyword(value) for value in values if isinstance(value, str | bool)]
+    others = [_equal(field, value, fields) for value in values if not isinstance(value, str | bool)]
+    if not keywords:
+        return others
+    any_of = models.MatchAny(any=list(dict.fromkeys(keywords)))
+    one = models.FieldCondition(key=path(name), match=any_of) if name in fields else None
+    return [one, *others]
+
+
 def _ordered(
     field: str, value: JsonScalar, fields: frozenset[str], *, above: bool
 ) -> Condition | None:
@@ -224,3 +242,59 @@ def _any(parts: list[Condition | None]) -> Condition | None:
 def is_number(value: JsonScalar) -> TypeGuard[int | float]:
     """Whether a value compares with numbers."""
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+TERMS = "terms"
+"""The payload name of the terms that a chunk has, each once."""
+
+Expand = Callable[[str], Iterable[str]]
+"""The terms of the index that begin with something."""
+
+
+class TermCondition(NamedTuple):
+    """A condition that every chunk meets for which a Match holds; `exact` if no other does."""
+
+    condition: Condition
+    exact: bool
+
+
+EVERYTHING: Condition = models.Filter()
+
+
+def holding(terms: Iterable[str]) -> Condition:
+    """Chunks that hold one of the terms."""
+    wanted = sorted(set(map(storable, terms)))
+    return models.FieldCondition(key=TERMS, match=models.MatchAny(any=wanted))
+
+
+def term_condition(match: Match, expand: Expand) -> TermCondition:
+    """The condition for a Match; the order of words is not stored, so phrases are not exact."""
+    if isinstance(match, Word):
+        return TermCondition(holding(match.terms), exact=True)
+    if isinstance(match, Prefix):
+        return TermCondition(holding(expand(match.start)), exact=True)
+    if isinstance(match, Phrase):
+        variants = [_with_all(variant) for variant in match.variants if variant]
+        return TermCondition(_one_of(variants), exact=False)
+    if isinstance(match, Every):
+        parts = [term_condition(part, expand) for part in match.parts]
+        condition = models.Filter(must=[part.condition for part in parts])
+        return TermCondition(condition, all(part.exact for part in parts))
+    if isinstance(match, Either):
+        parts = [term_condition(part, expand) for part in match.parts]
+        return TermCondition(
+            _one_of([part.condition for part in parts]), all(part.exact for part in parts)
+        )
+    part = term_condition(match.part, expand)
+    if not part.exact:  # what meets it need not hold it
+        return TermCondition(EVERYTHING, exact=False)
+    return TermCondition(models.Filter(must_not=[part.condition]), exact=True)
+
+
+def _with_all(terms: Sequence[str]) -> Condition:
+    return models.Filter(must=[holding([term]) for term in sorted(set(terms))])
+
+
+def _one_of(conditions: Sequence[Condition]) -> Condition:
+    """One of the conditions; without any, none: unlike an empty `should`, which holds always."""
+    return models.Filter(should=list(conditions)) if conditions else holding([])

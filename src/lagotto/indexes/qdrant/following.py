@@ -21,9 +21,10 @@ from typing import TypeVar
 import numpy as np
 from qdrant_client import models
 
-from lagotto.concurrency import checkpoint, give_way
+from lagotto._internal.concurrency import checkpoint, give_way
 from lagotto.errors import IndexUnavailableError
 from lagotto.indexes.base import (
+    OTHER_HISTORY,
     START,
     ChangeLog,
     ChunkFields,
@@ -31,11 +32,13 @@ from lagotto.indexes.base import (
     Finding,
     IndexRole,
     LogPosition,
+    missing_index,
+    other_history,
+    remote_index_state,
 )
-from lagotto.indexes.findings import OTHER_HISTORY, missing_index, other_history, remote_index_state
 from lagotto.indexes.qdrant.address import parse_address
 from lagotto.indexes.qdrant.client import MissingCollectionError, QdrantServer
-from lagotto.indexes.qdrant.collections import KEY, ORDERING, REMOVED, Collections
+from lagotto.indexes.qdrant.collections import KEY, ORDERING, REMOVED, Collections, CollectionState
 from lagotto.indexes.qdrant.filters import (
     FIELDS,
     MOST_FIELDS,
@@ -47,7 +50,6 @@ from lagotto.indexes.qdrant.filters import (
 )
 from lagotto.indexes.qdrant.points import NewPoint, by_keys, removed_up_to, stored_fields, visible
 from lagotto.indexes.qdrant.raw_requests import upsert
-from lagotto.indexes.qdrant.state import CollectionState
 from lagotto.indexes.registry import IndexSite
 
 log = logging.getLogger(__name__)
@@ -61,7 +63,8 @@ BATCH = 250
 """Points or ids in a request."""
 
 COMPARED = 10_000
-"""Chunks whose keys a check compares with those of the record at once."""
+"""Chunks whose keys a check compares with those of the record at once, and the most whose points
+it compares."""
 
 GRACE = 60.0
 """Seconds for which a removed point is kept, for searches that began before its removal."""
@@ -162,6 +165,12 @@ class QdrantFollower(ABC):
                     level="problem",
                     what=f"the {self.role} index lacks {lacking} chunks and has {gone} that are "
                     "not in the base",
+                    advice="`lagotto rebuild` makes it anew",
+                )
+            if altered := self._altered(state, changes):
+                return Finding(
+                    level="problem",
+                    what=f"{altered} chunks of the {self.role} index are not what the base has",
                     advice="`lagotto rebuild` makes it anew",
                 )
         return remote_index_state(
@@ -392,6 +401,36 @@ class QdrantFollower(ABC):
             if offset is None:
                 return
 
+    def _altered(self, state: CollectionState, changes: ChangeLog) -> int:
+        """How many points are not those of the record; of a large index some are compared."""
+        return sum(
+            self._altered_between(state, changes, *each) for each in _compared(state, changes)
+        )
+
+    def _altered_between(
+        self, state: CollectionState, changes: ChangeLog, start: int, stop: int
+    ) -> int:
+        points = {point.key: point for point in self._points(state, changes, start, stop)}
+        keys = self._certain(changes, start, stop)
+        fields = {chunk.key: chunk for chunk in changes.fields_of(keys)}
+        stored, _ = self.server.ask(
+            lambda client: client.scroll(
+                state.collection,
+                visible(state, by_keys(keys.tolist())),
+                limit=max(1, len(keys)),
+                with_vectors=True,
+            )
+        )
+        checkpoint()
+        return sum(
+            not points[int(each.id)].equals(each, stored_fields(fields[int(each.id)], state.fields))
+            for each in stored
+        )
+
+    def _certain(self, changes: ChangeLog, start: int, stop: int) -> ChunkKeys:
+        """The keys of chunks whose points depend on nothing but themselves."""
+        return self._keys(changes, start, stop)
+
     def _delete_removed(self, state: CollectionState) -> None:
         """Delete the points that were removed long enough ago."""
         if not state.removals:
@@ -418,6 +457,16 @@ def is_of(changes: ChangeLog, position: LogPosition) -> bool:
     """Whether a position is one of this history, and not ahead of it."""
     number, token = position
     return number <= changes.head.number and changes.token_at(number) == token
+
+
+def _compared(state: CollectionState, changes: ChangeLog) -> Iterator[tuple[int, int]]:
+    """The ranges whose points a check compares: all, or of many chunks some at random."""
+    if state.chunks <= COMPARED:
+        yield from changes.ranges(since=0, at_once=BATCH)
+        return
+    starts = np.random.default_rng().choice(changes.head.number, COMPARED // BATCH, replace=False)
+    for start in sorted(starts.tolist()):
+        yield from islice(changes.ranges(since=start, at_once=BATCH), 1)
 
 
 def batches(items: Sequence[T], size: int = BATCH) -> Iterator[Sequence[T]]:

@@ -1,22 +1,25 @@
-"""Points: what is stored of a chunk, and which points a snapshot sees.
-
-A server has no snapshots. A point has its chunk's key, a sequence number, and once it is removed
-the number of a change not before its removal and not after the range in which that was read. So at
-a position those chunks are visible whose key is not above it, and that are not removed up to it.
-"""
+"""Points: what is stored of a chunk, which ones a snapshot sees, and which a filter allows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 from qdrant_client import grpc, models
 from qdrant_client.conversions.conversion import RestToGrpc
 
-from lagotto.indexes.base import ChunkFields
-from lagotto.indexes.qdrant.collections import KEY, REMOVED
-from lagotto.indexes.qdrant.filters import FIELDS, Condition, Payload, field_payload
-from lagotto.indexes.qdrant.state import CollectionState
+from lagotto.indexes.base import ChangeLog, ChunkFields, ChunkKeys, FilterKeys, are_among
+from lagotto.indexes.qdrant.collections import KEY, REMOVED, CollectionState
+from lagotto.indexes.qdrant.filters import (
+    FIELDS,
+    Condition,
+    Payload,
+    collections_of,
+    field_payload,
+    shard_key,
+    superset_condition,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,37 @@ class NewPoint:
             vectors=self.vectors,
             payload=RestToGrpc.convert_payload(payload),
         )
+
+    def equals(self, record: models.Record, fields: Payload) -> bool:
+        """Whether a server has stored this."""
+        expected = {KEY: self.key, FIELDS: fields, **self.payload}
+        found = {name: value for name, value in (record.payload or {}).items() if name != REMOVED}
+        ours, theirs = _numbers(self.vectors), _stored_numbers(record.vector)
+        if found != expected or ours.keys() != theirs.keys():
+            return False
+        return np.allclose(
+            [ours[index] for index in ours], [theirs[index] for index in ours], rtol=ROUNDED
+        )
+
+
+ROUNDED = 1e-5
+"""A server has 32-bit floats."""
+
+
+def _numbers(vectors: grpc.Vectors) -> dict[int, float]:
+    """The numbers of a point's only vector by their dimensions."""
+    if vectors.HasField("vector"):
+        return dict(enumerate(vectors.vector.dense.data))
+    (one,) = vectors.vectors.vectors.values()
+    return dict(zip(one.sparse.indices, one.sparse.values, strict=True))
+
+
+def _stored_numbers(vector: models.VectorStructOutput | None) -> dict[int, float]:
+    if isinstance(vector, dict):
+        (sparse,) = vector.values()
+        assert isinstance(sparse, models.SparseVector)
+        return dict(zip(sparse.indices, sparse.values, strict=True))
+    return {index: float(str(number)) for index, number in enumerate(vector or ())}
 
 
 def stored_fields(chunk: ChunkFields, known: frozenset[str]) -> Payload:
@@ -69,3 +103,86 @@ def visible(state: CollectionState, *conditions: Condition | None) -> models.Fil
     found = seen(state, models.FieldCondition(key=KEY, range=upto), *conditions)
     assert found is not None
     return found
+
+
+FEW_KEYS = 1_000
+"""Up to here allowed chunks are told by their keys and searched exactly."""
+
+MOST_KEYS = 10_000
+"""Keys in one request."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedPoints:
+    """The chunks that may be found, with a condition that holds for all of them.
+
+    `keys` are None without a filter. If `few`, the condition is exact. `shards` are the keys of the
+    shards that have them all, None for any.
+    """
+
+    most: int
+    keys: ChunkKeys | None = None
+    condition: Condition | None = None
+    few: bool = False
+    shards: list[int | str] | None = None
+
+    def kept(self, keys: ChunkKeys) -> ChunkKeys:
+        """Those of `keys` that may be found."""
+        return keys if self.keys is None else keys[are_among(keys, self.keys)]
+
+    def by_keys(self) -> Iterator[Condition]:
+        """Exact conditions that together hold for all of them."""
+        keys = self.keys if self.keys is not None else np.empty(0, np.int64)
+        for start in range(0, len(keys), MOST_KEYS):
+            yield by_keys(keys[start : start + MOST_KEYS].tolist())
+
+
+class Pushdown:
+    """Turns what a filter allows into conditions, for one snapshot."""
+
+    def __init__(self, state: CollectionState, changes: ChangeLog) -> None:
+        self._state = state
+        self._changes = changes
+        self._updated: ChunkKeys | None = None
+
+    async def of(self, allowed: FilterKeys | None) -> AllowedPoints:
+        """The part of `allowed` that the snapshot has."""
+        if allowed is None:
+            return AllowedPoints(most=self._state.chunks)
+        keys = allowed.keys[allowed.keys <= self._state.position.number]
+        if len(keys) <= FEW_KEYS:
+            exact = by_keys(keys.tolist())
+            return AllowedPoints(len(keys), keys, exact, few=True, shards=self._shards(allowed))
+        condition = superset_condition(allowed.where, self._state.fields)
+        if condition is not None:
+            condition = self._or_newer(condition, keys, await self._updated_since())
+        return AllowedPoints(len(keys), keys, condition, shards=self._shards(allowed))
+
+    def _shards(self, allowed: FilterKeys) -> list[int | str] | None:
+        """The shards of the collections that a filter asks for, if they have their own."""
+        wanted = collections_of(allowed.where)
+        if wanted is None:
+            return None
+        return [*sorted(self._state.shard_keys & set(map(shard_key, wanted)))] or None
+
+    def _or_newer(
+        self, condition: Condition, keys: ChunkKeys, updated: ChunkKeys
+    ) -> Condition | None:
+        """The condition, or a chunk whose fields are newer in the record than in the index."""
+        newer = updated[are_among(updated, keys)]
+        if len(newer) > FEW_KEYS:
+            return None
+        if not len(newer):
+            return condition
+        return models.Filter(should=[condition, by_keys(newer.tolist())])
+
+    async def _updated_since(self) -> ChunkKeys:
+        if self._updated is None:
+            since, changes = self._state.position.number, self._changes
+            head = changes.head.number
+            self._updated = (
+                await changes.run(lambda: changes.updated(since, head))
+                if since < head
+                else np.empty(0, np.int64)
+            )
+        return self._updated

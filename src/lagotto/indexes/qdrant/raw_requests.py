@@ -11,8 +11,8 @@ import numpy as np
 from qdrant_client import QdrantClient, grpc, models
 from qdrant_client.conversions.conversion import RestToGrpc
 
-from lagotto.concurrency import in_thread
-from lagotto.indexes.hits import Hits
+from lagotto._internal.concurrency import in_thread
+from lagotto.indexes.base import Hits
 from lagotto.indexes.qdrant.client import QdrantServer
 from lagotto.request_context import time_left
 

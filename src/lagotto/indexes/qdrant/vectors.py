@@ -9,15 +9,22 @@ from numpy.typing import NDArray
 from qdrant_client import grpc, models
 
 from lagotto.documents import Vector
-from lagotto.indexes.base import ChangeLog, ChunkKeys, FilterKeys, LogPosition
-from lagotto.indexes.hits import NO_HITS, Hits, merge_hits, top_k
+from lagotto.indexes.base import (
+    NO_HITS,
+    ChangeLog,
+    ChunkKeys,
+    FilterKeys,
+    Hits,
+    LogPosition,
+    merge_hits,
+    top_k,
+)
 from lagotto.indexes.qdrant.client import QdrantServer
+from lagotto.indexes.qdrant.collections import CollectionState
 from lagotto.indexes.qdrant.filters import Condition
 from lagotto.indexes.qdrant.following import QdrantFollower, is_of
-from lagotto.indexes.qdrant.points import NewPoint, seen
-from lagotto.indexes.qdrant.pushdown import AllowedPoints, Pushdown
+from lagotto.indexes.qdrant.points import AllowedPoints, NewPoint, Pushdown, seen
 from lagotto.indexes.qdrant.raw_requests import nearest
-from lagotto.indexes.qdrant.state import CollectionState
 from lagotto.indexes.registry import IndexSite
 
 LEAST_EFFORT = 128

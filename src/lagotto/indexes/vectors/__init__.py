@@ -11,8 +11,8 @@ matrix       VectorMatrix: the rows of an index, and the tail added since the ba
 index        EmbeddedVectorIndex: a VectorMatrix that follows a change log
 """
 
-from lagotto.indexes.vectors.matrix import VectorMatrix
-from lagotto.indexes.vectors.snapshot import MatrixSnapshot
-from lagotto.indexes.vectors.tuning import Tuning
+from lagotto.indexes.vectors.index import VectorMatrix
+from lagotto.indexes.vectors.rows import MatrixSnapshot
+from lagotto.indexes.vectors.sketch import Tuning
 
 __all__ = ["MatrixSnapshot", "Tuning", "VectorMatrix"]

@@ -1,16 +1,9 @@
-"""A sketch of one bit per dimension: selects, among a million rows, the few thousand to score.
-
-The bits of a row say on which side of the mean it lies, in each direction of a randomly rotated
-frame. The rotation spreads the information evenly over the bits, whatever the dimensions of the
-model. The number of bits in which two vectors differ grows with the angle between them. NumPy
-counts it in 5 ms for a million rows of 384 bits, because the bits are stored in columns of 64: the
-first 64 bits of all rows, then the next 64, and so on. Two thirds of the bits are enough for a
-first selection.
-"""
+"""Exact scores, and a sketch of one bit per dimension that selects the rows to score."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
@@ -18,7 +11,69 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.documents import Vector, Vectors
-from lagotto.indexes.vectors.ranking import Positions
+from lagotto.indexes.base import ChunkKeys, Hits, kth_greatest, top_k
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Values measured by `benchmarks/vectors.py`; tests use smaller ones.
+
+    Up to `exact_rows` rows all are scored. Beyond, a sketch proposes `candidates` rows, plus
+    `per_hit` for every requested hit, plus one for every `rows_per_candidate` rows, since more
+    rows have more near duplicates. A base is rewritten when more than `loose_rows`, and more than
+    a quarter of it, are new or dead.
+    """
+
+    exact_rows: int = 20_000
+    candidates: int = 600
+    per_hit: int = 2
+    rows_per_candidate: int = 400
+    loose_rows: int = 2_000
+
+    def candidates_for(self, k: int, *, rows: int) -> int:
+        """How many of `rows` to score for the best `k`."""
+        return self.candidates + self.per_hit * k + rows // self.rows_per_candidate
+
+
+Positions = NDArray[np.intp]
+Scores = NDArray[np.float32]
+
+GATHERED = 4096
+"""Rows copied at a time; they should fit into the processor's cache."""
+
+PRODUCTS = 4_000_000
+"""Scores held at a time when many queries are answered at once."""
+
+
+def dots(rows: Vectors, query: Vector, positions: Positions | None = None) -> Scores:
+    """The inner product of `query` with every row, or with those at `positions`."""
+    if positions is None or 3 * len(positions) > len(rows):  # sequential reads are faster
+        scores: Scores = np.vecdot(rows, query)
+        return scores if positions is None else scores.take(positions)
+    scores = np.empty(len(positions), dtype=np.float32)
+    for start in range(0, len(positions), GATHERED):
+        some = slice(start, start + GATHERED)
+        scores[some] = np.vecdot(rows.take(positions[some], axis=0), query)
+    return scores
+
+
+def best_of_each(keys: ChunkKeys, rows: Vectors, queries: Vectors, *, k: int) -> Iterator[Hits]:
+    """The result of `top_k` for each query; a matrix product selects the rows to score exactly.
+
+    The last bits of a matrix product depend on its shape. `slack` is more than twice the rounding
+    error of a product of unit vectors, so no row is missed.
+    """
+    slack = rows.shape[1] * 2.0**-22
+    step = max(1, PRODUCTS // max(1, len(rows)))
+    for start in range(0, len(queries), step):
+        some = queries[start : start + step]
+        for query, products in zip(some, some @ rows.T, strict=True):
+            if len(products) <= k:
+                yield top_k(keys, dots(rows, query), k)
+            else:
+                close = np.flatnonzero(products >= kth_greatest(products, k) - slack)
+                yield top_k(keys[close], dots(rows, query, close), k)
+
 
 Codes = NDArray[np.uint64]
 """64 bits of every row per line: the shape is (bits / 64, rows)."""

@@ -10,13 +10,18 @@ from lxml import etree
 
 from lagotto.documents import Document
 from lagotto.errors import ReadError
-from lagotto.readers.base import ReadOptions, Source
-from lagotto.readers.builder import TextBuilder, add_item, one_line
-from lagotto.readers.draft import Draft
+from lagotto.readers.base import Draft, ReadOptions, Source, TextBuilder, add_item, one_line
 from lagotto.readers.formats import SUFFIXES
-from lagotto.readers.office.package import Package, open_package
-from lagotto.readers.office.properties import core_properties
-from lagotto.readers.office.xml import child, children, local_name, small_number, value
+from lagotto.readers.office.package import (
+    Package,
+    child,
+    children,
+    core_properties,
+    local_name,
+    open_package,
+    small_number,
+    value,
+)
 
 WRAPPERS = frozenset({"sdt", "sdtContent", "ins", "moveTo", "customXml", "smartTag"})
 WITHOUT_TEXT = frozenset({"pPr", "rPr", "del", "moveFrom", "Fallback"})

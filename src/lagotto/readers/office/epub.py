@@ -11,17 +11,12 @@ from lxml import etree
 
 from lagotto.documents import Document, storable
 from lagotto.errors import EncryptedSourceError, ReadError
-from lagotto.readers.base import ReadOptions, Source
-from lagotto.readers.builder import TextBuilder, one_line
+from lagotto.readers.base import Draft, ReadOptions, Source, TextBuilder, one_line, parse_iso_date
 from lagotto.readers.decode import decode
-from lagotto.readers.draft import Draft, parse_iso_date
 from lagotto.readers.formats import SUFFIXES
-from lagotto.readers.html.main_content import has_no_text
-from lagotto.readers.html.reader import declared_encoding, parse
-from lagotto.readers.html.render import render
+from lagotto.readers.html import declared_encoding, has_no_text, parse, render
 from lagotto.readers.language import language_code
-from lagotto.readers.office.package import Package, open_package
-from lagotto.readers.office.xml import child, children, local_name, value
+from lagotto.readers.office.package import Package, child, children, local_name, open_package, value
 
 CONTAINER, ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
 CHAPTERS = frozenset({"application/xhtml+xml", "text/html"})

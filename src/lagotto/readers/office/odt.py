@@ -9,13 +9,26 @@ from lxml import etree
 
 from lagotto.documents import Document
 from lagotto.errors import EncryptedSourceError, ReadError
-from lagotto.readers.base import ReadOptions, Source
-from lagotto.readers.builder import TextBuilder, add_item, one_line
-from lagotto.readers.draft import Draft, parse_iso_date
+from lagotto.readers.base import (
+    Draft,
+    ReadOptions,
+    Source,
+    TextBuilder,
+    add_item,
+    one_line,
+    parse_iso_date,
+)
 from lagotto.readers.formats import SUFFIXES
 from lagotto.readers.language import language_code
-from lagotto.readers.office.package import Package, open_package
-from lagotto.readers.office.xml import child, children, local_name, small_number, value
+from lagotto.readers.office.package import (
+    Package,
+    child,
+    children,
+    local_name,
+    open_package,
+    small_number,
+    value,
+)
 
 CONTENT, META, MANIFEST = "content.xml", "meta.xml", "META-INF/manifest.xml"
 WRAPPERS = frozenset({"section", "text-box", "frame"})

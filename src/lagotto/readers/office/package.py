@@ -1,4 +1,4 @@
-"""Zip archives of XML parts, opened within limits: what all office formats have in common."""
+"""Zip archives of XML parts, opened within limits: what all office formats share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from posixpath import dirname, join, normpath
 from re import Pattern
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from lxml import etree
 
@@ -21,9 +21,54 @@ from lagotto.errors import (
     SourceTooLargeError,
     UnsupportedFormatError,
 )
-from lagotto.readers.base import Source
+from lagotto.readers.base import Source, one_line, parse_iso_date
 from lagotto.readers.formats import OLE_MAGIC
-from lagotto.readers.office.xml import children, parse_xml, value
+from lagotto.readers.language import language_code
+
+
+def parse_xml(data: bytes) -> etree._Element:
+    """Parse XML; entities are not resolved and nothing is fetched."""
+    parser = etree.XMLParser(
+        resolve_entities=False,
+        no_network=True,
+        load_dtd=False,
+        remove_comments=True,
+        remove_pis=True,
+    )
+    return etree.fromstring(data, parser)
+
+
+def local_name(element: etree._Element) -> str:
+    """The tag without its namespace, which may be transitional or strict."""
+    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
+
+
+def children(element: etree._Element | None, *names: str) -> Iterator[etree._Element]:
+    """The child elements with these local names."""
+    return (
+        (item for item in element if local_name(item) in names) if element is not None else iter(())
+    )
+
+
+def child(element: etree._Element | None, *path: str) -> etree._Element | None:
+    """The first element along a path of local names."""
+    for name in path:
+        element = next(children(element, name), None)
+    return element
+
+
+def value(element: etree._Element | None, name: str = "val") -> str | None:
+    """The value of an attribute, by its local name."""
+    if element is None:
+        return None
+    found = (text for key, text in element.items() if str(key).rpartition("}")[2] == name)
+    return next((str(text) for text in found), None)
+
+
+def small_number(text: str | None) -> int | None:
+    """A small number that is written in digits."""
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 8 else None
+
 
 MAX_RATIO = 200
 SMALL = 10_000_000
@@ -152,3 +197,25 @@ class Package:
                 path = normpath(join("/", dirname(part), target)).lstrip("/")
                 found[value(item, "Id") or ""] = Relation(path, (kind or "").rpartition("/")[2])
         return found
+
+
+CORE = "docProps/core.xml"
+PLACEHOLDERS = frozenset({"PowerPoint Presentation", "Presentation", "Untitled"})
+"""Titles that programs fill in."""
+
+
+def core_properties(package: Package, *, title: str | None = None) -> dict[str, Any]:
+    """The fields of a Draft that the properties give; `title` is used if they have none."""
+    root = package.xml(CORE)
+    texts = {local_name(item): one_line(item.text or "") for item in (() if root is None else root)}
+    found = {name: text for name, text in texts.items() if text}
+    known = {"author": found.get("creator"), "keywords": found.get("keywords")}
+    own = found.get("title")
+    return {
+        "title": title if own is None or own in PLACEHOLDERS else own,
+        "summary": found.get("description"),
+        "language": language_code(found.get("language")),
+        "metadata": {name: text for name, text in known.items() if text},
+        "created_at": parse_iso_date(found.get("created")),
+        "updated_at": parse_iso_date(found.get("modified")),
+    }

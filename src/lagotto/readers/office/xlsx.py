@@ -12,13 +12,17 @@ from lxml import etree
 
 from lagotto.documents import Document
 from lagotto.errors import ReadError
-from lagotto.readers.base import ReadOptions, Source
-from lagotto.readers.builder import CELL, TextBuilder, one_line
-from lagotto.readers.draft import Draft
+from lagotto.readers.base import CELL, Draft, ReadOptions, Source, TextBuilder, one_line
 from lagotto.readers.formats import SUFFIXES
-from lagotto.readers.office.package import Package, open_package
-from lagotto.readers.office.properties import core_properties
-from lagotto.readers.office.xml import child, children, small_number, value
+from lagotto.readers.office.package import (
+    Package,
+    child,
+    children,
+    core_properties,
+    open_package,
+    small_number,
+    value,
+)
 
 WORKBOOK = re.compile(r"xl/workbook\d*\.xml")
 COLUMN = re.compile(r"[A-Z]{1,3}")

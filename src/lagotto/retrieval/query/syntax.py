@@ -2,26 +2,444 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from itertools import islice
+from typing import NoReturn, TypeVar
 
+from lagotto.errors import QueryError
 from lagotto.indexes.bm25 import repeated
-from lagotto.indexes.text_query import Every, Match, Term, Without, Word
+from lagotto.indexes.text_query import Either, Every, Match, Phrase, Prefix, Term, Without, Word
 from lagotto.prefs import FtsMode
-from lagotto.retrieval.query.operands import (
-    Reading,
-    either,
-    every,
-    limited,
-    operand,
-    pieces,
-    stop_words_in,
+from lagotto.terms import MAX_QUERY_TERMS, analyze, compounds, query_terms
+from lagotto.terms.words import UNSPACED, runs
+
+QUOTATION_MARKS = '"“”„«»「」『』'
+
+# No quotation holds another mark of its own kind, so that a page of opening marks takes linear
+# time. A mark right behind a letter or digit opens nothing: 24" is a length.
+QUOTED = (
+    rf"(?<![^\W{UNSPACED}])(?:\"[^\"]*\"|”[^“”„]*”)"
+    r"|“[^“”\"]*[”\"]|„[^„“”]*[“”]|«[^«»]*»|»[^«»]*«|「[^「」]*」|『[^『』]*』"
 )
-from lagotto.retrieval.query.web_syntax import read_web
-from lagotto.terms import MAX_QUERY_TERMS, compounds, query_terms
-from lagotto.terms.words import runs
+"""A quotation with its marks, one on either side, as a regular expression."""
+
+CONNECTORS = frozenset("_-./@#&+\\\u2010\u2011")
+"""What holds the parts of an identifier together: foo_bar, a/b, AT&T, C++."""
+
+Sizable = TypeVar("Sizable", bound=Sized)
+
+_BREAK = re.compile(r"-{2,}|\.{2,}")
+_NOTHING = re.compile(r"(?!)")
+
+
+def quoted_in(text: str) -> re.Pattern[str]:
+    """Matches the quotations of `text`; compiled only if there are marks, as it takes a while."""
+    return _quoted() if any(mark in text for mark in QUOTATION_MARKS) else _NOTHING
+
+
+@cache
+def _quoted() -> re.Pattern[str]:
+    return re.compile(QUOTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A word or a phrase of a query: `text` as written, its terms in each of the languages."""
+
+    text: str
+    variants: tuple[tuple[str, ...], ...]
+
+    def __len__(self) -> int:
+        return len(self.variants[0])
+
+    @property
+    def match(self) -> Word | Phrase:
+        """A chunk that holds it, in one of the languages."""
+        distinct = tuple(dict.fromkeys(self.variants))
+        if len(self) == 1:
+            return Word(tuple(term for (term,) in distinct))
+        return Phrase(distinct)
+
+    def followed_by(self, other: Operand) -> Operand:
+        """The phrase of both."""
+        pairs = zip(self.variants, other.variants, strict=True)
+        joined = tuple(first + second for first, second in pairs)
+        return Operand(f"{self.text} {other.text}", joined)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A query by the rules of a syntax.
+
+    `where` is its condition, None for an empty one, `text` what it wants, and `parts` what of that
+    the condition asks for and can score.
+    """
+
+    where: Match | None
+    text: str
+    parts: tuple[str, ...]
+
+
+def operand(text: str, languages: Sequence[str | None]) -> Operand | None:
+    """What `text` says, its terms in order; None if there is no word in it.
+
+    Of a longer text the first `MAX_QUERY_TERMS` terms count.
+    """
+    tags = tuple(languages) or (None,)
+    variants = tuple(tuple(analyze(text, tag)[:MAX_QUERY_TERMS]) for tag in tags)
+    return Operand(text, variants) if variants[0] else None
+
+
+def pieces(text: str) -> list[str]:
+    """The words of `text` as written, identifiers whole, without the punctuation around."""
+    unbroken = _BREAK.sub(" ", text)
+    return "".join(" " if _separates(char) else char for char in unbroken).split()
+
+
+@lru_cache(maxsize=4096)
+def _separates(char: str) -> bool:
+    if char in CONNECTORS or runs(char):
+        return False
+    category = unicodedata.category(char)  # marks and invisible characters stand inside of words
+    return category != "Cf" and not category.startswith("M")
+
+
+def limited(items: Iterable[Sizable]) -> list[Sizable]:
+    """As many of the items, from the first on, as have `MAX_QUERY_TERMS` terms in all."""
+    kept: list[Sizable] = []
+    left = MAX_QUERY_TERMS
+    for item in items:
+        left -= len(item)
+        if left < 0:
+            break
+        kept.append(item)
+    return kept
+
+
+def stop_words_in(text: str, languages: Sequence[str | None]) -> frozenset[Word]:
+    """The stop words of the language that `text` seems to be in, as far as they occur in it."""
+    terms = query_terms(text, languages)
+    content = {term.variants for term in terms if not term.stop}
+    return frozenset(Word(term.variants) for term in terms if term.variants not in content)
+
+
+def every(parts: Iterable[Match]) -> Match:
+    """All of the parts, each once."""
+    flat: dict[Match, None] = {}
+    for part in parts:
+        flat.update(dict.fromkeys(part.parts if isinstance(part, Every) else (part,)))
+    return next(iter(flat)) if len(flat) == 1 else Every(tuple(flat))
+
+
+def either(parts: Iterable[Match]) -> Match:
+    """One of the parts, each once."""
+    flat: dict[Match, None] = {}
+    for part in parts:
+        flat.update(dict.fromkeys(part.parts if isinstance(part, Either) else (part,)))
+    return next(iter(flat)) if len(flat) == 1 else Either(tuple(flat))
+
+
+def without(part: Match) -> Match:
+    """Not the part."""
+    return part.part if isinstance(part, Without) else Without(part)
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A part of the query; `source` has its quotation marks."""
+
+    operand: Operand
+    source: str
+    negated: bool
+
+    def __len__(self) -> int:
+        return len(self.operand)
+
+    @property
+    def match(self) -> Match:
+        return Without(self.operand.match) if self.negated else self.operand.match
+
+    @property
+    def may_be_or(self) -> bool:
+        return self.source.lower() == "or" and not self.negated
+
+
+def read_web(text: str, languages: Sequence[str | None]) -> Reading:
+    """Any text, read as a query.
+
+    `or` binds weaker than the words beside it. At the end, at the beginning or after another one
+    it is a word. Stop words outside quotations make no condition unless nothing else is wanted.
+    """
+    alternatives = _alternatives(limited(_items(text, languages)))
+    items = [item for items in alternatives for item in items]
+    dropped = _dropped(items, stop_words_in(text, languages))
+    kept = [
+        every(item.match for item in items if item not in dropped)
+        for items in alternatives
+        if not dropped.issuperset(items)
+    ]
+    wanted = [item for item in items if not item.negated]
+    return Reading(
+        where=either(kept) if kept else None,
+        text=" ".join(item.source for item in wanted),
+        parts=tuple(item.source for item in wanted if item not in dropped),
+    )
+
+
+def _alternatives(items: Sequence[_Item]) -> list[list[_Item]]:
+    """The alternatives between the `or`s."""
+    alternatives: list[list[_Item]] = [[]]
+    for number, item in enumerate(items, start=1):
+        if item.may_be_or and alternatives[-1] and number < len(items):
+            alternatives.append([])
+        else:
+            alternatives[-1].append(item)
+    return alternatives
+
+
+def _dropped(items: Sequence[_Item], stops: frozenset[Word]) -> set[_Item]:
+    """The stop words, but those that are wanted only if something else is wanted as well."""
+    stop_items = {item for item in items if item.operand.match in stops and not _is_quoted(item)}
+    wanted = {item for item in items if not item.negated}
+    return stop_items - wanted if wanted <= stop_items else stop_items
+
+
+def _is_quoted(item: _Item) -> bool:
+    return quoted_in(item.source).fullmatch(item.source) is not None
+
+
+def _items(text: str, languages: Sequence[str | None]) -> Iterator[_Item]:
+    """The parts that have words."""
+    for source, negated in _sources(text):
+        if found := operand(source, languages):
+            yield _Item(found, source, negated)
+
+
+def _sources(text: str) -> Iterator[tuple[str, bool]]:
+    """Quotations and words in order, and whether a minus stands before each."""
+    start = 0
+    for quoted in quoted_in(text).finditer(text):
+        before = text[start : quoted.start()]
+        yield from _words(before)
+        yield quoted.group(), before[-2:].lstrip() == "-"
+        start = quoted.end()
+    yield from _words(text[start:])
+
+
+def _words(text: str) -> Iterator[tuple[str, bool]]:
+    """A minus rejects the word that it touches; two of them begin an option such as --all."""
+    for chunk in text.split():
+        bare = chunk.lstrip("([{")
+        negated = bare.startswith("-") and not bare.startswith("--")
+        for index, piece in enumerate(pieces(bare)):
+            yield piece.lstrip("-") if negated else piece, negated and index == 0
+
+
+MOST_NESTED = 50
+"""Parentheses within parentheses."""
+
+SYNONYMS = {"AND": "&", "OR": "|", "NOT": "!"}
+
+_TOKEN = re.compile(
+    rf"""
+      (?P<operator> <-> | [&|!()] )
+    | (?P<quoted> ' (?: [^'] | '' )* ' | {QUOTED} ) (?P<label> : [A-Za-z*]+ )?
+    | (?P<word> [^\s&|!()<>'{QUOTATION_MARKS}] [^\s&|!()<>{QUOTATION_MARKS}]* )
+    """,
+    re.VERBOSE,
+)
+_WEIGHTS = re.compile(r":[A-D*]+\Z")
+_INK = re.compile(r"\S")
+_OPERATOR = re.compile(r"<[^\s<>]*+>|.")
+
+Node = Operand | Match
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    """An operator, or else the node of a word, a phrase or a prefix; `text` as written."""
+
+    position: int
+    text: str
+    operator: str | None = None
+    node: Node | None = None
+
+
+def read_strict(query: str, languages: Sequence[str | None]) -> Reading:
+    """An expression, read; a QueryError if it breaks the rules. A prefix can't score."""
+    parser = _Parser(query, _Lexer(query, languages).tokens())
+    where = parser.whole()
+    words = (token.text for token in parser.wanted if isinstance(token.node, Operand))
+    return Reading(where, " ".join(token.text for token in parser.wanted), tuple(words))
+
+
+class _Lexer:
+    def __init__(self, query: str, languages: Sequence[str | None]) -> None:
+        self._query = query
+        self._languages = languages
+        self._terms = 0
+
+    def tokens(self) -> list[_Token]:
+        found: list[_Token] = []
+        end = 0
+        while ink := _INK.search(self._query, end):
+            match = _TOKEN.match(self._query, ink.start())
+            if match is None:
+                self._refuse(ink.start())
+            found.append(self._token(match))
+            end = match.end()
+        return found
+
+    def _token(self, match: re.Match[str]) -> _Token:
+        position, text = match.start(), match.group()
+        operator = match["operator"] or SYNONYMS.get(text)
+        if operator:
+            return _Token(position, text, operator)
+        label = match["label"] or ""
+        if match["word"] and (weights := _WEIGHTS.search(text)):
+            label = weights.group()
+        bare = text[: len(text) - len(label)]
+        return _Token(position, bare, node=self._node(bare, label, position))
+
+    def _node(self, text: str, label: str, position: int) -> Node:
+        found = operand(text, self._languages)
+        if found is None:
+            raise QueryError(self._query, position, f"there is no letter or digit in {text}")
+        self._terms += len(found)
+        if self._terms > MAX_QUERY_TERMS:
+            problem = f"the query has more than {MAX_QUERY_TERMS} words; leave some out"
+            raise QueryError(self._query, position, problem)
+        if text.endswith("*") and not label:
+            raise QueryError(self._query, position + len(text) - 1, "a prefix is written as word:*")
+        return self._prefix(found, label, position + len(text)) if label else found
+
+    def _prefix(self, found: Operand, label: str, position: int) -> Match:
+        if label != ":*":
+            problem = f"{label} is not supported, only the prefix sign :* is; quote a colon"
+            raise QueryError(self._query, position, problem)
+        if len(found) > 1:
+            problem = f":* needs a single word before it, not the {len(found)} of {found.text}"
+            raise QueryError(self._query, position, problem)
+        return either(Prefix(term) for (term,) in found.variants)
+
+    def _refuse(self, position: int) -> NoReturn:
+        char = self._query[position]
+        if char in "<>":
+            operator = _OPERATOR.match(self._query, position)
+            shown = operator.group() if operator else char
+            problem = (
+                f"{shown} is not an operator; <-> joins adjacent words, other distances don't exist"
+            )
+        elif char == "'" or char in QUOTATION_MARKS:
+            problem = f"the quotation that begins with {char} does not end"
+        else:
+            problem = f"{char!r} is not expected here"
+        raise QueryError(self._query, position, problem)
+
+
+class _Parser:
+    """Recursive descent; of the operators ! binds most tightly, then <->, & and last |."""
+
+    def __init__(self, query: str, tokens: Sequence[_Token]) -> None:
+        self._query = query
+        self._tokens = tokens
+        self._index = 0
+        self._depth = 0
+        self._negated = False
+        self.wanted: list[_Token] = []
+
+    def whole(self) -> Match:
+        if not self._tokens:
+            raise QueryError(self._query, 0, "the query is empty; expected a word")
+        found = self._alternatives()
+        token = self._peek()
+        if token and token.operator == ")":
+            raise QueryError(self._query, token.position, "there is no ( for this )")
+        if token:
+            self._operator_missing(token)
+        return _match(found)
+
+    def _alternatives(self) -> Node:
+        return self._row("|", self._conjunction, either)
+
+    def _conjunction(self) -> Node:
+        return self._row("&", self._sequence, every)
+
+    def _row(
+        self, operator: str, part: Callable[[], Node], joined: Callable[[list[Match]], Match]
+    ) -> Node:
+        parts = [part()]
+        while self._taken(operator):
+            parts.append(part())
+        return parts[0] if len(parts) == 1 else joined(list(map(_match, parts)))
+
+    def _sequence(self) -> Node:
+        found = self._negation()
+        while arrow := self._taken("<->"):
+            follower = self._negation()
+            if not (isinstance(found, Operand) and isinstance(follower, Operand)):
+                problem = "<-> joins only words and quoted phrases, nothing with ! | & or :*"
+                raise QueryError(self._query, arrow.position, problem)
+            found = found.followed_by(follower)
+        return found
+
+    def _negation(self) -> Node:
+        before = self._negated
+        while self._taken("!"):
+            self._negated = not self._negated
+        odd = self._negated != before
+        found = self._primary()
+        self._negated = before
+        return without(_match(found)) if odd else found
+
+    def _primary(self) -> Node:
+        token = self._peek()
+        if token is None:
+            raise QueryError(self._query, len(self._query), "expected a word after this")
+        self._index += 1
+        if token.operator == "(":
+            return self._group(token)
+        if token.node is None:
+            raise QueryError(self._query, token.position, f"expected a word before {token.text}")
+        if not self._negated:
+            self.wanted.append(token)
+        return token.node
+
+    def _group(self, opening: _Token) -> Node:
+        self._depth += 1
+        if self._depth > MOST_NESTED:
+            problem = f"parentheses are nested more than {MOST_NESTED} deep"
+            raise QueryError(self._query, opening.position, problem)
+        found = self._alternatives()
+        self._depth -= 1
+        if self._taken(")"):
+            return found
+        if token := self._peek():
+            self._operator_missing(token)
+        raise QueryError(self._query, opening.position, "this ( is not closed; expected a )")
+
+    def _operator_missing(self, token: _Token) -> NoReturn:
+        problem = f"expected an operator (& | <->) before {token.text}"
+        raise QueryError(self._query, token.position, problem)
+
+    def _peek(self) -> _Token | None:
+        return self._tokens[self._index] if self._index < len(self._tokens) else None
+
+    def _taken(self, operator: str) -> _Token | None:
+        token = self._peek()
+        if token is None or token.operator != operator:
+            return None
+        self._index += 1
+        return token
+
+
+def _match(node: Node) -> Match:
+    return node.match if isinstance(node, Operand) else node
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +487,6 @@ def _read(text: str, mode: FtsMode, languages: Sequence[str | None]) -> Reading:
             whole = operand(text, languages)
             return Reading(whole.match if whole else None, text, (text,))
         case "strict":
-            from lagotto.retrieval.query.strict_syntax import read_strict
-
             return read_strict(text, languages)
     return Reading(None, text, (text,))
 

@@ -9,9 +9,9 @@ from functools import cache, lru_cache
 
 from lagotto.indexes.text_query import Phrase
 from lagotto.prefs import QueryType
-from lagotto.retrieval.query.operands import operand, quoted_in
+from lagotto.retrieval.query.syntax import operand, quoted_in
 from lagotto.terms import QueryTerm, query_terms
-from lagotto.terms.stems import language_of
+from lagotto.terms.languages import language_of
 from lagotto.terms.words import UNSPACED, fold, is_european, runs
 
 FEW_WORDS = 5

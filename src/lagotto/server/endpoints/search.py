@@ -1,31 +1,56 @@
-"""The verbs of a search: retrieve, search, context, explain, resolve."""
+"""The verbs of a search, and the models of a base as services."""
 
 from __future__ import annotations
 
+import base64
 from typing import Any
+from uuid import uuid4
 
+import numpy as np
+
+from lagotto._internal.concurrency import in_thread, with_checkpoints
 from lagotto.context.cite import key_of
+from lagotto.documents import Vectors
+from lagotto.embedders import Embedder
 from lagotto.prefs import RetrievalPrefs
+from lagotto.rerankers import create_reranker
+from lagotto.rerankers.base import Candidate
 from lagotto.results import Results, RetrievalStats
-from lagotto.retrieval.snippets import matched_spans
-from lagotto.server.answers import (
+from lagotto.retrieval.documents import Highlighter
+from lagotto.server.operations import Call, Operation
+from lagotto.server.problems import FieldProblem, Problem
+from lagotto.server.request_body import (
+    ContextBody,
+    EmbeddingsBody,
+    ExplainBody,
+    RerankBody,
+    RerankText,
+    ResolveBody,
+    SearchBody,
+)
+from lagotto.server.responses import (
     ContextAnswer,
+    EmbeddingsAnswer,
     ExplainAnswer,
+    RerankAnswer,
     ResolveAnswer,
     RetrieveAnswer,
     SearchAnswer,
 )
-from lagotto.server.bodies import ContextBody, ExplainBody, ResolveBody, SearchBody
-from lagotto.server.operations import Call, Operation
+from lagotto.server.scoped_base import check_reranker
+
+HIGHLIGHTED = 1_000_000
+"""Characters of an answer in which words are highlighted, from its first hit on: each word of them
+is analysed, about half a second for all."""
 
 
 async def retrieve(call: Call) -> object:
     """Answer with a ranked list."""
-    planned = call.base.plan("retrieve", call.asked)
+    planned = await call.off_loop(call.base.plan, "retrieve", call.asked)
     found = await call.state.observed(call.http, planned, call.base.retrieve(planned, call.context))
     return {
         **_settled(call, planned.prefs, found.stats),
-        "hits": hits_of(found, call.asked),
+        "hits": await call.off_loop(hits_of, found, call.asked),
         "candidates": found.candidates,
         "stats": _asked_for(found.stats, planned.prefs),
     }
@@ -33,7 +58,7 @@ async def retrieve(call: Call) -> object:
 
 async def search(call: Call) -> object:
     """Answer with a bundle."""
-    planned = call.base.plan("search", call.asked)
+    planned = await call.off_loop(call.base.plan, "search", call.asked)
     bundle = await call.state.observed(call.http, planned, call.base.search(planned, call.context))
     return {
         **_settled(call, planned.prefs, bundle.stats),
@@ -45,7 +70,7 @@ async def search(call: Call) -> object:
 
 async def context(call: Call) -> object:
     """Answer with a cited pack."""
-    planned = call.base.plan("context", call.asked)
+    planned = await call.off_loop(call.base.plan, "context", call.asked)
     pack = await call.state.observed(
         call.http, planned, call.base.context(planned, call.asked, call.context)
     )
@@ -59,7 +84,7 @@ async def context(call: Call) -> object:
 
 async def explain(call: Call) -> object:
     """Answer why a document is, or is not, among the hits."""
-    planned = call.base.plan("retrieve", call.asked)
+    planned = await call.off_loop(call.base.plan, "retrieve", call.asked)
     name = call.asked.document
     found = await call.state.observed(
         call.http, planned, call.base.why_not(planned, name, call.context)
@@ -72,7 +97,7 @@ async def explain(call: Call) -> object:
         "reason": found.reason,
         "rank": found.rank,
         "breakdown": found.breakdown,
-        "hits": hits_of(results, call.asked),
+        "hits": await call.off_loop(hits_of, results, call.asked),
         "stats": _asked_for(results.stats, planned.prefs),
     }
 
@@ -86,17 +111,20 @@ async def resolve(call: Call) -> object:
 
 def hits_of(found: Results, asked: SearchBody) -> list[dict[str, Any]]:
     """Hits, each with its citation and, if asked for, the words in it that match."""
-    return [
-        {
-            **dict(hit),
-            "citation": hit.citation,
-            "key": key_of(hit),
-            "highlights": matched_spans(hit.content, asked.query, language=hit.language)
-            if asked.highlight
-            else (),
-        }
-        for hit in found
-    ]
+    highlighter, room = Highlighter(asked.query), HIGHLIGHTED if asked.highlight else 0
+    hits = []
+    for hit in with_checkpoints(found):
+        text = hit.content[:room]
+        room -= len(text)
+        hits.append(
+            {
+                **dict(hit),
+                "citation": hit.citation,
+                "key": key_of(hit),
+                "highlights": highlighter.spans(text, language=hit.language) if text else (),
+            }
+        )
+    return hits
 
 
 def _settled(call: Call, prefs: RetrievalPrefs, stats: RetrievalStats) -> dict[str, Any]:
@@ -156,5 +184,105 @@ OPERATIONS = (
     Operation(
         "POST", "/v1/resolve", "resolve", "The passage that a citation refers to.",
         resolve, ResolveAnswer, body=ResolveBody, heavy=True, problems=(404,),
+    ),
+)  # fmt: skip
+
+
+DEFAULT_RERANKER = "lexical"
+
+
+async def rerank(call: Call) -> object:
+    """Answer with the relevance of each text, best first.
+
+    Rerankers get the cosine of query and text as the score that a search would give them.
+    """
+    body: RerankBody = call.body
+    name = body.model or DEFAULT_RERANKER
+    check_reranker(name, call.state.settings)
+    texts = [item.text if isinstance(item, RerankText) else item for item in body.documents]
+    _check_count(call, texts, field="documents")
+    embedder = await call.state.embedder()
+    candidates = await _candidates(embedder, body.query, texts)
+    reranker = create_reranker(name, embedder=embedder)
+    try:
+        judged = await reranker.rerank(body.query, candidates)
+    finally:
+        await reranker.close()
+    verdicts = judged.verdicts or [None] * len(texts)
+    scored = [
+        (reranker.scale.unit(verdict.score) if verdict else candidate.score, index)
+        for index, (verdict, candidate) in enumerate(zip(verdicts, candidates, strict=True))
+    ]
+    best = sorted(scored, key=lambda item: (-item[0], item[1]))[: body.top_n]
+    results = [
+        {
+            "index": index,
+            "relevance_score": score,
+            **({"document": {"text": texts[index]}} if body.return_documents else {}),
+        }
+        for score, index in best
+    ]
+    return {"id": uuid4().hex, "model": name, "results": results}
+
+
+async def embeddings(call: Call) -> object:
+    """Answer with the vector of each text."""
+    body: EmbeddingsBody = call.body
+    texts = [body.input] if isinstance(body.input, str) else body.input
+    _check_count(call, texts, field="input")
+    embedder = await call.state.embedder()
+    model = embedder.info.model_id
+    if body.model not in (None, model):
+        raise Problem("NotFound", f"the model of this base is {model!r}; leave the model out")
+    dimension = embedder.info.dimension
+    if body.dimensions not in (None, dimension):
+        detail = f"the vectors of this model have {dimension} dimensions; leave it out"
+        field = FieldProblem(pointer="/dimensions", detail=detail)
+        raise Problem("InvalidRequest", f"/dimensions: {detail}", fields=[field])
+    vectors = await embedder.embed(texts, role=body.input_type)
+    tokens = sum(await in_thread(embedder.tokenizer.count, texts))
+    data = [
+        {"object": "embedding", "index": index, "embedding": _written(row, body)}
+        for index, row in enumerate(vectors)
+    ]
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+    return {"object": "list", "model": model, "data": data, "usage": usage}
+
+
+async def _candidates(embedder: Embedder, query: str, texts: list[str]) -> list[Candidate]:
+    if not texts:
+        return []
+    asked = await embedder.embed([query], role="query")
+    cosines = (await embedder.embed(texts, role="document")) @ asked[0]
+    scores = np.clip(cosines, 0.0, 1.0).tolist()
+    return [
+        Candidate(id=str(index), text=text, score=score)
+        for index, (text, score) in enumerate(zip(texts, scores, strict=True))
+    ]
+
+
+def _written(row: Vectors, body: EmbeddingsBody) -> list[float] | str:
+    if body.encoding_format == "float":
+        numbers: list[float] = row.tolist()
+        return numbers
+    return base64.b64encode(row.astype("<f4").tobytes()).decode()
+
+
+def _check_count(call: Call, texts: list[str], *, field: str) -> None:
+    most = call.state.settings.max_texts
+    if len(texts) > most:
+        detail = f"{len(texts)} texts are more than {most}, the most here"
+        found = FieldProblem(pointer=f"/{field}", detail=detail)
+        raise Problem("InvalidRequest", detail, fields=[found])
+
+
+MODEL_OPERATIONS = (
+    Operation(
+        "POST", "/v1/rerank", "rerank", "The relevance of texts for a query.",
+        rerank, RerankAnswer, body=RerankBody, heavy=True,
+    ),
+    Operation(
+        "POST", "/v1/embeddings", "embeddings", "The vectors of texts.",
+        embeddings, EmbeddingsAnswer, body=EmbeddingsBody, heavy=True, problems=(404,),
     ),
 )  # fmt: skip

@@ -7,9 +7,9 @@ from html import escape
 from starlette.responses import HTMLResponse, Response
 
 from lagotto.errors import LagottoError
-from lagotto.server.answers import HealthAnswer
 from lagotto.server.operations import Call, Operation
 from lagotto.server.problems import Problem, problem_names, title_of
+from lagotto.server.responses import HealthAnswer
 
 PAGE = """<!doctype html>
 <html lang="en">

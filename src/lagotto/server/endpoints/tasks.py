@@ -9,17 +9,16 @@ from typing import Any
 from pydantic import ValidationError
 from starlette.datastructures import FormData, UploadFile
 
-from lagotto.documents import DEFAULT_COLLECTION, Document, json_value
+from lagotto._internal.concurrency import with_checkpoints
+from lagotto.documents import DEFAULT_COLLECTION, Document, json_value, language_tag
 from lagotto.readers.language import with_language
 from lagotto.server.access import Access
-from lagotto.server.answers import TasksAnswer
-from lagotto.server.bodies import AddBody, TasksQuery
-from lagotto.server.event_stream import MEDIA_TYPE, event_stream
-from lagotto.server.events import Event
+from lagotto.server.events import MEDIA_TYPE, Event, event_stream
 from lagotto.server.operations import Call, Operation
 from lagotto.server.problems import FieldProblem, Problem, invalid
-from lagotto.server.receiving import limited
-from lagotto.server.tasks import Task, Upload
+from lagotto.server.request_body import AddBody, TasksQuery, limited
+from lagotto.server.responses import TasksAnswer
+from lagotto.server.tasks import Task, Upload, writes_of
 
 LONGEST_NAME = 500
 FIELDS = ("collection", "language", "metadata")
@@ -42,24 +41,36 @@ async def add(call: Call) -> Task:
         uploads,
         call.access,
         collection=collection,
-        language=given.get("language"),
+        language=_language(given.get("language", "")),
         metadata=_metadata(given.get("metadata", "{}")),
     )
 
 
 async def _add_documents(call: Call) -> Task:
     body: AddBody = call.body
+    documents = await call.off_loop(_documents, body)
+    for document in documents:
+        await call.base.check_writable(document)
+    upload = Upload("documents.json", await call.off_loop(_written, documents), "documents")
+    return await call.state.tasks.submit(
+        [upload], call.access, replace=body.replace, writes=writes_of(documents)
+    )
+
+
+def _documents(body: AddBody) -> list[Document]:
     documents = []
-    for index, item in enumerate(body.documents):
+    for index, item in enumerate(with_checkpoints(body.documents)):
         try:
             document = Document.model_validate(item.model_dump())
         except ValidationError as exc:
             raise invalid(exc, start=f"/documents/{index}") from None
-        await call.base.check_writable(document)
         documents.append(with_language(document, body.language))
-    data = json.dumps([document.model_dump(mode="json") for document in documents]).encode()
-    upload = Upload("documents.json", data, "documents")
-    return await call.state.tasks.submit([upload], call.access)
+    return documents
+
+
+def _written(documents: list[Document]) -> bytes:
+    parts = [json.dumps(item.model_dump(mode="json")) for item in with_checkpoints(documents)]
+    return f"[{','.join(parts)}]".encode()
 
 
 async def list_tasks(call: Call) -> object:
@@ -105,6 +116,13 @@ def _fields(form: FormData) -> dict[str, str]:
     if unknown:
         raise _wrong(unknown[0], f"there is no such field; there are file, {', '.join(FIELDS)}")
     return {name: str(form[name]) for name in FIELDS if form.get(name)}
+
+
+def _language(tag: str) -> str | None:
+    try:
+        return language_tag(tag)
+    except ValueError as exc:
+        raise _wrong("language", str(exc)) from None
 
 
 def _metadata(text: str) -> dict[str, Any]:

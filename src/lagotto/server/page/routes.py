@@ -11,7 +11,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.routing import Route
 
-from lagotto.server.mounting import Mounted
+from lagotto.server.operations import Mounted
 from lagotto.server.settings import ServerSettings
 
 VIEWS = ("/", "/context", "/document", "/documents")

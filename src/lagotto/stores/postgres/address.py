@@ -12,8 +12,8 @@ from psycopg.conninfo import make_conninfo
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
+from lagotto._internal.locations import mask_location
 from lagotto.errors import ConfigError
-from lagotto.locations import mask_location
 
 DEFAULT_PORT = "5432"
 KEPT_OPEN = 8

@@ -11,9 +11,8 @@ from collections.abc import Collection, Sequence
 
 from sqlalchemy import Connection, text
 
-from lagotto.stores.sql.settings import setting
-from lagotto.terms.languages import NAMES, UNSTEMMED
-from lagotto.terms.stems import language_of
+from lagotto.stores.sql.queries import setting
+from lagotto.terms.languages import NAMES, UNSTEMMED, language_of
 
 SETTING = "native_text"
 

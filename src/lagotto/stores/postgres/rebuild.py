@@ -21,24 +21,22 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from lagotto.concurrency import in_thread
+from lagotto._internal.concurrency import in_thread
 from lagotto.documents import Document, digest
 from lagotto.errors import StoreBusyError, StoreError
 from lagotto.indexes.base import Finding
-from lagotto.stores.base import BaseConfig, Pending
-from lagotto.stores.config import unfinished_rebuild
+from lagotto.stores.base import BaseConfig, Pending, unfinished_rebuild
 from lagotto.stores.index_follower import drop_remote
 from lagotto.stores.postgres.address import Address
-from lagotto.stores.postgres.database import create_single
-from lagotto.stores.postgres.errors import postgres_errors
+from lagotto.stores.postgres.database import create_single, postgres_errors
 from lagotto.stores.postgres.locks import REBUILDER, WRITER
-from lagotto.stores.postgres.schema import schema_version
+from lagotto.stores.postgres.schema import enforce_dimension, schema_version
 from lagotto.stores.postgres.tables import NativeTables, PostgresTables
 from lagotto.stores.sql import SCHEMA_VERSION
+from lagotto.stores.sql.queries import read_config, setting
 from lagotto.stores.sql.read import read_sources
-from lagotto.stores.sql.settings import read_config, setting
 from lagotto.stores.sql.tables import Tables
-from lagotto.stores.sql.write_settings import put_config, put_setting
+from lagotto.stores.sql.write import put_config, put_setting
 
 if TYPE_CHECKING:
     from lagotto.stores.postgres.store import PostgresStore
@@ -231,6 +229,7 @@ class PostgresStaging:
         if read_config(connection) == self._config:
             return
         put_config(connection, self._config)
+        enforce_dimension(connection, self._config)
         put_setting(connection, "base_id", self._schemas.base_id)
         rights = connection.execute(_RIGHTS, {"schema": self._schemas.base}).all()
         present = set(connection.scalars(_PRESENT, {"schema": _plain(self._schemas.next)}))

@@ -15,7 +15,7 @@ from functools import partial
 
 from sqlalchemy import Connection, Engine
 
-from lagotto.concurrency import in_thread
+from lagotto._internal.concurrency import in_thread
 from lagotto.errors import IndexUnavailableError, StoreBusyError, StoreError
 from lagotto.indexes.base import (
     Finding,
@@ -28,12 +28,11 @@ from lagotto.indexes.base import (
     VectorSnapshot,
 )
 from lagotto.indexes.registry import (
-    TEXT_INDEXES,
-    VECTOR_INDEXES,
     IndexChoice,
     IndexSite,
     chosen,
-    index_kind,
+    open_text_index,
+    open_vector_index,
 )
 from lagotto.stores.base import BaseConfig, DegradedLeg
 from lagotto.stores.index_follower import (
@@ -43,13 +42,12 @@ from lagotto.stores.index_follower import (
     update_all,
 )
 from lagotto.stores.postgres.address import Address
-from lagotto.stores.postgres.database import create_blocking
-from lagotto.stores.postgres.errors import postgres_errors
+from lagotto.stores.postgres.database import create_blocking, postgres_errors
 from lagotto.stores.postgres.locks import follower_lock
 from lagotto.stores.postgres.transaction import ReadTransaction
 from lagotto.stores.sql.changelog import AnyIndex, SqlChangeLog
-from lagotto.stores.sql.index_snapshots import IndexLags, IndexSnapshots, refreshed
-from lagotto.stores.sql.settings import read_config, setting
+from lagotto.stores.sql.queries import read_config, setting
+from lagotto.stores.sql.view import IndexLags, IndexSnapshots, refreshed
 
 POSTINGS, PGVECTOR = "postings", "pgvector"
 """The indexes in tables, which a base on a server has unless it is made with others."""
@@ -101,10 +99,10 @@ class RemoteIndexes:
         self._snapshots.clear()
         if choice.text is not None:
             site = IndexSite(base_id, self._timeout, config.generation, address=choice.text)
-            self.text = TEXT_INDEXES.get(index_kind(choice.text))(site)
+            self.text = open_text_index(site)
         if choice.vectors is not None and config.model_id and config.dimension:
             site = IndexSite(base_id, self._timeout, config.generation, address=choice.vectors)
-            self.vectors = VECTOR_INDEXES.get(index_kind(choice.vectors))(
+            self.vectors = open_vector_index(
                 site, model_id=config.model_id, dimension=config.dimension
             )
 

@@ -1,24 +1,32 @@
-"""The tables of a base in a database: recognising, creating and upgrading them."""
+"""The tables of a base in a database: recognised, created, upgraded, discarded."""
 
 from __future__ import annotations
 
 from uuid import uuid4
 
 import psycopg
-from sqlalchemy import Connection, insert, inspect, text
+from sqlalchemy import Connection, func, insert, inspect, select, text
 from sqlalchemy.exc import DBAPIError
 
+from lagotto.documents import digest
 from lagotto.errors import NotABaseError
 from lagotto.indexes.base import text_rules
-from lagotto.stores.postgres.errors import EXTENSIONS, missing_extension, old_extension
-from lagotto.stores.postgres.locks import acquire_database_lock
+from lagotto.stores.base import BaseConfig
+from lagotto.stores.postgres.address import parse_location
+from lagotto.stores.postgres.database import (
+    EXTENSIONS,
+    create_single,
+    missing_extension,
+    old_extension,
+    postgres_errors,
+)
+from lagotto.stores.postgres.locks import BUSY_TIMEOUT, acquire_database_lock, acquire_locks
 from lagotto.stores.postgres.tables import PostgresTables
 from lagotto.stores.sql import SCHEMA_VERSION
 from lagotto.stores.sql.migrations import migrate
-from lagotto.stores.sql.settings import setting
-from lagotto.stores.sql.tables import Counter, Tables
-from lagotto.stores.sql.write import start_history
-from lagotto.stores.sql.write_settings import put_setting
+from lagotto.stores.sql.queries import setting
+from lagotto.stores.sql.tables import Counter, DocumentRow, KeyedValueRow, Tables
+from lagotto.stores.sql.write import put_setting, start_history
 
 COUNTERS = ("document", "chunk_set", "change", "segment", "state")
 STATISTICS = ("indexed_chunks", "indexed_terms")
@@ -66,11 +74,40 @@ def _create(connection: Connection) -> None:
         metadata.create_all(connection, checkfirst=False)
     # Postings hardly compress, and are read often.
     connection.execute(text("ALTER TABLE posting ALTER COLUMN records SET STORAGE EXTERNAL"))
+    connection.execute(
+        text(
+            "ALTER TABLE embedding ALTER COLUMN created_at SET DEFAULT now(), "
+            "ALTER COLUMN created_at SET NOT NULL"
+        )
+    )
     rows = [{"name": name, "value": 0} for name in (*COUNTERS, *STATISTICS)]
     connection.execute(insert(Counter), rows)
     start_history(connection)
     put_setting(connection, "base_id", uuid4().hex)
     put_setting(connection, "text_rules", text_rules())
+
+
+# Several models may share the table, so the column itself can't have a dimension. A role that only
+# writes can't change the table; then the client's own check is the only one.
+_CHECK = text("""
+SELECT format(
+    'ALTER TABLE embedding ADD CONSTRAINT %I CHECK (model_id <> %L OR vector_dims(vector) = %s)',
+    CAST(:name AS text), CAST(:model AS text), CAST(:dimension AS int)
+)
+FROM pg_class WHERE oid = 'embedding'::regclass AND pg_has_role(relowner, 'USAGE')
+    AND NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conrelid = pg_class.oid AND conname = :name)
+""")
+
+
+def enforce_dimension(connection: Connection, config: BaseConfig | None) -> None:
+    """Let the server refuse vectors of the config's model that have another dimension."""
+    if config is None or config.model_id is None or config.dimension is None:
+        return
+    name = f"dimension_of_{digest(config.model_id)[:16]}"
+    asked = {"name": name, "model": config.model_id, "dimension": config.dimension}
+    statement = connection.scalar(_CHECK, asked)
+    if statement is not None:
+        connection.exec_driver_sql(statement.replace("%", "%%"))
 
 
 def _add_extension(connection: Connection, name: str, place: str) -> None:
@@ -91,3 +128,57 @@ def _add_extension(connection: Connection, name: str, place: str) -> None:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".") if part.isdigit())
+
+
+_OTHERS = text(
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+    "AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
+)
+
+
+async def is_missing(location: str) -> bool:
+    """Whether there is no base yet at an address; its database may not exist either."""
+    address = parse_location(location)
+    engine = create_single(address)
+    try:
+        with postgres_errors(address.place):
+            async with engine.connect() as connection:
+                return await connection.run_sync(schema_version, address.place) == 0
+    finally:
+        await engine.dispose()
+
+
+async def discard_if_empty(location: str) -> bool:
+    """Drop the tables of a base that never had a document, unless it may be in use.
+
+    It may be if anybody else is connected to the database. The extensions stay: other bases of the
+    database may use them.
+    """
+    address = parse_location(location)
+    engine = create_single(address)
+    try:
+        with postgres_errors(address.place):
+            async with engine.begin() as connection:
+                return await connection.run_sync(_discard, address.place)
+    finally:
+        await engine.dispose()
+
+
+def _discard(connection: Connection, place: str) -> bool:
+    acquire_locks(connection, None, timeout=BUSY_TIMEOUT)
+    if connection.scalar(_OTHERS) or schema_version(connection, place) == 0:
+        return False
+    if not _never_had_a_document(connection):
+        return False
+    for metadata in (PostgresTables.metadata, Tables.metadata):
+        metadata.drop_all(connection, checkfirst=False)
+    return True
+
+
+def _never_had_a_document(connection: Connection) -> bool:
+    used = connection.scalar(select(func.max(Counter.value)))
+    rows = [
+        connection.scalar(select(func.count()).select_from(table))
+        for table in (DocumentRow, KeyedValueRow)
+    ]
+    return not used and not any(rows)

@@ -4,64 +4,300 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Row, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from lagotto.concurrency import in_thread
+from lagotto._internal.concurrency import in_thread
 from lagotto.documents import Chunk, Document
 from lagotto.errors import StoreBusyError, StoreError, StoreUnavailableError
 from lagotto.filters import Filter
-from lagotto.indexes.base import Finding
+from lagotto.indexes.base import REBUILD, Finding, IndexState
 from lagotto.indexes.registry import IndexChoice
-from lagotto.stores.base import BaseConfig, Capabilities, Entry, StoreInfo, Version
-from lagotto.stores.languages import LanguageCounts, with_languages_of
-from lagotto.stores.postgres.address import parse_location
-from lagotto.stores.postgres.checks import findings, index_states
-from lagotto.stores.postgres.database import Servers, create_single
-from lagotto.stores.postgres.errors import postgres_errors
-from lagotto.stores.postgres.locks import BUSY_TIMEOUT, Name, acquire_locks
-from lagotto.stores.postgres.native.extension import (
-    RANK_FUNCTIONS,
-    NativeExtension,
-    TrigramIndex,
-    WordIndex,
+from lagotto.stores.base import (
+    EVERYTHING,
+    BaseConfig,
+    Capabilities,
+    Entry,
+    LanguageCounts,
+    StoreInfo,
+    Version,
+    WriteGuard,
+    with_languages_of,
 )
+from lagotto.stores.postgres.address import parse_location
+from lagotto.stores.postgres.chunk_words import chunks_without_words
+from lagotto.stores.postgres.database import Servers, create_single, postgres_errors
+from lagotto.stores.postgres.locks import BUSY_TIMEOUT, Name, acquire_locks
+from lagotto.stores.postgres.native import RANK_FUNCTIONS, NativeExtension, TrigramIndex, WordIndex
 from lagotto.stores.postgres.rebuild import PostgresStaging, check_rebuild, postgres_staging
 from lagotto.stores.postgres.remote_indexes import PGVECTOR, POSTINGS, RemoteIndexes
-from lagotto.stores.postgres.schema import prepare_schema, schema_version
-from lagotto.stores.postgres.text_index.merge import drop_terms, due_step, merge
-from lagotto.stores.postgres.text_index.postings import entry_segment
-from lagotto.stores.postgres.text_index.reindex import is_current, renew
-from lagotto.stores.postgres.timeouts import set_statement_timeout
-from lagotto.stores.postgres.transaction import ReadTransaction
-from lagotto.stores.postgres.vector_index.graph import build_graph
-from lagotto.stores.postgres.view_factory import ViewFactory
-from lagotto.stores.postgres.write import (
-    change_metadata,
-    names_of,
-    names_to_remove,
-    remove,
-    replace,
-    replace_in_order,
-    reserve,
-    reserve_segment,
+from lagotto.stores.postgres.schema import enforce_dimension, prepare_schema, schema_version
+from lagotto.stores.postgres.text_index import (
+    Counts,
+    PostingSegment,
+    add_segment,
+    altered_chunks,
+    conclude,
+    count_chunks,
+    drop_terms,
+    due_step,
+    entry_segment,
+    findable_keys,
+    forget,
+    is_current,
+    merge,
+    renew,
+    take_segment_number,
 )
+from lagotto.stores.postgres.transaction import ReadTransaction, set_statement_timeout
+from lagotto.stores.postgres.types import copy_rows
+from lagotto.stores.postgres.vector_index import GRAPH_FROM, build_graph
+from lagotto.stores.postgres.view_factory import ViewFactory
 from lagotto.stores.sql import SCHEMA_VERSION
-from lagotto.stores.sql.changelog import AnyIndex
+from lagotto.stores.sql.changelog import AnyIndex, language_counts
+from lagotto.stores.sql.checks import check_rows
 from lagotto.stores.sql.chunk_cache import SqlChunkCache
-from lagotto.stores.sql.keyed_values import SqlKeyedValues
-from lagotto.stores.sql.languages import language_counts
-from lagotto.stores.sql.matching import paged_documents
-from lagotto.stores.sql.read import read_chunks, read_document, read_versions
-from lagotto.stores.sql.settings import read_config, read_info, setting
-from lagotto.stores.sql.source_files import SqlSourceFiles
+from lagotto.stores.sql.extras import SqlKeyedValues, SqlSourceFiles
+from lagotto.stores.sql.filters import matching_names, paged_documents, read_matching_chunks
+from lagotto.stores.sql.queries import document_keys, read_config, read_info, setting
+from lagotto.stores.sql.read import counter, read_document, read_versions
 from lagotto.stores.sql.view import SqlView
-from lagotto.stores.sql.write_settings import put_setting
+from lagotto.stores.sql.write import (
+    Numbers,
+    check_config,
+    check_guard,
+    mark_copy,
+    note_removals,
+    number_entries,
+    put_setting,
+    remove_documents,
+    update_documents,
+    write_entries,
+)
+
+# The commit that uses the numbers also flushes this one.
+_SOON = text("SET LOCAL synchronous_commit = off")
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """Numbers for entries and their segment; `first`: the base has no model yet."""
+
+    numbers: Numbers
+    segment: int
+    first: bool
+
+
+def reserve(connection: Connection, entries: Sequence[Entry]) -> Reserved:
+    """Take the numbers that entries need, always in this order, so that writers can't deadlock."""
+    connection.execute(_SOON)
+    first = setting(connection, "model_id") is None
+    return Reserved(number_entries(connection, entries), take_segment_number(connection), first)
+
+
+def reserve_segment(connection: Connection) -> int:
+    """Take the number of a segment."""
+    connection.execute(_SOON)
+    return take_segment_number(connection)
+
+
+def names_of(documents: Collection[Document]) -> set[Name]:
+    """The names to lock for documents."""
+    return {(document.collection, document.id) for document in documents}
+
+
+def replace(
+    connection: Connection,
+    entries: Sequence[Entry],
+    *,
+    segment: PostingSegment,
+    reserved: Reserved,
+    place: str,
+    guard: WriteGuard | None = None,
+) -> None:
+    """Store entries, replacing former versions of their documents."""
+    former = _check(connection, entries, place, guard)
+    gone = _remove(connection, list(former.values()))
+    write_entries(connection, entries, numbers=reserved.numbers, put=copy_rows)
+    keys = findable_keys(entries, reserved.numbers.chunks)
+    added = add_segment(connection, reserved.segment, segment, keys)
+    conclude(connection, added + -gone)
+
+
+def replace_in_order(
+    connection: Connection,
+    entries: Sequence[Entry],
+    *,
+    segment: PostingSegment | None,
+    place: str,
+    guard: WriteGuard | None = None,
+) -> None:
+    """Store entries as `replace` does, in a base whose indexes follow the change log.
+
+    The caller is the only writer until the commit, so that changes are committed in the order of
+    their numbers. `segment` is None if words are indexed elsewhere.
+    """
+    former = _check(connection, entries, place, guard)
+    gone = _remove_in_order(connection, list(former.values()))
+    numbers = number_entries(connection, entries)
+    write_entries(connection, entries, numbers=numbers, put=copy_rows)
+    keys = findable_keys(entries, numbers.chunks)
+    added = Counts(len(keys))
+    if segment is not None:
+        added = add_segment(connection, take_segment_number(connection), segment, keys)
+    conclude(connection, added + -gone)
+
+
+def _check(
+    connection: Connection, entries: Sequence[Entry], place: str, guard: WriteGuard | None
+) -> dict[Name, int]:
+    """Raise unless entries may be stored; the keys of the documents that they replace."""
+    enforce_dimension(connection, check_config(connection, entries, place))
+    documents = [entry.document for entry in entries]
+    check_guard(connection, guard, documents)
+    return document_keys(connection, documents)
+
+
+def change_metadata(
+    connection: Connection, documents: Sequence[Document], *, guard: WriteGuard | None = None
+) -> None:
+    """Replace the metadata of documents."""
+    check_guard(connection, guard, documents)
+    update_documents(connection, documents)
+    conclude(connection)
+
+
+def names_to_remove(connection: Connection, where: Filter) -> set[Name]:
+    """Names of the documents that match."""
+    found = matching_names(connection, where)
+    return {(document.collection, document.id) for document in found}
+
+
+def remove(
+    connection: Connection, where: Filter, names: Collection[Name], *, in_order: bool = False
+) -> list[str]:
+    """Remove the named documents that still match; return their ids.
+
+    `in_order` notes the removals in the change log: the caller is the only writer.
+    """
+    found = [
+        document
+        for document in matching_names(connection, where)
+        if (document.collection, document.id) in names
+    ]
+    if found:
+        take_away = _remove_in_order if in_order else _remove
+        conclude(connection, -take_away(connection, [document.key for document in found]))
+    return [document.id for document in found]
+
+
+def _remove(connection: Connection, keys: Sequence[int]) -> Counts:
+    gone = forget(connection, keys)
+    remove_documents(connection, keys)
+    return gone
+
+
+def _remove_in_order(connection: Connection, keys: Sequence[int]) -> Counts:
+    chunks = count_chunks(connection, keys)
+    note_removals(connection, keys)
+    return Counts(chunks, _remove(connection, keys).terms)
+
+
+_FACTS = text("""
+SELECT
+    (SELECT string_agg(extname || ' ' || extversion, ', ' ORDER BY extname) FROM pg_extension
+     WHERE extname IN ('vector', 'pg_trgm')) AS extensions,
+    (SELECT count(*) FROM chunk WHERE level != 'parent') AS chunks,
+    (SELECT count(*) FROM chunk LEFT JOIN chunk_terms ON chunk_key = key
+     WHERE level != 'parent' AND chunk_key IS NULL) AS without_terms,
+    (SELECT value FROM counter WHERE name = 'indexed_chunks') AS counted,
+    (SELECT coalesce(sum(chunks), 0) FROM segment) - (SELECT count(*) FROM gone) AS in_segments,
+    (SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('embedding_graph')) AS graph,
+    (SELECT datctype FROM pg_database WHERE datname = current_database()) AS ctype
+""")
+
+
+def index_states(connection: Connection, remote: IndexChoice) -> Iterator[IndexState]:
+    """The state of the indexes in tables: they are written with the chunks, so they never lag."""
+    last = counter(connection, "change")
+    if remote.text is None:
+        yield IndexState(role="text", kind="postings", indexed_up_to=last, changes=last)
+    if remote.vectors is None:
+        yield IndexState(role="vectors", kind="pgvector", indexed_up_to=last, changes=last)
+
+
+def findings(connection: Connection, remote: IndexChoice) -> list[Finding]:
+    """All findings about the base; `remote` names the indexes that are not in tables."""
+    facts = connection.execute(_FACTS).one()
+    found = [
+        *check_rows(connection),
+        Finding(level="ok", what=f"the server has {facts.extensions}"),
+    ]
+    if remote.vectors is None:
+        found += _of_vectors(facts)
+    if remote.text is None:
+        current = is_current(connection)
+        found += _of_text(facts, current=current)
+        found += _of_postings(altered_chunks(connection) if current else 0)
+        found += _of_native_text(chunks_without_words(connection))
+    return found
+
+
+def _of_vectors(facts: Row[tuple[object, ...]]) -> Iterator[Finding]:
+    if facts.chunks >= GRAPH_FROM and not facts.graph:
+        yield Finding(
+            level="note",
+            what="the vectors have no index, so every search reads all of them",
+            advice="add a document; the index is built when the base is closed",
+        )
+
+
+def _of_text(facts: Row[tuple[object, ...]], *, current: bool) -> Iterator[Finding]:
+    if facts.without_terms or {facts.counted, facts.in_segments} != {facts.chunks}:
+        yield Finding(
+            level="problem",
+            what=f"the full-text index counts {facts.counted} chunks, has postings of "
+            f"{facts.in_segments}, and lacks {facts.without_terms}",
+            advice=REBUILD,
+        )
+    if not current:
+        yield Finding(
+            level="note",
+            what="the full-text index was built with other rules for terms",
+            advice="open the base as a user who may write, which rebuilds the index",
+        )
+    if facts.ctype in ("C", "POSIX"):
+        yield Finding(
+            level="note",
+            what=f"the database has LC_CTYPE {facts.ctype}, with which pg_trgm knows only ASCII "
+            "letters: misspelt words in other scripts are not corrected",
+            advice="create a database with LC_CTYPE 'C.UTF-8', and run `lagotto copy`",
+        )
+
+
+def _of_postings(altered: int) -> Iterator[Finding]:
+    if altered:
+        yield Finding(
+            level="problem",
+            what=f"{altered} chunks have other postings in the full-text index than terms",
+            advice=REBUILD,
+        )
+
+
+def _of_native_text(without_words: int) -> Iterator[Finding]:
+    if without_words:
+        yield Finding(
+            level="problem",
+            what=f"{without_words} chunks are missing from the index for ts_rank and ts_rank_cd",
+            advice=REBUILD,
+        )
+
 
 log = logging.getLogger(__name__)
 
@@ -99,6 +335,7 @@ class PostgresStore:
         self.place = self.location = self.address.place
         self.busy_timeout = busy_timeout
         self._servers: Servers | None = None
+        self._new_copy_of: str | None = None
         self._native = NativeExtension(
             WordIndex(change=self._write_alone, fresh=self._fresh), TrigramIndex(self._write_alone)
         )
@@ -140,27 +377,36 @@ class PostgresStore:
             await self._servers.dispose()
             self._servers = None
 
-    async def write(self, entries: Sequence[Entry]) -> None:
+    async def write(self, entries: Sequence[Entry], *, guard: WriteGuard | None = None) -> None:
         if self._remote.are_used:
-            await self._write_in_order(entries)
+            await self._write_in_order(entries, guard)
             return
         counts = await self._language_counts([entry.document for entry in entries])
         segment = await in_thread(entry_segment, entries, counts)
         reserved = await self._write(partial(reserve, entries=entries), ())
         await self._write(
-            partial(replace, entries=entries, segment=segment, reserved=reserved, place=self.place),
+            partial(
+                replace,
+                entries=entries,
+                segment=segment,
+                reserved=reserved,
+                place=self.place,
+                guard=guard,
+            ),
             None if reserved.first else names_of([entry.document for entry in entries]),
         )
         await self._merge()
         self._settle_soon()
 
-    async def _write_in_order(self, entries: Sequence[Entry]) -> None:
+    async def _write_in_order(self, entries: Sequence[Entry], guard: WriteGuard | None) -> None:
         """Write entries of a base whose indexes follow its change log."""
         segment = None
         if self._remote.choice.text is None:
             counts = await self._language_counts([entry.document for entry in entries])
             segment = await in_thread(entry_segment, entries, counts)
-        written = partial(replace_in_order, entries=entries, segment=segment, place=self.place)
+        written = partial(
+            replace_in_order, entries=entries, segment=segment, place=self.place, guard=guard
+        )
         await self._write_alone(written)
         await self._merge()
         if self._remote.choice.vectors is None:
@@ -173,9 +419,11 @@ class PostgresStore:
         stored = await self._read(language_counts, latest=True)
         return with_languages_of(documents, stored)
 
-    async def update(self, documents: Sequence[Document]) -> None:
+    async def update(
+        self, documents: Sequence[Document], *, guard: WriteGuard | None = None
+    ) -> None:
         names = None if self._remote.are_used else names_of(documents)
-        await self._write(partial(change_metadata, documents=documents), names)
+        await self._write(partial(change_metadata, documents=documents, guard=guard), names)
 
     async def delete(self, where: Filter) -> list[str]:
         names = await self._read(partial(names_to_remove, where=where), latest=True)
@@ -205,8 +453,12 @@ class PostgresStore:
     def documents(self, where: Filter) -> AsyncIterator[Document]:
         return paged_documents(self._read, where)
 
-    async def chunks(self, collection: str, document_id: str) -> list[Chunk]:
-        return await self._read(lambda connection: read_chunks(connection, collection, document_id))
+    async def chunks(
+        self, collection: str, document_id: str, *, where: Filter = EVERYTHING
+    ) -> list[Chunk]:
+        return await self._read(
+            lambda connection: read_matching_chunks(connection, where, collection, document_id)
+        )
 
     @asynccontextmanager
     async def view(self, where: Filter) -> AsyncIterator[SqlView]:
@@ -248,6 +500,12 @@ class PostgresStore:
         self._remote.adapt(config, base_id)
         return config
 
+    async def mark_copy(self, source: str | None) -> None:
+        if self._servers is None:
+            self._new_copy_of = source
+        else:
+            await self._write_alone(partial(mark_copy, source=source))
+
     def staging(self, config: BaseConfig) -> AbstractAsyncContextManager[PostgresStaging]:
         return postgres_staging(self, config)
 
@@ -279,6 +537,8 @@ class PostgresStore:
             prepare_schema(connection, self.place)
             put_setting(connection, "text_index", self._wanted.text or POSTINGS)
             put_setting(connection, "vector_index", self._wanted.vectors or PGVECTOR)
+            if self._new_copy_of is not None:
+                mark_copy(connection, self._new_copy_of)
         else:
             prepare_schema(connection, self.place)
         renew(connection)

@@ -8,19 +8,17 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, func, literal_column, select
 
-from lagotto.filters import And, Filter
+from lagotto.filters import And, Filter, merged
 from lagotto.indexes.base import ChunkKeys, FilterKeys, LogPosition
-from lagotto.stores.postgres.adapters import keys_of
 from lagotto.stores.postgres.chunk_words import SETTING
-from lagotto.stores.postgres.native.extension import NativeExtension
+from lagotto.stores.postgres.native import NativeExtension
 from lagotto.stores.postgres.remote_indexes import RemoteIndexes
-from lagotto.stores.postgres.text_index.search import PostingsText, Statistics
-from lagotto.stores.postgres.timeouts import SET_STATEMENT_TIMEOUT, limit
-from lagotto.stores.postgres.transaction import ReadTransaction
-from lagotto.stores.postgres.vector_index.search import PgVectors, keep_candidates
-from lagotto.stores.sql.changelog import read_head
-from lagotto.stores.sql.languages import main_languages
-from lagotto.stores.sql.matching import chunks_that_match, filter_notes
+from lagotto.stores.postgres.text_index import PostingsText, Statistics
+from lagotto.stores.postgres.transaction import SET_STATEMENT_TIMEOUT, ReadTransaction, limit
+from lagotto.stores.postgres.types import keys_of
+from lagotto.stores.postgres.vector_index import PgVectors, keep_candidates
+from lagotto.stores.sql.changelog import main_languages, read_head
+from lagotto.stores.sql.filters import chunks_that_match, filter_notes
 from lagotto.stores.sql.read import findable_keys
 from lagotto.stores.sql.view import SqlView
 
@@ -156,7 +154,7 @@ class ViewFactory:
 
         async def ask() -> FilterKeys:
             keys = await reader.ask(lambda connection: _matching(connection, where))
-            return FilterKeys(np.sort(keys), where=where)
+            return FilterKeys(np.sort(keys), where=merged(where))
 
         allowed: FilterKeys = await self._cache.get(where.cache_key, state, ask)
         return allowed
@@ -208,7 +206,7 @@ async def _state(reader: ReadTransaction) -> tuple[dict[str, int], str | None]:
 
 def _matching(connection: Connection, where: Filter) -> ChunkKeys:
     """Keys of the matching chunks, sent as one value, which is faster than rows."""
-    found = chunks_that_match(where).subquery()
+    found = chunks_that_match(connection, where).subquery()
     joined = func.string_agg(func.int8send(found.c.key), literal_column("''::bytea"))
     return keys_of(connection.scalar(select(joined)))
 

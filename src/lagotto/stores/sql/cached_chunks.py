@@ -31,7 +31,7 @@ from sqlalchemy import (
 
 from lagotto.documents import Chunk, Document, Span, chunk_id, iso
 from lagotto.stores.base import CachedChunks, CacheKey
-from lagotto.stores.sql.names import in_batches
+from lagotto.stores.sql.queries import in_batches
 from lagotto.stores.sql.tables import ChunkCacheRow, DocumentRow
 
 FORMAT = 3
@@ -80,6 +80,7 @@ def load_sets(
             select(*_KEY.clauses, DocumentRow.text, *_CONTENTS)
             .select_from(ChunkCacheRow)
             .join(DocumentRow, DocumentRow.key == ChunkCacheRow.document_key)
+            # Chunks are cut from the document's text, which must be the one that was split.
             .where(DocumentRow.content_hash == ChunkCacheRow.content_hash)
             .where(is_named(key[:2] for key in some), _KEY.in_(some))
         )

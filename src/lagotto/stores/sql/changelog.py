@@ -1,13 +1,14 @@
-"""The change log of a base: what indexes follow, read a range of sequence numbers at a time."""
+"""The change log of a base, read a range of sequence numbers at a time; fields and languages."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from lagotto.documents import Vectors, in_context
+from lagotto.documents import JsonScalar, Vectors, in_context
 from lagotto.errors import StoreError
 from lagotto.indexes.base import (
     ChunkFields,
@@ -17,11 +18,127 @@ from lagotto.indexes.base import (
     TextIndex,
     VectorIndex,
 )
-from lagotto.stores.sql.chunk_fields import read_fields
-from lagotto.stores.sql.languages import main_languages_of
-from lagotto.stores.sql.names import in_batches
-from lagotto.stores.sql.queries import SEPARATOR, NamedQuery, ReadConnection
-from lagotto.stores.sql.read import unit_vectors
+from lagotto.stores.base import LanguageCounts, main_language, query_languages
+from lagotto.stores.sql.queries import SEPARATOR, NamedQuery, ReadConnection, in_batches
+from lagotto.stores.sql.read import (
+    MALFORMED,
+    UnreadableRow,
+    heading_path_of,
+    readable,
+    unit_vectors,
+)
+
+FIRST_LIMIT = 100
+GROWTH = 16
+
+_IN_BASE = NamedQuery("LANGUAGES")
+_IN_COLLECTION = NamedQuery("LANGUAGES_OF_COLLECTION")
+_ANY_UNKNOWN = NamedQuery("ANY_UNKNOWN_LANGUAGE")
+_COUNTS = NamedQuery("LANGUAGE_COUNTS")
+
+
+def main_languages(connection: ReadConnection) -> list[str | None]:
+    """The languages to stem a query in."""
+    counts = dict[str | None, int](_ordering_counts(connection, _IN_BASE).items())
+    if _ANY_UNKNOWN.scalar(connection):
+        counts[None] = 1
+    return query_languages(counts)
+
+
+def main_languages_of(
+    connection: ReadConnection, collections: Collection[str]
+) -> dict[str, str | None]:
+    """The language of most documents of each collection, None if none is known."""
+    if len(collections) > 1:  # all are counted in the time of a few
+        counts = language_counts(connection)
+    else:
+        counts = {
+            name: _ordering_counts(connection, _IN_COLLECTION, collection=name)
+            for name in collections
+        }
+    return {name: main_language(counts, name) for name in collections}
+
+
+def language_counts(connection: ReadConnection) -> LanguageCounts:
+    """How many documents of each collection are in each language."""
+    counts: dict[str, dict[str, int]] = {}
+    for collection, language, count in _COUNTS.rows(connection):
+        counts.setdefault(collection, {})[_name(language)] = count
+    return counts
+
+
+def _ordering_counts(connection: ReadConnection, query: NamedQuery, **asked: str) -> dict[str, int]:
+    """Numbers of documents that put the languages in their order.
+
+    Most bases have one main language, so the others are counted soon, and of the main one it is
+    enough to know that it has more: a search after a write need not walk through all documents.
+    """
+    limit = FIRST_LIMIT
+    while True:
+        rows = query.rows(connection, most=limit, **asked)
+        counts = {_name(language): count for language, count in rows if count}
+        if sum(count == limit for count in counts.values()) < 2:
+            return counts
+        limit *= GROWTH
+
+
+def _name(language: Any) -> str:
+    """A stored language, blank for what is not a text."""
+    return language if isinstance(language, str) else ""
+
+
+MOST_PAGES = 10_000
+
+Values = dict[str, tuple[JsonScalar, ...]]
+
+_CHUNKS = NamedQuery("CHUNK_PAGES")
+_OWN = NamedQuery("OWN_FIELDS")
+_ATTRIBUTES = NamedQuery("ATTRIBUTES")
+
+
+def read_fields(connection: ReadConnection, keys: ChunkKeys) -> list[ChunkFields]:
+    """The fields of those of `keys` that can be found."""
+    chunks = [
+        row for some in in_batches(keys.tolist()) for row in _CHUNKS.rows(connection, keys=some)
+    ]
+    documents: dict[int, Values] = {}
+    for some in in_batches(sorted({owner for _, owner, _, _ in chunks})):
+        documents |= _documents(connection, some)
+    return [
+        ChunkFields(
+            key, str(documents[owner]["collection"][0]), documents[owner] | _pages(first, last)
+        )
+        for key, owner, first, last in chunks
+    ]
+
+
+def _documents(connection: ReadConnection, keys: Sequence[int]) -> dict[int, Values]:
+    found: dict[int, Values] = {
+        record.pop("key"): {name: (value,) for name, value in record.items() if value is not None}
+        for record in _OWN.records(connection, keys=keys)
+    }
+    values: dict[tuple[int, str], list[JsonScalar]] = defaultdict(list)
+    for owner, field, kind, text, number in _ATTRIBUTES.rows(connection, keys=keys):
+        values[owner, field].append(str(text) if kind == "text" else _number(kind, number))
+    for (document, field), some in values.items():
+        found[document][field] = tuple(some)
+    return found
+
+
+def _number(kind: str, number: Any) -> JsonScalar:
+    if kind == "boolean":
+        return bool(number)
+    if isinstance(number, int | float):
+        return number
+    return int(number) if number == int(number) else float(number)  # a driver's decimal
+
+
+def _pages(first: int | None, last: int | None) -> Values:
+    """The pages of a chunk: a number for each, which one that claims to span billions has not."""
+    if first is None or last is None:
+        return {}
+    return {"page": tuple(range(first, min(last, first + MOST_PAGES) + 1))}
+
 
 T = TypeVar("T")
 
@@ -116,40 +233,28 @@ def texts_of(connection: ReadConnection, keys: ChunkKeys) -> list[ChunkText]:
 def _texts(connection: ReadConnection, rows: Sequence[Sequence[Any]]) -> list[ChunkText]:
     unknown = {collection for *_, collection, language in rows if language is None}
     main = main_languages_of(connection, unknown)
-    return [
-        ChunkText(
-            key,
-            owner,
-            in_context(title, text, headings=heading_path),
-            language or main.get(collection),
-            language,
-        )
-        for key, owner, title, heading_path, text, collection, language in rows
-    ]
+
+    def made(row: Sequence[Any]) -> ChunkText:
+        key, owner, title, headings, text, collection, language = row
+        try:
+            context = in_context(title, text, headings=heading_path_of(headings))
+            if not all(isinstance(value, str | None) for value in (title, text, language)):
+                raise TypeError("a text is of another type")
+            return ChunkText(key, owner, context, language or main.get(collection), language)
+        except MALFORMED as exc:
+            raise UnreadableRow(f"the chunk {key} of the collection {collection!r}", exc) from exc
+
+    return list(readable(made, rows))
 
 
-def added_vectors(
-    connection: ReadConnection, start: int, stop: int, *, model_id: str, dimension: int
-) -> tuple[ChunkKeys, Vectors]:
-    """Keys and vectors of the chunks in the range."""
-    rows = _ADDED_VECTORS.rows(connection, start=start, stop=stop, model_id=model_id)
-    return _vectors(rows, dimension)
-
-
-def vectors_of(
-    connection: ReadConnection, keys: ChunkKeys, *, model_id: str, dimension: int
-) -> tuple[ChunkKeys, Vectors]:
-    """Those of `keys` that have vectors, ascending, and these."""
-    rows: list[Any] = []
-    for some in in_batches(np.sort(keys).tolist()):
+def stored_vectors(
+    connection: ReadConnection, keys: Iterable[int], *, model_id: str
+) -> list[Sequence[Any]]:
+    """Those of `keys` that have vectors, ascending, and these as stored."""
+    rows: list[Sequence[Any]] = []
+    for some in in_batches(sorted(keys)):
         rows += _VECTORS_OF.rows(connection, keys=some, model_id=model_id)
-    return _vectors(rows, dimension)
-
-
-def _vectors(rows: Sequence[Any], dimension: int) -> tuple[ChunkKeys, Vectors]:
-    keys = [key for key, _ in rows]
-    vectors = unit_vectors(keys, [vector for _, vector in rows])
-    return np.array(keys, np.int64), vectors.reshape(-1, dimension)
+    return rows
 
 
 class SqlChangeLog:
@@ -165,6 +270,8 @@ class SqlChangeLog:
         self.connection = connection
         self._head = head
         self._reader = reader
+        self.damaged: set[int] = set()
+        """The chunks whose vectors were asked for and are none."""
         self._tokens: dict[int, int | None] = {}
         self._removed: tuple[int, int, ChunkKeys] | None = None
 
@@ -195,7 +302,8 @@ class SqlChangeLog:
     def added_vectors(
         self, start: int, stop: int, *, model_id: str, dimension: int
     ) -> tuple[ChunkKeys, Vectors]:
-        return added_vectors(self.connection, start, stop, model_id=model_id, dimension=dimension)
+        asked = {"start": start, "stop": stop, "model_id": model_id}
+        return self._whole(_ADDED_VECTORS.rows(self.connection, **asked), dimension)
 
     def removed(self, start: int, stop: int) -> ChunkKeys:
         """Kept for the next index, which mostly asks for the same range."""
@@ -212,7 +320,14 @@ class SqlChangeLog:
     def vectors_of(
         self, keys: ChunkKeys, *, model_id: str, dimension: int
     ) -> tuple[ChunkKeys, Vectors]:
-        return vectors_of(self.connection, keys, model_id=model_id, dimension=dimension)
+        rows = stored_vectors(self.connection, keys.tolist(), model_id=model_id)
+        return self._whole(rows, dimension)
+
+    def _whole(self, rows: Sequence[Sequence[Any]], dimension: int) -> tuple[ChunkKeys, Vectors]:
+        keys, vectors = unit_vectors(rows, dimension)
+        if len(keys) < len(rows):
+            self.damaged |= {key for key, _ in rows} - set(keys.tolist())
+        return keys, vectors
 
     def fields_of(self, keys: ChunkKeys) -> list[ChunkFields]:
         return read_fields(self.connection, keys)

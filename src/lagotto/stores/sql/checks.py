@@ -14,14 +14,11 @@ import numpy as np
 from sqlalchemy import BindParameter, Connection, Row, and_, bindparam, func, select
 
 from lagotto.documents import Document, iso
-from lagotto.indexes.base import Finding
-from lagotto.indexes.findings import REBUILD
+from lagotto.indexes.base import REBUILD, Finding
 from lagotto.stores.base import fingerprint
 from lagotto.stores.sql.changelog import ranges
-from lagotto.stores.sql.names import AT_ONCE
-from lagotto.stores.sql.read import are_units, counter
-from lagotto.stores.sql.rows import document_of
-from lagotto.stores.sql.settings import setting
+from lagotto.stores.sql.queries import AT_ONCE, setting
+from lagotto.stores.sql.read import are_units, counter, document_of
 from lagotto.stores.sql.statements import TEXT_ROW
 from lagotto.stores.sql.tables import (
     ChunkCacheRow,
@@ -63,6 +60,7 @@ def check_rows(connection: Connection) -> list[Finding]:
     """What a base holds, and which of its rows are inconsistent."""
     return [
         _summary(connection),
+        *_unfinished_copy(connection),
         *_chunks_without_vectors(connection),
         *_other_models(connection),
         *_former_contents(connection),
@@ -80,6 +78,19 @@ def _summary(connection: Connection) -> Finding:
     made = f"{model} (dimension {setting(connection, 'dimension')})" if model else "no model yet"
     what = f"{documents} documents, {_findable(connection)} chunks, vectors of {made}"
     return Finding(level="ok", what=what)
+
+
+def _unfinished_copy(connection: Connection) -> list[Finding]:
+    source = setting(connection, "unfinished_copy_of")
+    if source is None:
+        return []
+    return [
+        Finding(
+            level="problem",
+            what=f"it is an unfinished copy of {source}, and lacks some of its documents",
+            advice="unless the copy is running, run `lagotto copy` again to complete it",
+        )
+    ]
 
 
 def _findable(connection: Connection) -> int:

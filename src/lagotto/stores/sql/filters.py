@@ -1,17 +1,18 @@
-"""Filters as SQL conditions over documents and chunks, never NULL, so that NOT is exact.
-
-`Place` compiles to what SQLite has; another dialect registers its own form.
-"""
+"""Filters as SQL conditions over documents and chunks, never NULL, so that NOT is exact."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial, reduce
+from typing import Any, NamedTuple
 
+import numpy as np
 from sqlalchemy import (
     ColumnElement,
+    Connection,
     Integer,
+    Select,
     and_,
     bindparam,
     false,
@@ -20,13 +21,15 @@ from sqlalchemy import (
     or_,
     select,
     true,
+    tuple_,
 )
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import InstrumentedAttribute
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
-from lagotto.documents import JsonScalar
+from lagotto._internal.concurrency import checkpoint
+from lagotto.documents import Chunk, Document, JsonScalar
 from lagotto.filters import (
     And,
     Condition,
@@ -44,11 +47,26 @@ from lagotto.filters import (
     Not,
     NotIn,
     Or,
+    conditions,
     fields,
+    matches,
+    merged,
 )
-from lagotto.filters.operands import ScalarKind, kind_of
-from lagotto.stores.sql.tables import AttributeRow, ChunkRow, DocumentRow
-from lagotto.stores.sql.value_lists import IsAmong, PageIsAmong, ValueList
+from lagotto.filters.algebra import ScalarKind, kind_of
+from lagotto.filters.evaluate import metadata_fields, other_kind_notes, unknown_field_notes
+from lagotto.indexes.base import ChunkKeys, FilterKeys
+from lagotto.stores.sql.queries import NamedQuery, ReadConnection
+from lagotto.stores.sql.query_compiler import ExpressionQuery
+from lagotto.stores.sql.read import document_of, read_chunks
+from lagotto.stores.sql.statements import OUTLINE_COLUMNS
+from lagotto.stores.sql.tables import (
+    AttributeRow,
+    ChunkRow,
+    DocumentRow,
+    IsAmong,
+    PageIsAmong,
+    ValueList,
+)
 
 Bool = ColumnElement[bool]
 
@@ -211,3 +229,187 @@ def _column(field: FieldRef) -> InstrumentedAttribute[object]:
     name = "id" if field.name == "document_id" else field.name
     column: InstrumentedAttribute[object] = getattr(DocumentRow, name)
     return column
+
+
+PAGE = 500
+"""Documents that a listing reads at once."""
+
+AT_ONCE = 200
+"""Conditions of one statement. SQLite takes 32,766 parameters and nests expressions up to 1,000
+deep, which a condition adds one or two to; and planning takes longer than several statements."""
+
+Page = tuple[list[Document], tuple[str, str] | None]
+"""Documents, and the collection and id after which the next page starts."""
+
+_FINDABLE_OF = NamedQuery("FINDABLE_OF_DOCUMENTS")
+_HAS_FIELD = NamedQuery("HAS_FIELD")
+_HAS_KIND = NamedQuery("HAS_KIND")
+_FIELDS = NamedQuery("FIELDS")
+
+
+def matching_documents(connection: Connection, where: Filter) -> Iterator[tuple[int, Document]]:
+    """Keys and outlines of the documents that match, in order of collection and id."""
+    where = merged(where)
+    whole = concerns_chunks(where)  # the pages of a document stand in its structure
+    columns = list(DocumentRow.__table__.columns) if whole else OUTLINE_COLUMNS
+    statement = select(*columns).order_by(DocumentRow.collection, DocumentRow.id)
+    if not whole:
+        statement = statement.where(_meets(connection, where))
+    for row in connection.execute(statement):
+        document = document_of(row._mapping)
+        if not whole or matches(where, document):
+            yield row.key, document
+
+
+def matching_page(
+    connection: Connection, where: Filter, after: tuple[str, str] | None, *, size: int = PAGE
+) -> Page:
+    """The next documents that match, after a collection and id; and where the next page starts.
+
+    A document that matches throughout is on exactly one page, whatever is written between them.
+    """
+    where = merged(where)
+    whole = concerns_chunks(where)
+    columns = list(DocumentRow.__table__.columns) if whole else OUTLINE_COLUMNS
+    name = tuple_(DocumentRow.collection, DocumentRow.id)
+    statement = select(*columns).order_by(*name.clauses).limit(size)
+    if after is not None:
+        statement = statement.where(name > after)
+    if not whole:
+        statement = statement.where(_meets(connection, where))
+    rows = connection.execute(statement).all()
+    documents = [document_of(row._mapping) for row in rows]
+    last = (rows[-1].collection, rows[-1].id) if len(rows) == size else None
+    return [item for item in documents if not whole or matches(where, item)], last
+
+
+async def paged_documents(
+    read: Callable[[Callable[[Connection], Page]], Awaitable[Page]], where: Filter
+) -> AsyncIterator[Document]:
+    """The documents that match, a page at a time; `read` asks one state of the base."""
+    after: tuple[str, str] | None = None
+    while True:
+        page, after = await read(partial(matching_page, where=where, after=after))
+        for document in page:
+            yield document
+        if after is None:
+            return
+
+
+class DocumentName(NamedTuple):
+    """What a document is called: by the database, and by its collection and id."""
+
+    key: int
+    collection: str
+    id: str
+
+
+def matching_names(connection: Connection, where: Filter) -> list[DocumentName]:
+    """Keys and names of the documents that match, in order of collection and id."""
+    where = merged(where)
+    if concerns_chunks(where):
+        found = matching_documents(connection, where)
+        return [DocumentName(key, item.collection, item.id) for key, item in found]
+    columns = (DocumentRow.key, DocumentRow.collection, DocumentRow.id)
+    statement = select(*columns).where(_meets(connection, where))
+    rows = connection.execute(statement.order_by(DocumentRow.collection, DocumentRow.id))
+    return [DocumentName(*row) for row in rows]
+
+
+def read_matching_chunks(
+    connection: Connection, where: Filter, collection: str, document_id: str
+) -> list[Chunk]:
+    """The chunks of a document, none unless it matches."""
+    named = And(Eq("collection", collection), Eq("document_id", document_id), where)
+    if not matching_names(connection, named):
+        return []
+    return read_chunks(connection, collection, document_id)
+
+
+def resolve_filter(connection: ReadConnection, where: Filter) -> FilterKeys:
+    """The chunks that can be found and match."""
+    where = merged(where)
+    if concerns_chunks(where):
+        chunks = ExpressionQuery(chunks_that_match(connection, where).order_by(ChunkRow.key))
+        return FilterKeys(_array(chunks.column(connection)), where=where)
+    matching = select(DocumentRow.key).where(_meets(connection, where))
+    documents = ExpressionQuery(matching).column(connection)
+    keys = _FINDABLE_OF.column(connection, documents=documents)
+    return FilterKeys(_array(keys), _array(documents), where)
+
+
+def _array(keys: Sequence[int]) -> ChunkKeys:
+    return np.fromiter(keys, np.int64, len(keys))
+
+
+def filter_notes(
+    connection: ReadConnection, where: Filter, *, matches_some: bool
+) -> tuple[str, ...]:
+    """Notes on the fields of a filter that no document has, or only with other kinds of values."""
+
+    def has_kind(name: str, kind: str) -> bool:
+        return bool(_HAS_KIND.scalar(connection, field=name, kind=kind))
+
+    asked = metadata_fields(where)
+    unknown = {name for name in asked if not _HAS_FIELD.scalar(connection, field=name)}
+    if unknown:
+        return unknown_field_notes(unknown, _FIELDS.column(connection))
+    return () if matches_some else other_kind_notes(where, has_kind)
+
+
+def chunks_that_match(connection: ReadConnection, where: Filter) -> Select[int]:
+    """Asks for the keys of the chunks that can be found and match."""
+    where = merged(where)
+    found = select(ChunkRow.key).where(ChunkRow.level != "parent")
+    met = _meets(connection, where)
+    if concerns_chunks(where):
+        found = found.join(DocumentRow, DocumentRow.key == ChunkRow.document_key)
+        return found.where(met)
+    return found.where(ChunkRow.document_key.in_(select(DocumentRow.key).where(met)))
+
+
+def _meets(connection: ReadConnection, where: Filter) -> ColumnElement[bool]:
+    """A merged filter as a condition; of one with many conditions, the keys of what matches."""
+    if _size(where) <= AT_ONCE:
+        return condition(where)
+    key = ChunkRow.key if concerns_chunks(where) else DocumentRow.key
+    rows = select(key)
+    if concerns_chunks(where):
+        rows = rows.join(DocumentRow, DocumentRow.key == ChunkRow.document_key)
+    keys = _keys(connection, where, rows).tolist()
+    return IsAmong(key, bindparam(None, keys, ValueList("key")))
+
+
+def _keys(connection: ReadConnection, where: Filter, rows: Select[int]) -> ChunkKeys:
+    """The keys of those of `rows` that match: parts of a filter are asked for one by one."""
+    checkpoint()
+    if _size(where) <= AT_ONCE:
+        return _array(ExpressionQuery(rows.where(condition(where))).column(connection))
+    match where:
+        case Not(inner):
+            everything = _keys(connection, And(), rows)
+            return np.setdiff1d(everything, _keys(connection, inner, rows))
+        case And(filters):
+            parts = (_keys(connection, part, rows) for part in _batches(And, filters))
+            return reduce(np.intersect1d, parts)
+        case Or(filters):
+            parts = (_keys(connection, part, rows) for part in _batches(Or, filters))
+            return reduce(np.union1d, parts)
+    raise TypeError(f"not a filter: {where!r}")
+
+
+def _batches(junction: type[And | Or], filters: Sequence[Filter]) -> Iterator[Filter]:
+    """The parts of a junction, as many of them together as are asked for at once."""
+    batch: list[Filter] = []
+    size = 0
+    for part in filters:
+        if batch and size + _size(part) > AT_ONCE:
+            yield junction(*batch) if len(batch) > 1 else batch[0]
+            batch, size = [], 0
+        batch.append(part)
+        size += _size(part)
+    yield junction(*batch) if len(batch) > 1 else batch[0]
+
+
+def _size(where: Filter) -> int:
+    return sum(1 for _ in conditions(where))

@@ -2,24 +2,229 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
-from lagotto.documents import Chunk, Document, Vectors
-from lagotto.errors import StoreDamagedError
-from lagotto.garbage_collection import paused_collector
+from lagotto._internal.memory import paused_collector
+from lagotto.documents import LANGUAGE_TAG, Chunk, ChunkSection, Document, Vectors, iso, storable
+from lagotto.filters.algebra import kind_of
+from lagotto.filters.fields import field_name
 from lagotto.indexes.base import ChunkKeys
-from lagotto.stores.base import Passage, StoredChunks, Version
-from lagotto.stores.sql.names import asked_names, in_batches, keys_by_name, name_batches
-from lagotto.stores.sql.queries import NamedQuery, ReadConnection
-from lagotto.stores.sql.rows import chunk_of, document_of
+from lagotto.stores.base import Passage, StoredChunks, Version, fingerprint
+from lagotto.stores.sql.queries import (
+    NamedQuery,
+    ReadConnection,
+    asked_names,
+    in_batches,
+    keys_by_name,
+    name_batches,
+)
+
+log = logging.getLogger(__name__)
+
+Row = TypeVar("Row")
+T = TypeVar("T")
+
+STRUCTURE = ("pages", "headings", "blocks")
+
+MALFORMED = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
+"""What making a record of the wrong values raises."""
+
+
+class UnreadableRow(ValueError):  # noqa: N818
+    """A row that is no record; the message names its document."""
+
+    def __init__(self, what: str, cause: Exception) -> None:
+        reason = type(cause).__name__
+        if isinstance(cause, ValidationError):
+            problem = cause.errors(include_url=False, include_input=False)[0]
+            reason = f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
+        super().__init__(f"{what} can't be read ({reason}); remove it and add it again")
+
+
+def readable(make: Callable[[Row], T], rows: Iterable[Row]) -> Iterator[T]:
+    """What `make` makes of each row; a search leaves out what it can't be made of."""
+    unreadable: list[UnreadableRow] = []
+    for row in rows:
+        try:
+            yield make(row)
+        except UnreadableRow as exc:
+            unreadable.append(exc)
+    if unreadable:
+        log.warning("%d rows are left out; the first: %s", len(unreadable), unreadable[0])
+
+
+def document_row(key: int, document: Document) -> dict[str, Any]:
+    """The row of a document."""
+    plain = document.model_dump(mode="json", exclude={*STRUCTURE, "created_at", "updated_at"})
+    return {
+        **plain,
+        "key": key,
+        "created_at": iso(document.created_at) if document.created_at else None,
+        "updated_at": iso(document.updated_at) if document.updated_at else None,
+        "fingerprint": fingerprint(document),
+        "structure": {
+            name: [item.model_dump(mode="json") for item in getattr(document, name)]
+            for name in STRUCTURE
+        },
+    }
+
+
+def document_of(row: Mapping[Any, Any]) -> Document:
+    """The document of a row; one read without its text has an empty one, and no structure."""
+    fields = dict(row)
+    try:
+        structure = fields.pop("structure", {})
+        fields.pop("key")
+        fields.pop("fingerprint")
+        fields["language"] = _known_language(fields["language"])
+        return Document(**{"text": "", **fields, **structure})
+    except MALFORMED as exc:
+        name = f"{fields.get('id')!r:.60} of the collection {fields.get('collection')!r:.60}"
+        raise UnreadableRow(f"the document {name}", exc) from exc
+
+
+def _known_language(tag: Any) -> str | None:
+    """A stored tag; earlier versions took any text, which is worth no more than none."""
+    return tag if isinstance(tag, str) and LANGUAGE_TAG.fullmatch(tag) else None
+
+
+def attribute_rows(key: int, document: Document) -> list[dict[str, Any]]:
+    """A row for every value in the metadata that a filter can ask for."""
+    return [
+        {"document_key": key, "position": position, **value}
+        for position, value in enumerate(_values(document.metadata, ()))
+    ]
+
+
+def _values(metadata: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    for name, value in metadata.items():
+        here = (*path, name)
+        if value is None:
+            continue
+        if isinstance(value, Mapping):
+            yield _value(here, None)
+            yield from _values(value, here)
+        elif isinstance(value, list):
+            yield _value(here, None)
+            yield from (_value(here, item, in_list=True) for item in value if kind_of(item))
+        else:
+            yield _value(here, value)
+
+
+def _value(path: tuple[str, ...], value: object, *, in_list: bool = False) -> dict[str, Any]:
+    """A row for a value; a list or dict as a whole has the kind `group`, it merely exists."""
+    kind = kind_of(value)
+    return {
+        "field": field_name(path),
+        "kind": kind or "group",
+        "in_list": in_list,
+        "text_value": value if kind == "text" else None,
+        "number_value": value if kind in ("number", "boolean") else None,
+    }
+
+
+def chunk_row(key: int, document_key: int, set_key: int, chunk: Chunk) -> dict[str, Any]:
+    """The row of a chunk; its text has a row of its own."""
+    page_first, page_last = chunk.pages or (None, None)
+    row_first, row_last = chunk.row_range or (None, None)
+    item_first, item_last = chunk.item_range or (None, None)
+    line_first, line_last = chunk.lines or (None, None)
+    return {
+        "key": key,
+        "id": chunk.id,
+        "document_key": document_key,
+        "set_key": set_key,
+        "level": chunk.level,
+        "parent_id": chunk.parent_id,
+        "ordinal": chunk.ordinal,
+        "start": chunk.start,
+        "end": chunk.end,
+        "token_count": chunk.token_count,
+        "page_first": page_first,
+        "page_last": page_last,
+        "heading_path": list(chunk.heading_path),
+        "element": chunk.element,
+        "row_first": row_first,
+        "row_last": row_last,
+        "item_first": item_first,
+        "item_last": item_last,
+        "line_first": line_first,
+        "line_last": line_last,
+        "sections": [_section_row(section) for section in chunk.sections] or None,
+    }
+
+
+def chunk_text_rows(chunks: Iterable[Mapping[str, Any]], text: str) -> list[dict[str, Any]]:
+    """The rows with the texts of chunks, whose rows these are, of a document's text."""
+    return [{"chunk_key": row["key"], "text": text[row["start"] : row["end"]]} for row in chunks]
+
+
+def chunk_of(row: Mapping[str, Any], *, collection: str, document_id: str) -> Chunk:
+    """The chunk of a row that also has its `text` and `chunker_id`."""
+    try:
+        return _chunk_of(row, collection, document_id)
+    except MALFORMED as exc:
+        what = f"a chunk of the document {document_id!r:.60} of the collection {collection!r:.60}"
+        raise UnreadableRow(what, exc) from exc
+
+
+def _chunk_of(row: Mapping[str, Any], collection: str, document_id: str) -> Chunk:
+    return Chunk(
+        id=row["id"],
+        collection=collection,
+        document_id=document_id,
+        chunker_id=row["chunker_id"],
+        level=row["level"],
+        parent_id=row["parent_id"],
+        ordinal=row["ordinal"],
+        start=row["start"],
+        end=row["end"],
+        text=row["text"],
+        token_count=row["token_count"],
+        pages=_range(row["page_first"], row["page_last"]),
+        heading_path=heading_path_of(row["heading_path"]),
+        element=row["element"],
+        row_range=_range(row["row_first"], row["row_last"]),
+        item_range=_range(row["item_first"], row["item_last"]),
+        lines=_range(row["line_first"], row["line_last"]),
+        sections=tuple(map(_section, row["sections"] or ())),
+    )
+
+
+def heading_path_of(stored: Any) -> tuple[str, ...]:
+    """A stored heading path; TypeError for anything else than a list of texts."""
+    if not isinstance(stored, list | tuple):
+        raise TypeError(f"a heading path is a {type(stored).__name__}")
+    return tuple(map(storable, stored))
+
+
+def _section_row(section: ChunkSection) -> list[Any]:
+    start, heading_path, *ranges = section
+    return [start, heading_path, *(ranges if any(ranges) else ())]
+
+
+def _section(row: Sequence[Any]) -> ChunkSection:
+    start, heading_path, *ranges = row
+    return ChunkSection(start, tuple(heading_path), *(one and tuple(one) for one in ranges))
+
+
+def _range(first: int | None, last: int | None) -> tuple[int, int] | None:
+    return (first, last) if first is not None and last is not None else None
+
 
 UNIT_TOLERANCE = 2e-3
 """Of a squared norm: what an index takes for a unit vector."""
+
+Buffer = bytes | memoryview  # of the drivers
 
 OUTLINE = "document_"
 """What the fields of a passage's document begin with."""
@@ -55,15 +260,23 @@ def read_document(connection: ReadConnection, collection: str, document_id: str)
     return document_of(found[0]) if found else None
 
 
-def read_sources(connection: ReadConnection, names: Sequence[tuple[str, str]]) -> list[Document]:
-    """The documents of these collections and ids, whole, in that order."""
+def read_sources(
+    connection: ReadConnection, names: Sequence[tuple[str, str]], *, searching: bool = False
+) -> list[Document]:
+    """The documents of these collections and ids, whole, in that order.
+
+    One that can't be read is an error, unless it is for `searching`.
+    """
     found: dict[tuple[str, str], Document] = {}
     for batch in name_batches(names):
         wanted = set(batch)
-        for record in _DOCUMENTS.records(connection, **asked_names(batch)):
-            name = (record["collection"], record["id"])
-            if name in wanted:
-                found[name] = document_of(record)
+        records = [
+            record
+            for record in _DOCUMENTS.records(connection, **asked_names(batch))
+            if (record["collection"], record["id"]) in wanted
+        ]
+        made = readable(document_of, records) if searching else map(document_of, records)
+        found |= {(document.collection, document.id): document for document in made}
     return [found[name] for name in names if name in found]
 
 
@@ -74,9 +287,9 @@ def read_versions(
     found: dict[str, Version] = {}
     for some in in_batches(ids):
         rows = _VERSIONS.rows(connection, collection=collection, ids=some)
-        for name, content_hash, language, fingerprint, chunker_id, model_id in rows:
+        for name, content_hash, language, digest, chunker_id, model_id in rows:
             made_by = (chunker_id, model_id) if chunker_id else None
-            found[name] = Version(content_hash, language, fingerprint, made_by)
+            found[name] = Version(content_hash, language, digest, made_by)
     return found
 
 
@@ -99,7 +312,8 @@ def read_parents(connection: ReadConnection, chunks: Sequence[Chunk]) -> dict[st
         ):
             name = {field: record[field] for field in ("collection", "document_id")}
             if (*name.values(), record["id"]) in names:
-                found[record["id"]] = chunk_of(record, **name)
+                for parent in readable(partial(chunk_of, **name), [record]):
+                    found[parent.id] = parent
     return found
 
 
@@ -115,11 +329,15 @@ def read_neighbours(
             ordinals = _ordinals_around(connection, owner, chunk, near=near, across=across)
             wanted |= {(owner, chunk.level, ordinal) for ordinal in ordinals}
     names = {key: name for name, key in owners.items()}
+
+    def made(record: Mapping[str, Any]) -> Chunk:
+        collection, document_id = names[record["document_key"]]
+        return chunk_of(record, collection=collection, document_id=document_id)
+
     found = [
-        chunk_of(record, collection=names[key][0], document_id=names[key][1])
+        chunk
         for some in in_batches(_keys_at(connection, sorted(wanted)))
-        for record in _CHUNKS.records(connection, keys=some)
-        for key in (record["document_key"],)
+        for chunk in readable(made, _CHUNKS.records(connection, keys=some))
     ]
     return sorted(found, key=lambda c: (c.collection, c.document_id, c.level, c.ordinal))
 
@@ -169,25 +387,40 @@ def read_stored(
 
 
 def read_vectors(connection: ReadConnection, keys: Sequence[int]) -> Vectors:
-    """The vectors of `keys`, in that order; a base has those of one model."""
-    found: dict[int, bytes] = {}
+    """The vectors of `keys`, in that order; a base has those of one model.
+
+    A chunk without a vector, or with a damaged one, has zeros.
+    """
+    found: list[Sequence[Any]] = []
     for some in in_batches(keys):
-        found |= dict(map(tuple, _VECTORS.rows(connection, keys=some)))
-    if missing := set(keys) - set(found):
-        raise ValueError(f"the chunk {min(missing)} has no vector")
-    return unit_vectors(keys, [found[key] for key in keys])
-
-
-def unit_vectors(keys: Sequence[int], stored: Sequence[bytes]) -> Vectors:
-    """The vectors of chunks as stored; a damaged one is an error, since it could outrank all."""
-    sizes = set(map(len, stored))
-    if len(sizes) > 1 or any(size % 4 for size in sizes):
-        raise _damaged_vector("vectors have different sizes")
-    rows = np.frombuffer(b"".join(stored), "<f4").astype(np.float32)
-    rows = rows.reshape(len(keys), -1 if keys else 0)
-    if len(broken := np.flatnonzero(~are_units(rows))):
-        raise _damaged_vector(f"the vector of the chunk {keys[broken[0]]} is not of length 1")
+        found += _VECTORS.rows(connection, keys=some)
+    sizes = Counter(len(vector) // 4 for _, vector in found if isinstance(vector, Buffer))
+    dimension = sizes.most_common(1)[0][0] if sizes else 0
+    known, vectors = unit_vectors(found, dimension)
+    rows = np.zeros((len(keys), dimension), np.float32)
+    row_of = {key: row for row, key in enumerate(keys)}
+    rows[[row_of[key] for key in known.tolist()]] = vectors
     return rows
+
+
+def unit_vectors(stored: Sequence[Sequence[Any]], dimension: int) -> tuple[ChunkKeys, Vectors]:
+    """Keys and vectors of chunks as stored, without the damaged ones, which could outrank all."""
+    fitting = [
+        (key, vector)
+        for key, vector in stored
+        if isinstance(vector, Buffer) and len(vector) == 4 * dimension
+    ]
+    keys = np.array([key for key, _ in fitting], np.int64)
+    rows = np.frombuffer(b"".join(vector for _, vector in fitting), "<f4").astype(np.float32)
+    rows = rows.reshape(len(keys), dimension)
+    whole = are_units(rows)
+    if whole.sum() < len(stored):
+        log.warning(
+            "%d vectors are damaged; searches by meaning leave their chunks out, and `lagotto "
+            "doctor` names the documents: remove them and add them again",
+            len(stored) - whole.sum(),
+        )
+    return keys[whole], rows[whole]
 
 
 def are_units(rows: Vectors) -> NDArray[np.bool_]:
@@ -196,13 +429,6 @@ def are_units(rows: Vectors) -> NDArray[np.bool_]:
         norms = np.vecdot(rows, rows)
     units: NDArray[np.bool_] = np.abs(norms - 1) < UNIT_TOLERANCE
     return units
-
-
-def _damaged_vector(problem: str) -> StoreDamagedError:
-    return StoreDamagedError(
-        f"the database is damaged: {problem}; `lagotto doctor` names the documents, remove them "
-        "and add them again"
-    )
 
 
 def read_passages(connection: ReadConnection, keys: Sequence[int]) -> dict[int, Passage]:
@@ -216,20 +442,29 @@ def read_passages(connection: ReadConnection, keys: Sequence[int]) -> dict[int, 
 
 
 def passages_of(records: Iterable[Mapping[str, Any]]) -> dict[int, Passage]:
-    """Passages by their keys, from records of `select_passages`."""
-    found: dict[int, Passage] = {}
-    documents: dict[int, Document] = {}
-    for record in records:
+    """Passages by their keys, from records of `select_passages`; without those of no record."""
+    documents: dict[int, Document | UnreadableRow] = {}
+
+    def made(record: Mapping[str, Any]) -> Passage:
         owner = record["document_key"]
         if owner not in documents:
-            documents[owner] = document_of(
-                {
-                    name.removeprefix(OUTLINE): value
-                    for name, value in record.items()
-                    if name.startswith(OUTLINE)
-                }
-            )
+            documents[owner] = _outline(record)
         document = documents[owner]
+        if isinstance(document, UnreadableRow):
+            raise document
         chunk = chunk_of(record, collection=document.collection, document_id=document.id)
-        found[record["key"]] = Passage(record["key"], chunk, document)
-    return found
+        return Passage(record["key"], chunk, document)
+
+    return {passage.key: passage for passage in readable(made, records)}
+
+
+def _outline(record: Mapping[str, Any]) -> Document | UnreadableRow:
+    own = {
+        name.removeprefix(OUTLINE): value
+        for name, value in record.items()
+        if name.startswith(OUTLINE)
+    }
+    try:
+        return document_of(own)
+    except UnreadableRow as exc:
+        return exc

@@ -35,11 +35,13 @@ from lagotto.stores.sql.tables import (
     DocumentRow,
     EmbeddingRow,
     HistoryRow,
+    IsAmong,
+    ListKind,
     MetadataUpdateRow,
     RemovalRow,
     Setting,
+    ValueList,
 )
-from lagotto.stores.sql.value_lists import IsAmong, ListKind, ValueList
 
 CHUNK_TEXT = func.coalesce(
     ChunkTextRow.text,

@@ -1,22 +1,15 @@
-"""The tables, described once for every SQL store.
-
-Documents are what the user gave. Everything below them is derived and goes with its document:
-attributes (metadata, one row per value, for filters), chunk sets, chunks with their texts,
-embeddings, and a cache of chunks made at query time, which no index knows of. Chunks, removals and
-updates of metadata are numbered by one counter, `change`, so an index beside the database that has
-seen all changes up to a number knows what it has missed: those with a greater one. Numbers of two
-copies of a base that went different ways mean different changes; the tokens in `history` tell them
-apart.
-"""
+"""The tables, described once for every SQL store, and lists of values as one parameter."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Self
 
 from sqlalchemy import (
     JSON,
     BigInteger,
+    Boolean,
     Dialect,
     ForeignKey,
     Index,
@@ -25,7 +18,11 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
 )
+from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.sql.operators import OperatorType
 from sqlalchemy.types import UserDefinedType
 
 
@@ -51,6 +48,15 @@ class StoredVector(UserDefinedType[bytes]):
 
     def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any] | None:
         return BIND.get((StoredVector, dialect.name))
+
+
+class Instant(UserDefinedType[str]):
+    """A time in ISO format on our side, a timestamp where the database has them."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: Any) -> str:
+        return "TEXT"
 
 
 BIND: dict[tuple[type[UserDefinedType[Any]], str], Callable[[Any], Any]] = {}
@@ -198,7 +204,7 @@ class ChunkTextRow(Tables):
 class EmbeddingRow(Tables):
     """A chunk's vector under one model, as float32.
 
-    Without `created_at`, it was made by an earlier version, when its chunk set was.
+    In a file, one without `created_at` was made by an earlier version, when its chunk set was.
     """
 
     __tablename__ = "embedding"
@@ -208,7 +214,7 @@ class EmbeddingRow(Tables):
     )
     model_id: Mapped[str] = mapped_column(primary_key=True)
     vector: Mapped[bytes] = mapped_column(StoredVector())
-    created_at: Mapped[str | None]
+    created_at: Mapped[str | None] = mapped_column(Instant())
 
 
 class ChunkCacheRow(Tables):
@@ -286,3 +292,52 @@ class HistoryRow(Tables):
     state: Mapped[int] = mapped_column(primary_key=True)
     change: Mapped[int]
     token: Mapped[int]
+
+
+ListKind = Literal["text", "number", "key"]
+"""Keys are integers; numbers may be any."""
+
+
+class ValueList(UserDefinedType[Sequence[str | int | float]]):
+    """Any number of values as one parameter: a JSON array, unless a dialect has arrays."""
+
+    cache_ok = True
+
+    def __init__(self, kind: ListKind) -> None:
+        self.kind = kind
+
+    def get_col_spec(self, **_: Any) -> str:
+        return "JSON"
+
+    def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any]:
+        return BIND.get((ValueList, dialect.name), json.dumps)
+
+
+class IsAmong(FunctionElement[bool]):
+    """Whether the first, a column, equals one of the second, a ValueList."""
+
+    type = Boolean()
+    inherit_cache = True
+
+    def self_group(self, against: OperatorType | None = None) -> Self:
+        """As it is: no index is used where SQLAlchemy compares the result with `true`."""
+        return self
+
+
+@compiles(IsAmong)
+def _in_json(element: IsAmong, compiler: SQLCompiler, **options: Any) -> str:
+    column, values = (compiler.process(part, **options) for part in element.clauses)
+    return f"{column} IN (SELECT value FROM json_each({values}))"
+
+
+class PageIsAmong(FunctionElement[bool]):
+    """Whether a number of the third, a ValueList, lies between the first and the second."""
+
+    type = Boolean()
+    inherit_cache = True
+
+
+@compiles(PageIsAmong)
+def _between_json(element: PageIsAmong, compiler: SQLCompiler, **options: Any) -> str:
+    first, last, values = (compiler.process(part, **options) for part in element.clauses)
+    return f"EXISTS (SELECT 1 FROM json_each({values}) WHERE value BETWEEN {first} AND {last})"

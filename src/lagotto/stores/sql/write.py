@@ -1,8 +1,4 @@
-"""Writing documents with all that is derived from them, inside the caller's transaction.
-
-Plain functions over a Connection: an embedded store runs them in a thread, one behind a network by
-`AsyncConnection.run_sync`.
-"""
+"""Writing documents with all that is derived from them, and the settings of a base."""
 
 from __future__ import annotations
 
@@ -15,10 +11,13 @@ from typing import Any, NamedTuple, Protocol
 from sqlalchemy import Connection, delete, insert, or_, select, update
 
 from lagotto.documents import Document, iso
-from lagotto.indexes.vectors.snapshot import check_vectors
-from lagotto.stores.base import Entry
-from lagotto.stores.sql.names import document_keys, in_batches
-from lagotto.stores.sql.rows import attribute_rows, chunk_row, chunk_text_rows, document_row
+from lagotto.errors import ReplaceRefusedError
+from lagotto.filters import And, In
+from lagotto.indexes.vectors.rows import check_vectors
+from lagotto.stores.base import EVERYTHING, BaseConfig, Entry, WriteGuard, agreed_config
+from lagotto.stores.sql.filters import matching_names
+from lagotto.stores.sql.queries import CONFIG, document_keys, in_batches, read_config
+from lagotto.stores.sql.read import attribute_rows, chunk_row, chunk_text_rows, document_row
 from lagotto.stores.sql.tables import (
     AttributeRow,
     ChunkRow,
@@ -28,10 +27,49 @@ from lagotto.stores.sql.tables import (
     DocumentRow,
     EmbeddingRow,
     HistoryRow,
+    KeyedValueRow,
     MetadataUpdateRow,
     RemovalRow,
+    Setting,
     Tables,
 )
+
+
+def put_setting(connection: Connection, name: str, value: str) -> None:
+    """Store a setting of the base."""
+    connection.execute(delete(Setting).where(Setting.name == name))
+    connection.execute(insert(Setting).values(name=name, value=value))
+
+
+def put_config(connection: Connection, config: BaseConfig) -> None:
+    """Store what the chunks and vectors of the base are made with."""
+    connection.execute(delete(Setting).where(Setting.name.in_(CONFIG)))
+    rows = [
+        {"name": name, "value": str(value)}
+        for name, value in config.model_dump(exclude_none=True).items()
+    ]
+    connection.execute(insert(Setting), rows)
+
+
+def mark_copy(connection: Connection, source: str | None) -> None:
+    """Store whose unfinished copy the base is, None if it is none."""
+    config = read_config(connection).model_copy(update={"unfinished_copy_of": source})
+    put_config(connection, config)
+
+
+def check_config(connection: Connection, entries: Sequence[Entry], place: str) -> BaseConfig | None:
+    """Raise unless all entries were made as the base's others; the first one decides.
+
+    Returns what was decided, None if it was so before.
+    """
+    first = stored = read_config(connection)
+    for entry in entries:
+        stored = agreed_config(stored, entry, place=place)
+    if stored == first:
+        return None
+    put_config(connection, stored)
+    return stored
+
 
 HISTORY_KEPT = 100_000
 CHANGES_KEPT = 1_000_000
@@ -75,6 +113,25 @@ def number_entries(connection: Connection, entries: Sequence[Entry]) -> Numbers:
         take_range(connection, "chunk_set", len(entries)),
         take_range(connection, "change", chunks),
     )
+
+
+def check_guard(
+    connection: Connection, guard: WriteGuard | None, documents: Sequence[Document]
+) -> None:
+    """Raise unless documents may be written; the caller holds their locks."""
+    if guard is None:
+        return
+    if guard.lease is not None:
+        named = (KeyedValueRow.kind == guard.lease.kind, KeyedValueRow.name == guard.lease.name)
+        guard.lease.check(connection.scalar(select(KeyedValueRow.value).where(*named)))
+    stored = document_keys(connection, documents)
+    if not stored or guard.replaceable == EVERYTHING:
+        return
+    collections, ids = zip(*stored, strict=True)
+    named_so = And(In("collection", set(collections)), In("document_id", ids))
+    allowed = matching_names(connection, And(named_so, guard.replaceable))
+    if refused := stored.keys() - {(item.collection, item.id) for item in allowed}:
+        raise ReplaceRefusedError(refused)
 
 
 def write_entries(

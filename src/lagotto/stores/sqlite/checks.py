@@ -9,13 +9,13 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
-from lagotto.indexes.base import Finding, TextIndex, VectorIndex
-from lagotto.indexes.findings import MEGABYTE
+from lagotto.errors import StoreError
+from lagotto.indexes.base import MEGABYTE, Finding, TextIndex, VectorIndex
 from lagotto.indexes.folder import IndexFolder, other_folders, size_of
 from lagotto.stores.sql import SCHEMA_VERSION
 from lagotto.stores.sql.changelog import SqlChangeLog
 from lagotto.stores.sql.checks import check_rows
-from lagotto.stores.sqlite.errors import ways_out
+from lagotto.stores.sqlite.database import ways_out
 from lagotto.stores.sqlite.rebuild import check_rebuild
 
 Indexes = tuple[TextIndex[SqlChangeLog], VectorIndex[SqlChangeLog] | None]
@@ -39,10 +39,14 @@ def check_base(
     found = check_file(connection, path)
     if found[0].level == "problem":
         return found
-    text, vectors = indexes(connection)
-    changes = SqlChangeLog(connection)
     found += check_rows(connection)
     found += check_contents(connection, path)
+    try:
+        folder.refuse_links()
+    except StoreError as exc:
+        return [*found, Finding(level="problem", what=str(exc))]
+    text, vectors = indexes(connection)
+    changes = SqlChangeLog(connection)
     if changes.head.number:
         found.append(text.check(changes))
     if vectors is not None:

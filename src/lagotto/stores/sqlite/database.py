@@ -1,29 +1,299 @@
-"""The file of a base: recognising it, and the ways into it."""
+"""The file of a base: recognised, opened, discarded; its connections and errors."""
 
 from __future__ import annotations
 
+import json
+import shlex
 import sqlite3
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from lagotto.errors import NotABaseError, StoreDamagedError, StoreError, StoreReadOnlyError
-from lagotto.indexes.folder import usual_folder
-from lagotto.locations import INDEX_MARKER
-from lagotto.stores.sql import SCHEMA_VERSION
-from lagotto.stores.sql.queries import ReadConnection, SqlText
-from lagotto.stores.sqlite.connections import (
-    BUSY_TIMEOUT,
-    ConnectionPool,
-    SqliteConnection,
-    connect,
+from lagotto._internal.concurrency import checkpoint, interruptible
+from lagotto._internal.locations import INDEX_MARKER
+from lagotto.errors import (
+    ConfigError,
+    EmbeddingError,
+    NotABaseError,
+    StoreBusyError,
+    StoreDamagedError,
+    StoreError,
+    StoreFullError,
+    StoreReadOnlyError,
 )
-from lagotto.stores.sqlite.errors import damage_errors, sqlite_errors
+from lagotto.indexes.folder import file_errors, usual_folder
+from lagotto.stores.sql import SCHEMA_VERSION
+from lagotto.stores.sql.queries import (
+    CompiledQuery,
+    PlainConnection,
+    QueryResult,
+    ReadConnection,
+    SqlText,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
+
+
+SHOWN = 100
+"""Characters of a problem with the file that an error shows."""
+
+
+@contextmanager
+def sqlite_errors(path: Path) -> Iterator[None]:
+    """Turn what SQLite raises into StoreErrors that say what to do."""
+    try:
+        yield
+    except sqlite3.Error as exc:
+        raise _explained(path, exc) from exc
+
+
+@contextmanager
+def damage_errors(path: Path) -> Iterator[None]:
+    """Turn what goes wrong with the contents of rows, such as invalid JSON, into a StoreError."""
+    try:
+        yield
+    except ConfigError:
+        raise
+    except UnicodeEncodeError as exc:  # of a parameter: what is read would not decode
+        raise ConfigError(f"{exc.object!r:.100} is not valid Unicode text; correct it") from exc
+    except (ValueError, TypeError, OverflowError, EmbeddingError) as exc:
+        raise damaged(path, exc) from exc
+
+
+def _explained(path: Path, error: sqlite3.Error) -> StoreError:
+    name = getattr(error, "sqlite_errorname", "") or ""
+    if is_busy(error):
+        return StoreBusyError(f"{path}: another process is writing; try again when it has ended")
+    if name.startswith(("SQLITE_FULL", "SQLITE_IOERR_WRITE")):  # the latter also for a quota
+        return StoreFullError(
+            f"{path}: the disk is full ({error}); free some space and add the documents again "
+            "(what was stored before is safe)"
+        )
+    if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
+        return StoreReadOnlyError(
+            f"{path} can't be opened for writing ({error}); a base needs permission to write to "
+            "its file and its folder"
+        )
+    if name.startswith("SQLITE_NOTADB"):
+        return NotABaseError(f"{path} is not a Lagotto base: {error}; choose another name")
+    if name.startswith("SQLITE_CORRUPT") or "decode to UTF-8" in str(error):
+        return damaged(path, error)
+    return StoreError(f"{path}: {error}")
+
+
+def damaged(path: Path, problem: Exception) -> StoreDamagedError:
+    """The error for a damaged file."""
+    return StoreDamagedError(f"{path} is damaged ({str(problem)[:SHOWN]}); {ways_out(path)}")
+
+
+def ways_out(path: Path) -> str:
+    """What to do with a damaged file; never to delete it, since it may be the only copy."""
+    return (
+        "restore it from a backup, or save what can be read of it in another file: "
+        f"`sqlite3 {shlex.quote(str(path))} .recover | sqlite3 recovered.db`"
+    )
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether another process has the lock of the file."""
+    name = getattr(error, "sqlite_errorname", "") or ""
+    return name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
+
+
+T = TypeVar("T")
+
+BUSY_TIMEOUT = 30.0
+BETWEEN_ATTEMPTS = 0.003
+"""Seconds between two attempts to take the lock of the file."""
+
+NOT_JSON = object()
+
+KEPT_OPEN = 5
+"""Connections that a pool keeps for the next searches."""
+
+PRAGMAS = (
+    "foreign_keys = ON",
+    "journal_mode = WAL",
+    "synchronous = FULL",
+    "mmap_size = 67108864",
+)
+
+
+def connect(file: Path, *, busy_timeout: float = BUSY_TIMEOUT) -> sqlite3.Connection:
+    """A connection to the file, in WAL mode, which any thread may use.
+
+    Transactions begin where a statement says so.
+    """
+    driver = sqlite3.connect(
+        file, timeout=busy_timeout, isolation_level=None, check_same_thread=False
+    )
+    try:
+        for pragma in PRAGMAS:
+            # two processes that open a new file both turn it to WAL, and SQLite does not wait there
+            execute_when_free(driver, f"PRAGMA {pragma}", timeout=busy_timeout)
+    except BaseException:
+        driver.close()
+        raise
+    return driver
+
+
+def execute_when_free(driver: sqlite3.Connection, statement: str, *, timeout: float) -> None:
+    """Execute `statement`, again and again while another process has the lock."""
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            driver.execute(statement)
+        except sqlite3.OperationalError as exc:
+            if not is_busy(exc) or time.monotonic() >= deadline:
+                raise
+            checkpoint()
+            time.sleep(BETWEEN_ATTEMPTS)
+        else:
+            return
+
+
+class SqliteConnection(PlainConnection):
+    """Reads one state of the file, from the first query on."""
+
+    def __init__(self, driver: sqlite3.Connection) -> None:
+        self.driver = driver
+
+    def ask(self, query: CompiledQuery, values: Mapping[str, Any]) -> QueryResult:
+        if not self.driver.in_transaction:
+            self.driver.execute("BEGIN")
+        bound = {name: _bound(value) for name, value in values.items()}
+        names, rows = self._fetch(query.sql, {**query.constants, **bound})
+        return QueryResult(
+            names, _decoded(rows, query.json_columns) if query.json_columns else rows
+        )
+
+    def _fetch(self, sql: str, values: Mapping[str, Any]) -> tuple[list[str], list[Any]]:
+        try:
+            cursor = self.driver.execute(sql, values)
+            return [column[0] for column in cursor.description], cursor.fetchall()
+        except sqlite3.OperationalError as exc:
+            if "decode to UTF-8" not in str(exc) or self.driver.text_factory is text_or_bytes:
+                raise
+            self.driver.text_factory = text_or_bytes  # slower, so only where it is needed
+            return self._fetch(sql, values)
+
+    def rollback(self) -> None:
+        """End the transaction; the next query sees the latest state."""
+        self.driver.rollback()
+
+
+def text_or_bytes(stored: bytes) -> str | bytes:
+    """A stored text; bytes, of which no record can be made, if it is not UTF-8."""
+    try:
+        return stored.decode()
+    except UnicodeDecodeError:
+        return stored
+
+
+def _bound(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, list | tuple) else value
+
+
+def _decoded(rows: Sequence[Sequence[Any]], json_columns: Sequence[int]) -> list[list[Any]]:
+    decoded = [list(row) for row in rows]
+    for row in decoded:
+        for index in json_columns:
+            if row[index] is not None:
+                row[index] = _json(row[index])
+    return decoded
+
+
+def _json(stored: Any) -> Any:
+    """What a column holds, or an object that no record can be made of."""
+    try:
+        return json.loads(stored)
+    except (ValueError, TypeError, RecursionError):
+        return NOT_JSON
+
+
+class ConnectionPool:
+    """Connections that read, used again and again; as many at a time as searches ask for."""
+
+    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+        self._connect = connect
+        self._idle: list[sqlite3.Connection] = []
+        self._lock = threading.Lock()
+        self._closed = False
+
+    @contextmanager
+    def connection(self) -> Iterator[SqliteConnection]:
+        """A connection without a transaction."""
+        with self._lock:
+            driver = self._idle.pop() if self._idle else None
+        connection = SqliteConnection(driver or self._connect())
+        try:
+            yield connection
+        finally:
+            self._release(connection)
+
+    def close(self) -> None:
+        """Close the connections; those in use are closed when they are released."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for driver in idle:
+            driver.close()
+
+    def _release(self, connection: SqliteConnection) -> None:
+        kept = False
+        try:
+            connection.rollback()
+            with self._lock:
+                kept = not self._closed and len(self._idle) < KEPT_OPEN
+                if kept:
+                    self._idle.append(connection.driver)
+        finally:
+            if not kept:
+                connection.driver.close()
+
+
+class DriverHandle:
+    """The connection on which a cancelled task interrupts what runs in a thread."""
+
+    def __init__(self, driver: sqlite3.Connection | None = None) -> None:
+        self._driver = driver
+
+    def hold(self, driver: sqlite3.Connection) -> None:
+        """Interrupt this connection from now on."""
+        self._driver = driver
+
+    def release(self) -> None:
+        """Interrupt nothing any more."""
+        self._driver = None
+
+    def interrupt(self) -> None:
+        """End the statement that is running; it fails, but nobody waits for it any more."""
+        driver = self._driver
+        if driver is not None:
+            driver.interrupt()
+
+
+class SqliteReader:
+    """A RecordReader on a connection; what is not brief runs in a thread, one at a time."""
+
+    def __init__(self, connection: SqliteConnection, *, path: Path) -> None:
+        self._connection = connection
+        self._path = path
+        self._lock = threading.Lock()
+        self._driver = DriverHandle(connection.driver)
+
+    async def ask(self, question: Callable[[SqliteConnection], T], *, brief: bool = False) -> T:
+        def answer() -> T:
+            with self._lock, file_errors(self._path), damage_errors(self._path):
+                return question(self._connection)
+
+        return answer() if brief else await interruptible(answer, interrupt=self._driver.interrupt)
+
 
 APPLICATION_ID = 0x4C41474F
 """`LAGO` in the header of the file tells a base from other SQLite files."""
@@ -55,7 +325,7 @@ class SqliteDatabase:
     @contextmanager
     def transaction(self, *, writing: bool = False, caching: bool = False) -> Iterator[Connection]:
         """A transaction of SQLAlchemy; one for `caching` hardly waits for other writers."""
-        from lagotto.stores.sqlite.engine import create_engine, transaction
+        from lagotto.stores.sqlite.write import create_engine, transaction
 
         timeout = CACHE_TIMEOUT if caching else self._busy_timeout
         engine = self._engines.get(timeout)
@@ -97,6 +367,8 @@ def recognise(path: Path) -> None:
         raise NotABaseError(
             f"{path} is an SQLite file, but not a Lagotto base; choose another name"
         )
+    if version < 0:
+        raise NotABaseError(f"{path} has the schema {version}, of no Lagotto; restore a backup")
     if version > SCHEMA_VERSION:
         raise NotABaseError(
             f"{path} was made by a newer Lagotto (schema {version}, this one supports "
@@ -128,3 +400,33 @@ def _check_header(path: Path) -> None:
 def schema_version(connection: ReadConnection) -> int:
     """The version of the tables, 0 if there are none."""
     return int(_VERSION.scalar(connection))
+
+
+def discard_if_empty(path: Path) -> bool:
+    """Delete the file of a closed base that never had a document, unless it is in use.
+
+    Whoever has the file open keeps its exclusive lock from being taken.
+    """
+    if usual_folder(path).exists():
+        return False
+    try:
+        with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as file:
+            file.execute("PRAGMA locking_mode = EXCLUSIVE")
+            file.execute("PRAGMA journal_mode = DELETE")  # no -wal beside a file that is gone
+            file.execute("BEGIN EXCLUSIVE")
+            is_empty = _never_had_a_document(file)
+            if is_empty:
+                path.unlink()
+    except sqlite3.Error:  # in use, or no base
+        return False
+    return is_empty
+
+
+def _never_had_a_document(file: sqlite3.Connection) -> bool:
+    (application,) = file.execute("PRAGMA application_id").fetchone()
+    if application != APPLICATION_ID:
+        return False
+    (used,) = file.execute(
+        "SELECT (SELECT count(*) FROM document) + (SELECT max(value) FROM counter)"
+    ).fetchone()
+    return bool(used == 0)

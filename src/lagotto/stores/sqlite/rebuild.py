@@ -15,20 +15,18 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, delete, insert, update
 
-from lagotto.concurrency import in_thread
+from lagotto._internal.concurrency import in_thread
 from lagotto.documents import Document
 from lagotto.errors import StoreBusyError
 from lagotto.filters import And
 from lagotto.indexes.base import Finding
 from lagotto.indexes.folder import IndexFolder, file_errors, size_of
-from lagotto.stores.base import BaseConfig, Entry, Pending
-from lagotto.stores.config import unfinished_rebuild
+from lagotto.stores.base import BaseConfig, Entry, Pending, unfinished_rebuild
 from lagotto.stores.index_follower import drop_remote
 from lagotto.stores.sql import SCHEMA_VERSION
 from lagotto.stores.sql.changelog import AnyIndex
-from lagotto.stores.sql.names import document_keys
+from lagotto.stores.sql.queries import document_keys, read_config, setting
 from lagotto.stores.sql.read import counter, read_sources
-from lagotto.stores.sql.settings import read_config, setting
 from lagotto.stores.sql.tables import (
     ChunkRow,
     ChunkSetRow,
@@ -43,14 +41,21 @@ from lagotto.stores.sql.write import (
     Numbers,
     note_change,
     number_entries,
+    put_config,
+    put_setting,
     take_numbers,
 )
-from lagotto.stores.sql.write_settings import put_config, put_setting
-from lagotto.stores.sqlite.database import schema_version
-from lagotto.stores.sqlite.engine import create_engine, driver_errors, driver_of, transaction
-from lagotto.stores.sqlite.errors import sqlite_errors
-from lagotto.stores.sqlite.fts5_tables import copy_fts5, create_fts5, drop_fts5
-from lagotto.stores.sqlite.schema import prepare_schema
+from lagotto.stores.sqlite.database import schema_version, sqlite_errors
+from lagotto.stores.sqlite.write import (
+    copy_fts5,
+    create_engine,
+    create_fts5,
+    driver_errors,
+    driver_of,
+    drop_fts5,
+    prepare_schema,
+    transaction,
+)
 
 if TYPE_CHECKING:
     from lagotto.stores.sqlite.store import SqliteStore

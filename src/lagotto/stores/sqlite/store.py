@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from lagotto.concurrency import in_thread, interruptible
+from lagotto._internal.concurrency import in_thread, interruptible
 from lagotto.documents import Chunk, Document, in_context
 from lagotto.errors import StoreError
 from lagotto.filters import Filter
@@ -31,19 +31,27 @@ from lagotto.indexes.base import (
 )
 from lagotto.indexes.folder import (
     IndexFolder,
+    file_errors,
     refuse_foreign,
     size_of,
     usual_folder,
 )
 from lagotto.indexes.registry import (
-    TEXT_INDEXES,
-    VECTOR_INDEXES,
     IndexChoice,
     IndexSite,
     chosen,
-    index_kind,
+    open_text_index,
+    open_vector_index,
 )
-from lagotto.stores.base import BaseConfig, Capabilities, Entry, StoreInfo, Version
+from lagotto.stores.base import (
+    EVERYTHING,
+    BaseConfig,
+    Capabilities,
+    Entry,
+    StoreInfo,
+    Version,
+    WriteGuard,
+)
 from lagotto.stores.index_follower import (
     IndexFollower,
     follow_all,
@@ -51,28 +59,28 @@ from lagotto.stores.index_follower import (
     update_all,
 )
 from lagotto.stores.sql import SCHEMA_VERSION
-from lagotto.stores.sql.changelog import AnyIndex, SqlChangeLog
+from lagotto.stores.sql.changelog import AnyIndex, SqlChangeLog, main_languages_of
 from lagotto.stores.sql.chunk_cache import SqlChunkCache
-from lagotto.stores.sql.languages import main_languages_of
-from lagotto.stores.sql.queries import ReadConnection
+from lagotto.stores.sql.queries import ReadConnection, read_config, read_info, setting
 from lagotto.stores.sql.read import read_chunks, read_document, read_versions
-from lagotto.stores.sql.settings import read_config, read_info, setting
 from lagotto.stores.sql.view import SqlView
-from lagotto.stores.sqlite.connections import (
+from lagotto.stores.sqlite.database import (
     BUSY_TIMEOUT,
     DriverHandle,
     SqliteConnection,
+    SqliteDatabase,
     SqliteReader,
+    damage_errors,
+    recognise,
+    schema_version,
+    sqlite_errors,
 )
-from lagotto.stores.sqlite.database import SqliteDatabase, recognise, schema_version
-from lagotto.stores.sqlite.errors import damage_errors, sqlite_errors
 from lagotto.stores.sqlite.view_factory import SqliteViews
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from lagotto.stores.sql.keyed_values import SqlKeyedValues
-    from lagotto.stores.sql.source_files import SqlSourceFiles
+    from lagotto.stores.sql.extras import SqlKeyedValues, SqlSourceFiles
     from lagotto.stores.sql.write import Numbering
     from lagotto.stores.sqlite.rebuild import SqliteStaging
 
@@ -117,6 +125,7 @@ class SqliteStore:
         self._chosen = IndexChoice()
         self.busy_timeout = busy_timeout
         self._database: SqliteDatabase | None = None
+        self._new_copy_of: str | None = None
         self._text: TextIndex[SqlChangeLog] | None = None
         self._vectors: VectorIndex[SqlChangeLog] | None = None
         self._follower = IndexFollower(self._follow_changes)
@@ -127,20 +136,20 @@ class SqliteStore:
             follow_rebuild=self._follow_rebuild,
             follower=self._follower,
         )
-        self._writing = asyncio.Lock()
+        self._writer: ThreadPoolExecutor | None = None
         self.chunk_cache = SqlChunkCache(read=self._read_tables, write=self._write_cache)
 
     @cached_property
     def source_files(self) -> SqlSourceFiles:
-        from lagotto.stores.sql.source_files import SqlSourceFiles
+        from lagotto.stores.sql.extras import SqlSourceFiles
 
-        return SqlSourceFiles(read=self._read_tables, write=self._write)
+        return SqlSourceFiles(read=self._read_tables, write=self._write_values)
 
     @cached_property
     def keyed_values(self) -> SqlKeyedValues:
-        from lagotto.stores.sql.keyed_values import SqlKeyedValues
+        from lagotto.stores.sql.extras import SqlKeyedValues
 
-        return SqlKeyedValues(read=self._read_tables, write=self._write)
+        return SqlKeyedValues(read=self._read_tables, write=self._write_values)
 
     @property
     def indexes(self) -> IndexFolder:
@@ -155,7 +164,7 @@ class SqliteStore:
     async def close(self) -> None:
         await in_thread(self._close)
 
-    async def write(self, entries: Sequence[Entry]) -> None:
+    async def write(self, entries: Sequence[Entry], *, guard: WriteGuard | None = None) -> None:
         from lagotto.stores.sqlite.write import write
 
         prepared = await in_thread(self._text_index().prepare, self._texts(entries))
@@ -169,21 +178,25 @@ class SqliteStore:
                 prepared=prepared,
                 numbering=self._numbering,
                 place=str(self.path),
+                guard=guard,
             )
 
         await self._write(change)
 
-    async def update(self, documents: Sequence[Document]) -> None:
+    async def update(
+        self, documents: Sequence[Document], *, guard: WriteGuard | None = None
+    ) -> None:
         from lagotto.stores.sqlite.write import update
 
-        await self._write(lambda connection: update(connection, documents))
+        await self._write(lambda connection: update(connection, documents, guard=guard))
 
     async def delete(self, where: Filter) -> list[str]:
         from lagotto.stores.sqlite.write import delete
 
         def change(connection: Connection) -> list[str]:
-            self._follow_rebuild(connection)
-            return delete(connection, where, index=self._text_index())
+            with damage_errors(self.path):
+                self._follow_rebuild(connection)
+                return delete(connection, where, index=self._text_index())
 
         return await self._write(change)
 
@@ -196,19 +209,30 @@ class SqliteStore:
         )
 
     def documents(self, where: Filter) -> AsyncIterator[Document]:
-        from lagotto.stores.sql.matching import paged_documents
+        from lagotto.stores.sql.filters import paged_documents
 
         return paged_documents(self._read_tables, where)
 
-    async def chunks(self, collection: str, document_id: str) -> list[Chunk]:
-        return await self._read(lambda connection: read_chunks(connection, collection, document_id))
+    async def chunks(
+        self, collection: str, document_id: str, *, where: Filter = EVERYTHING
+    ) -> list[Chunk]:
+        name = (collection, document_id)
+        if where == EVERYTHING:
+            return await self._read(lambda connection: read_chunks(connection, *name))
+        from lagotto.stores.sql.filters import read_matching_chunks
+
+        return await self._read_tables(
+            lambda connection: read_matching_chunks(connection, where, *name)
+        )
 
     @asynccontextmanager
     async def view(self, where: Filter) -> AsyncIterator[SqlView]:
         with sqlite_errors(self.path), ExitStack() as stack:
             database = self._opened()
-            cached = self._views.cached(database, where, stack)
-            yield cached or await self._views.view(database, where, stack)
+            with file_errors(self.path):  # not those of the search: it may use other files
+                cached = self._views.cached(database, where, stack)
+                view = cached or await self._views.view(database, where, stack)
+            yield view
 
     async def update_indexes(self, *, least: int = 1) -> None:
         def update() -> None:
@@ -230,6 +254,14 @@ class SqliteStore:
 
     async def config(self) -> BaseConfig:
         return await self._read(read_config)
+
+    async def mark_copy(self, source: str | None) -> None:
+        from lagotto.stores.sql.write import mark_copy
+
+        if self._database is None:
+            self._new_copy_of = source
+            return
+        await self._write(lambda connection: mark_copy(connection, source))
 
     def staging(self, config: BaseConfig) -> AbstractAsyncContextManager[SqliteStaging]:
         from lagotto.stores.sqlite.rebuild import sqlite_staging
@@ -257,9 +289,16 @@ class SqliteStore:
                     yield text, language
 
     def _open(self) -> None:
+        with sqlite_errors(self.path), file_errors(self.path), damage_errors(self.path):
+            self._open_file()
+
+    def _open_file(self) -> None:
         recognise(self.path)
         refuse_foreign(usual_folder(self.file))
         self._database = SqliteDatabase(self.file, busy_timeout=self.busy_timeout)
+        # One thread, so that changes are written one after another: beside 20 clients that search,
+        # a lock of the event loop let 18 of them pass in a second, and the thread alone 75.
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="lagotto-writer")
         try:
             self._chosen = self._prepared()
             self._find_indexes()
@@ -275,10 +314,10 @@ class SqliteStore:
                 indexes = self._choice(connection)
                 if indexes.text != "fts5" or _has_current_terms(connection):
                     return indexes
-        from lagotto.stores.sqlite.schema import prepare_indexes, prepare_schema
+        from lagotto.stores.sqlite.write import prepare_indexes, prepare_schema
 
         with self._transaction(writing=True) as connection:
-            prepare_schema(connection)
+            prepare_schema(connection, copy_of=self._new_copy_of)
             indexes = self._choice(connection)
             prepare_indexes(connection, indexes)
             return indexes
@@ -294,8 +333,7 @@ class SqliteStore:
         return IndexSite(indexes.base_id, self.busy_timeout, self._generation, indexes, address)
 
     def _open_text(self) -> TextIndex[SqlChangeLog]:
-        choice = self._chosen.text or DEFAULT_TEXT_INDEX
-        return TEXT_INDEXES.get(index_kind(choice))(self._site(choice))
+        return open_text_index(self._site(self._chosen.text or DEFAULT_TEXT_INDEX))
 
     def _follow_rebuild(self, connection: ReadConnection) -> int:
         """Use the indexes of the present generation: another process may have rebuilt the base."""
@@ -319,9 +357,12 @@ class SqliteStore:
     def _follow_changes(self) -> None:
         """Bring the indexes up to date; runs beside searches."""
         with self._reading() as connection, damage_errors(self.path):
+            if read_config(connection).generation < self._generation:
+                return  # read before a rebuild was done, whose indexes are used by now
             self._follow_rebuild(connection)
             reader = SqliteReader(connection, path=self.path)
             changes = SqlChangeLog(connection, reader=reader)
+            changes.damaged = self._views.damaged
             follow_all(
                 {"text": self._text_index(), "vectors": self._vector_index(connection)},
                 changes,
@@ -332,9 +373,11 @@ class SqliteStore:
         """Let indexes that lack `least` changes or more follow to the state of the connection."""
         with damage_errors(self.path):
             self._follow_rebuild(connection)
+            changes = SqlChangeLog(connection)
+            changes.damaged = self._views.damaged
             update_all(
                 {"text": self._text_index(), "vectors": self._vector_index(connection)},
-                SqlChangeLog(connection),
+                changes,
                 lock=self._follower_lock,
                 least=least,
             )
@@ -349,6 +392,9 @@ class SqliteStore:
             if index is not None:
                 index.close()
         self._vectors = None
+        if self._writer is not None:
+            self._writer.shutdown()
+            self._writer = None
         if self._database is not None:
             self._database.close()
             self._database = None
@@ -402,9 +448,8 @@ class SqliteStore:
             dimension = setting(connection, "dimension")
             if model_id is None or dimension is None:
                 return None
-            choice = self._chosen.vectors or DEFAULT_VECTOR_INDEX
-            make = VECTOR_INDEXES.get(index_kind(choice))
-            self._vectors = make(self._site(choice), model_id=model_id, dimension=int(dimension))
+            site = self._site(self._chosen.vectors or DEFAULT_VECTOR_INDEX)
+            self._vectors = open_vector_index(site, model_id=model_id, dimension=int(dimension))
         return self._vectors
 
     def _choice(self, connection: ReadConnection) -> IndexChoice:
@@ -446,8 +491,16 @@ class SqliteStore:
         return await in_thread(read)
 
     async def _write(self, change: Callable[[Connection], T]) -> T:
-        """A change that is durable when it ends; one after another."""
-        from lagotto.stores.sqlite.engine import driver_of
+        """A change of documents that is durable when it ends; one after another."""
+        done = await self._write_values(change)
+        if self._views.are_used:
+            with suppress(StoreError):  # which the next search tells of
+                await in_thread(self._views.read_ahead, self._opened())
+        return done
+
+    async def _write_values(self, change: Callable[[Connection], T]) -> T:
+        """A change that searches do not see."""
+        from lagotto.stores.sqlite.write import driver_of
 
         driver = DriverHandle()
 
@@ -459,12 +512,7 @@ class SqliteStore:
                 finally:
                     driver.release()  # the commit is not interrupted
 
-        async with self._writing:
-            done = await interruptible(write, interrupt=driver.interrupt)
-        if self._views.are_used:
-            with suppress(StoreError):  # which the next search tells of
-                await in_thread(self._views.read_ahead, self._opened())
-        return done
+        return await interruptible(write, interrupt=driver.interrupt, executor=self._writer)
 
     async def _write_cache(
         self, change: Callable[[Connection], T], _names: Collection[tuple[str, str]] | None
@@ -475,18 +523,22 @@ class SqliteStore:
             with self._transaction(writing=True, caching=True) as connection:
                 return change(connection)
 
-        async with self._writing:
-            return await in_thread(write)
+        return await interruptible(write, interrupt=lambda: None, executor=self._writer)
 
     @contextmanager
     def _reading(self) -> Iterator[SqliteConnection]:
-        with sqlite_errors(self.path), self._opened().connection() as connection:
+        with (
+            sqlite_errors(self.path),
+            file_errors(self.path),
+            self._opened().connection() as connection,
+        ):
             yield connection
 
     @contextmanager
     def _transaction(self, *, writing: bool = False, caching: bool = False) -> Iterator[Connection]:
         with (
             sqlite_errors(self.path),
+            file_errors(self.path),
             self._opened().transaction(writing=writing, caching=caching) as connection,
         ):
             yield connection
@@ -498,6 +550,6 @@ class SqliteStore:
 
 
 def _has_current_terms(connection: ReadConnection) -> bool:
-    from lagotto.stores.sqlite.fts5_index import is_current
+    from lagotto.stores.sqlite.fts5 import is_current
 
     return is_current(connection)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from lagotto.concurrency import checkpoint, interruptible
+from lagotto._internal.concurrency import checkpoint, interruptible
+from lagotto._internal.display import counted
 from lagotto.errors import (
     IndexUnavailableError,
     StoreBusyError,
@@ -26,6 +27,7 @@ from lagotto.indexes.base import (
     VectorIndex,
     VectorSnapshot,
 )
+from lagotto.indexes.folder import file_errors
 from lagotto.indexes.vectors.index import EmbeddedVectors
 from lagotto.stores.base import DegradedLeg
 from lagotto.stores.index_follower import IndexFollower
@@ -33,16 +35,21 @@ from lagotto.stores.sql.changelog import (
     Head,
     RecordReader,
     SqlChangeLog,
+    main_languages,
     read_head,
+    stored_vectors,
     token_at,
 )
-from lagotto.stores.sql.index_snapshots import IndexLags, IndexSnapshots, refreshed
-from lagotto.stores.sql.languages import main_languages
-from lagotto.stores.sql.read import findable_keys
-from lagotto.stores.sql.view import SqlView
-from lagotto.stores.sqlite.connections import DriverHandle, SqliteConnection, SqliteReader
-from lagotto.stores.sqlite.database import SqliteDatabase
-from lagotto.stores.sqlite.errors import damage_errors
+from lagotto.stores.sql.read import findable_keys, unit_vectors
+from lagotto.stores.sql.view import IndexLags, IndexSnapshots, SqlView, refreshed
+from lagotto.stores.sqlite.database import (
+    DriverHandle,
+    SqliteConnection,
+    SqliteDatabase,
+    SqliteReader,
+    damage_errors,
+    sqlite_errors,
+)
 
 FILTERS_CACHED = 64
 ATTEMPTS = 1_000
@@ -89,6 +96,8 @@ class SqliteViews:
         self._snapshots = IndexSnapshots(follower, in_threads=True)
         self._follower = follower
         self._requested: LogPosition | None = None
+        self.damaged: set[int] = set()
+        """Chunks whose vectors were left out of the index, as they are none."""
 
     def clear(self) -> None:
         """Forget the last state: the store is closed."""
@@ -102,7 +111,12 @@ class SqliteViews:
 
     def read_ahead(self, database: SqliteDatabase) -> None:
         """Read what the first search after a write would have to read."""
-        with ExitStack() as stack, suppress(IndexLags):
+        with (
+            sqlite_errors(self._path),
+            file_errors(self._path),
+            ExitStack() as stack,
+            suppress(IndexLags),
+        ):
             self._read(database, And(), stack, DriverHandle(), None)
 
     def cached(self, database: SqliteDatabase, where: Filter, stack: ExitStack) -> SqlView | None:
@@ -205,6 +219,7 @@ class SqliteViews:
         self._ready = None
         reader = SqliteReader(connection, path=self._path)
         changes = SqlChangeLog(connection, head=state.position, reader=reader)
+        changes.damaged = self.damaged
         degraded: list[DegradedLeg] = []
         index = self._text()
         text = self._snapshots.text(
@@ -224,6 +239,7 @@ class SqliteViews:
             )
             if vectors is None:
                 return None
+            degraded += self._damaged_vectors(connection, vector_index)
         self._request_indexing(state.position)
         allowed, notes = self._resolved(connection, where, state.head.token)
         view = SqlView(
@@ -240,6 +256,19 @@ class SqliteViews:
         if not degraded:
             self._ready = state
         return view
+
+    def _damaged_vectors(
+        self, connection: SqliteConnection, index: VectorIndex[SqlChangeLog]
+    ) -> Iterator[DegradedLeg]:
+        """A note on the vectors that can't be searched, as long as they are there."""
+        if self.damaged:
+            rows = stored_vectors(connection, self.damaged, model_id=index.model_id)
+            whole, _ = unit_vectors(rows, index.dimension)
+            self.damaged &= {key for key, _ in rows} - set(whole.tolist())
+        if self.damaged:
+            damaged = counted(len(self.damaged), "chunk")
+            why = f"the vectors of {damaged} are damaged; `lagotto doctor` names the documents"
+            yield DegradedLeg("semantic", why)
 
     def _request_indexing(self, position: LogPosition) -> None:
         """Request that the indexes catch up in the background, once for each state.
@@ -258,7 +287,7 @@ class SqliteViews:
             return None, ()
         name = (where.cache_key, token)
         if name not in self._filters:
-            from lagotto.stores.sql.matching import filter_notes, resolve_filter
+            from lagotto.stores.sql.filters import filter_notes, resolve_filter
 
             while len(self._filters) >= FILTERS_CACHED:
                 self._filters.pop(next(iter(self._filters)), None)

@@ -1,29 +1,191 @@
-"""Documents written to a base in a file, inside the caller's transaction."""
+"""The file for SQLAlchemy: its tables, and all that writes to them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from uuid import uuid4
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Engine, event, insert
+from sqlalchemy import create_engine as create_sqlalchemy_engine
+from sqlalchemy.exc import DBAPIError, NoResultFound
+from sqlalchemy.pool import QueuePool
 
 from lagotto.documents import Document
 from lagotto.filters import Filter
-from lagotto.indexes.base import LogPosition, PreparedTexts, TextIndex
-from lagotto.stores.base import Entry
+from lagotto.indexes.base import LogPosition, PreparedTexts, TextIndex, text_rules
+from lagotto.indexes.registry import IndexChoice
+from lagotto.stores.base import Entry, WriteGuard
+from lagotto.stores.sql import SCHEMA_VERSION
 from lagotto.stores.sql.changelog import SqlChangeLog
-from lagotto.stores.sql.matching import matching_names
-from lagotto.stores.sql.names import document_keys
+from lagotto.stores.sql.filters import matching_names
+from lagotto.stores.sql.migrations import migrate
+from lagotto.stores.sql.queries import document_keys, setting
 from lagotto.stores.sql.read import counter
+from lagotto.stores.sql.tables import Counter, Setting, Tables
 from lagotto.stores.sql.write import (
     Numbering,
+    check_config,
+    check_guard,
+    mark_copy,
     note_change,
     note_removals,
     number_entries,
+    put_setting,
     remove_documents,
+    start_history,
     update_documents,
     write_entries,
 )
-from lagotto.stores.sql.write_settings import check_config
+from lagotto.stores.sqlite.database import (
+    APPLICATION_ID,
+    BUSY_TIMEOUT,
+    connect,
+    execute_when_free,
+    schema_version,
+    text_or_bytes,
+)
+from lagotto.stores.sqlite.fts5 import RULES_SETTING, index_chunks, is_current
+
+
+def create_engine(file: Path, *, busy_timeout: float = BUSY_TIMEOUT) -> Engine:
+    """An engine whose transactions start where SQLAlchemy says so."""
+    engine = create_sqlalchemy_engine(
+        "sqlite://",
+        creator=partial(_connect, file, busy_timeout),
+        poolclass=QueuePool,
+        max_overflow=-1,  # one that waits for a connection may keep others from ending
+    )
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        driver = driver_of(connection)
+        if connection.get_execution_options().get("writing", False):
+            _begin_to_write(driver, timeout=busy_timeout)
+        else:
+            driver.execute("BEGIN")
+
+    return engine
+
+
+def _connect(file: Path, busy_timeout: float) -> sqlite3.Connection:
+    driver = connect(file, busy_timeout=busy_timeout)
+    driver.text_factory = text_or_bytes
+    return driver
+
+
+def _begin_to_write(driver: sqlite3.Connection, *, timeout: float) -> None:
+    """Take the lock of the file, trying often.
+
+    SQLite itself tries ever more rarely, so that a process which writes all the time would keep the
+    lock for itself; and it could not be cancelled meanwhile.
+    """
+    driver.execute("PRAGMA busy_timeout = 0")
+    try:
+        execute_when_free(driver, "BEGIN IMMEDIATE", timeout=timeout)
+    finally:
+        driver.execute(f"PRAGMA busy_timeout = {int(timeout * 1000)}")
+
+
+@contextmanager
+def transaction(engine: Engine, *, writing: bool = False) -> Iterator[Connection]:
+    """A transaction, committed at the end."""
+    with driver_errors(), engine.execution_options(writing=writing).begin() as connection:
+        yield connection
+
+
+@contextmanager
+def driver_errors() -> Iterator[None]:
+    """Raise the errors of SQLite as they are, without SQLAlchemy's around them."""
+    try:
+        yield
+    except DBAPIError as exc:
+        if not isinstance(exc.orig, sqlite3.Error):
+            raise
+        raise exc.orig from exc
+    except NoResultFound as exc:
+        raise sqlite3.DatabaseError("a row is missing that every base has") from exc
+
+
+def driver_of(connection: Connection) -> sqlite3.Connection:
+    """The connection of the sqlite3 module below one of SQLAlchemy."""
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, sqlite3.Connection)
+    return driver
+
+
+_CREATE = """
+CREATE VIRTUAL TABLE IF NOT EXISTS chunk_terms USING fts5(terms, tokenize="ascii tokenchars '_'")
+"""
+_CREATE_VOCABULARY = """
+CREATE VIRTUAL TABLE IF NOT EXISTS chunk_vocabulary USING fts5vocab(chunk_terms, row)
+"""
+
+
+def create_fts5(connection: Connection) -> None:
+    """Create the tables."""
+    connection.exec_driver_sql(_CREATE)
+    connection.exec_driver_sql(_CREATE_VOCABULARY)
+    put_setting(connection, RULES_SETTING, text_rules())
+
+
+def drop_fts5(connection: Connection) -> None:
+    """Delete the tables, if there are any."""
+    for table in ("chunk_vocabulary", "chunk_terms"):
+        connection.exec_driver_sql(f"DROP TABLE IF EXISTS main.{table}")
+
+
+def copy_fts5(connection: Connection, *, source: str) -> None:
+    """Take over the terms of all chunks from an attached database."""
+    connection.exec_driver_sql(
+        f"INSERT INTO main.chunk_terms(rowid, terms) SELECT rowid, terms FROM {source}.chunk_terms"
+    )
+
+
+def rebuild_fts5(connection: Connection) -> None:
+    """Index all chunks again."""
+    connection.exec_driver_sql("DELETE FROM chunk_terms")
+    index_chunks(SqlChangeLog(connection), since=0, prepared={})
+    put_setting(connection, RULES_SETTING, text_rules())
+
+
+COUNTERS = ("document", "chunk_set", "change", "state")
+
+
+def prepare_schema(connection: Connection, *, copy_of: str | None = None) -> None:
+    """Create the tables of a new base, or bring those of an older one up to date.
+
+    A new base is an unfinished copy if `copy_of` names its source.
+    """
+    version = schema_version(connection)
+    if version == SCHEMA_VERSION:
+        return
+    if version == 0:
+        Tables.metadata.create_all(connection)
+        connection.execute(insert(Setting).values(name="base_id", value=uuid4().hex))
+        connection.execute(insert(Counter), [{"name": name, "value": 0} for name in COUNTERS])
+        start_history(connection)
+        if copy_of is not None:
+            mark_copy(connection, copy_of)
+    else:
+        migrate(connection, version)
+    connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.exec_driver_sql(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def prepare_indexes(connection: Connection, indexes: IndexChoice) -> None:
+    """Store the indexes of a new base; create or rebuild the one inside the file."""
+    if setting(connection, "text_index") is None:
+        put_setting(connection, "text_index", str(indexes.text))
+        put_setting(connection, "vector_index", str(indexes.vectors))
+        if indexes.text == "fts5":
+            create_fts5(connection)
+    if indexes.text == "fts5" and not is_current(connection):
+        rebuild_fts5(connection)
+
 
 Index = TextIndex[SqlChangeLog]
 
@@ -36,10 +198,13 @@ def write(
     prepared: PreparedTexts,
     numbering: Numbering | None,
     place: str,
+    guard: WriteGuard | None = None,
 ) -> None:
     """Replace documents, with all that is derived from them."""
     check_config(connection, entries, place)
-    former = document_keys(connection, [entry.document for entry in entries])
+    documents = [entry.document for entry in entries]
+    check_guard(connection, guard, documents)
+    former = document_keys(connection, documents)
     before = counter(connection, "change")
     _remove(connection, list(former.values()), index)
     numbers = (numbering or number_entries)(connection, entries)
@@ -49,8 +214,11 @@ def write(
     note_change(connection)
 
 
-def update(connection: Connection, documents: Sequence[Document]) -> None:
+def update(
+    connection: Connection, documents: Sequence[Document], *, guard: WriteGuard | None = None
+) -> None:
     """Store other metadata for documents."""
+    check_guard(connection, guard, documents)
     update_documents(connection, documents)
     note_change(connection)
 

@@ -13,16 +13,16 @@ import pytest
 from psycopg.sql import SQL, Identifier, Literal
 from sqlalchemy import make_url
 
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Document
 from lagotto.errors import DegradedError, QueryError
 from lagotto.filters import And, Eq, Filter, Gte, Or
 from lagotto.indexes.text_query import NativeFunction, NativeQuery, TextQuery
-from lagotto.knowledge_base import AsyncKnowledgeBase
 from lagotto.prefs import FtsMode, RetrievalPrefs
 from lagotto.request_context import RequestContext
 from lagotto.stores.base import Store
+from lagotto.stores.postgres import native as native_search
 from lagotto.stores.postgres.chunk_words import config_of
-from lagotto.stores.postgres.native import search as native_search
 from lagotto.stores.postgres.store import PostgresStore
 from lagotto.terms.languages import NAMES
 from lagotto.testing.hash_embedder import HashEmbedder
@@ -333,6 +333,23 @@ class TestSearches:
             assert bundle.stats.degraded == ()
             assert bundle.candidates[0].rank_text == 1
             assert bundle.evidence
+
+    async def test_late_chunks_are_compared_with_a_threshold_of_their_own(
+        self, base: AsyncKnowledgeBase
+    ) -> None:
+        found = await base.retrieve(
+            "dog truffles",
+            chunking={"strategy": "late", "chunker_id": "recursive:32/0"},
+            fts={"mode": "any"},
+            fuzzy={"mode": "always", "over": "chunks", "threshold": 0.4},
+            scoring={"w_fuzzy": 1.0, "fill": True},
+            top_k=50,
+        )
+        legs = [hit.breakdown.legs() for hit in found]
+        fuzzy = [leg["fuzzy"] for leg in legs]
+        assert {leg.rank is not None for leg in fuzzy} == {True, False}
+        assert all((leg.score >= 0.4) == (leg.rank is not None) for leg in fuzzy)
+        assert all(leg["semantic"].rank for leg in legs)
 
     async def test_min_rank(self, base: AsyncKnowledgeBase, location: str) -> None:
         right = expected(location, NativeQuery("dogs", "web", "ts_rank_cd"))

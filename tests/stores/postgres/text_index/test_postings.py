@@ -7,9 +7,10 @@ import psycopg
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagotto.stores.postgres.text_index.merge import AT_ONCE, due_segments
-from lagotto.stores.postgres.text_index.postings import (
+from lagotto.stores.postgres.text_index import (
+    AT_ONCE,
     RECORD,
+    due_segments,
     joined,
     living,
     make_segment,

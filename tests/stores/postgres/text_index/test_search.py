@@ -10,14 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Document
 from lagotto.filters import And, Eq, Filter
 from lagotto.indexes.text_query import Word
-from lagotto.knowledge_base import AsyncKnowledgeBase
-from lagotto.stores.postgres.native import trigram_text as alike
+from lagotto.stores.postgres import native as alike
 from lagotto.stores.postgres.store import PostgresStore
 from lagotto.testing.hash_embedder import HashEmbedder
-from lagotto.testing.store_samples import DOCUMENTS, entries
+from lagotto.testing.stores import DOCUMENTS, entries
 
 ASTRAL = Document(
     id="astral",

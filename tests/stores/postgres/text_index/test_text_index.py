@@ -7,14 +7,13 @@ import psycopg
 import pytest
 
 from lagotto.documents import Document
-from lagotto.filters import And, Eq, Filter, Gte
+from lagotto.filters import And, Eq, Filter, Gte, In
 from lagotto.stores.base import Store
 from lagotto.stores.memory import MemoryStore
-from lagotto.stores.postgres import checks
+from lagotto.stores.postgres import store as store_module
+from lagotto.stores.postgres import text_index, vector_index
 from lagotto.stores.postgres.store import PostgresStore
-from lagotto.stores.postgres.text_index import merge
-from lagotto.stores.postgres.vector_index import graph, search
-from lagotto.stores.postgres.vector_index.search import PgVectors
+from lagotto.stores.postgres.vector_index import PgVectors
 from lagotto.stores.sql.view import SqlView
 from lagotto.testing.stores import EMBEDDER, entries, entry, text_query
 
@@ -69,7 +68,7 @@ async def test_what_is_gone_is_cleared_away(
         await each.delete(Gte("number", 10))
         await each.delete(Eq("document_id", "only"))
     await assert_same_texts(store, oracle)
-    monkeypatch.setattr(merge, "FEW_GONE", 10)
+    monkeypatch.setattr(text_index, "FEW_GONE", 10)
     for each in (store, oracle):
         await each.delete(Eq("number", 3))
     await assert_same_texts(store, oracle)
@@ -106,7 +105,7 @@ async def test_a_check_finds_what_is_wrong(
         connection.execute("DELETE FROM embedding WHERE chunk_key % 2 = 0")
         connection.execute("UPDATE segment SET chunks = chunks - 1")
         connection.execute("DELETE FROM chunk_text WHERE chunk_key % 2 = 0")
-    monkeypatch.setattr(checks, "GRAPH_FROM", 10)
+    monkeypatch.setattr(store_module, "GRAPH_FROM", 10)
     _, vectors, texts, _, graph, terms = await store.check()
     assert "10 chunks have no vector: default/d" in vectors.what
     assert "10 chunks have no stored text" in texts.what
@@ -122,12 +121,44 @@ async def test_a_check_finds_what_is_wrong(
 @pytest.fixture
 async def with_graph(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> PostgresStore:
     """A base whose vectors have a graph."""
-    monkeypatch.setattr(graph, "GRAPH_FROM", 10)
-    monkeypatch.setattr(search, "COST", 0.1)
+    monkeypatch.setattr(vector_index, "GRAPH_FROM", 10)
+    monkeypatch.setattr(vector_index, "COST", 0.1)
     await store.write(await entries(documents(300)))
     await store.close()
     await store.open()
     return store
+
+
+ALTERED = [
+    "DELETE FROM posting WHERE term = (SELECT min(term) FROM posting)",
+    "DELETE FROM posting WHERE hashtext(term) % 2 = 0",
+    "UPDATE posting SET records = overlay(records placing '\\x0300'::bytea from 5 for 2)",
+    "UPDATE posting SET term = term || 'x'",
+]
+"""Postings that are lost, counts that are overwritten, and terms that are others."""
+
+
+@pytest.mark.parametrize("altered", ALTERED)
+@pytest.mark.parametrize("compared", [5, 2_000])
+async def test_a_check_compares_postings_with_the_record(
+    store: PostgresStore,
+    location: str,
+    altered: str,
+    compared: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(text_index, "COMPARED", compared)
+    monkeypatch.setattr(text_index, "SUM_PAGE", 1)
+    monkeypatch.setattr(text_index, "ROWS_AT_ONCE", 7)
+    for number in range(12):
+        text = f"Heron number {number} stands in the lake, and no stork."
+        await store.write([await entry(Document(id=str(number), text=text, language="en"))])
+    await store.delete(In("document_id", ["3", "4"]))
+    assert not [found for found in await store.check() if found.level == "problem"]
+    with psycopg.connect(location, autocommit=True) as connection:
+        connection.execute(altered)
+    (problem,) = [found for found in await store.check() if found.level == "problem"]
+    assert "have other postings in the full-text index than terms" in problem.what
 
 
 @pytest.mark.parametrize("where", [And(), Gte("number", 100), Gte("number", 297)])
@@ -150,19 +181,19 @@ async def test_more_candidates_are_kept_in_larger_graphs(
             ((found,),) = await graph_of(view).reader.rows("SHOW hnsw.ef_search")
             return int(found)
 
-    assert await kept() == search.FEWEST_KEPT
-    monkeypatch.setattr(search, "FEWEST_UP_TO", 1)
+    assert await kept() == vector_index.FEWEST_KEPT
+    monkeypatch.setattr(vector_index, "FEWEST_UP_TO", 1)
     more = await kept()
-    assert search.FEWEST_KEPT < more <= search.MOST_KEPT
+    assert vector_index.FEWEST_KEPT < more <= vector_index.MOST_KEPT
     monkeypatch.undo()
-    assert await kept() == search.FEWEST_KEPT  # of the transaction, not of the connection
+    assert await kept() == vector_index.FEWEST_KEPT  # of the transaction, not of the connection
 
 
 @pytest.mark.parametrize(
     ("chunks", "kept"), [(0, 250), (100_000, 250), (1_000_000, 791), (10**9, 1000)]
 )
 def test_how_many_candidates_are_kept(chunks: int, kept: int) -> None:
-    assert search.candidates_kept(chunks) == kept
+    assert vector_index.candidates_kept(chunks) == kept
 
 
 @pytest.mark.parametrize(("vectors", "built"), [(9_999, False), (10_000, True)])
@@ -188,7 +219,7 @@ async def test_the_graph_is_built_from_10_000_vectors_on(
 async def test_what_a_stopped_builder_left_is_made_again(
     store: PostgresStore, location: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(graph, "GRAPH_FROM", 10)
+    monkeypatch.setattr(vector_index, "GRAPH_FROM", 10)
     await store.write(await entries(documents(20)))
     with psycopg.connect(location, autocommit=True) as connection:
         connection.execute(
@@ -211,8 +242,8 @@ async def test_a_builder_does_not_wait_for_ever(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The index can't be built while somebody sees an older state; the base closes all the same."""
-    monkeypatch.setattr(graph, "GRAPH_FROM", 10)
-    monkeypatch.setattr(graph, "LOCK_TIMEOUT", 0.2)
+    monkeypatch.setattr(vector_index, "GRAPH_FROM", 10)
+    monkeypatch.setattr(vector_index, "LOCK_TIMEOUT", 0.2)
     await store.write(await entries(documents(20)))
     with psycopg.connect(location) as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ

@@ -17,7 +17,7 @@ export function canFuse(answer, scoring) {
   const samePattern = LEGS.every(
     (leg) => scoring[WEIGHT_OF[leg]] === null || asked[leg] > 0 === scoring[WEIGHT_OF[leg]] > 0,
   );
-  const sameMethod = ["blend", "normalize", "fill", "adapt"].every(
+  const sameMethod = ["blend", "normalize", "rrf_weighted", "fill", "adapt"].every(
     (name) => scoring[name] === settings.scoring[name],
   );
   const laterStages =
@@ -60,8 +60,8 @@ function columnsOf(candidates) {
   for (const leg of LEGS) {
     if (candidates.some(({ breakdown }) => breakdown[leg])) {
       columns[leg] = {
-        scores: candidates.map(({ breakdown }) => breakdown[leg].score),
-        ranks: candidates.map(({ breakdown }) => breakdown[leg].rank ?? 0),
+        scores: candidates.map(({ breakdown }) => breakdown[leg]?.score ?? null),
+        ranks: candidates.map(({ breakdown }) => breakdown[leg]?.rank ?? 0),
       };
     }
   }
@@ -71,11 +71,14 @@ function columnsOf(candidates) {
 /** The weights as asked for, times what this query makes of them. */
 function weightsOf(inputs, scoring) {
   const weights = {};
+  const alike = scoring.blend === "rrf" && !scoring.rrf_weighted;
+  const weightOf = (weight) => (alike ? Number(weight > 0) : weight);
   for (const [leg, factor] of Object.entries(inputs.factors)) {
-    weights[leg] = scoring[WEIGHT_OF[leg]] * factor;
+    weights[leg] = weightOf(scoring[WEIGHT_OF[leg]]) * factor;
   }
   if (inputs.exact) {
-    weights.exact = scoring.w_exact ?? (sum(Object.values(weights)) || 1);
+    const given = scoring.w_exact;
+    weights.exact = given === null ? sum(Object.values(weights)) || 1 : weightOf(given);
   }
   return weights;
 }
@@ -211,6 +214,7 @@ function asHit({ candidate, row, score }, rank, fused) {
   const breakdown = { fused: fused.raw[row], fused_score: score, fused_ends: fused.ends };
   for (const [leg, column] of Object.entries(fused.columns)) {
     const part = fused.parts[leg];
+    if (column.scores[row] === null) continue; // the leg has no score for it
     breakdown[leg] = {
       score: column.scores[row],
       rank: column.ranks[row] || null,

@@ -53,24 +53,43 @@ export class State {
 
 const isShared = (name) => ["q", "filters", "collection"].includes(name);
 
+const SETTING = /^[a-z]\w*(\.[a-z]\w*)*$/; // what else a link may bring is no name of a setting
+
 /** A query string as the body of the same request, as the server reads it. */
 export function bodyOf(params) {
   const body = {};
   for (const [name, value] of params) {
+    if (!SETTING.test(name)) continue;
     const path = (name === "q" ? "query" : name).split(".");
     const last = path.pop();
     let group = body;
-    for (const part of path) group = group[part] ??= {};
-    group[last] = plain(value, last);
+    for (const part of path) group = inner(group, part);
+    if (isGroup(group)) group[last] = plain(value, last);
   }
   return body;
 }
 
+const isGroup = (value) => typeof value === "object" && value !== null;
+
+/** A group in a group; nothing that objects have of their own, like a constructor. */
+function inner(group, name) {
+  if (isGroup(group) && !Object.hasOwn(group, name)) group[name] = {};
+  return group?.[name];
+}
+
 const TEXTS = ["query", "collection", "citation", "document", "prefs"]; // whatever they look like
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined; // the server says what is wrong with it
+  }
+}
 
 function plain(value, name) {
   if (TEXTS.includes(name)) return value;
-  if (/^[[{]/.test(value)) return JSON.parse(value);
+  if (/^[[{]/.test(value)) return parsed(value) ?? value;
   if (value === "true" || value === "false") return value === "true";
   return value.trim() !== "" && Number.isFinite(Number(value)) ? Number(value) : value;
 }

@@ -1,0 +1,1 @@
+"""Plumbing: names, threads, memory, locations, tokens. Nothing here knows of searches."""

@@ -1,0 +1,94 @@
+"""Names: registries of implementations, lazily imported exports, and the nearest known name."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from lagotto.errors import UnknownNameError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
+
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """The implementations of one family, by name.
+
+    `family` is the word for messages; other packages register theirs in the entry-point group
+    `group`. Names given to `register` take precedence over built-in names, and these over entry
+    points.
+    """
+
+    def __init__(self, family: str, *, group: str, builtin: Mapping[str, str]) -> None:
+        self.family = family
+        self.group = group
+        self._builtin = dict(builtin)
+        self._registered: dict[str, T] = {}
+
+    def register(self, name: str, implementation: T) -> None:
+        """Add an implementation, or replace the one with that name."""
+        self._registered[name] = implementation
+
+    def is_builtin(self, name: str) -> bool:
+        """Whether `get` gives the implementation that comes with Lagotto."""
+        return name in self._builtin and name not in self._registered
+
+    def names(self) -> list[str]:
+        """All names, sorted."""
+        installed = (entry.name for entry in self._installed())
+        return sorted({*self._builtin, *self._registered, *installed})
+
+    def get(self, name: str) -> T:
+        """Return the implementation called `name`; UnknownNameError lists the available names."""
+        if name in self._registered:
+            return self._registered[name]
+        if name in self._builtin:
+            module, attribute = self._builtin[name].split(":")
+            found = getattr(import_module(module), attribute)
+            return cast("T", found[name] if isinstance(found, Mapping) else found)
+        for entry in self._installed().select(name=name):
+            return cast("T", entry.load())
+        known = self.names()
+        raise UnknownNameError(
+            f'unknown {self.family} "{name}"; available: {", ".join(known)}'
+            f"{did_you_mean(name, known)}"
+        )
+
+    def _installed(self) -> EntryPoints:
+        from importlib.metadata import entry_points  # slow to import, and rarely needed
+
+        return entry_points(group=self.group)
+
+
+def lazy_exports(
+    package: str, homes: Mapping[str, Iterable[str]]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of `package`; a name is imported from its module, and kept.
+
+    `homes` has the names by the module, relative to the package, that defines them.
+    """
+    modules = {name: f"{package}.{home}" for home, names in homes.items() for name in names}
+
+    def get(name: str) -> Any:
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        found = getattr(import_module(modules[name]), name)
+        setattr(sys.modules[package], name, found)
+        return found
+
+    def names() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *modules})
+
+    return get, names
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`; did you mean X?`, or nothing if no known name is near."""
+    near = get_close_matches(name, list(known), n=1)
+    return f"; did you mean {near[0]}?" if near else ""

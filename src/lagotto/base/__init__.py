@@ -1,0 +1,1 @@
+"""The knowledge base: its verbs, and what they are made of."""

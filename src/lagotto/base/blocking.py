@@ -1,0 +1,265 @@
+"""KnowledgeBase: the methods of AsyncKnowledgeBase, blocking, on an event loop of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import warnings
+import weakref
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import Future, wait
+from functools import wraps
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+from lagotto._internal.concurrency import LoopGuard
+from lagotto.base.knowledge_base import AsyncKnowledgeBase, FilterLike
+from lagotto.documents import Document
+from lagotto.embedders import Embedder
+from lagotto.embedders.chunk_embedder import Pooling
+from lagotto.errors import StoreError
+from lagotto.prefs import RetrievalPrefs
+from lagotto.rerankers import Reranker
+from lagotto.retrieval.base import Retriever
+from lagotto.retrieval.query.expansion import Expander
+from lagotto.stores.base import Store
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+PAGE = 500
+"""Documents that `iter_documents` holds at once."""
+
+
+class LoopThread:
+    """An event loop in a daemon thread."""
+
+    def __init__(self) -> None:
+        try:
+            self._loop = asyncio.new_event_loop()
+        except OSError as exc:  # it needs file descriptors
+            raise StoreError(f"no event loop can be made: {exc}; raise the limit") from exc
+        self._closing: list[asyncio.Task[None]] = []
+        self._thread = threading.Thread(target=self._serve, name="lagotto", daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.close()
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """The coroutine's result. An interrupt cancels it, and waits until it has ended."""
+        outcome: Future[T] = Future()
+        tasks: list[asyncio.Task[T]] = []
+
+        def start() -> None:
+            tasks.append(self._loop.create_task(coroutine))
+            tasks[0].add_done_callback(lambda task: _settle(outcome, task))
+
+        self._loop.call_soon_threadsafe(start)
+        try:
+            return outcome.result()
+        except BaseException:
+            if not outcome.done():
+                self._loop.call_soon_threadsafe(lambda: tasks[0].cancel())
+                wait([outcome])
+            raise
+
+    def cancel_all(self) -> None:
+        """Cancel what other threads have running, and wait until it has ended."""
+        self.run(_cancel_others())
+
+    def stop(self) -> None:
+        """End the loop and its thread."""
+        self.run(self._loop.shutdown_default_executor())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def stop_after(self, closing: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run `closing` on the loop and end loop and thread, without waiting for it.
+
+        For garbage collection, which may happen in the thread of the loop itself.
+        """
+
+        async def close() -> None:
+            try:
+                await _cancel_others()
+                await closing()
+            finally:
+                await self._loop.shutdown_default_executor()
+                self._loop.stop()
+
+        self._loop.call_soon_threadsafe(
+            lambda: self._closing.append(self._loop.create_task(close()))
+        )
+
+
+def _settle(outcome: Future[T], task: asyncio.Task[T]) -> None:
+    if task.cancelled():
+        outcome.set_exception(StoreError("this knowledge base was closed before the call ended"))
+    elif error := task.exception():
+        outcome.set_exception(error)
+    else:
+        outcome.set_result(task.result())
+
+
+async def _cancel_others() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+
+
+def blocking(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Any, P], T]:
+    """`method` of an asynchronous base, run to its end."""
+
+    @wraps(method)
+    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        result: T = self.run(method(self.base, *args, **kwargs))
+        return result
+
+    return call
+
+
+class KnowledgeBase:
+    """A searchable collection of documents; the blocking form of AsyncKnowledgeBase.
+
+    Creating it opens the base. Any number of threads can use it, but not a forked process: there
+    every call raises StoreError, and the process has to open the base itself. A base that was not
+    closed is closed, with a ResourceWarning, when it is garbage collected.
+    """
+
+    def __init__(
+        self,
+        location: str | Path | Store = "lagotto.db",
+        *,
+        embedder: str | Embedder | None = None,
+        chunker: str | None = None,
+        pooling: Pooling | None = None,
+        reranker: str | Reranker | None = None,
+        expander: Expander | None = None,
+        prefs: RetrievalPrefs | str | None = None,
+        text_index: str | None = None,
+        vector_index: str | None = None,
+    ) -> None:
+        self.base = AsyncKnowledgeBase(
+            location,
+            embedder=embedder,
+            chunker=chunker,
+            pooling=pooling,
+            reranker=reranker,
+            expander=expander,
+            prefs=prefs,
+            text_index=text_index,
+            vector_index=vector_index,
+        )
+        self._guard = LoopGuard()
+        self._loop = LoopThread()
+        self._closed = False
+        try:
+            self.run(self.base.open())
+        except BaseException:
+            self._loop.stop()
+            raise
+        self._unclosed = weakref.finalize(self, _close_unclosed, self.base, self._loop, self._guard)
+        self._unclosed.atexit = False
+
+    add = blocking(AsyncKnowledgeBase.add)
+    sync = blocking(AsyncKnowledgeBase.sync)
+    remove = blocking(AsyncKnowledgeBase.remove)
+    rebuild = blocking(AsyncKnowledgeBase.rebuild)
+    documents = blocking(AsyncKnowledgeBase.documents)
+    get = blocking(AsyncKnowledgeBase.get)
+    chunks = blocking(AsyncKnowledgeBase.chunks)
+    export_documents = blocking(AsyncKnowledgeBase.export_documents)
+    import_documents = blocking(AsyncKnowledgeBase.import_documents)
+    retrieve = blocking(AsyncKnowledgeBase.retrieve)
+    retrieve_many = blocking(AsyncKnowledgeBase.retrieve_many)
+    search = blocking(AsyncKnowledgeBase.search)
+    context = blocking(AsyncKnowledgeBase.context)
+    resolve = blocking(AsyncKnowledgeBase.resolve)
+    why_not = blocking(AsyncKnowledgeBase.why_not)
+    judge = blocking(AsyncKnowledgeBase.judge)
+    judgements = blocking(AsyncKnowledgeBase.judgements)
+    info = blocking(AsyncKnowledgeBase.info)
+    collections = blocking(AsyncKnowledgeBase.collections)
+
+    def iter_documents(
+        self, *, filters: FilterLike = None, collection: str | None = None
+    ) -> Iterator[Document]:
+        """Yield what `documents` returns, a few at a time, however many there are."""
+        documents = self.base.iter_documents(filters=filters, collection=collection)
+        while page := self.run(next_of(documents)):
+            yield from page
+
+    @property
+    def retriever(self) -> Retriever:
+        """The base as an asynchronous Retriever: `kb.run(kb.retriever.search(...))`."""
+        return self.base.retriever
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the loop of the base, and return its result."""
+        if self._closed:
+            coroutine.close()
+            raise StoreError("this knowledge base is closed; create a new KnowledgeBase")
+        try:
+            self._guard.check()
+        except StoreError:
+            coroutine.close()
+            raise
+        return self._loop.run(coroutine)
+
+    def close(self) -> None:
+        """Close the base, and cancel calls of other threads; closing it again has no effect.
+
+        In a forked process it returns at once: open files and connections belong to the parent.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        self._unclosed.detach()
+        if self._guard.forked:
+            return
+        try:
+            self._loop.cancel_all()
+            self._loop.run(self.base.close())
+        finally:
+            self._loop.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+async def next_of(documents: AsyncIterator[Document]) -> list[Document]:
+    """The next documents, none at the end."""
+    page: list[Document] = []
+    async for document in documents:
+        page.append(document)
+        if len(page) == PAGE:
+            break
+    return page
+
+
+def _close_unclosed(base: AsyncKnowledgeBase, loop: LoopThread, guard: LoopGuard) -> None:
+    """Close a base that was garbage collected; nothing in a forked process."""
+    if guard.forked:
+        return
+    loop.stop_after(base.close)
+    warnings.warn(
+        f"the knowledge base {base.location} was not closed; call close(), or use `with`",
+        ResourceWarning,
+        stacklevel=2,
+    )

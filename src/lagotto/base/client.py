@@ -1,0 +1,609 @@
+"""AsyncClient and Client: the verbs and the results of a knowledge base, over HTTP; and `open`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
+from urllib.parse import quote
+
+from lagotto import errors
+from lagotto._internal.locations import is_served, mask_location
+from lagotto.base.blocking import KnowledgeBase, LoopThread, blocking, next_of
+from lagotto.base.export import ExportFormat, export_to, import_from
+from lagotto.base.ingest import (
+    AddReport,
+    OnProgress,
+    Progress,
+    paths_and_documents,
+    read_options,
+    sum_reports,
+)
+from lagotto.base.judgements import RelevanceJudgement, citation_of, write_judgements
+from lagotto.base.knowledge_base import FilterLike, preferences
+from lagotto.context import Citation, CitedPassage, ContextPack, PackFormat
+from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document, Vector
+from lagotto.errors import CitationError, ConfigError, LagottoError, StoreError
+from lagotto.filters import Filter, parse_filter
+from lagotto.prefs import Mode, RetrievalPrefs, Verb
+from lagotto.readers import Columns, FetchLimits, Ocr, ReadFailure, check_paths, load
+from lagotto.request_context import RequestContext, cancel_scope
+from lagotto.results import Results, RetrievalBundle, RetrievalResult, RetrievalStats
+from lagotto.retrieval.why_not import WhyNot, unknown_document
+from lagotto.stores.base import StoreInfo
+
+if TYPE_CHECKING:
+    import httpx
+
+T = TypeVar("T")
+
+
+KEY_VARIABLE = "LAGOTTO_API_KEY"
+
+FROM_SERVER: Mapping[str, type[LagottoError]] = {
+    "BadRequest": ConfigError,
+    "InvalidRequest": ConfigError,
+    "UnsupportedMediaType": ConfigError,
+    "ContentTooLarge": ConfigError,
+    "TooManyRequests": errors.StoreBusyError,
+    "Unavailable": errors.StoreUnavailableError,
+    "Timeout": errors.DeadlineExceeded,
+}
+"""The errors that problems of the server are; those named like an error are that one."""
+
+
+class Connection:
+    """Requests to the server at `url`, with a key; it is opened by the first one."""
+
+    def __init__(self, url: str, *, api_key: str | None, timeout: float) -> None:
+        self.location = mask_location(url.rstrip("/"))
+        self._url = url.rstrip("/")
+        self._key = api_key or os.environ.get(KEY_VARIABLE)
+        self._timeout = timeout
+        self._http: httpx.AsyncClient | None = None
+
+    async def close(self) -> None:
+        """Close it; closing again has no effect."""
+        http, self._http = self._http, None
+        if http is not None:
+            await http.aclose()
+
+    async def ask(
+        self,
+        path: str,
+        body: object,
+        request: RequestContext | None = None,
+        *,
+        missing: bool = False,
+    ) -> Any:
+        """The answer to a body of JSON, within the deadline of a request."""
+        context = request or RequestContext()
+        async with cancel_scope(context):
+            return await self.request("POST", path, json=body, missing=missing)
+
+    async def request(
+        self, method: str, path: str, *, missing: bool = False, **content: Any
+    ) -> Any:
+        """The JSON of an answer; None for NotFound if something may be missing."""
+        import httpx
+
+        if self._http is None:
+            headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+            self._http = httpx.AsyncClient(headers=headers, timeout=self._timeout)
+        try:
+            answer = await self._http.request(method, self._url + path, **content)
+            found = answer.json()
+        except (httpx.HTTPError, httpx.InvalidURL) as exc:
+            reason = str(exc) or type(exc).__name__
+            raise errors.StoreUnavailableError(
+                f"{self.location} does not answer: {reason}"
+            ) from exc
+        except ValueError as exc:
+            raise StoreError(f"{self.location} is no server of Lagotto: no JSON at {path}") from exc
+        if answer.is_success:
+            return found
+        if answer.status_code == 404 and missing:
+            return None
+        raise _error(found, self.location)
+
+
+def _error(problem: Any, location: str) -> LagottoError:
+    """The error that a problem of the server stands for."""
+    name, detail = str(problem.get("error")), str(problem.get("detail"))
+    named: type[LagottoError] = getattr(errors, name, StoreError)
+    kind = FROM_SERVER.get(name, named)
+    error = kind.__new__(kind)
+    message = (
+        detail if issubclass(kind, ConfigError | errors.QueryError) else f"{location}: {detail}"
+    )
+    Exception.__init__(error, message)  # some errors are made of parts that a problem has not
+    return error
+
+
+class AskedSearch:
+    """The arguments of a search, as the body of a request."""
+
+    def __init__(
+        self,
+        query: str,
+        top_k: int | None,
+        mode: str | None,
+        filters: FilterLike,
+        collection: str | None,
+        prefs: RetrievalPrefs | str | None,
+        vector: Vector | None,
+        settings: Mapping[str, Any],
+    ) -> None:
+        self._given = {"query": query, "top_k": top_k, "mode": mode, "collection": collection}
+        self._filters = filters
+        self._prefs = prefs
+        self._vector = vector
+        self._settings = settings
+
+    def body(self, verb: Verb) -> dict[str, Any]:
+        """The body, checked here as it will be there."""
+        preset = self._prefs if isinstance(self._prefs, str) else None
+        start = None if preset or self._prefs is None else preferences(self._prefs)
+        own = start.given_for(verb) if start else {}
+        given = {name: value for name, value in self._given.items() if value is not None}
+        if "top_k" in given:
+            own.pop("top_k_chunks", None)
+        body = {**own, **_plain(self._settings), **given}
+        if self._filters is not None:
+            body["filters"] = parse_filter(self._filters).to_json()
+        if preset:
+            body["prefs"] = preset
+        if self._vector is not None:
+            body["query_vector"] = [float(number) for number in self._vector]
+        return body
+
+
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as JSON: groups may be records."""
+    return {
+        name: value.model_dump(mode="json", exclude_unset=True)
+        if hasattr(value, "model_dump")
+        else value.to_json()
+        if isinstance(value, Filter)
+        else value
+        for name, value in settings.items()
+    }
+
+
+def results_of(found: Mapping[str, Any]) -> Results:
+    """The ranked list in an answer."""
+
+    def hits(name: str) -> Iterator[RetrievalResult]:
+        for hit in found.get(name, ()):
+            yield RetrievalResult(**fields_of(RetrievalResult, hit))
+
+    stats = RetrievalStats(**found["stats"])
+    return Results(hits("hits"), candidates=tuple(hits("candidates")), stats=stats)
+
+
+def fields_of(kind: Any, found: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a record among those of an answer."""
+    return {name: found[name] for name in kind.model_fields if name in found}
+
+
+PAGE = 500
+BATCH_DOCUMENTS, BATCH_CHARACTERS = 500, 5_000_000
+"""How much is sent in one request."""
+PAUSES = (0.02, 0.05, 0.1, 0.2, 0.5)
+"""Seconds between two looks at a task."""
+
+
+class AsyncClient:
+    """A base on a server at `url`; the methods of AsyncKnowledgeBase.
+
+    `api_key` is LAGOTTO_API_KEY by default. Files are read here, and sent as documents, so they
+    have the same ids as in a base of one's own. `sync` and `rebuild` work where the base is.
+    """
+
+    def __init__(self, url: str, *, api_key: str | None = None, timeout: float = 60.0) -> None:
+        self._connection = Connection(url, api_key=api_key, timeout=timeout)
+
+    @property
+    def location(self) -> str:
+        """The address of the server without passwords, for messages."""
+        return self._connection.location
+
+    async def open(self) -> Self:
+        """Connect; StoreError if there is no server."""
+        await self._connection.request("GET", "/healthz")
+        return self
+
+    async def close(self) -> None:
+        """Close the connections; closing again has no effect."""
+        await self._connection.close()
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def retrieve(
+        self,
+        /,
+        query: str,
+        *,
+        top_k: int | None = None,
+        mode: Mode | None = None,
+        filters: FilterLike = None,
+        collection: str | None = None,
+        prefs: RetrievalPrefs | str | None = None,
+        query_vector: Vector | None = None,
+        request: RequestContext | None = None,
+        **settings: Any,
+    ) -> Results:
+        """Return the best passages for `query` as a ranked list; see AsyncKnowledgeBase."""
+        asked = AskedSearch(query, top_k, mode, filters, collection, prefs, query_vector, settings)
+        found = await self._connection.ask("/v1/retrieve", asked.body("retrieve"), request)
+        return results_of(found)
+
+    async def retrieve_many(
+        self, /, queries: Sequence[str], *, request: RequestContext | None = None, **arguments: Any
+    ) -> list[Results]:
+        """Return the results of `retrieve` for each query."""
+        return [await self.retrieve(query, request=request, **arguments) for query in queries]
+
+    async def search(
+        self,
+        /,
+        query: str,
+        *,
+        top_k: int | None = None,
+        mode: Mode | None = None,
+        filters: FilterLike = None,
+        collection: str | None = None,
+        prefs: RetrievalPrefs | str | None = None,
+        query_vector: Vector | None = None,
+        request: RequestContext | None = None,
+        **settings: Any,
+    ) -> RetrievalBundle:
+        """Return the best documents for `query`, and the passages that support them."""
+        asked = AskedSearch(query, top_k, mode, filters, collection, prefs, query_vector, settings)
+        found = await self._connection.ask("/v1/search", asked.body("search"), request)
+        return RetrievalBundle(**fields_of(RetrievalBundle, found))
+
+    async def context(
+        self,
+        /,
+        query: str,
+        *,
+        max_tokens: int | None = None,
+        format: PackFormat = "plain",  # noqa: A002
+        counter: object = None,
+        top_k: int | None = None,
+        mode: Mode | None = None,
+        filters: FilterLike = None,
+        collection: str | None = None,
+        prefs: RetrievalPrefs | str | None = None,
+        query_vector: Vector | None = None,
+        request: RequestContext | None = None,
+        **settings: Any,
+    ) -> ContextPack:
+        """Return cited passages for a prompt, within `max_tokens` of the server's tokenizer."""
+        if counter is not None:
+            raise ConfigError("a server counts tokens as its embedder does; leave the counter out")
+        asked = AskedSearch(query, top_k, mode, filters, collection, prefs, query_vector, settings)
+        own = {"format": format, **({} if max_tokens is None else {"max_tokens": max_tokens})}
+        found = await self._connection.ask("/v1/context", asked.body("context") | own, request)
+        return ContextPack(**fields_of(ContextPack, found))
+
+    async def why_not(
+        self,
+        /,
+        query: str,
+        document_id: str,
+        *,
+        top_k: int | None = None,
+        mode: Mode | None = None,
+        filters: FilterLike = None,
+        collection: str | None = None,
+        prefs: RetrievalPrefs | str | None = None,
+        query_vector: Vector | None = None,
+        request: RequestContext | None = None,
+        **settings: Any,
+    ) -> WhyNot:
+        """Explain why a document is not among the results of `retrieve`."""
+        asked = AskedSearch(query, top_k, mode, filters, collection, prefs, query_vector, settings)
+        body = asked.body("retrieve") | {"document": document_id}
+        found = await self._connection.ask("/v1/explain", body, request, missing=True)
+        if found is None:
+            hits = results_of(
+                await self._connection.ask("/v1/retrieve", asked.body("retrieve"), request)
+            )
+            return unknown_document(hits, (collection or DEFAULT_COLLECTION, document_id))
+        return WhyNot(**fields_of(WhyNot, found), results=results_of(found))
+
+    async def resolve(self, citation: Citation | str) -> CitedPassage:
+        """Return the text that a citation, or the key of one, refers to, with its location."""
+        key = citation.key if isinstance(citation, Citation) else citation
+        found = await self._connection.ask("/v1/resolve", {"citation": key}, missing=True)
+        if found is None:
+            raise CitationError(f"{key}: there is no such document; it may have been removed since")
+        if found["changed"]:
+            raise CitationError(f"{key}: the document has changed since it was cited; search again")
+        return CitedPassage(**found["passage"])
+
+    async def documents(
+        self, *, filters: FilterLike = None, collection: str | None = None
+    ) -> list[Document]:
+        """List matching documents by collection and id, without their texts."""
+        found = self.iter_documents(filters=filters, collection=collection)
+        return [document async for document in found]
+
+    async def iter_documents(
+        self, *, filters: FilterLike = None, collection: str | None = None
+    ) -> AsyncIterator[Document]:
+        """Yield what `documents` returns, a page at a time."""
+        wanted: dict[str, Any] = {"limit": PAGE}
+        if filters is not None:
+            wanted["filters"] = json.dumps(parse_filter(filters).to_json())
+        if collection is not None:
+            wanted["collection"] = collection
+        while True:
+            page = await self._connection.request("GET", "/v1/documents", params=wanted)
+            for fields in page["documents"]:
+                yield Document(**fields)
+            if page["next"] is None:
+                return
+            wanted["after"] = page["next"]
+
+    async def get(
+        self, document_id: str, *, collection: str = DEFAULT_COLLECTION
+    ) -> Document | None:
+        """Return a document with its text, or None if there is no document with this id."""
+        found = await self._of_document("documents", document_id, collection)
+        return None if found is None else Document(**found)
+
+    async def chunks(
+        self, document_id: str, *, collection: str = DEFAULT_COLLECTION
+    ) -> list[Chunk]:
+        """Return the chunks of a document in order, parents first; empty if it does not exist."""
+        found = await self._of_document("chunks", document_id, collection)
+        return [] if found is None else [Chunk(**fields) for fields in found["chunks"]]
+
+    async def _of_document(self, what: str, document_id: str, collection: str) -> Any:
+        path = f"/v1/{what}/{quote(document_id, safe='')}"
+        return await self._connection.request(
+            "GET", path, params={"collection": collection}, missing=True
+        )
+
+    async def info(self) -> StoreInfo:
+        """Return the size of the base, and what it was made with."""
+        found = await self._connection.request("GET", "/v1/info")
+        return StoreInfo(**{**found, "location": self.location})
+
+    async def collections(self) -> dict[str, int]:
+        """Return the number of documents in each collection that the key may see."""
+        found = await self._connection.request("GET", "/v1/collections")
+        return {each["name"]: each["documents"] for each in found["collections"]}
+
+    async def remove(
+        self, *document_ids: str, collection: str | None = None, filters: FilterLike = None
+    ) -> list[str]:
+        """Remove documents by id, by filter, or both; returns the ids of the removed documents."""
+        body: dict[str, Any] = {"ids": list(document_ids), "collection": collection}
+        if filters is not None:
+            body["filters"] = parse_filter(filters).to_json()
+        removed: list[str] = (await self._connection.ask("/v1/documents/remove", body))["removed"]
+        return removed
+
+    async def add(
+        self,
+        *sources: str | Path | Document,
+        collection: str = DEFAULT_COLLECTION,
+        include: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        everything: bool = False,
+        language: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        columns: Columns | None = None,
+        fetch_limits: FetchLimits | None = None,
+        ocr: str | Ocr | None = None,
+        progress: OnProgress | None = None,
+    ) -> AddReport:
+        """Add files, folders, web addresses and Documents; see AsyncKnowledgeBase.
+
+        They are read here; the server chunks, embeds and stores them.
+        """
+        options = read_options(collection, language, metadata, columns)
+        paths, documents = paths_and_documents(sources, options.language)
+        chosen: Any = {"include": include, "exclude": exclude, "everything": everything}
+        await asyncio.to_thread(check_paths, paths, **chosen)
+        loading = load(paths, options=options, fetch_limits=fetch_limits, ocr=ocr, **chosen)
+        report = await self._send(chain(documents, loading), progress)
+        return report.model_copy(
+            update={"skipped": loading.skipped, "notes": (*report.notes, *loading.notes)}
+        )
+
+    async def export_documents(
+        self,
+        path: str | Path,
+        *,
+        format: ExportFormat = "jsonl",  # noqa: A002
+        filters: FilterLike = None,
+        collection: str | None = None,
+    ) -> int:
+        """Write matching documents to a file, or for `beir` to a folder; return their number."""
+        count = await export_to(Path(path), self._whole(filters, collection), format=format)
+        if format == "beir":
+            write_judgements(Path(path), await self.judgements(), collection=collection)
+        return count
+
+    async def judge(
+        self, query: str, passage: Citation | RetrievalResult | str, relevance: int | None
+    ) -> RelevanceJudgement | None:
+        """Store whether a hit, or what a citation refers to, is relevant for a query: 1 or 0."""
+        body = {"query": query, "citation": citation_of(passage), "relevance": relevance}
+        found = (await self._connection.ask("/v1/judgements", body))["judgement"]
+        return None if found is None else RelevanceJudgement(**found)
+
+    async def judgements(self, *, query: str | None = None) -> list[RelevanceJudgement]:
+        """List the judgements made with this key, the oldest first; of one query if given."""
+        wanted = {} if query is None else {"q": query}
+        found = await self._connection.request("GET", "/v1/judgements", params=wanted)
+        return [RelevanceJudgement(**fields) for fields in found["judgements"]]
+
+    async def _whole(self, filters: FilterLike, collection: str | None) -> AsyncIterator[Document]:
+        async for listed in self.iter_documents(filters=filters, collection=collection):
+            if document := await self.get(listed.id, collection=listed.collection):
+                yield document
+
+    async def import_documents(
+        self, path: str | Path, *, collection: str | None = None, progress: OnProgress | None = None
+    ) -> AddReport:
+        """Add what `export_documents` wrote: a file, or a folder in the layout of BEIR."""
+        return await self._send(import_from(Path(path), collection=collection), progress)
+
+    async def sync(self, /, *folders: object, **options: object) -> NoReturn:
+        """Raise ConfigError: folders are synchronised where the base is."""
+        raise ConfigError(
+            f"{self.location} is a server; run `lagotto sync` where its base is, or use add"
+        )
+
+    async def rebuild(self, /, **options: object) -> NoReturn:
+        """Raise ConfigError: a base is rebuilt where it is."""
+        raise ConfigError(f"{self.location} is a server; run `lagotto rebuild` where its base is")
+
+    async def _add_new(self, document: Document) -> AddReport:
+        """Add a document, unless there is one with its id already."""
+        return await self._send([document], None, replace=False)
+
+    async def _send(
+        self,
+        results: Iterable[Document | ReadFailure],
+        progress: OnProgress | None,
+        *,
+        replace: bool = True,
+    ) -> AddReport:
+        """Send documents in batches, and wait for the task of each."""
+        reports: list[AddReport] = []
+        iterator = iter(results)
+        while batch := await asyncio.to_thread(_batch, iterator):
+            failures = tuple(item for item in batch if isinstance(item, ReadFailure))
+            documents = [item for item in batch if isinstance(item, Document)]
+            if failures:
+                reports.append(AddReport(failures=failures))
+            if documents:
+                fields = [document.model_dump(mode="json") for document in documents]
+                body = {"documents": fields, **({} if replace else {"replace": False})}
+                task = await self._connection.ask("/v1/documents", body)
+                reports.append(await self._finished(task["id"]))
+            if progress is not None:
+                progress(_progress(sum_reports(reports)))
+        return sum_reports(reports)
+
+    async def _finished(self, name: str) -> AddReport:
+        pauses = iter(PAUSES)
+        while True:
+            task = await self._connection.request("GET", f"/v1/tasks/{name}")
+            if task["state"] == "cancelled" or (task["state"] == "failed" and task["error"]):
+                raise StoreError(f"the task {name} was {task['state']}: {task['error'] or ''}")
+            if task["state"] in ("succeeded", "failed"):
+                return AddReport(**task["report"])
+            await asyncio.sleep(next(pauses, PAUSES[-1]))
+
+
+def _batch(results: Iterator[Document | ReadFailure]) -> list[Document | ReadFailure]:
+    batch: list[Document | ReadFailure] = []
+    size = 0
+    for item in results:
+        batch.append(item)
+        size += len(item.text) if isinstance(item, Document) else 0
+        if len(batch) == BATCH_DOCUMENTS or size > BATCH_CHARACTERS:
+            break
+    return batch
+
+
+def _progress(report: AddReport) -> Progress:
+    counts = {name: getattr(report, name) for name in ("added", "updated", "unchanged", "chunks")}
+    return Progress(**counts, failed=len(report.failures), seconds=report.seconds)
+
+
+class Client:
+    """A base on a server at `url`; the methods of KnowledgeBase, over HTTP.
+
+    Creating it connects. `api_key` is LAGOTTO_API_KEY by default.
+    """
+
+    def __init__(self, url: str, *, api_key: str | None = None, timeout: float = 60.0) -> None:
+        self.base = AsyncClient(url, api_key=api_key, timeout=timeout)
+        self._loop = LoopThread()
+        self._closed = False
+        try:
+            self.run(self.base.open())
+        except BaseException:
+            self.close()
+            raise
+
+    add = blocking(AsyncClient.add)
+    sync = blocking(AsyncClient.sync)
+    remove = blocking(AsyncClient.remove)
+    rebuild = blocking(AsyncClient.rebuild)
+    documents = blocking(AsyncClient.documents)
+    get = blocking(AsyncClient.get)
+    chunks = blocking(AsyncClient.chunks)
+    export_documents = blocking(AsyncClient.export_documents)
+    import_documents = blocking(AsyncClient.import_documents)
+    retrieve = blocking(AsyncClient.retrieve)
+    retrieve_many = blocking(AsyncClient.retrieve_many)
+    search = blocking(AsyncClient.search)
+    context = blocking(AsyncClient.context)
+    resolve = blocking(AsyncClient.resolve)
+    why_not = blocking(AsyncClient.why_not)
+    judge = blocking(AsyncClient.judge)
+    judgements = blocking(AsyncClient.judgements)
+    info = blocking(AsyncClient.info)
+    collections = blocking(AsyncClient.collections)
+
+    def iter_documents(
+        self, *, filters: FilterLike = None, collection: str | None = None
+    ) -> Iterator[Document]:
+        """Yield what `documents` returns, a page at a time."""
+        documents = self.base.iter_documents(filters=filters, collection=collection)
+        while page := self.run(next_of(documents)):
+            yield from page
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the loop of the client, and return its result."""
+        if self._closed:
+            coroutine.close()
+            raise StoreError("this client is closed; create a new one")
+        return self._loop.run(coroutine)
+
+    def close(self) -> None:
+        """Close the connections, and cancel calls of other threads."""
+        if not self._closed:
+            self._closed = True
+            self._loop.cancel_all()
+            self._loop.run(self.base.close())
+            self._loop.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def open(  # noqa: A001
+    location: str | Path = "lagotto.db", *, api_key: str | None = None, **options: Any
+) -> KnowledgeBase | Client:
+    """The base at a location: a file, `postgresql://...`, or the `http(s)://` address of a server.
+
+    Both have the same methods and results. `options` are those of KnowledgeBase; a server has its
+    own.
+    """
+    if not is_served(location):
+        return KnowledgeBase(location, **options)
+    if given := sorted(name for name, value in options.items() if value is not None):
+        raise ConfigError(f"{', '.join(given)}: the server at this address decides on it")
+    return Client(str(location), api_key=api_key)

@@ -1,0 +1,594 @@
+"""Adding documents: read, skip what is unchanged, chunk, embed and write, as a pipeline."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections import Counter
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from lagotto._internal.concurrency import in_thread, interruptible
+from lagotto._internal.display import counted
+from lagotto.chunkers import Chunker, chunk_document
+from lagotto.documents import Chunk, Document, Record, Vectors, language_tag, storable
+from lagotto.embedders.chunk_embedder import ChunkEmbedder
+from lagotto.errors import (
+    ConfigError,
+    LagottoError,
+    NativeEmbeddingError,
+    ReplaceRefusedError,
+    StoreError,
+)
+from lagotto.readers import Columns, ReadFailure, ReadOptions, Skipped
+from lagotto.readers.language import with_language
+from lagotto.stores.base import Entry, Store, Version, WriteGuard, fingerprint
+
+
+def paths_and_documents(
+    sources: Sequence[str | Path | Document], language: str | None
+) -> tuple[list[str | Path], Iterator[Document]]:
+    """The paths and addresses among `sources`, and the Documents with their languages."""
+    for source in sources:
+        _check(source)
+    paths = [source for source in sources if not isinstance(source, Document)]
+    documents = (source for source in sources if isinstance(source, Document))
+    return paths, (with_language(document, language) for document in documents)
+
+
+def _check(source: object) -> None:
+    if isinstance(source, str | os.PathLike | Document):
+        return
+    several = isinstance(source, Iterable) and not isinstance(source, bytes | Mapping)
+    advice = "; pass its items one by one, as in add(*documents)" if several else ""
+    raise ConfigError(
+        f"add takes paths, addresses and Documents, not {type(source).__name__}{advice}"
+    )
+
+
+def read_options(
+    collection: str,
+    language: str | None,
+    metadata: Mapping[str, Any] | None,
+    columns: Columns | None,
+) -> ReadOptions:
+    """How to read files; ConfigError for a collection without a proper name."""
+    if not collection:
+        raise ConfigError("a collection needs a name; leave it out for the default one")
+    if collection != storable(collection):
+        raise ConfigError(f"the collection {collection!r} is not valid Unicode text; rename it")
+    try:
+        language = language_tag(language or "")
+    except ValueError as exc:
+        raise ConfigError(str(exc)) from None
+    return ReadOptions(
+        collection=collection,
+        language=language,
+        metadata=dict(metadata or {}),
+        columns=columns or Columns(),
+    )
+
+
+log = logging.getLogger(__name__)
+
+SHORTEST_STEP = 2_000
+LONGEST_STEP = 16_000
+GROWTH = 8
+"""A step is an eighth of what is indexed, within these limits: each one is a commit of its own."""
+
+FEW = 200
+"""Fewer changes are read by the next search, in some ten milliseconds, whichever process it is in;
+a program that adds many documents one by one need not wait for as many commits."""
+
+
+class BackgroundIndexing:
+    """Indexes in steps, one at a time, beside whatever else an ingest does.
+
+    Without it the first search after an ingest would have to index everything. An index that
+    can't be written now does not stop an ingest: it follows at the next search.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._waiting = 0
+        self._indexed = 0
+        self._step: asyncio.Task[None] | None = None
+
+    def wrote(self, chunks: int) -> None:
+        """Count chunks that were written, and start a step once there are enough of them."""
+        self._waiting += chunks
+        enough = min(max(self._indexed // GROWTH, SHORTEST_STEP), LONGEST_STEP)
+        if self._waiting >= enough and (self._step is None or self._step.done()):
+            self._start()
+
+    async def finish(self) -> None:
+        """Index the rest, unless it is little."""
+        await self.settle()
+        self._start(least=FEW)
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Wait for the step that is running."""
+        if self._step is not None:
+            await asyncio.shield(self._step)
+
+    async def stop(self) -> None:
+        """Give up the step that is running, if there is one: the next search continues it."""
+        if self._step is not None:
+            self._step.cancel()
+            await asyncio.wait([self._step])
+
+    def _start(self, *, least: int = 1) -> None:
+        self._indexed += self._waiting
+        self._waiting = 0
+        self._step = asyncio.create_task(self._update(least))
+
+    async def _update(self, least: int) -> None:
+        started = time.monotonic()
+        try:
+            await self._store.update_indexes(least=least)
+            log.info("indexes brought up to date in %.2f s", time.monotonic() - started)
+        except StoreError as exc:
+            log.warning("the indexes are not up to date, the next search continues: %s", exc)
+
+
+BATCH_DOCUMENTS = 64
+BATCH_CHARACTERS = 60_000
+QUEUED_BATCHES = 2
+GRACE = 0.05
+"""Seconds that a cancelled run waits for a write that is under way."""
+
+T = TypeVar("T", Entry, Document)
+
+_UNSERIALISABLE = (TypeError, ValueError, RecursionError, OverflowError)
+"""What a database driver or JSON raises for values that a Document would have refused."""
+
+
+class Progress(Record):
+    """The progress of an ingest; what it counts is stored durably, but for the last four.
+
+    These run ahead: documents read and the last source of them, chunks made, chunks embedded.
+    """
+
+    added: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    failed: int = 0
+    chunks: int = 0
+    seconds: float = 0.0
+    source: str = ""
+    read: int = 0
+    reading: str = ""
+    found: int = 0
+    embedded: int = 0
+
+    @property
+    def documents(self) -> int:
+        """All documents processed so far."""
+        return self.added + self.updated + self.unchanged + self.failed
+
+
+class AddReport(Record):
+    """What an ingest did."""
+
+    added: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    chunks: int = 0
+    seconds: float = 0.0
+    failures: tuple[ReadFailure, ...] = ()
+    skipped: Skipped = Skipped()
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        counts = f"{self.added} added, {self.updated} updated, {self.unchanged} unchanged"
+        if self.removed:
+            counts += f", {self.removed} removed"
+        text = f"{counts} ({counted(self.chunks, 'chunk')}, {self.seconds:.1f} s)"
+        if self.skipped.total:
+            text += f"\n{self.skipped}"
+        text += "".join(f"\nnote: {note}" for note in self.notes)
+        if self.failures:
+            text += f"\n{len(self.failures)} failed:"
+            text += "".join(f"\n  {failure}" for failure in self.failures)
+        return text
+
+
+def sum_reports(reports: Iterable[AddReport]) -> AddReport:
+    """One report of several runs."""
+    each = list(reports)
+    return AddReport(
+        added=sum(report.added for report in each),
+        updated=sum(report.updated for report in each),
+        unchanged=sum(report.unchanged for report in each),
+        chunks=sum(report.chunks for report in each),
+        seconds=sum(report.seconds for report in each),
+        failures=tuple(failure for report in each for failure in report.failures),
+        notes=tuple(dict.fromkeys(note for report in each for note in report.notes)),
+    )
+
+
+OnProgress = Callable[[Progress], None]
+
+
+Change = Literal["added", "nothing", "metadata", "content"]
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Documents that pass through the stages together."""
+
+    new: list[tuple[Document, list[Chunk]]] = field(default_factory=list)
+    changed_metadata: list[Document] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
+    changes: dict[tuple[str, str], Change] = field(default_factory=dict)
+    """What has changed in each document, by collection and id, without those that failed."""
+    failures: list[ReadFailure] = field(default_factory=list)
+    source: str = ""
+
+    def fail(self, document: Document, reason: str, error: Exception) -> None:
+        """Record the failure of a document, which is then not counted as added or updated."""
+        self.failures.append(
+            ReadFailure(
+                source=document.source or document.id, reason=reason, error=type(error).__name__
+            )
+        )
+        self.changes.pop((document.collection, document.id), None)
+
+    def progress(self, done: Progress) -> Progress:
+        """`done` and this batch."""
+        counts = Counter(self.changes.values())
+        stored = {
+            "added": done.added + counts["added"],
+            "updated": done.updated + counts["metadata"] + counts["content"],
+            "unchanged": done.unchanged + counts["nothing"],
+            "failed": done.failed + len(self.failures),
+            "chunks": done.chunks + sum(map(self._stored_chunks, self.entries)),
+            "source": self.source,
+        }
+        return done.model_copy(update=stored)
+
+    @property
+    def to_embed(self) -> int:
+        """The number of chunks that get a vector."""
+        return sum(chunk.level != "parent" for _, chunks in self.new for chunk in chunks)
+
+    def _stored_chunks(self, entry: Entry) -> int:
+        name = entry.document.collection, entry.document.id
+        return len(entry.vectors) if name in self.changes else 0
+
+
+class Ingest:
+    """One run over a stream of documents.
+
+    `embedder` is the name that the store records. `generation` is the generation of the base that
+    chunker and embedder belong to: if the base was rebuilt meanwhile, writing is a RebuiltError.
+    What `guard` does not allow to replace is listed as a failure.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        chunker: Chunker,
+        vectors: ChunkEmbedder,
+        embedder: str | None = None,
+        generation: int | None = None,
+        guard: WriteGuard | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        self._embedder = embedder
+        self._generation = generation
+        self._guard = guard
+        self._store = store
+        self._chunker = chunker
+        self._vectors = vectors
+        self._on_progress = on_progress
+        self._started = time.monotonic()
+        self._done = Progress()
+        self._failures: list[ReadFailure] = []
+        self._languages: Counter[str] = Counter()
+        self.seen: set[tuple[str, str]] = set()
+        """Collection and id of every document read, stored or not."""
+
+    async def run(
+        self,
+        results: Iterable[Document | ReadFailure],
+        *,
+        interrupt: Callable[[], None] = lambda: None,
+    ) -> AddReport:
+        """Add all documents of `results`.
+
+        On cancellation, a running write is completed if that is a matter of milliseconds, and
+        otherwise rolled back; `interrupt` is called, which stops a reader in another thread.
+        """
+        prepared: asyncio.Queue[_Batch | None] = asyncio.Queue(QUEUED_BATCHES)
+        embedded: asyncio.Queue[_Batch | None] = asyncio.Queue(QUEUED_BATCHES)
+        stages = (
+            self._prepare(results, prepared, interrupt),
+            self._embed(prepared, embedded),
+            self._write(embedded),
+        )
+        made_with = (self._chunker.id, self._vectors.model_id)
+        log.info(
+            "adding documents to %s, chunks of %s, vectors of %s", self._store.location, *made_with
+        )
+        tasks = [asyncio.create_task(stage) for stage in stages]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                if not task.cancelling():  # cancelling twice would also stop the running write
+                    task.cancel()
+            await asyncio.wait(tasks)
+        report = self.report()
+        log.info("%s", str(report).partition("\n")[0])
+        return report
+
+    def report(self) -> AddReport:
+        """The result so far."""
+        done = self._done
+        return AddReport(
+            added=done.added,
+            updated=done.updated,
+            unchanged=done.unchanged,
+            chunks=done.chunks,
+            seconds=time.monotonic() - self._started,
+            failures=tuple(self._failures),
+            notes=tuple(self._unfamiliar()),
+        )
+
+    def _unfamiliar(self) -> Iterator[str]:
+        """A note on new documents in languages that the embedder was not trained on."""
+        info = self._vectors.embedder.info
+        others = sorted(set(self._languages) - set(info.languages)) if info.languages else []
+        if others:
+            count = sum(self._languages[name] for name in others)
+            yield (
+                f"{counted(count, 'new document')} in {', '.join(others)}: {info.model_id} was "
+                f"trained on {', '.join(info.languages)}, so what is in other languages is found "
+                "by its words, hardly by its meaning; to change that, run `lagotto models fetch "
+                "multilingual-e5-small` and `lagotto rebuild --embedder multilingual-e5-small`"
+            )
+
+    async def _prepare(
+        self,
+        results: Iterable[Document | ReadFailure],
+        out: asyncio.Queue[_Batch | None],
+        interrupt: Callable[[], None],
+    ) -> None:
+        async for group in _in_thread(results, interrupt):
+            batch = await self._sort_out(group)
+            self._report(
+                read=self._done.read + len(group),
+                reading=batch.source,
+                found=self._done.found + batch.to_embed,
+            )
+            await out.put(batch)
+        await out.put(None)
+
+    async def _sort_out(self, group: Sequence[Document | ReadFailure]) -> _Batch:
+        """Find the new and changed documents of a group, and chunk them."""
+        failures = [item for item in group if isinstance(item, ReadFailure)]
+        documents = {
+            (item.collection, item.id): item for item in group if isinstance(item, Document)
+        }
+        under_way = self.seen & documents.keys()
+        self.seen |= documents.keys()
+        stored = await self._versions(documents.values())
+        batch = _Batch(failures=failures, source=group[-1].source)
+        todo = []
+        for name, document in documents.items():
+            try:
+                change = self._change(document, stored.get(name))
+            except _UNSERIALISABLE as exc:
+                batch.fail(document, f"it can't be stored ({exc})", exc)
+                continue
+            known = name in stored or name in under_way
+            batch.changes[name] = change if known else "added"
+            if change == "metadata":
+                batch.changed_metadata.append(document)
+            elif change == "content":
+                todo.append(document)
+        batch.new = await in_thread(self._chunk, todo, batch)
+        for failure in failures:
+            log.info("failed: %s (%s)", failure.source, failure.error)
+        log.debug(
+            "read %d documents up to %s: %d to embed, %d chunks",
+            len(group),
+            batch.source,
+            len(todo),
+            batch.to_embed,
+        )
+        return batch
+
+    def _change(self, document: Document, stored: Version | None) -> Change:
+        """What has changed in a document: nothing, its metadata, or its content."""
+        made_by = (self._chunker.id, self._vectors.model_id)
+        if stored is None or stored.made_by not in (None, made_by):
+            return "content"
+        if stored.made_by is None and document.is_only_title:  # stored when it could not be found
+            return "content"
+        if (stored.content_hash, stored.language) != (document.content_hash, document.language):
+            return "content"
+        return "nothing" if stored.fingerprint == fingerprint(document) else "metadata"
+
+    async def _versions(self, documents: Iterable[Document]) -> dict[tuple[str, str], Version]:
+        by_collection: dict[str, list[str]] = {}
+        for document in documents:
+            by_collection.setdefault(document.collection, []).append(document.id)
+        return {
+            (collection, name): version
+            for collection, ids in by_collection.items()
+            for name, version in (await self._store.versions(collection, ids)).items()
+        }
+
+    def _chunk(
+        self, documents: Sequence[Document], batch: _Batch
+    ) -> list[tuple[Document, list[Chunk]]]:
+        """The chunks of each document; one that can't be chunked is recorded as a failure."""
+        chunked = []
+        for document in documents:
+            try:
+                chunked.append((document, chunk_document(self._chunker, document)))
+            except Exception as exc:  # noqa: BLE001 a chunker of another package may raise anything
+                batch.fail(document, f"chunking failed ({exc})", exc)
+        return chunked
+
+    async def _embed(
+        self, batches: asyncio.Queue[_Batch | None], out: asyncio.Queue[_Batch | None]
+    ) -> None:
+        """Embed all chunks of a batch at once, so that similar lengths are run together."""
+        while (batch := await batches.get()) is not None:
+            before = self._done.embedded
+            made = await self._vectors.embed_each(
+                batch.new, embedded=partial(self._embedded, before)
+            )
+            self._embedded(before, batch.to_embed)
+            log.debug("embedded %d chunks", batch.to_embed)
+            for (document, chunks), vectors in zip(batch.new, made, strict=True):
+                if isinstance(vectors, NativeEmbeddingError):
+                    batch.fail(document, f"embedding failed ({vectors})", vectors)
+                    continue
+                self._languages.update([document.language] if document.language else [])
+                batch.entries.append(self._entry(document, chunks, vectors))
+            await out.put(batch)
+        await out.put(None)
+
+    def _entry(self, document: Document, chunks: Sequence[Chunk], vectors: Vectors) -> Entry:
+        return Entry(
+            document,
+            chunks,
+            vectors,
+            self._vectors.model_id,
+            embedder=self._embedder,
+            generation=self._generation,
+        )
+
+    async def _write(self, batches: asyncio.Queue[_Batch | None]) -> None:
+        indexing = BackgroundIndexing(self._store)
+        try:
+            while (batch := await batches.get()) is not None:
+                await self._write_batch(batch)
+                indexing.wrote(sum(len(entry.vectors) for entry in batch.entries))
+            await indexing.finish()
+        finally:
+            await indexing.stop()
+
+    async def _write_batch(self, batch: _Batch) -> None:
+        writing = asyncio.ensure_future(self._commit(batch))
+        try:
+            await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            await asyncio.wait([writing], timeout=GRACE)
+            writing.cancel()  # what takes longer is rolled back
+            await asyncio.wait([writing])
+            if writing.cancelled() and await self._is_stored(batch):
+                self._count(batch)  # it was committed just before
+            raise
+
+    async def _commit(self, batch: _Batch) -> None:
+        write, update = self._store.write, self._store.update
+        if self._guard is not None:
+            write = partial(write, guard=self._guard)
+            update = partial(update, guard=self._guard)
+        await self._store_each(write, batch.entries, batch)
+        await self._store_each(update, batch.changed_metadata, batch)
+        self._count(batch)
+
+    async def _is_stored(self, batch: _Batch) -> bool:
+        """Whether a batch, which is written in one transaction, is in the store."""
+        first = [entry.document for entry in batch.entries[:1]]
+        stored = await self._versions(first)
+        return any(
+            self._change(document, stored.get((document.collection, document.id))) == "nothing"
+            for document in first
+        )
+
+    def _count(self, batch: _Batch) -> None:
+        self._failures += batch.failures
+        self._done = batch.progress(self._done)
+        self._report()
+        log.debug("stored %d documents, %d chunks so far", self._done.documents, self._done.chunks)
+
+    def _embedded(self, before: int, count: int) -> None:
+        self._report(embedded=before + count)
+
+    def _report(self, **changes: int | str) -> None:
+        """Note how far the run has come, and say so."""
+        seconds = time.monotonic() - self._started
+        self._done = self._done.model_copy(update={**changes, "seconds": seconds})
+        if self._on_progress:
+            self._on_progress(self._done)
+
+    async def _store_each(
+        self, store: Callable[[Sequence[T]], Awaitable[None]], items: Sequence[T], batch: _Batch
+    ) -> None:
+        """Store documents at once, or, if one of them can't be serialised, each for itself.
+
+        Those that may not take the place of stored ones are left out.
+        """
+        if not items:
+            return
+        try:
+            await store(items)
+        except ReplaceRefusedError as exc:
+            documents = {_name(_document(item)): _document(item) for item in items}
+            for name in exc.names & documents.keys():
+                batch.fail(documents[name], "its id is taken by another document", exc)
+            allowed = [item for item in items if _name(_document(item)) not in exc.names]
+            await self._store_each(store, allowed, batch)
+        except LagottoError:
+            raise
+        except _UNSERIALISABLE as exc:
+            if len(items) > 1:
+                for item in items:
+                    await self._store_each(store, [item], batch)
+            else:
+                batch.fail(_document(items[0]), f"it can't be stored ({exc})", exc)
+
+
+def _document(item: Entry | Document) -> Document:
+    return item.document if isinstance(item, Entry) else item
+
+
+def _name(document: Document) -> tuple[str, str]:
+    return document.collection, document.id
+
+
+async def _in_thread(
+    results: Iterable[Document | ReadFailure], interrupt: Callable[[], None]
+) -> AsyncIterator[list[Document | ReadFailure]]:
+    """The results in groups of batch size, read in a thread."""
+    groups = _groups(iter(results))
+    while group := await interruptible(lambda: next(groups, None), interrupt=interrupt):
+        yield group
+
+
+def _groups(
+    results: Iterator[Document | ReadFailure],
+) -> Iterator[list[Document | ReadFailure]]:
+    group: list[Document | ReadFailure] = []
+    characters = 0
+    for result in results:
+        group.append(result)
+        characters += len(result.text) if isinstance(result, Document) else 0
+        if len(group) == BATCH_DOCUMENTS or characters >= BATCH_CHARACTERS:
+            yield group
+            group, characters = [], 0
+    if group:
+        yield group

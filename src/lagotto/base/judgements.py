@@ -1,0 +1,138 @@
+"""Judgements: what people said of a result for a query, kept in the base, read by evaluation.
+
+A judgement is about a passage, named by its citation key, and is one judge's; judging again
+replaces it. Evaluation asks for documents: `relevant_documents` and the export in the layout of
+BEIR say which ones are relevant for a query.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+from pydantic import Field
+
+from lagotto.context.cite import Citation, CitationKey, key_of
+from lagotto.documents import Record, Text, digest
+from lagotto.errors import ConfigError
+from lagotto.results import RetrievalResult
+from lagotto.stores.base import JUDGEMENT, KeyedValues
+
+Qrels = dict[str, dict[tuple[str, str], int]]
+"""By query, the relevance of documents, which are named by collection and id."""
+
+
+class RelevanceJudgement(Record):
+    """One judge's verdict on a passage for a query: `relevance` is 1 if it is relevant, else 0.
+
+    `judge` is the id of the key that a server was called with, empty without one.
+    """
+
+    query: Text = Field(min_length=1)
+    citation: Text
+    relevance: int = Field(ge=0, le=1)
+    judge: str = ""
+    judged_at: float = 0.0
+
+    @property
+    def document(self) -> tuple[str, str]:
+        """The collection and id of the document."""
+        key = CitationKey.parse(self.citation)
+        return key.collection, key.document_id
+
+    @property
+    def name(self) -> str:
+        """Equal for judgements that replace one another: of one judge, query and span."""
+        key = CitationKey.parse(self.citation)._replace(check="")
+        return digest(self.judge, self.query, str(key))
+
+
+class Judgements:
+    """The judgements in a base."""
+
+    def __init__(self, values: KeyedValues) -> None:
+        self._values = values
+
+    async def put(
+        self, query: str, citation: str, relevance: int | None, *, judge: str = ""
+    ) -> RelevanceJudgement | None:
+        """Store a judgement; with None, take it back."""
+        if not query.strip():
+            raise ConfigError("a judgement needs a query; this one is empty")
+        made = RelevanceJudgement(
+            query=query.strip(),
+            citation=citation,
+            relevance=relevance or 0,
+            judge=judge,
+            judged_at=time.time(),
+        )
+        name = made.name
+        if relevance is None:
+            await self._values.remove(JUDGEMENT, name)
+            return None
+        await self._values.put(JUDGEMENT, name, made.model_dump(mode="json"))
+        return made
+
+    async def list(
+        self, *, query: str | None = None, judge: str | None = None
+    ) -> list[RelevanceJudgement]:
+        """The judgements, the oldest first; of one query or judge if given."""
+        items = await self._values.items(JUDGEMENT)
+        found = [RelevanceJudgement.model_validate(item.value) for item in items]
+        wanted = [
+            item
+            for item in found
+            if (query is None or item.query == query.strip()) and judge in (None, item.judge)
+        ]
+        return sorted(wanted, key=lambda item: (item.judged_at, item.citation))
+
+
+def citation_of(passage: Citation | RetrievalResult | str) -> str:
+    """The key of what is judged: a hit, a citation or the key of one."""
+    if isinstance(passage, RetrievalResult):
+        return key_of(passage)
+    return passage.key if isinstance(passage, Citation) else passage
+
+
+def relevant_documents(judgements: Iterable[RelevanceJudgement]) -> Qrels:
+    """The relevance of every judged document, by query.
+
+    A document is relevant to a judge who found one of its passages so; it is relevant if at least
+    half of its judges say so.
+    """
+    verdicts: dict[tuple[str, tuple[str, str]], dict[str, int]] = defaultdict(dict)
+    for item in judgements:
+        by_judge = verdicts[item.query, item.document]
+        by_judge[item.judge] = max(by_judge.get(item.judge, 0), item.relevance)
+    found: Qrels = {}
+    for (query, document), by_judge in verdicts.items():
+        relevant = 2 * sum(by_judge.values()) >= len(by_judge)
+        found.setdefault(query, {})[document] = int(relevant)
+    return found
+
+
+def write_judgements(
+    folder: Path, judgements: Iterable[RelevanceJudgement], *, collection: str | None = None
+) -> None:
+    """Write queries and relevance beside `corpus.jsonl`, as evaluation tools read them.
+
+    Nothing is written if no document of the collection was judged.
+    """
+    queries, rows = [], ["query-id\tcorpus-id\tscore"]
+    for query, documents in relevant_documents(judgements).items():
+        name = digest(query)[:12]
+        judged = [
+            f"{name}\t{document_id}\t{score}"
+            for (place, document_id), score in documents.items()
+            if collection in (None, place)
+        ]
+        if judged:
+            queries.append(json.dumps({"_id": name, "text": query}, ensure_ascii=False))
+            rows += judged
+    if queries:
+        (folder / "qrels").mkdir(exist_ok=True)
+        (folder / "queries.jsonl").write_text("\n".join([*queries, ""]), encoding="utf-8")
+        (folder / "qrels" / "test.tsv").write_text("\n".join([*rows, ""]), encoding="utf-8")

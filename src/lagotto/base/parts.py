@@ -1,0 +1,157 @@
+"""The embedder and the chunker of a base: those it was made with, unless it is being made.
+
+A base stores what made its chunks and vectors. Whoever opens it need not name them again, and can't
+change them by naming others: `rebuild` does that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
+
+from lagotto._internal.locations import mask_location
+from lagotto._internal.trust import how_to_trust, is_trusted, trust
+from lagotto.chunkers import CHUNKERS, DEFAULT_CHUNKER, Chunker
+from lagotto.chunkers.boundaries import measuring_tokenizer
+from lagotto.embedders import EMBEDDERS, Embedder, create_embedder
+from lagotto.embedders.chunk_embedder import ChunkEmbedder, Pooling
+from lagotto.errors import ConfigError, ModelMismatchError
+from lagotto.stores.base import BaseConfig
+
+DEFAULT_EMBEDDER = "minilm"
+NAMED_MODELS = {"all-MiniLM-L6-v2": "minilm", "all-MiniLM-L6-v2-int8": "minilm-int8"}
+"""Names of embedders by their models, for bases of versions that stored only the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the caller asked for; None stands for what the base was made with."""
+
+    embedder: str | Embedder | None = None
+    chunker: str | None = None
+    pooling: Pooling | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BaseParts:
+    """What turns documents into chunks and vectors; `spec` is the name of the embedder, if any.
+
+    The chunker is created by its id when it is asked for: a base can be searched where its chunker
+    is not installed.
+    """
+
+    spec: str | None
+    embedder: Embedder
+    chunker_id: str
+    vectors: ChunkEmbedder
+    pooling: Pooling
+
+    @property
+    def chunker(self) -> Chunker:
+        """The chunker; UnknownNameError if it is not registered here."""
+        embedder = self.embedder
+        measured = measuring_tokenizer(embedder.tokenizer, embedder.info.alphabets)
+        return CHUNKERS.create(self.chunker_id, tokenizer=measured)
+
+    @property
+    def config(self) -> BaseConfig:
+        """What a base made with these parts stores."""
+        return BaseConfig(
+            embedder=self.spec,
+            model_id=self.vectors.model_id,
+            dimension=self.embedder.info.dimension,
+            pooling=self.pooling,
+            chunker_id=self.chunker_id,
+        )
+
+
+def create_parts(choice: Choice, stored: BaseConfig, *, location: str) -> BaseParts:
+    """The parts that a choice and a base's own settings stand for; defaults fill the rest."""
+    chosen = choice.embedder if choice.embedder is not None else _stored_embedder(stored, location)
+    embedder = create_embedder(chosen)
+    spec = _absolute(chosen) if isinstance(chosen, str) else None
+    if spec is not None and not _is_built_in(spec):
+        trust(spec)
+    pooling = choice.pooling or stored.pooling or "chunk"
+    chunker_id = stored.chunker_id
+    if choice.chunker is not None or chunker_id is None:  # an id has all sizes spelled out
+        wanted = choice.chunker or DEFAULT_CHUNKER
+        chunker_id = CHUNKERS.create(wanted, tokenizer=embedder.tokenizer).id
+    return BaseParts(
+        spec=spec,
+        embedder=embedder,
+        chunker_id=chunker_id,
+        vectors=ChunkEmbedder(embedder, pooling=pooling),
+        pooling=pooling,
+    )
+
+
+def create_parts_to_rebuild(
+    choice: Choice, stored: BaseConfig, current: BaseParts | None, *, location: str
+) -> BaseParts:
+    """The parts to rebuild a base with: those chosen, and for the rest its own.
+
+    `current` are those that it is open with, if they are its own: an embedder that was passed as an
+    object is known in no other way.
+    """
+    if current is not None:
+        choice = Choice(
+            embedder=choice.embedder or current.spec or current.embedder,
+            chunker=choice.chunker or current.chunker_id,
+            pooling=choice.pooling or current.pooling,
+        )
+    return create_parts(choice, stored, location=location)
+
+
+def check_choice(parts: BaseParts, stored: BaseConfig, *, location: str) -> None:
+    """Raise if a base was made with other parts; nobody changes them by opening it."""
+    model_id = parts.vectors.model_id
+    if stored.model_id not in (None, model_id):
+        named = f"embedder={parts.spec!r}" if parts.spec else "embedder=..."
+        option = f"--embedder {quote(parts.spec)}" if parts.spec else ""
+        if parts.pooling != (stored.pooling or "chunk"):
+            named, option = f"{named}, pooling={parts.pooling!r}", f"--pooling {parts.pooling}"
+        raise ModelMismatchError(
+            f"{location} holds vectors of {stored.model_id}, and this embedder makes vectors of "
+            f"{model_id}; leave the embedder out to use the one of the base, or change the base "
+            f"with kb.rebuild({named})" + (f" or `lagotto rebuild {option}`" if option else "")
+        )
+    if stored.chunker_id not in (None, parts.chunker_id):
+        raise ConfigError(
+            f"{location} has chunks of {stored.chunker_id}, not of {parts.chunker_id}; leave the "
+            "chunker out to use the one of the base, or change the base with "
+            f"`lagotto rebuild --chunker {quote(parts.chunker_id)}` or "
+            f"kb.rebuild(chunker={parts.chunker_id!r})"
+        )
+
+
+def _stored_embedder(stored: BaseConfig, location: str) -> str:
+    if stored.model_id is None:
+        return DEFAULT_EMBEDDER
+    name = stored.embedder or NAMED_MODELS.get(stored.model_id.partition("+")[0])
+    if name is None:
+        raise ModelMismatchError(
+            f"{location} holds vectors of {stored.model_id}, and does not know by which name the "
+            "embedder can be created; pass the embedder that makes them: "
+            "KnowledgeBase(..., embedder=...) or --embedder NAME"
+        )
+    if not _is_built_in(name) and not is_trusted(name):
+        raise ConfigError(
+            f"the embedder {mask_location(name)} of {location} is not used; {how_to_trust(name)}"
+        )
+    return name
+
+
+def _is_built_in(spec: str) -> bool:
+    """Whether an embedder comes with Lagotto and has no parameter, such as a folder or a service.
+
+    A base may name such a one by itself.
+    """
+    return ":" not in spec and EMBEDDERS.is_builtin(spec)
+
+
+def _absolute(spec: str) -> str:
+    """A spec that means the same from any folder: `onnx:models/gte` names a path."""
+    name, colon, rest = spec.partition(":")
+    return f"{name}:{Path(rest).resolve()}" if colon and rest and Path(rest).exists() else spec

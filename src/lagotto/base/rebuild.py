@@ -1,0 +1,186 @@
+"""Rebuilding a base from its stored documents, with other chunks, vectors or indexes.
+
+The next generation is built beside the current one, which still serves searches and accepts
+documents. Each step is durable, so that an interrupted rebuild can be resumed. Changes to the
+documents meanwhile are applied until both generations have the same documents; then all chunks and
+vectors are replaced in one transaction.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from lagotto._internal.display import counted
+from lagotto.base.copy import read_entries
+from lagotto.base.ingest import Ingest, Progress
+from lagotto.base.parts import BaseParts
+from lagotto.documents import Document, Record
+from lagotto.errors import StoreBusyError, StoreError
+from lagotto.filters import And, Eq, In
+from lagotto.indexes.registry import IndexChoice, named
+from lagotto.stores.base import BaseConfig, Staging, Store
+
+BATCH_DOCUMENTS = 500
+MOST_ROUNDS = 100
+"""How often documents may change between the last check and the switch."""
+
+Name = tuple[str, str]
+
+
+class RebuildProgress(Record):
+    """How far a rebuild has got: `done` of all `documents` are ready for the switch.
+
+    `resumed` of them were ready when it began. `chunks` are those made by this run.
+    """
+
+    documents: int = 0
+    done: int = 0
+    resumed: int = 0
+    chunks: int = 0
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        resumed = f", {self.resumed} of them before" if self.resumed else ""
+        return (
+            f"{counted(self.done, 'document')} rebuilt{resumed} "
+            f"({counted(self.chunks, 'chunk')}, {self.seconds:.1f} s)"
+        )
+
+
+OnProgress = Callable[[RebuildProgress], None]
+
+
+async def rebuild_base(
+    store: Store,
+    parts: BaseParts,
+    *,
+    text_index: str | None = None,
+    vector_index: str | None = None,
+    cut_again: bool = False,
+    progress: OnProgress | None = None,
+) -> RebuildProgress:
+    """Rebuild a base with `parts`, and with other indexes if these are named.
+
+    Where the model stays the same, chunks and vectors are taken over, and only the indexes are
+    rebuilt; unless `cut_again` is set, for another chunker, or one that an earlier version had too,
+    with other boundaries.
+    """
+    stored = await store.config()
+    indexes = IndexChoice.of(
+        text_index=text_index, vector_index=vector_index or stored.vector_index
+    )
+    for choice in (indexes.text, indexes.vectors):
+        if choice is not None and choice in (text_index, vector_index):
+            named(choice)  # others are what the base names
+    config = parts.config.model_copy(
+        update={
+            "text_index": indexes.text or stored.text_index,
+            "vector_index": indexes.vectors,
+            "generation": stored.generation + 1,
+        }
+    )
+    take_over = not cut_again and all(
+        getattr(stored, name) == getattr(config, name) for name in ("model_id", "dimension")
+    )
+    async with store.staging(config) as staging:
+        return await _Rebuild(store, staging, parts, config, take_over, progress).run()
+
+
+class _Rebuild:
+    """One run."""
+
+    def __init__(
+        self,
+        store: Store,
+        staging: Staging,
+        parts: BaseParts,
+        config: BaseConfig,
+        take_over: bool,
+        on_progress: OnProgress | None,
+    ) -> None:
+        self._store = store
+        self._staging = staging
+        self._parts = parts
+        self._config = config
+        self._take_over = take_over
+        self._on_progress = on_progress or (lambda _: None)
+        self._started = time.monotonic()
+        self._done = RebuildProgress()
+
+    async def run(self) -> RebuildProgress:
+        resumed = (await self._staging.store.info()).documents
+        self._report(resumed=resumed, done=resumed)
+        for _ in range(MOST_ROUNDS):
+            await self._catch_up()
+            await self._staging.build_indexes()
+            if await self._staging.switch():
+                self._report()
+                return self._done
+        raise StoreBusyError(
+            f"{self._store.location} changes faster than it is rebuilt; the rebuild is kept, run "
+            "it again when there are fewer writes"
+        )
+
+    async def _catch_up(self) -> None:
+        """Remove what is gone, and add what is missing."""
+        missing, surplus = await self._staging.pending()
+        for collection in sorted({name[0] for name in surplus}):
+            ids = [name[1] for name in surplus if name[0] == collection]
+            there = And(Eq("collection", collection), In("document_id", ids))
+            await self._staging.store.delete(there)
+        ready = (await self._staging.store.info()).documents
+        self._report(documents=ready + len(missing), done=ready)
+        for start in range(0, len(missing), BATCH_DOCUMENTS):
+            await self._add(missing[start : start + BATCH_DOCUMENTS])
+
+    async def _add(self, names: Sequence[Name]) -> None:
+        if self._take_over:
+            names = await self._copy(names)
+        documents = await self._staging.documents(names)
+        if documents:
+            await self._make(documents)
+
+    async def _copy(self, names: Sequence[Name]) -> list[Name]:
+        """Take over documents with their chunks and vectors; the names of those made otherwise.
+
+        Those were copied from a base with another chunker.
+        """
+        async with self._store.view(And()) as view:
+            entries = await read_entries(view, names, self._config)
+        alike = [
+            entry
+            for entry in entries
+            if {chunk.chunker_id for chunk in entry.chunks} == {self._config.chunker_id}
+        ]
+        if alike:
+            await self._staging.store.write(alike)
+            chunks = sum(len(entry.vectors) for entry in alike)
+            self._report(done=self._done.done + len(alike), chunks=self._done.chunks + chunks)
+        taken = {(entry.document.collection, entry.document.id) for entry in alike}
+        return [name for name in names if name not in taken]
+
+    async def _make(self, documents: Sequence[Document]) -> None:
+        before = self._done
+
+        def report(done: Progress) -> None:
+            self._report(done=before.done + done.documents, chunks=before.chunks + done.chunks)
+
+        ingest = Ingest(
+            store=self._staging.store,
+            chunker=self._parts.chunker,
+            vectors=self._parts.vectors,
+            embedder=self._parts.spec,
+            on_progress=report,
+        )
+        failures = (await ingest.run(documents)).failures
+        if failures:
+            raise StoreError(
+                f"{self._store.location} can't be rebuilt with {failures[0]}; remove the "
+                "document, or choose other parts; the base is as it was"
+            )
+
+    def _report(self, **changes: int) -> None:
+        seconds = time.monotonic() - self._started
+        self._done = self._done.model_copy(update={**changes, "seconds": seconds})
+        self._on_progress(self._done)

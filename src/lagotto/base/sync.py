@@ -1,0 +1,325 @@
+"""Which files of a folder `sync` reads, which documents it removes, and metadata of paths."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lagotto import __version__
+from lagotto.documents import Document, Metadata, digest, storable
+from lagotto.readers import ReadFailure, ReadOptions, Source
+from lagotto.readers.base import is_address
+from lagotto.stores.base import SourceDocument, SourceFile, SourceFiles
+
+
+class GivenMetadata:
+    """What was given for the paths of a collection, up to the present call."""
+
+    def __init__(self, stored: Mapping[str, Metadata]) -> None:
+        self._by_path = dict(stored)
+
+    @classmethod
+    async def load(
+        cls,
+        files: SourceFiles,
+        collection: str,
+        paths: Sequence[str | Path],
+        metadata: Metadata,
+    ) -> GivenMetadata:
+        """What is stored, with `metadata` for `paths`, which is stored from now on."""
+        given = cls(await files.given(collection))
+        new = {
+            name: {**given._by_path.get(name, {}), **metadata}
+            for name in map(name_of, paths if metadata else ())
+        }
+        changed = {name: value for name, value in new.items() if value != given._by_path.get(name)}
+        given._by_path |= changed
+        if changed:
+            await files.give(collection, changed)
+        return given
+
+    def of(self, source: str) -> Metadata:
+        """The metadata given for a source and for the folders above it, the nearest last."""
+        if not self._by_path:
+            return {}
+        found: dict[str, Any] = {}
+        for name in _above(source):
+            found |= self._by_path.get(name, {})
+        return found
+
+    def applied(
+        self, results: Iterable[Document | ReadFailure]
+    ) -> Iterator[Document | ReadFailure]:
+        """Documents with what was given for their sources, over what they have themselves."""
+        for result in results:
+            given = self.of(result.source) if isinstance(result, Document) else {}
+            yield with_metadata(result, given) if isinstance(result, Document) else result
+
+
+def with_metadata(document: Document, given: Metadata) -> Document:
+    """The document with `given` over its own metadata."""
+    if not given:
+        return document
+    return document.model_copy(update={"metadata": {**document.metadata, **given}})
+
+
+def name_of(path: str | Path) -> str:
+    """A path as the sources below it begin; a web address as it is."""
+    return str(path) if is_address(path) else str(Path(path).expanduser().resolve())
+
+
+def _above(source: str) -> list[str]:
+    """The folders of a source, outermost first, and the source itself."""
+    if is_address(source):
+        return [source]
+    return [*map(str, reversed(Path(source).parents)), source]
+
+
+SETTLED_NS = 2_000_000_000
+"""Nanoseconds that a file must be older than its reading, lest a later change have its time."""
+
+
+class Move(NamedTuple):
+    """A document of a file that is gone, and one of a file with the same content."""
+
+    origin: str
+    target: str
+    document_id: str
+
+
+class SyncOutcome(NamedTuple):
+    """The ids of documents to remove, the number of those not read again, and notes.
+
+    `moved` are those to remove whose content has another source now.
+    """
+
+    gone: list[str]
+    unchanged: int
+    notes: tuple[str, ...]
+    moved: tuple[Move, ...] = ()
+
+
+class FolderSync:
+    """One run of `sync`: a FileTracker for `load`, then a judge of what is gone."""
+
+    def __init__(
+        self,
+        files: SourceFiles,
+        *,
+        options: ReadOptions,
+        given: GivenMetadata,
+        checksum: bool = False,
+    ) -> None:
+        self._files = files
+        self._collection = options.collection
+        self._options = options.model_dump(mode="json")
+        self._given = given
+        self._checksum = checksum
+        self._known: dict[str, SourceFile] = {}
+        self._stored: dict[str, str] = {}
+        self._met: dict[str, SourceFile] = {}
+        self._read: set[str] = set()
+        self._unchanged: set[str] = set()
+
+    async def start(self) -> None:
+        """Load the state that the last sync left."""
+        self._known = await self._files.load(self._collection)
+        self._stored = _digests(await self._files.documents(self._collection))
+
+    def needs_reading(self, source: Source, path: Path) -> bool:
+        """Whether a file has changed since it was read, or `checksum` is set."""
+        file = self._state(source, path)
+        self._met[source.name] = file
+        known = self._known.get(source.name)
+        unchanged = (
+            not self._checksum
+            and known is not None
+            and known.mtime_ns is not None
+            and (known.size, known.mtime_ns, known.options)
+            == (file.size, file.mtime_ns, file.options)
+            and known.documents == self._stored.get(source.name)
+        )
+        if unchanged:
+            self._unchanged.add(source.name)
+        return not unchanged
+
+    def note_read(self, source: Source) -> None:
+        """Note that a file was read to its end."""
+        self._read.add(source.name)
+
+    def _state(self, source: Source, path: Path) -> SourceFile:
+        status = (source.path or path).stat()
+        found = os.path.abspath(path)  # noqa: PTH100 links stay unresolved
+        settled = status.st_mtime_ns < time.time_ns() - SETTLED_NS
+        return SourceFile(
+            path=found if found == storable(found) else source.name,
+            size=status.st_size,
+            mtime_ns=status.st_mtime_ns if settled else None,
+            options=digest(__version__, self._options | {"metadata": self._given.of(source.name)}),
+            documents="",
+        )
+
+    async def finish(
+        self,
+        folders: Sequence[str | Path],
+        *,
+        seen: Collection[tuple[str, str]],
+        failures: Iterable[ReadFailure],
+        moved: bool = False,
+    ) -> SyncOutcome:
+        """Store the state of the files; what is to be removed, and what is kept.
+
+        With `moved`, documents from anywhere are to be removed if their files are gone and a file
+        in `folders` has their content; without it, a note counts them.
+        """
+        documents = await self._files.documents(self._collection)
+        failed = resolved(failure.source for failure in failures)
+        roots, places = resolved(folders), _absolute(folders)
+        gone = [
+            document
+            for document in documents
+            if (self._collection, document.id) not in seen
+            and not lies_in(document.source, failed)
+            and self._is_gone(document.source, roots, places)
+        ]
+        found = _moves(documents, roots) if moved or self._read else {}
+        moves = found if moved else {}
+        ids = {document.id for document in gone}
+        left = [] if moved else [move for document, move in found.items() if document.id not in ids]
+        gone += [document for document in moves if document.id not in ids]
+        ids |= {document.id for document in moves}
+        kept = [document for document in documents if document.id not in ids]
+        await self._save(kept, gone, failed)
+        met = self._read | self._unchanged
+        skipped = {
+            document.source
+            for document in kept
+            if document.source not in met
+            and lies_in(document.source, roots)
+            and not lies_in(document.source, failed)
+        }
+        return SyncOutcome(
+            gone=[document.id for document in gone],
+            unchanged=sum(document.source in self._unchanged for document in documents),
+            notes=(*_moved_notes(moves.values()), *_left_notes(left), *_kept_notes(skipped)),
+            moved=tuple(moves.values()),
+        )
+
+    def _is_gone(self, source: str, roots: set[Path], places: set[Path]) -> bool:
+        if source in self._unchanged:
+            return False
+        if source in self._read:
+            return True
+        if source in self._met:  # skipped this time; the link that led to it before may be gone
+            return False
+        if lies_in(source, roots) and _is_missing(source):
+            return True
+        known = self._known.get(source)
+        return known is not None and lies_in(known.path, places) and _link_is_missing(known.path)
+
+    async def _save(
+        self, kept: list[SourceDocument], gone: list[SourceDocument], failed: set[Path]
+    ) -> None:
+        stored = _digests(kept)
+        files = {
+            source: self._met[source]._replace(documents=stored[source])
+            for source in self._read | self._unchanged
+            if source in stored and not lies_in(source, failed)
+        }
+        changed = {name: file for name, file in files.items() if file != self._known.get(name)}
+        sources = {document.source for document in gone} - stored.keys()
+        await self._files.save(self._collection, changed, gone=sources & self._known.keys())
+
+
+def _moves(documents: Sequence[SourceDocument], roots: set[Path]) -> dict[SourceDocument, Move]:
+    """The documents of files that are gone whose content a file below `roots` has now."""
+    by_content: dict[str, list[SourceDocument]] = {}
+    for document in sorted(documents, key=lambda document: document.source):
+        if Path(document.source).is_absolute():
+            by_content.setdefault(document.content_hash, []).append(document)
+    moves: dict[SourceDocument, Move] = {}
+    for same in by_content.values():
+        if len(same) < 2 or not any(lies_in(document.source, roots) for document in same):
+            continue
+        missing = dict.fromkeys(document for document in same if _is_missing(document.source))
+        here = (one for one in same if one not in missing and lies_in(one.source, roots))
+        if found := next(here, None):
+            moves |= {one: Move(one.source, found.source, found.id) for one in missing}
+    return moves
+
+
+def _moved_notes(moves: Collection[Move]) -> tuple[str, ...]:
+    if not moves:
+        return ()
+    first = min(moves)
+    documents = "1 document was" if len(moves) == 1 else f"{len(moves):,} documents were"
+    return (f"{documents} moved, such as {first.origin} to {first.target}",)
+
+
+def _left_notes(moves: Collection[Move]) -> tuple[str, ...]:
+    if not moves:
+        return ()
+    first = min(moves)
+    documents = "1 document" if len(moves) == 1 else f"{len(moves):,} documents"
+    return (
+        f"{documents} of files that are gone have the content of files here, such as "
+        f"{first.origin} that of {first.target}; sync with --moved removes them",
+    )
+
+
+def _kept_notes(skipped: set[str]) -> tuple[str, ...]:
+    if not skipped:
+        return ()
+    files = "1 file is" if len(skipped) == 1 else f"{len(skipped):,} files are"
+    return (
+        f"{files} skipped now, but the documents read from there earlier are kept, such as those "
+        f"of {min(skipped)}; `lagotto remove` removes them",
+    )
+
+
+def resolved(paths: Iterable[str | Path]) -> set[Path]:
+    """Paths with links resolved, as sources have them."""
+    return {Path(path).expanduser().resolve() for path in paths}
+
+
+def _absolute(paths: Iterable[str | Path]) -> set[Path]:
+    return {Path(os.path.abspath(path)) for path in paths}  # noqa: PTH100 links stay unresolved
+
+
+def lies_in(source: str, roots: set[Path]) -> bool:
+    """Whether a source is one of `roots` or lies below one."""
+    if not source or not roots:
+        return False
+    path = Path(source)
+    return not roots.isdisjoint((path, *path.parents))
+
+
+def _digests(documents: Iterable[SourceDocument]) -> dict[str, str]:
+    """A digest of the documents of each source."""
+    by_source: dict[str, list[SourceDocument]] = {}
+    for document in documents:
+        by_source.setdefault(document.source, []).append(document)
+    return {source: digest(sorted(found)) for source, found in by_source.items() if source}
+
+
+def _is_missing(path: str | Path) -> bool:
+    """Whether there is no such file; False if that can't be known."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except (OSError, ValueError):
+        return False
+    return False
+
+
+def _link_is_missing(path: str) -> bool:
+    """Whether a path is gone; False if a link above it leads nowhere, perhaps to another disk."""
+    return _is_missing(path) and not any(_dangles(parent) for parent in Path(path).parents)
+
+
+def _dangles(path: Path) -> bool:
+    return path.is_symlink() and not path.exists()

@@ -1,0 +1,177 @@
+"""The named chunkers, from `recursive` to `document`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
+
+from lagotto._internal.tokens import Tokenizer
+from lagotto.chunkers.base import parse_sizes
+from lagotto.chunkers.spans import ChunkBuilder, Cut, Cutter, SpanChunker
+from lagotto.chunkers.structure import is_bare
+from lagotto.documents import Chunk, Document, Heading, Span
+from lagotto.errors import ConfigError
+
+
+def recursive(parameters: str, tokenizer: Tokenizer) -> SpanChunker:
+    """Create `recursive`: prefers sections, then paragraphs, sentences, lines and words."""
+    return SpanChunker("recursive", parameters, tokenizer, defaults=(256, 32))
+
+
+def sentence(parameters: str, tokenizer: Tokenizer) -> SpanChunker:
+    """Create `sentence`: fills chunks with sentences; table rows and list items count as such."""
+    return SpanChunker(
+        "sentence",
+        parameters,
+        tokenizer,
+        defaults=(256, 32),
+        ranks=("sentence", "part", "word"),
+    )
+
+
+def code(parameters: str, tokenizer: Tokenizer) -> SpanChunker:
+    """Create `code`, for any language: an unindented line after a blank line is a definition."""
+    return SpanChunker(
+        "code",
+        parameters,
+        tokenizer,
+        defaults=(256, 0),
+        ranks=("definition", "paragraph", "line", "word"),
+    )
+
+
+def page(parameters: str, tokenizer: Tokenizer) -> SpanChunker:
+    """Create `page`: one chunk per page, or several if the page is larger than SIZE."""
+    return SpanChunker("page", parameters, tokenizer, defaults=(512, 0), regions=pages)
+
+
+def pages(document: Document) -> Iterable[Span]:
+    """The pages; text before the first or after the last belongs to the nearest."""
+    starts = [0, *(item.start for item in document.pages[1:])]
+    ends = [*starts[1:], len(document.text)]
+    return [Span(start, end) for start, end in zip(starts, ends, strict=True) if start < end]
+
+
+def heading(parameters: str, tokenizer: Tokenizer) -> SpanChunker:
+    """Create `heading`: cut at every heading, and within sections as `recursive` does."""
+    return SpanChunker("heading", parameters, tokenizer, defaults=(256, 32), regions=sections)
+
+
+def sections(document: Document) -> Iterable[Span]:
+    """Yield the text from each heading to the next; a heading without text joins the next one."""
+    text = document.text
+    starts = [item.start for item in document.headings]
+    headings = set(starts)
+    start = 0
+    for before, end in pairwise([0, *starts, len(text)]):
+        bare = is_bare(text[before:end]) if before in headings else not text[:end].strip()
+        if end == len(text) or not bare:
+            yield Span(start, end)
+            start = end
+
+
+SMALL = 0.25
+"""Sections of up to this share of the size join their siblings."""
+
+
+class SectionChunker:
+    """Cuts a document into its sections, larger ones further, and merges small ones."""
+
+    def __init__(self, parameters: str, tokenizer: Tokenizer) -> None:
+        self._size, self._overlap = parse_sizes("section", parameters, (256, 32))
+        self.id = f"section:{self._size}/{self._overlap}"
+        self._tokenizer = tokenizer
+
+    def chunk(self, document: Document) -> list[Chunk]:
+        cutter = Cutter(document, self._tokenizer, strict=True)
+        cuts = [
+            cut
+            for region in regions(document, tokens=cutter.tokens, size=self._size)
+            for cut in cutter.cut(region, size=self._size, overlap=self._overlap)
+        ]
+        return ChunkBuilder(document, self.id, common_headings=True).make(cuts)
+
+
+def regions(document: Document, *, tokens: Callable[[Span], int], size: int) -> Iterator[Span]:
+    """The stretches of a document that no chunk leaves; together they are the whole text.
+
+    A section that fits into a chunk stays whole. It joins the stretch before if that is of its
+    parent or of its siblings, both fit into one chunk, and one of them is small. A heading without
+    text is never alone.
+    """
+    text = document.text
+    start = last = covered = 0
+    level: int | None = None  # of the first heading of the stretch
+    bare = True
+    for heading in document.headings:
+        if heading.start < covered:
+            continue
+        bare = bare and _is_bare(text[last : heading.start], under_heading=level is not None)
+        if not bare and not _joins(heading, start, level or 0, tokens, size):
+            yield Span(start, heading.start)
+            start, level, bare = heading.start, heading.level, True
+        elif level is None and bare:
+            level = heading.level
+        last = heading.start
+        if tokens(Span(start, heading.end)) <= size:
+            covered, bare = heading.end, False
+    yield Span(start, len(text))
+
+
+def _joins(
+    heading: Heading, start: int, level: int, tokens: Callable[[Span], int], size: int
+) -> bool:
+    """Whether a section belongs to the stretch from `start` on, whose first heading has `level`."""
+    if heading.level < level or tokens(Span(start, heading.end)) > size:
+        return False
+    parts = tokens(Span(start, heading.start)), tokens(Span(heading.start, heading.end))
+    return min(parts) <= SMALL * size
+
+
+def _is_bare(section: str, *, under_heading: bool) -> bool:
+    return is_bare(section) if under_heading else not section.strip()
+
+
+class ParentChildChunker:
+    """Cuts parents as `recursive` does, without overlap, and each parent into children."""
+
+    def __init__(self, parameters: str, tokenizer: Tokenizer) -> None:
+        sizes = parse_sizes("parent-child", parameters, (1024, 256, 32))
+        self._parent_size, self._child_size, self._overlap = sizes
+        self.id = f"parent-child:{'/'.join(str(number) for number in sizes)}"
+        self._tokenizer = tokenizer
+
+    def chunk(self, document: Document) -> list[Chunk]:
+        cutter = Cutter(document, self._tokenizer)
+        maker = ChunkBuilder(document, self.id)
+        text = Span(0, len(document.text))
+        parents = maker.make(cutter.cut(text, size=self._parent_size, overlap=0), level="parent")
+        families = [
+            (cut, parent)
+            for parent in parents
+            for cut in cutter.cut(
+                Span(parent.start, parent.end), size=self._child_size, overlap=self._overlap
+            )
+        ]
+        children = [cut for cut, _ in families]
+        return parents + maker.make(
+            children, level="child", parents=[parent for _, parent in families]
+        )
+
+
+class DocumentChunker:
+    """Creates one chunk of any length; a blank text has none."""
+
+    id = "document"
+
+    def __init__(self, parameters: str, tokenizer: Tokenizer) -> None:
+        if parameters:
+            raise ConfigError(f"document takes no parameters, got {parameters!r}; write document")
+        self._tokenizer = tokenizer
+
+    def chunk(self, document: Document) -> list[Chunk]:
+        text = document.text
+        if not text.strip():
+            return []
+        (tokens,) = self._tokenizer.count([text])
+        return ChunkBuilder(document, self.id).make([Cut(0, len(text), tokens)])

@@ -1,0 +1,298 @@
+"""`list`, `show` and `remove`: documents by id, path, title or filter."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lagotto._internal.display import counted
+from lagotto._internal.registry import did_you_mean
+from lagotto.cli.connect import open_existing
+from lagotto.cli.options import AsJson, BaseOptions, Filters, InCollection
+from lagotto.cli.output import UNLISTED, one_line, print_json, printable, say, stdout
+from lagotto.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lagotto.base.blocking import KnowledgeBase
+    from lagotto.context import CitedPassage
+    from lagotto.documents import Chunk, Document
+    from lagotto.filters import Filter
+
+
+SHORTEST_PREFIX = 4
+"""Characters; fewer would name too many documents."""
+LISTED = 5
+COMPARED = 2_000
+"""Documents whose titles are compared with an unknown name."""
+
+
+def find_documents(kb: KnowledgeBase, name: str, *, collection: str | None) -> list[Document]:
+    """The documents that `name` stands for; several for a folder or a file of many rows.
+
+    Tried in this order: an id, a file or web address, a title, then folders and the beginnings of
+    ids. ConfigError if there is none.
+    """
+    from lagotto.filters import Eq
+
+    source = _source(name)
+    conditions: list[Filter] = [Eq("document_id", name), Eq("source", source), Eq("title", name)]
+    for condition in conditions:
+        if found := kb.documents(filters=condition, collection=collection):
+            return found
+    if found := list(_near(kb, name, Path(source), collection)):
+        return found
+    some = islice(kb.iter_documents(collection=collection), COMPARED)
+    titles = [document.title for document in some if document.title]
+    raise ConfigError(
+        f"no document has the id, path or title {name!r}{did_you_mean(name, titles)}; "
+        "`lagotto list` shows the documents"
+    )
+
+
+def find_document(kb: KnowledgeBase, name: str, *, collection: str | None) -> Document:
+    """The one document that `name` stands for, with its text."""
+    found = find_documents(kb, name, collection=collection)
+    if len(found) > 1:
+        raise ConfigError(f"{name!r} is not unique: {described(found)}; {_remedy(found)}")
+    document = kb.get(found[0].id, collection=found[0].collection)
+    if document is None:
+        raise ConfigError(f"the document {found[0].id} was removed a moment ago")
+    return document
+
+
+def described(documents: Sequence[Document]) -> str:
+    """The first few documents, for messages."""
+    names = [
+        f"{document.id} ({document.title or document.source}, collection {document.collection})"
+        for document in islice(documents, LISTED)
+    ]
+    more = len(documents) - len(names)
+    return ", ".join(names) + (f" and {more} more" if more else "")
+
+
+def _remedy(found: Sequence[Document]) -> str:
+    several = len({document.id for document in found}) < len(found)
+    return "pass --collection" if several else "give the id of one of them"
+
+
+def _source(name: str) -> str:
+    """`name` as the source of what was added from here: an absolute path, or a web address."""
+    from lagotto.readers.base import is_address
+
+    if is_address(name):
+        return name.partition("#")[0]
+    try:
+        return Path(name).expanduser().resolve().as_posix()
+    except (OSError, RuntimeError, ValueError):  # no path at all
+        return name
+
+
+def _near(kb: KnowledgeBase, name: str, path: Path, collection: str | None) -> Iterator[Document]:
+    """The documents below a folder, or else those whose ids begin with `name`."""
+    is_prefix = len(name) >= SHORTEST_PREFIX
+    for document in kb.iter_documents(collection=collection):
+        below = path in Path(document.source).parents if document.source else False
+        if below or (is_prefix and document.id.startswith(name)):
+            yield document
+
+
+COLUMNS = ("id", "title", "kind", "language", "source", "updated")
+
+
+def list_documents(
+    base: BaseOptions,
+    collection: InCollection = None,
+    filters: Filters = None,
+    as_json: AsJson = False,
+) -> None:
+    """List documents."""
+    with open_existing(base) as kb:
+        found = kb.documents(collection=collection, filters=filters)
+    if as_json:
+        print_json([document.model_dump(mode="json", exclude=UNLISTED) for document in found])
+        return
+    if not found:
+        say("no documents")
+        return
+    from lagotto.cli.render import print_table
+
+    print_table(stdout(), COLUMNS, map(_row, found), whole="id")
+
+
+def _row(document: Document) -> tuple[str, ...]:
+    updated = f"{document.updated_at:%Y-%m-%d}" if document.updated_at else ""
+    source = _from_here(document.source)
+    texts = (document.id, document.title, document.kind, document.language, source)
+    return (*map(one_line, texts), updated)
+
+
+def _from_here(source: str) -> str:
+    """`source` relative to the current folder, if it is a path below it."""
+    path, here = Path(source), Path.cwd()
+    return str(path.relative_to(here)) if here in path.parents else source
+
+
+CITATION = re.compile(r"\A[^\s/#]++/[^\s/#]++#\d++-\d++(~[0-9a-f]{8})?")
+
+
+def show(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="DOCUMENT", help="An id or its beginning, a path, a title, or a citation key."
+        ),
+    ],
+    base: BaseOptions,
+    collection: InCollection = None,
+    chunks: Annotated[
+        bool, typer.Option("--chunks", help="Show the chunks instead of the text.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show a document or a cited passage. The fields of a document, and its text or chunks."""
+    with open_existing(base) as kb:
+        if CITATION.fullmatch(name):
+            _print_passage(kb.resolve(name), as_json=as_json)
+            return
+        document = find_document(kb, name, collection=collection)
+        pieces = kb.chunks(document.id, collection=document.collection) if chunks else []
+    if as_json:
+        print_json(_as_json(document, pieces if chunks else None))
+    else:
+        _print_document(document, pieces if chunks else None)
+
+
+def _print_passage(passage: CitedPassage, *, as_json: bool) -> None:
+    if as_json:
+        print_json(passage.model_dump(mode="json"))
+        return
+    console = stdout()
+    console.print(one_line(passage.label), style="bold")
+    console.print(printable(passage.text))
+
+
+def _as_json(document: Document, chunks: list[Chunk] | None) -> dict[str, Any]:
+    fields = document.model_dump(mode="json")
+    if chunks is not None:
+        fields["chunks"] = [chunk.model_dump(mode="json") for chunk in chunks]
+    return fields
+
+
+def _print_document(document: Document, chunks: list[Chunk] | None) -> None:
+    from lagotto.cli.render import print_fields
+
+    console = stdout()
+    fields = {"id": document.id, **document.model_dump(mode="json", exclude=UNLISTED)}
+    print_fields(console, {name: one_line(_shown(value)) for name, value in fields.items()})
+    if chunks is None:
+        console.print()
+        console.print(printable(document.text))
+    for chunk in chunks or ():
+        console.print()
+        console.print(_heading(chunk), style="bold")
+        console.print(printable(chunk.text.strip()))
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, str | None):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False) if value else ""
+
+
+def _heading(chunk: Chunk) -> str:
+    from lagotto.results import format_citation
+
+    citation = format_citation(
+        f"{chunk.level} {chunk.ordinal}, characters {chunk.start}-{chunk.end}, "
+        f"{chunk.token_count} tokens",
+        chunk,
+    )
+    return one_line(citation.removeprefix("Doc: "))
+
+
+def remove(
+    base: BaseOptions,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="DOCUMENT", help="Ids or their beginnings, paths, titles."),
+    ] = None,
+    collection: InCollection = None,
+    filters: Filters = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask for confirmation.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Remove documents by name, by filter, or a whole collection. All conditions must hold."""
+    if not names and collection is None and filters is None:
+        raise ConfigError(
+            "nothing to remove was given; pass ids, paths, --collection or --filters "
+            "(--filters '{}' removes everything)"
+        )
+    with open_existing(base) as kb:
+        found = _matching(kb, names or [], collection, filters)
+        if found and not yes:
+            _confirm(found, kb.base.location)
+        gone = [
+            name
+            for where, ids in _by_collection(found).items()
+            for name in kb.remove(*ids, collection=where, filters=filters)
+        ]
+    if as_json:
+        print_json({"removed": gone})
+    else:
+        typer.echo(f"{len(gone)} removed")
+
+
+def _matching(
+    kb: KnowledgeBase, names: list[str], collection: str | None, filters: str | None
+) -> list[Document]:
+    """The documents to remove; ConfigError if one of `names` stands for none of them."""
+    if not names:
+        return kb.documents(filters=filters, collection=collection)
+    found = {
+        (document.collection, document.id): document
+        for name in names
+        for document in _named(kb, name, collection, filters)
+    }
+    return list(found.values())
+
+
+def _named(
+    kb: KnowledgeBase, name: str, collection: str | None, filters: str | None
+) -> list[Document]:
+    from lagotto.filters import And, In, parse_filter
+
+    found = find_documents(kb, name, collection=collection)
+    if filters is None:
+        return found
+    named = In("document_id", [document.id for document in found])
+    kept = kb.documents(filters=And(named, parse_filter(filters)), collection=collection)
+    if not kept:
+        raise ConfigError(f"the filter leaves out {name!r}; nothing was removed")
+    return kept
+
+
+def _by_collection(documents: list[Document]) -> dict[str, list[str]]:
+    ids: dict[str, list[str]] = {}
+    for document in documents:
+        ids.setdefault(document.collection, []).append(document.id)
+    return ids
+
+
+def _confirm(found: list[Document], location: str) -> None:
+    count = counted(len(found), "document")
+    if not sys.stdin.isatty():
+        raise ConfigError(
+            f"this removes {count} from {location}; pass --yes to confirm, since stdin "
+            "is not a terminal"
+        )
+    say(described(found))
+    if not typer.confirm(f"Remove {count} from {location}?", err=True):
+        say("nothing was removed")
+        raise typer.Exit(1)

@@ -1,0 +1,262 @@
+"""`info`, `doctor`, `copy`, `rebuild`, `export` and `import`: a base as a whole."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from lagotto._internal.display import counted
+from lagotto.cli.connect import check_exists, open_existing, open_store
+from lagotto.cli.ingest import ingest
+from lagotto.cli.options import (
+    DEFAULT_KB,
+    AsJson,
+    BaseOptions,
+    Filters,
+    InCollection,
+    Kb,
+    MakingOptions,
+    Pooling,
+    ReadingOptions,
+    Verbose,
+)
+from lagotto.cli.output import one_line, print_json, printable, stdout, warn
+from lagotto.errors import StoreError
+
+if TYPE_CHECKING:
+    from lagotto.base.blocking import KnowledgeBase
+    from lagotto.base.copy import CopyReport
+    from lagotto.base.ingest import AddReport
+    from lagotto.cli.progress import CopyMeter, Meter
+    from lagotto.indexes.base import Finding
+    from lagotto.stores.base import StoreInfo
+
+
+def info(base: BaseOptions, as_json: AsJson = False) -> None:
+    """Show the size of a knowledge base and what it was made with."""
+    with open_existing(base) as kb:
+        found = kb.info()
+    if as_json:
+        print_json(found.model_dump(mode="json"))
+        return
+    from rich.filesize import decimal
+
+    from lagotto.cli.render import print_fields
+
+    collections = (f"{name} ({count})" for name, count in found.collections.items())
+    fields = {
+        "base": found.location,
+        "documents": str(found.documents),
+        "chunks": str(found.chunks),
+        "collections": ", ".join(collections),
+        "languages": _languages(found),
+        "embedder": _embedder(found),
+        "chunker": found.chunker_id or "",
+        "text index": found.text_index or "",
+        "vectors in": _remote(found.vector_index),
+        "not indexed": _not_indexed(found),
+        "size": decimal(found.bytes_on_disk),
+    }
+    print_fields(stdout(), {name: one_line(value) for name, value in fields.items()})
+    warn(found.degraded)
+
+
+def _remote(index: str | None) -> str:
+    """An index behind a network; the usual ones are not worth a line."""
+    return index if index and ":" in index else ""
+
+
+def _not_indexed(found: StoreInfo) -> str:
+    """The indexes that the next search has to bring up to date before it can answer.
+
+    Fewer changes are read from the base as if they were indexed.
+    """
+    from lagotto.indexes.overlay import MOST_CHUNKS
+
+    behind = {index.role: index.changes - index.indexed_up_to for index in found.indexes}
+    late = [f"{counted(n, 'change')} ({role})" for role, n in behind.items() if n > MOST_CHUNKS]
+    return f"{', '.join(late)}; the next search indexes them first" if late else ""
+
+
+def _embedder(found: StoreInfo) -> str:
+    """The model, by its name and as it was asked for: `all-MiniLM-L6-v2 (minilm)`."""
+    if found.model_id is None:
+        return ""
+    details = [found.embedder] if found.embedder else []
+    details += [f"dimension {found.dimension}"] if found.dimension else []
+    return f"{found.model_id} ({', '.join(details)})" if details else found.model_id
+
+
+def _languages(found: StoreInfo) -> str:
+    unknown = found.of_unknown_language
+    if not unknown:
+        return ", ".join(found.languages)
+    documents = counted(unknown, "document")
+    if not found.languages:
+        return f"unknown for {documents}, which are not stemmed"
+    return (
+        f"{', '.join(found.languages)}; unknown for {documents}, stemmed as most of the collection"
+    )
+
+
+def doctor(kb: Kb = DEFAULT_KB, as_json: AsJson = False) -> None:
+    """Check the database and the indexes of a knowledge base. Needs no embedder."""
+    check_exists(kb)
+    findings = asyncio.run(_findings(kb))
+    if as_json:
+        print_json({"findings": [finding.model_dump(mode="json") for finding in findings]})
+    else:
+        for finding in findings:
+            _print(finding)
+    if any(finding.level == "problem" for finding in findings):
+        raise typer.Exit(StoreError.exit_code)
+
+
+async def _findings(location: str) -> list[Finding]:
+    """What the store reports; an error that keeps it from opening is a finding too."""
+    from lagotto.indexes.base import Finding
+
+    try:
+        async with open_store(location) as store:
+            return await store.check()
+    except StoreError as exc:
+        return [Finding(level="problem", what=str(exc))]
+
+
+def _print(finding: Finding) -> None:
+    typer.echo(f"{finding.level + ':':<9}{_line(finding.what)}")
+    if finding.advice:
+        typer.echo(f"{'':<9}{_line(finding.advice)}")
+
+
+def _line(text: str) -> str:
+    """`text` on one line; every blank stays, since it may be part of a path to be pasted."""
+    return printable(text.replace("\n", " "))
+
+
+def copy(
+    source: Annotated[str, typer.Argument(metavar="SRC", help="The knowledge base to copy.")],
+    target: Annotated[
+        str,
+        typer.Argument(metavar="DST", help="The copy: a file or a database, created if missing."),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Copy a knowledge base. To another file or database, with its vectors, and verified."""
+    from lagotto.cli.progress import CopyMeter, resumable
+
+    check_exists(source)
+    meter = CopyMeter()
+    with resumable(meter):
+        report = asyncio.run(_copy(source, target, meter))
+    if as_json:
+        print_json(report.model_dump(mode="json"))
+    else:
+        typer.echo(report)
+
+
+async def _copy(source: str, target: str, meter: CopyMeter) -> CopyReport:
+    from lagotto.base.copy import copy_base
+
+    async with (
+        open_store(source) as ours,
+        open_store(target, copy_of=ours.location) as theirs,
+    ):
+        return await copy_base(ours, theirs, progress=meter)
+
+
+def rebuild(
+    kb: Kb = DEFAULT_KB,
+    new_embedder: Annotated[
+        str | None, typer.Option("--embedder", metavar="NAME", help="The new embedding model.")
+    ] = None,
+    chunker: Annotated[
+        str | None,
+        typer.Option("--chunker", metavar="NAME", help="The new chunker, such as heading:256/32."),
+    ] = None,
+    pooling: Annotated[
+        Pooling | None, typer.Option("--pooling", help="The new pooling of token vectors.")
+    ] = None,
+    text_index: Annotated[
+        str | None,
+        typer.Option("--text-index", metavar="NAME", help="The new full-text index."),
+    ] = None,
+    vector_index: Annotated[
+        str | None,
+        typer.Option("--vector-index", metavar="NAME", help="The new vector index."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Rebuild chunks, vectors and indexes. Until it is complete, searches use the current state.
+
+    What is not named stays as it is; with nothing named, only the indexes are rebuilt.
+    """
+    from lagotto.base.blocking import KnowledgeBase
+    from lagotto.cli.progress import RebuildMeter, resumable
+
+    check_exists(kb)
+    meter = RebuildMeter()
+    with resumable(meter), KnowledgeBase(kb) as base:
+        report = base.rebuild(
+            embedder=new_embedder,
+            chunker=chunker,
+            pooling=pooling,
+            text_index=text_index,
+            vector_index=vector_index,
+            progress=meter,
+        )
+    if as_json:
+        print_json(report.model_dump(mode="json"))
+    else:
+        typer.echo(report)
+
+
+Format = Literal["jsonl", "beir"]
+
+
+def export(
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", help="The file to write; with beir, the folder.")
+    ],
+    base: BaseOptions,
+    format: Annotated[  # noqa: A002
+        Format, typer.Option("--format", help="Whole documents, or the layout of BEIR.")
+    ] = "jsonl",
+    collection: InCollection = None,
+    filters: Filters = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write documents to a file. As JSON Lines with all fields, or in the layout of BEIR."""
+    with open_existing(base) as kb:
+        count = kb.export_documents(path, format=format, collection=collection, filters=filters)
+    if as_json:
+        print_json({"exported": count, "path": str(path)})
+    else:
+        typer.echo(f"{counted(count, 'document')} written to {path}")
+
+
+def import_documents(
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PATH", exists=True, help="An exported file, or a folder in the layout of BEIR."
+        ),
+    ],
+    base: BaseOptions,
+    making: MakingOptions,
+    collection: Annotated[
+        str | None,
+        typer.Option("--collection", metavar="NAME", help="The collection. [default: as exported]"),
+    ] = None,
+    verbose: Verbose = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Add exported documents. They keep their ids; unchanged ones are skipped."""
+
+    def run(kb: KnowledgeBase, meter: Meter) -> AddReport:
+        return kb.import_documents(path, collection=collection, progress=meter)
+
+    ingest(run, [path], base, ReadingOptions(), making, verbose=verbose, as_json=as_json)

@@ -1,0 +1,210 @@
+"""The files in the folder of a tantivy index: its segments, its position, its errors."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import re
+import zlib
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel
+
+from lagotto.documents import Record
+from lagotto.errors import (
+    IndexDamagedError,
+    StoreError,
+    StoreFullError,
+    StoreReadOnlyError,
+    native_panics,
+)
+from lagotto.indexes.base import START, LogPosition
+
+_NUMBER = re.compile(r"os error (\d+)|Os \{ code: (\d+)")
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NO_RIGHT = {errno.EACCES, errno.EPERM, errno.EROFS}
+_NO_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+
+
+@contextmanager
+def tantivy_errors(folder: Path) -> Iterator[None]:
+    """Turn whatever goes wrong with the index in `folder` into StoreErrors or IndexDamagedError.
+
+    A full disk, missing rights and the like are no fault of the index. The rest is.
+    """
+    try:
+        with native_panics(f"the text index {folder} is damaged: tantivy", IndexDamagedError):
+            yield
+    except (ValueError, OSError) as exc:
+        raise _meaning(exc, folder) from exc
+
+
+def _meaning(exc: ValueError | OSError, folder: Path) -> Exception:
+    number = _errno(exc)
+    if number in _NO_ROOM:
+        return StoreFullError(f"the text index {folder} can't grow: {exc}; free some disk space")
+    if number in _NO_RIGHT:
+        return StoreReadOnlyError(f"the text index {folder} can't be written: {exc}; check rights")
+    if number in _NO_RESOURCES:
+        return StoreError(f"the text index {folder} can't be used: {exc}; raise the limit")
+    return IndexDamagedError(f"the text index {folder} is damaged: {exc}")
+
+
+def _errno(exc: ValueError | OSError) -> int | None:
+    if isinstance(exc, OSError):
+        return exc.errno
+    found = _NUMBER.search(str(exc))
+    return int(found[1] or found[2]) if found else None
+
+
+META = "meta.json"
+ANNOUNCEMENT = "stamp.json"
+
+SMALL_FILES = frozenset({"term", "fast", "fieldnorm", "del"})
+ALL_FILES = SMALL_FILES | {"idx", "pos", "store"}
+"""Kinds of segment files. Those of ALL_FILES that aren't small grow with the text."""
+
+
+class Deletes(BaseModel):
+    """The dead documents of a segment."""
+
+    num_deleted_docs: int
+    opstamp: int
+
+
+class TantivySegment(BaseModel):
+    """A part of the index that never changes, but for the documents that die in it."""
+
+    segment_id: str
+    max_doc: int
+    deletes: Deletes | None
+
+    def files(self, kinds: Collection[str]) -> list[str]:
+        """The names of its files of those kinds."""
+        stem = self.segment_id.replace("-", "")
+        names = [f"{stem}.{kind}" for kind in sorted(kinds) if kind != "del"]
+        if self.deletes and "del" in kinds:
+            names.append(f"{stem}.{self.deletes.opstamp}.del")
+        return names
+
+
+class TantivyMeta(BaseModel):
+    """What tantivy itself writes about an index; only the part that matters here."""
+
+    opstamp: int
+    segments: tuple[TantivySegment, ...]
+
+    @classmethod
+    def read(cls, folder: Path) -> TantivyMeta:
+        """The newest state of the index in `folder`."""
+        return cls.model_validate_json((folder / META).read_bytes())
+
+    @property
+    def total(self) -> int:
+        """How many documents there are, dead ones included."""
+        return sum(segment.max_doc for segment in self.segments)
+
+    @property
+    def dead(self) -> int:
+        """How many documents are removed, but still in the statistics."""
+        return sum(each.deletes.num_deleted_docs for each in self.segments if each.deletes)
+
+
+class Footer(BaseModel):
+    """What tantivy writes at the end of each segment file; only the part that matters here."""
+
+    crc: int
+
+
+class Announcement(Record):
+    """What is about to be committed; see the module.
+
+    Earlier versions wrote numbers without tokens; no commit of the record has the token 0.
+    """
+
+    format: Literal[1] = 1
+    base: int
+    before: int
+    after: int
+    before_token: int = 0
+    after_token: int = 0
+
+    @classmethod
+    def read(cls, folder: Path) -> Announcement:
+        """The last one made."""
+        return cls.model_validate_json((folder / ANNOUNCEMENT).read_bytes())
+
+    def write(self, folder: Path) -> None:
+        """Replace the last one, on disk for good; only the one writer of an index may do that."""
+        made = folder / f"{ANNOUNCEMENT}.new"
+        with made.open("wb") as file:
+            file.write(self.model_dump_json().encode())
+            file.flush()
+            os.fsync(file.fileno())
+        made.replace(folder / ANNOUNCEMENT)
+        _sync_folder(folder)
+
+
+def fingerprint(folder: Path) -> tuple[int, ...]:
+    """Changes with each commit, merge and announcement, which all replace a file by a new one."""
+    numbers: list[int] = []
+    for path in (folder / META, folder / ANNOUNCEMENT):
+        if path.exists():
+            found = path.stat()
+            numbers += (found.st_ino, found.st_mtime_ns, found.st_size)
+    return tuple(numbers)
+
+
+def read_state(folder: Path) -> tuple[LogPosition, TantivyMeta]:
+    """The last change that the index holds, and its segments.
+
+    With a commit in between by another process the number is too small, never too large: the
+    announcement has to be read first.
+    """
+    if not (folder / ANNOUNCEMENT).exists() and (meta := TantivyMeta.read(folder)).opstamp == 0:
+        return START, meta
+    announced = Announcement.read(folder)
+    meta = TantivyMeta.read(folder)
+    if meta.opstamp == announced.base:
+        return LogPosition(announced.before, announced.before_token), meta
+    return LogPosition(announced.after, announced.after_token), meta
+
+
+def check_files(folder: Path, kinds: Collection[str]) -> None:
+    """Raise IndexDamagedError unless the segment files of those kinds have the right checksums."""
+    meta = TantivyMeta.read(folder)
+    for segment in meta.segments:
+        for name in segment.files(kinds):
+            try:
+                intact = _is_intact(folder / name)
+            except FileNotFoundError as exc:
+                if TantivyMeta.read(folder) != meta:  # merged and cleared away by a writer just now
+                    return check_files(folder, kinds)
+                raise IndexDamagedError(f"the text index {folder} has lost {name}") from exc
+            if not intact:
+                raise IndexDamagedError(f"the text index {folder} has a wrong checksum in {name}")
+    return None
+
+
+def _is_intact(path: Path) -> bool:
+    """Whether the checksum is right that tantivy puts, as JSON, at the end of each file."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        size = int.from_bytes(content[-8:-4], "little")
+        footer = Footer.model_validate_json(content[-8 - size : -8])
+        with memoryview(content) as whole, whole[: -8 - size] as body:
+            return zlib.crc32(body) == footer.crc
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename durable; where folders can't be opened, it is so by itself."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,342 @@
+"""Rows of vectors that never change, the search in them, and snapshots of an index."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagotto.documents import Vector, Vectors
+from lagotto.errors import ConfigError, EmbeddingError, IndexDamagedError, ModelMismatchError
+from lagotto.indexes.base import ChunkKeys, Hits, merge_hits, top_k
+from lagotto.indexes.vectors.sketch import Positions, Scores, Sketch, Tuning, best_of_each, dots
+
+SPARSE = 8
+"""Table entries per key beyond which a table takes too much memory."""
+
+
+class Places:
+    """Finds the rows of keys; of a key that occurs twice, the later row.
+
+    Keys are numbered in the order of writing, so they are dense: a table with an entry for every
+    number from the least key to the greatest is 20 times as fast as bisection. Where deletions
+    have left too few keys, bisection is used. Either is built when first needed.
+    """
+
+    def __init__(self, keys: ChunkKeys) -> None:
+        self._keys = keys
+
+    def find(self, wanted: ChunkKeys) -> Positions:
+        """The position of each of `wanted`, -1 for unknown keys."""
+        found = np.full(len(wanted), -1, dtype=np.intp)
+        if len(self._keys) and len(wanted):
+            low, high = self._bounds
+            inside = np.flatnonzero((wanted >= low) & (wanted <= high))
+            if len(inside):
+                found[inside] = self._look_up(wanted[inside])
+        return found
+
+    def _look_up(self, wanted: ChunkKeys) -> Positions:
+        low, high = self._bounds
+        if high - low < SPARSE * len(self._keys):
+            return self._table[wanted - low].astype(np.intp)
+        order, ascending = self._sorted
+        last = np.searchsorted(ascending, wanted, side="right") - 1
+        return np.where(ascending[last] == wanted, order[last], -1)
+
+    @cached_property
+    def _bounds(self) -> tuple[int, int]:
+        return int(self._keys.min()), int(self._keys.max())
+
+    @cached_property
+    def _table(self) -> NDArray[np.int32]:
+        low, high = self._bounds
+        table = np.full(high - low + 1, -1, dtype=np.int32)
+        table[self._keys - low] = np.arange(len(self._keys), dtype=np.int32)
+        return table
+
+    @cached_property
+    def _sorted(self) -> tuple[Positions, ChunkKeys]:
+        order = np.argsort(self._keys, kind="stable")
+        return order, self._keys[order]
+
+
+Sums = NDArray[np.uint32]
+
+BLOCK_BYTES = 1 << 14
+"""A search through a sketch reads single rows all over the file, and verifies a block for each."""
+
+
+def rows_per_block(dimension: int) -> int:
+    """How many rows share a checksum: a power of two."""
+    return 1 << max(0, (BLOCK_BYTES // (4 * dimension)).bit_length() - 1)
+
+
+def block_sums(rows: Vectors) -> Iterator[int]:
+    """The checksum of each block of `rows`."""
+    step = rows_per_block(rows.shape[1])
+    for start in range(0, len(rows), step):
+        yield zlib.crc32(rows[start : start + step].data)
+
+
+class RowChecksums:
+    """The rows of a file with their checksums; raises IndexDamagedError where they differ."""
+
+    def __init__(self, rows: Vectors, sums: Sums, *, path: Path) -> None:
+        self._rows = rows
+        self._sums = sums
+        self._path = path
+        self._shift = rows_per_block(rows.shape[1]).bit_length() - 1
+        self._intact = np.zeros(len(sums), np.bool_)
+        self._all_intact = not len(sums)
+
+    def verify(self, positions: Positions | None = None) -> None:
+        """Make sure that the rows at `positions`, or all rows, are as they were written."""
+        if self._all_intact:
+            return
+        blocks = self._every if positions is None else positions >> self._shift
+        unseen = np.unique(blocks[~self._intact[blocks]])
+        for block in unseen.tolist():
+            self._verify_block(block)
+        if positions is None or (len(unseen) and bool(self._intact.all())):
+            self._all_intact = True
+
+    @cached_property
+    def _every(self) -> Positions:
+        return np.arange(len(self._sums), dtype=np.intp)
+
+    def _verify_block(self, block: int) -> None:
+        start = block << self._shift
+        rows = self._rows[start : start + (1 << self._shift)]
+        if zlib.crc32(rows.data) != self._sums[block]:
+            raise IndexDamagedError(
+                f"{self._path} is damaged: wrong checksum of the rows from {start} on"
+            )
+        self._intact[block] = True
+
+
+FEW = 3
+"""Scoring this many times the candidates takes no longer than selecting them by the sketch."""
+
+
+@dataclass(frozen=True)
+class VectorSegment:
+    """Keys and their unit vectors; `alive` marks the rows that still count, None means all.
+
+    A segment is never changed, so any number of threads may search it. With a sketch, a search
+    scores only the rows that the sketch proposes, but scores them exactly. Rows with checksums,
+    which come from a file, are verified before they are first used: IndexDamagedError.
+    """
+
+    keys: ChunkKeys
+    rows: Vectors
+    places: Places
+    alive: NDArray[np.bool_] | None = None
+    sketch: Sketch | None = None
+    checksums: RowChecksums | None = None
+
+    @classmethod
+    def of(cls, keys: ChunkKeys, rows: Vectors, *, tuning: Tuning) -> Self:
+        """A segment of these rows, with a sketch if they are many."""
+        sketch = Sketch.of(rows) if len(rows) > tuning.exact_rows else None
+        return cls(keys, rows, Places(keys), sketch=sketch)
+
+    @classmethod
+    def empty(cls, dimension: int) -> Self:
+        """A segment without rows."""
+        keys = np.empty(0, dtype=np.int64)
+        return cls(keys, np.empty((0, dimension), dtype=np.float32), Places(keys))
+
+    def __len__(self) -> int:
+        return len(self.keys) if self._living is None else len(self._living)
+
+    @property
+    def living_keys(self) -> ChunkKeys:
+        """The keys of the rows that count, in their order."""
+        return self.keys if self._living is None else self.keys[self._living]
+
+    def find(self, keys: ChunkKeys) -> Positions:
+        """The position of each key's row, -1 for keys of other segments."""
+        found = self.places.find(keys)
+        if self.alive is not None:
+            found[~self.alive[found] & (found >= 0)] = -1
+        return found
+
+    def without(self, keys: ChunkKeys) -> Self:
+        """The segment without the rows of `keys`; unknown keys are ignored."""
+        found = self.find(keys)
+        gone = found[found >= 0]
+        if not len(gone):
+            return self
+        alive = np.ones(len(self.keys), dtype=np.bool_) if self.alive is None else self.alive.copy()
+        alive[gone] = False
+        return replace(self, alive=alive)
+
+    def choose(self, allowed: ChunkKeys | None) -> Positions | None:
+        """The positions of the living rows with allowed keys; None stands for all rows."""
+        if allowed is None:
+            return self._living
+        found = self.find(allowed)
+        return found[found >= 0]
+
+    def search(self, query: Vector, *, k: int, among: Positions | None, tuning: Tuning) -> Hits:
+        """The best `k` of the rows at `among`."""
+        count = tuning.candidates_for(k, rows=len(self.keys))
+        if self.sketch and self._many(among, count):
+            among = self.sketch.nearest(query, count=count, among=among)
+        keys = self.keys if among is None else self.keys.take(among)
+        return top_k(keys, self._scored(query, among), k)
+
+    def search_each(
+        self, queries: Vectors, *, k: int, among: Positions | None, tuning: Tuning
+    ) -> Iterable[Hits]:
+        """The result of `search` for each of `queries`."""
+        if self.sketch and self._many(among, tuning.candidates_for(k, rows=len(self.keys))):
+            return (self.search(query, k=k, among=among, tuning=tuning) for query in queries)
+        self.verify(among)
+        if among is None:
+            return best_of_each(self.keys, self.rows, queries, k=k)
+        return best_of_each(self.keys[among], self.rows[among], queries, k=k)
+
+    def fill(self, scores: Scores, query: Vector, keys: ChunkKeys) -> None:
+        """Fill in the scores of those `keys` that are in this segment."""
+        found = self.find(keys)
+        here = np.flatnonzero(found >= 0)
+        scores[here] = self._scored(query, found[here])
+
+    def copy_rows(self, target: Vectors, keys: ChunkKeys) -> None:
+        """Fill in the rows of those `keys` that are in this segment."""
+        found = self.find(keys)
+        here = np.flatnonzero(found >= 0)
+        self.verify(found[here])
+        target[here] = self.rows.take(found[here], axis=0)
+
+    def living_from(self, start: int) -> tuple[ChunkKeys, Vectors]:
+        """Keys and rows of the living rows from a position on."""
+        later = np.arange(start, len(self.keys))
+        if self.alive is not None:
+            later = later[self.alive[later]]
+        self.verify(later)
+        return self.keys[later], self.rows[later]
+
+    def verify(self, positions: Positions | None = None) -> None:
+        """Compare rows with their checksums, if they have any: those at `positions`, or all."""
+        if self.checksums is not None:
+            self.checksums.verify(positions)
+
+    def _scored(self, query: Vector, among: Positions | None) -> Scores:
+        self.verify(among)
+        return dots(self.rows, query, among)
+
+    @cached_property
+    def _living(self) -> Positions | None:
+        return None if self.alive is None else np.flatnonzero(self.alive)
+
+    def _many(self, among: Positions | None, count: int) -> bool:
+        return len(self.keys if among is None else among) > FEW * count
+
+
+COPIED = 8192
+"""Rows copied at a time when the index is rewritten."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixSnapshot:
+    """A base and the tail of what came later; a key is alive in at most one of them.
+
+    A snapshot never changes, whatever happens to the index, so its answers are consistent. The
+    keys in `allowed` are unique; if `k` of them are in the index, `k` come back, however few they
+    are among all rows.
+    """
+
+    base: VectorSegment
+    tail: VectorSegment
+    tuning: Tuning
+
+    def __len__(self) -> int:
+        return len(self.base) + len(self.tail)
+
+    @property
+    def dimension(self) -> int:
+        """The dimension of the vectors."""
+        return int(self.base.rows.shape[1])
+
+    @property
+    def keys(self) -> ChunkKeys:
+        """All keys in the index, ascending."""
+        return np.sort(np.concatenate([self.base.living_keys, self.tail.living_keys]))
+
+    def search(self, query: Vector, k: int, *, allowed: ChunkKeys | None = None) -> Hits:
+        """The `k` rows with the greatest cosine, greatest first, ties by key."""
+        check_count(k)
+        check_vectors(query[None], dimension=self.dimension)
+        found = [
+            part.search(query, k=k, among=part.choose(allowed), tuning=self.tuning)
+            for part in (self.base, self.tail)
+        ]
+        return merge_hits(found, k=k)
+
+    def search_many(
+        self, queries: Vectors, k: int, *, allowed: ChunkKeys | None = None
+    ) -> list[Hits]:
+        """The result of `search` for each query; faster where all rows are scored."""
+        check_count(k)
+        check_vectors(queries, dimension=self.dimension)
+        base, tail = (
+            part.search_each(queries, k=k, among=part.choose(allowed), tuning=self.tuning)
+            for part in (self.base, self.tail)
+        )
+        return [merge_hits(pair, k=k) for pair in zip(base, tail, strict=True)]
+
+    def scores(self, query: Vector, keys: ChunkKeys) -> Scores:
+        """The cosine of each of `keys`, NaN for those that are not in the index."""
+        check_vectors(query[None], dimension=self.dimension)
+        scores = np.full(len(keys), np.nan, dtype=np.float32)
+        for part in (self.base, self.tail):
+            part.fill(scores, query, keys)
+        return scores
+
+    def blocks(self) -> Iterator[Vectors]:
+        """All rows in the order of `keys`, in blocks."""
+        keys = self.keys
+        for start in range(0, len(keys), COPIED):
+            some = keys[start : start + COPIED]
+            rows = np.empty((len(some), self.dimension), dtype=np.float32)
+            for part in (self.base, self.tail):
+                part.copy_rows(rows, some)
+            yield rows
+
+    def without(self, keys: ChunkKeys) -> MatrixSnapshot:
+        """The snapshot without the rows of `keys`."""
+        return replace(self, base=self.base.without(keys), tail=self.tail.without(keys))
+
+    def loose(self) -> int:
+        """The number of rows outside the base, and of dead rows in it."""
+        return len(self.tail.keys) + len(self.base.keys) - len(self.base)
+
+
+def check_count(k: int) -> None:
+    """ConfigError unless at least one hit is asked for."""
+    if k < 1:
+        raise ConfigError(f"k is {k}: ask for at least one hit")
+
+
+def check_vectors(vectors: Vectors, *, dimension: int) -> None:
+    """Raise unless all rows are float32 unit vectors of that dimension."""
+    if vectors.ndim != 2 or vectors.shape[1] != dimension:
+        raise ModelMismatchError(
+            f"the index holds vectors of dimension {dimension}, not of the shape "
+            f"{vectors.shape[1:]}; use the model that it was made with"
+        )
+    if vectors.dtype != np.float32:
+        raise EmbeddingError(f"vectors are float32 here, not {vectors.dtype}; convert them")
+    lengths = np.sqrt(np.vecdot(vectors, vectors))
+    if not (np.abs(lengths - 1) < 1e-3).all():
+        worst = lengths[np.argmax(np.where(np.isnan(lengths), np.inf, np.abs(lengths - 1)))]
+        raise EmbeddingError(f"a vector has the length {worst}, not 1; normalise vectors first")

@@ -1,1 +1,0 @@
-"""What a folder gives: the walk through its files, and which of them are left out, and why."""

@@ -1,0 +1,344 @@
+"""Mail messages (EML) and mailboxes (MBOX): messages and attachments as documents."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from email.errors import MessageError
+from email.header import decode_header
+from email.message import Message
+from email.utils import getaddresses, parsedate_to_datetime
+from typing import BinaryIO, TypeAlias
+
+from lagotto.documents import Document, storable
+from lagotto.errors import (
+    CorruptSourceError,
+    EmptySourceError,
+    ReadError,
+    SourceTooLargeError,
+    UnsupportedFormatError,
+)
+from lagotto.readers.base import Draft, ReadOptions, Source, TextBuilder, one_line
+from lagotto.readers.decode import decode
+from lagotto.readers.formats import SUFFIXES, Formats
+from lagotto.readers.html import boilerplate, declared_encoding, parse, render
+
+SHOWN = ("From", "To", "Cc", "Date", "Subject")
+MOST_HEADER = 10_000
+MOST_PARTS = 2_000
+"""Messages have a few parts; each further one is left out."""
+
+Part: TypeAlias = "Message[str, str]"
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file in a message; `data` of an attached message is that message."""
+
+    name: str
+    data: bytes
+
+
+def parse_message(data: bytes) -> Part:
+    """Parse a message; anything at all is one. RecursionError if it is nested too deeply."""
+    # The newer policies raise on many malformed headers.
+    return email.message_from_bytes(data, policy=email.policy.compat32)
+
+
+def header(message: Part, name: str) -> str:
+    """A header as text on one line, its encoded words decoded; empty if there is none."""
+    return _decoded(str(message.get(name, ""))[:MOST_HEADER])
+
+
+def _decoded(written: str) -> str:
+    try:
+        pieces = decode_header(written)
+    except (MessageError, ValueError, LookupError):
+        return storable(one_line(written))
+    decoded = (
+        decode(piece, declared=charset) if isinstance(piece, bytes) else piece
+        for piece, charset in pieces
+    )
+    return storable(one_line("".join(decoded)))
+
+
+def addresses(message: Part, name: str) -> list[str]:
+    """The addresses of a header, without names; none if they are nested too deeply."""
+    try:
+        found = getaddresses([header(message, name)])
+    except RecursionError:
+        return []
+    return [address.lower() for _, address in found if "@" in address]
+
+
+def sent_at(message: Part) -> datetime | None:
+    """The date of a message."""
+    try:
+        moment = parsedate_to_datetime(header(message, "Date"))
+        return moment if 1 < moment.year < 9999 else None
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+
+
+def body(message: Part) -> TextBuilder:
+    """The shown headers, then the plain text of the message, or else its HTML as text."""
+    builder = TextBuilder()
+    shown = ((name, header(message, name)) for name in SHOWN)
+    builder.paragraph("\n".join(f"{name}: {text}" for name, text in shown if text))
+    texts = {"text/plain": "", "text/html": ""}
+    for part in leaves(message):
+        kind = part.get_content_type()
+        if kind in texts and not _is_attached(part):
+            text = _text(part)
+            texts[kind] += f"\n\n{text}" if texts[kind] and text else text
+    if texts["text/plain"].strip():
+        builder.paragraph(texts["text/plain"])
+    elif texts["text/html"].strip():
+        page = parse(texts["text/html"])
+        if page is not None:
+            root = next(page.iter("body"), page)
+            render(root, skip=boilerplate(root, whole_page=False), builder=builder)
+    return builder
+
+
+def attachments(message: Part) -> Iterator[Attachment]:
+    """The attached files and messages; pictures shown in the text are files too."""
+    for number, part in enumerate(leaves(message), start=1):
+        if part.get_content_type() == "message/rfc822":
+            inner = next(iter(_parts(part)), None)
+            if inner is not None:
+                name = header(inner, "Subject") or f"message {number}"
+                yield Attachment(f"{_safe(name)}.eml", inner.as_bytes())
+        elif _is_attached(part):
+            yield Attachment(_safe(_file_name(part) or f"attachment {number}"), _bytes(part))
+
+
+def leaves(message: Part) -> Iterator[Part]:
+    """The parts that are not multipart; those of attached messages belong to these."""
+    waiting: list[Part] = [message]
+    seen = 0
+    while waiting and seen < MOST_PARTS:
+        part = waiting.pop()
+        seen += 1
+        if part.get_content_type() != "message/rfc822" and part.is_multipart():
+            waiting += reversed(_parts(part))
+        else:
+            yield part
+
+
+def _parts(part: Part) -> list[Part]:
+    """The parts inside a part; none if it is text, which its charset might fail to decode."""
+    held = part.get_payload() if part.is_multipart() else ()
+    return [inner for inner in held if isinstance(inner, Message)]
+
+
+def _is_attached(part: Part) -> bool:
+    if part.get_content_disposition() == "attachment" or _file_name(part):
+        return True
+    return part.get_content_maintype() not in ("text", "multipart", "message")
+
+
+def _file_name(part: Part) -> str:
+    try:
+        return _decoded(part.get_filename() or "")
+    except (MessageError, ValueError, LookupError, TypeError):
+        return ""
+
+
+def _safe(name: str) -> str:
+    """A name without folders, which a message may not choose."""
+    return name.replace("\\", "/").rpartition("/")[2][:200] or "attachment"
+
+
+def _bytes(part: Part) -> bytes:
+    data = part.get_payload(decode=True)
+    return data if isinstance(data, bytes) else b""
+
+
+def _text(part: Part) -> str:
+    data = _bytes(part)
+    try:
+        charset = part.get_content_charset()
+    except (LookupError, ValueError, TypeError):
+        charset = None
+    if charset is None and part.get_content_type() == "text/html":
+        charset = declared_encoding(data)
+    return storable(decode(data, declared=charset))
+
+
+KIND = "mail"
+MOST_DEPTH = 5
+"""Attached messages may have attachments, and so on."""
+
+
+class MailReader:
+    """Reads a message, and each of its attachments that has a reader.
+
+    The text is the headers From, To, Cc, Date and Subject, and the plain text of the message, or
+    its HTML if there is none. Addresses are metadata (`from`, `to`, `cc`). An attachment is a
+    document of its own kind, with the file as source, its name in `source_ref`, and the message's
+    subject and sender as metadata.
+    """
+
+    kind = KIND
+    suffixes = SUFFIXES["mail"]
+
+    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
+        data = source.read(limit=options.max_bytes)
+        if not data.strip():
+            raise EmptySourceError(source.label, "empty file; leave it out")
+        yield from MessageDocuments(source, options).of(data, reference="")
+
+
+class MailboxReader:
+    """Reads the messages of a mailbox one by one, whatever its size, as MailReader does.
+
+    `max_bytes` limits each message. The id of a message is its `source_ref`.
+    """
+
+    kind = KIND
+    suffixes = SUFFIXES["mailbox"]
+
+    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
+        documents = MessageDocuments(source, options)
+        number = 0
+        with source.open() as stream:
+            for data in split_mailbox(stream, source, limit=options.max_bytes):
+                number += 1
+                try:
+                    yield from documents.of(data, reference=f"message {number}")
+                except ReadError as exc:
+                    yield type(exc)(source.label, f"message {number}: {exc.reason}")
+        if not number:
+            raise EmptySourceError(source.label, "no messages in it; leave it out")
+
+
+def split_mailbox(stream: BinaryIO, source: Source, *, limit: int) -> Iterator[bytes]:
+    """The messages of a mailbox: each follows a line `From ...` at the start or after a blank one.
+
+    CorruptSourceError if the file does not begin with such a line.
+    """
+    message: list[bytes] = []
+    size = 0
+    blank, begun = True, False
+    while line := stream.readline(limit + 1):
+        if blank and line.startswith(b"From "):
+            if message:
+                yield b"".join(message)
+            message, size, begun = [], 0, True
+        elif begun:
+            quoted = line.startswith(b">") and line.lstrip(b">").startswith(b"From ")
+            message.append(line[1:] if quoted else line)
+        elif line.strip():
+            raise CorruptSourceError(source.label, "not a mailbox: no `From ` line at its start")
+        size += len(line)
+        if size > limit:
+            raise SourceTooLargeError(
+                source.label, f"a message is larger than {limit:,} bytes; raise max_bytes"
+            )
+        blank = not line.strip()
+    if message:
+        yield b"".join(message)
+
+
+class MessageDocuments:
+    """The documents of the messages of one source, with references that are told apart."""
+
+    def __init__(self, source: Source, options: ReadOptions) -> None:
+        self._source = source
+        self._options = options
+        self._formats = Formats()
+        self._used: dict[str, int] = {}
+
+    def of(self, data: bytes, *, reference: str, depth: int = 0) -> Iterator[Document | ReadError]:
+        """The document of a message, then those of its attachments.
+
+        `reference` is used where the message has no id; the only message of a file needs none.
+        """
+        try:
+            message = parse_message(data)
+            held = list(attachments(message))
+            text = body(message)
+        except RecursionError as exc:
+            raise CorruptSourceError(
+                self._source.label, "the parts of this message are nested too deeply"
+            ) from exc
+        own = self._unused(header(message, "Message-ID") or reference) if reference else None
+        draft = Draft(
+            kind=KIND,
+            text=text.text,
+            headings=text.headings,
+            blocks=text.blocks,
+            metadata=_metadata(message, held),
+            created_at=sent_at(message),
+        )
+        title = header(message, "Subject") or None
+        if own is None:
+            title = self._source.title or title or self._source.stem
+        if draft.text.strip() or not held:
+            yield draft.assemble(self._source, options=self._options, title=title, source_ref=own)
+        about = {"message": title, "from": draft.metadata.get("from")}
+        for attachment in held:
+            yield from self._attached(attachment, own, about, depth=depth + 1)
+
+    def _attached(
+        self, attachment: Attachment, own: str | None, about: dict[str, object], *, depth: int
+    ) -> Iterator[Document | ReadError]:
+        name = self._unused(f"{own}/{attachment.name}" if own else attachment.name)
+        file = Source(name=attachment.name, data=attachment.data)
+        try:
+            found = self._formats.name(file)
+            if found == "mail":
+                if depth < MOST_DEPTH:
+                    yield from self.of(attachment.data, reference=name, depth=depth)
+                return
+            for result in self._formats.reader(file).read(file, options=self._options):
+                if isinstance(result, Document):
+                    yield self._moved(result, name, about)
+                else:
+                    yield self._lost(result, name)
+        except (UnsupportedFormatError, EmptySourceError):
+            return  # a picture, an archive, a signature
+        except ReadError as exc:
+            yield self._lost(exc, name)
+
+    def _moved(self, document: Document, name: str, about: dict[str, object]) -> Document:
+        """The document of an attachment as one of the file that holds the message."""
+        fields = {field: getattr(document, field) for field in Document.model_fields}
+        del fields["id"]
+        reference = f"{name}/{document.source_ref}" if document.source_ref else name
+        known = {key: value for key, value in about.items() if value}
+        fields |= {
+            "source": self._source.name,
+            "source_ref": reference,
+            "metadata": {**known, "attachment": name, **document.metadata},
+        }
+        return Document.model_validate(fields)
+
+    def _lost(self, error: ReadError, name: str) -> ReadError:
+        return type(error)(self._source.label, f"attachment {name}: {error.reason}")
+
+    def _unused(self, reference: str) -> str:
+        """`reference`, numbered if it was used before."""
+        unused = reference
+        while unused in self._used:
+            self._used[reference] += 1
+            unused = f"{reference} ({self._used[reference]})"
+        self._used[unused] = 1
+        return unused
+
+
+def _metadata(message: Part, held: list[Attachment]) -> dict[str, object]:
+    sender = addresses(message, "From")
+    found: dict[str, object] = {
+        "from": sender[0] if sender else None,
+        "to": addresses(message, "To"),
+        "cc": addresses(message, "Cc"),
+        "message_id": header(message, "Message-ID"),
+        "in_reply_to": header(message, "In-Reply-To"),
+        "attachments": [attachment.name for attachment in held],
+    }
+    return {name: value for name, value in found.items() if value}

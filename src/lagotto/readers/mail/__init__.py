@@ -1,1 +1,0 @@
-"""Mail: single messages and mailboxes, with their attachments."""

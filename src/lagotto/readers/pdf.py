@@ -1,0 +1,545 @@
+"""PDF files, read with PDFium: text without running headers, tables, page labels, titles."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NoReturn
+
+import pypdfium2 as pdfium
+import pypdfium2.raw as pdfium_c
+
+from lagotto.documents import Block, Document, Heading, Page, Span, storable
+from lagotto.errors import (
+    CorruptSourceError,
+    EmptySourceError,
+    EncryptedSourceError,
+    NoTextLayerError,
+    ReadError,
+)
+from lagotto.readers.base import (
+    GAP,
+    Draft,
+    HeadingMark,
+    ReadOptions,
+    Source,
+    one_line,
+    parse_pdf_date,
+    sections,
+)
+from lagotto.readers.formats import SUFFIXES
+from lagotto.readers.ocr import DPI, Ocr, PageImage, png
+
+_PROGRAM = re.compile(
+    r"(?:microsoft|ms|libreoffice|openoffice|adobe|corel)\b.*? - |powerpoint presentation$"
+    r"|about:|https?:|\(?(?:anonymous|unspecified|unknown|none|null)\)?$",
+    re.IGNORECASE,
+)
+_PLACEHOLDER = re.compile(
+    r"(?:untitled|unnamed|no title|title|document|new document|doc|print|printing|layout|slide"
+    r"|presentation|book|sheet|workbook|scan|scanned document|image|img|file|temp|tmp|test"
+    r"|cover|cover page|title page|table of contents|contents|index|final|draft|form)[\s_#-]*\d*$",
+    re.IGNORECASE,
+)
+_OF_A_FILE = re.compile(
+    r"\A.*\.(?:docx?|docm|rtf|odt|pptx?|xlsx?|indd|qxp|qxd|pub|tex|dvi|ps|eps|pdf|html?|txt|md"
+    r"|wpd)$",
+    re.IGNORECASE,
+)
+_HAS_A_LONG_NUMBER = re.compile(r"\S*\d{6}\S*").fullmatch
+"""One word, such as `aapl-20230930`: the name of a file, or of an entry in a register."""
+_IS_HEX = re.compile(r"[0-9a-f-]{16,}", re.IGNORECASE).fullmatch
+_LETTERS = re.compile(r"[^\W\d_]{2}")
+
+
+def is_junk(title: str) -> bool:
+    """Whether a title says nothing about the content: a number, a file name, a placeholder."""
+    text = title.strip()
+    return (
+        not _LETTERS.search(text)
+        or bool(_PROGRAM.match(text) or _PLACEHOLDER.match(text) or _OF_A_FILE.match(text))
+        or _HAS_A_LONG_NUMBER(text) is not None
+        or (_IS_HEX(text) is not None and any(map(str.isdigit, text)))
+    )
+
+
+def choose_title(written: str | None, headings: Sequence[Heading], stem: str | None) -> str | None:
+    """The title of a PDF: the one in its metadata if it is one, a heading above all, the file name.
+
+    The first of several chapters is only the title of the file if nothing else is left.
+    """
+    tops = [heading.title for heading in headings if heading.level == 1]
+    sole = tops[0] if len(tops) == 1 else None
+    candidates = (written, sole, stem, *tops[:1])
+    return next((title for title in candidates if title and not is_junk(title)), stem)
+
+
+FEWEST_ROWS = 3
+FEWEST_CELLS = 2
+LONGEST_LABEL = 80
+"""Characters of a line inside a table without numbers: a wrapped label or a subheading."""
+
+MOST_LABELS = 3
+"""Such lines in a row; more of them are text between two tables."""
+
+_CELL = re.compile(
+    r"(?<![($€£¥+\-–—−])[($€£¥+\-–—−]*+\d[\d,.' ]*+[)%*]*+|[-–—−*]|n/?[am]", re.IGNORECASE
+)
+_SIGN = frozenset("$€£¥%()")
+
+
+def tables(text: str) -> Iterator[Block]:
+    """The tables of a page; each part is a row, with the lines of its label before it."""
+    rows: list[Span] = []
+    labels: list[Span] = []
+    for span in _lines(text):
+        line = text[span.start : span.end]
+        if _is_row(line):
+            start = labels[0].start if labels else span.start
+            rows.append(Span(start, span.end))
+            labels = []
+        elif _is_label(line) and len(labels) < MOST_LABELS:
+            labels.append(span)
+        else:
+            yield from _table(rows)
+            rows, labels = [], []
+    yield from _table(rows)
+
+
+def _table(rows: list[Span]) -> Iterator[Block]:
+    if len(rows) >= FEWEST_ROWS:
+        yield Block(start=rows[0].start, end=rows[-1].end, kind="table", parts=tuple(rows))
+
+
+def _lines(text: str) -> Iterator[Span]:
+    start = 0
+    for line in text.split("\n"):
+        if line.strip():
+            blank = len(line) - len(line.lstrip())
+            yield Span(start + blank, start + len(line.rstrip()))
+        start += len(line) + 1
+
+
+def _is_row(line: str) -> bool:
+    """Whether a line ends in at least two cells, of which one has a digit."""
+    cells = 0
+    has_digit = False
+    for word in reversed(line.split()):
+        if _CELL.fullmatch(word):
+            cells += 1
+            has_digit = has_digit or any(map(str.isdigit, word))
+        elif not set(word) <= _SIGN:
+            break
+    return cells >= FEWEST_CELLS and has_digit
+
+
+def _is_label(line: str) -> bool:
+    return len(line) <= LONGEST_LABEL and not line.endswith((".", "!", "?", ";"))
+
+
+MARGIN = 0.075
+"""The part of a page's height, at the top and at the bottom, where its running text is."""
+
+FEWEST_PAGES = 3
+SHARE = 1 / 3
+"""A line runs if it is on this share of the pages: those of left and right pages often differ."""
+
+MOST_LINES = 5
+"""Lines of a margin that come into question."""
+
+EDGE_LINES = 2
+"""Lines at either end of a page that come into question where the margins have no running text."""
+
+NEAR = (-2, -1, 1, 2)
+"""Distances in pages at which a page number continues."""
+
+_NUMBER = re.compile(r"\d+")
+_ROMAN = re.compile(r"(?=.)(?:c{0,3})(?:xc|xl|l?x{0,3})(?:ix|iv|v?i{0,3})", re.IGNORECASE)
+_VALUES = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
+
+
+@dataclass(frozen=True, slots=True)
+class PageText:
+    """The text of a page, and the lines in its upper and its lower margin."""
+
+    text: str
+    top: tuple[str, ...] = ()
+    bottom: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line with its numbers apart: `form` is what repeats."""
+
+    form: str
+    numbers: tuple[int, ...]
+
+    @classmethod
+    def of(cls, text: str) -> _Line:
+        line = " ".join(text.split())
+        if _ROMAN.fullmatch(line):
+            return cls("#", (_roman(line.lower()),))
+        numbers = tuple(int(number[:9]) for number in _NUMBER.findall(line))
+        return cls(_NUMBER.sub("#", line), numbers)
+
+    def counting(self, other: _Line, distance: int) -> list[int]:
+        """Which numbers of this line go on in the same line of a page at that distance."""
+        if self.form != other.form:
+            return []
+        pairs = enumerate(zip(self.numbers, other.numbers, strict=True))
+        return [at for at, (before, after) in pairs if after - before == distance]
+
+
+class _Margins:
+    """The lines in the margins of all pages; tells which of them run."""
+
+    def __init__(self, pages: Sequence[PageText]) -> None:
+        self._all_lines = [[_Line.of(text) for text in (*page.top, *page.bottom)] for page in pages]
+        counts = Counter(
+            form for lines in self._all_lines for form in {line.form for line in lines}
+        )
+        most = max(FEWEST_PAGES, SHARE * len(pages))
+        self._frequent = {form for form, count in counts.items() if count >= most}
+        self._first_numbers = self._numberings()
+
+    def running(self, index: int, texts: Sequence[str]) -> list[str]:
+        """Those of `texts`, lines of the page with that index, that run."""
+        return [text for text in texts if self._runs(index, _Line.of(text))]
+
+    def _runs(self, index: int, line: _Line) -> bool:
+        if line.form in self._frequent or self._continued(index, line):
+            return True
+        return line.form == "#" and line.numbers[0] in self.numbers(index)
+
+    def numbers(self, index: int) -> set[int]:
+        """What the page with that index may be numbered."""
+        return {first + index for first in self._first_numbers}
+
+    def _continued(self, index: int, line: _Line) -> set[int]:
+        """What the first page would be numbered by the numbers of the line that count pages."""
+        return {
+            line.numbers[at] - index
+            for distance in NEAR
+            if 0 <= index + distance < len(self._all_lines)
+            for other in self._all_lines[index + distance]
+            for at in line.counting(other, distance)
+        }
+
+    def _numberings(self) -> set[int]:
+        """What the first page would be numbered, by many of the pages: chapters number anew."""
+        counts = Counter(
+            first
+            for index, lines in enumerate(self._all_lines)
+            for first in set().union(*(self._continued(index, line) for line in lines))
+        )
+        return {first for first, count in counts.items() if count >= FEWEST_PAGES}
+
+
+def without_running_text(pages: Sequence[PageText]) -> tuple[list[str], list[str]]:
+    """The texts of the pages without running lines, and the distinct wordings of these.
+
+    A line in a margin runs if it is on many of the pages, whatever its numbers, or if it is also on
+    a page nearby and has a number that counts the pages, or if it is nothing but such a number.
+    Where no line runs in the upper or in the lower margins, see `_without_edges`.
+    """
+    margins = _Margins(pages)
+    wordings: dict[str, None] = {}
+    texts = []
+    ran: set[int] = set()
+    for index, page in enumerate(pages):
+        top, bottom = (margins.running(index, lines) for lines in (page.top, page.bottom))
+        texts.append(_without(page.text, top, bottom))
+        ran |= {side for side, lines in ((1, top), (-1, bottom)) if lines}
+        numbers = margins.numbers(index)
+        said = (_wording(line, numbers) for line in (*top, *bottom))
+        wordings.update(dict.fromkeys(filter(None, said)))
+    for side in {1, -1} - ran:
+        texts, repeated = _without_edges(texts, side)
+        wordings.update(dict.fromkeys(repeated))
+    return texts, list(wordings)
+
+
+def _without_edges(texts: Sequence[str], side: int) -> tuple[list[str], list[str]]:
+    """The texts without running lines at their beginnings (side 1) or ends (-1), and these lines.
+
+    LaTeX sets headers and page numbers too far inside for a margin. A line at the edge runs if it
+    is a number that counts the pages, on half of them, or if half of them have it word for word:
+    that one stays on the first page, since it may be the head of a table.
+    """
+    edges = [[line for line in _all_lines(text)[::side] if line][:EDGE_LINES] for text in texts]
+    most = max(FEWEST_PAGES, len(texts) / 2)
+    lines = Counter(line for edge in edges for line in set(edge))
+    repeated = {line for line, count in lines.items() if count >= most}
+    firsts = Counter(first for index, edge in enumerate(edges) for first in _firsts(edge, index))
+    numberings = {first for first, count in firsts.items() if count >= most}
+    met: dict[str, None] = {}
+    found = []
+    for index, (text, edge) in enumerate(zip(texts, edges, strict=True)):
+        running = [
+            line
+            for line in edge
+            if line in met or not numberings.isdisjoint(_firsts([line], index))
+        ]
+        met.update(dict.fromkeys(line for line in edge if line in repeated))
+        bare = _without(text, *((running, ()) if side > 0 else ((), running)))
+        found.append(bare if bare.strip() else text)
+    return found, list(met)
+
+
+def _all_lines(text: str) -> list[str]:
+    return [line.strip() for line in text.split("\n")]
+
+
+def _firsts(edge: Iterable[str], index: int) -> set[int]:
+    """What the first page would be numbered, by the lines that are only a number."""
+    lines = (_Line.of(line.strip(" -–—|")) for line in edge)
+    return {line.numbers[0] - index for line in lines if line.form == "#"}
+
+
+def _without(text: str, top: Sequence[str], bottom: Sequence[str]) -> str:
+    """The text without a line for each of `top`, the first such, and of `bottom`, the last such."""
+    lines = text.split("\n")
+    for running, order in ((top, 1), (bottom, -1)):
+        for line in running:
+            found = [at for at, one in enumerate(lines) if one.strip() == line][::order]
+            if found:
+                del lines[found[0]]
+    return "\n".join(lines).strip("\n")
+
+
+def _wording(line: str, numbers: Collection[int]) -> str:
+    """What a running line says besides the number of its page, one of `numbers`."""
+    if _ROMAN.fullmatch(line):
+        return ""
+    counting = [match for match in _NUMBER.finditer(line) if int(match.group()[:9]) in numbers]
+    if counting:
+        line = line[: counting[-1].start()] + line[counting[-1].end() :]
+    return " ".join(line.split()).strip(" |-–—/:,")
+
+
+def _roman(text: str) -> int:
+    values = [_VALUES[char] for char in text]
+    after = [*values[1:], 0]
+    return sum(-one if one < next_ else one for one, next_ in zip(values, after, strict=True))
+
+
+PDFIUM = threading.Lock()
+"""PDFium is not thread-safe, not even for different documents."""
+
+MOST_NAMED = 20
+MOST_PIXELS = 4_000
+"""Along the longer side of a page."""
+HYPHEN = "\x02"
+SENTENCE_ENDS = ".!?:;…。！？"
+METADATA = {"Author": "author", "Subject": "subject", "Keywords": "keywords"}
+INFORMATION = ("Title", "CreationDate", "ModDate", *METADATA)
+
+
+class PdfReader:
+    """Reads the text layer page by page, with a blank line between pages unless a sentence goes on.
+
+    Running headers, footers and page numbers are left out; `metadata["running_text"]` has their
+    wordings. Lines that end in columns of numbers are tables. Words hyphenated at a line end stay
+    hyphenated. The title is the one in the file's metadata unless that is a placeholder, a number
+    or the name of a file. A heading starts where the title of its outline
+    entry is found on its page, or else at the start of the page, after the previous entry. A page
+    that can't be read is yielded as an error after the document with all other pages.
+
+    Pages without a text layer are read by `ocr`. Those that stay without text are yielded as a
+    NoTextLayerError after the document; a PDF without any text raises it.
+    """
+
+    def __init__(self, *, ocr: Ocr | None = None) -> None:
+        self._ocr = ocr
+
+    kind = "pdf"
+    suffixes = SUFFIXES["pdf"]
+
+    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
+        data = source.read(limit=options.max_bytes)
+        with PDFIUM, _opened(data, label=source.label) as pdf:
+            recognised = _recognised(pdf, self._ocr, source) if self._ocr else {}
+            draft, broken = _draft(pdf, recognised, stem=source.stem)
+        remedy = "OCR found no text either" if self._ocr else "read with --ocr auto"
+        if not draft.text.strip():
+            raise NoTextLayerError(
+                source.label, f"none of {len(draft.pages)} pages has a text layer; {remedy}"
+            )
+        yield draft.document(source, options=options)
+        if blank := [page.number for page in draft.pages if page.start == page.end]:
+            named = ", ".join(map(str, blank[:MOST_NAMED])) + (", ..." * (len(blank) > MOST_NAMED))
+            pages = f"page {named} has" if len(blank) == 1 else f"{len(blank)} pages ({named}) have"
+            yield NoTextLayerError(
+                source.label, f"{pages} no text layer and can't be found; {remedy}"
+            )
+        for number in broken:
+            yield CorruptSourceError(
+                source.label,
+                f"page {number} is damaged and was left out; the other pages were read",
+            )
+
+
+@contextmanager
+def _opened(data: bytes, *, label: str) -> Iterator[pdfium.PdfDocument]:
+    # PdfDocument(data) would report a file without pages as damaged.
+    handle = pdfium_c.FPDF_LoadMemDocument64(data, len(data), None)
+    if not handle:
+        _refuse(data, label, pdfium_c.FPDF_GetLastError())
+    pdf = pdfium.PdfDocument(handle)
+    try:
+        if len(pdf) == 0:
+            raise EmptySourceError(label, "PDF without pages; leave it out")
+        yield pdf
+    finally:
+        pdf.close()
+
+
+def _refuse(data: bytes, label: str, code: int) -> NoReturn:
+    if not data.strip():
+        raise EmptySourceError(label, "empty file; leave it out")
+    if code == pdfium_c.FPDF_ERR_PASSWORD:
+        raise EncryptedSourceError(label, "password-protected PDF; save it without a password")
+    if code == pdfium_c.FPDF_ERR_SECURITY:
+        raise EncryptedSourceError(
+            label, "PDF with unsupported encryption; save it without encryption"
+        )
+    raise CorruptSourceError(label, "damaged or truncated PDF, or not a PDF")
+
+
+def _recognised(pdf: pdfium.PdfDocument, ocr: Ocr, source: Source) -> dict[int, str]:
+    """The texts that OCR gives for pages without any, by index."""
+    found = {}
+    for index in range(len(pdf)):
+        page = _page_text(pdf, index)
+        if page is not None and not page.text.strip():
+            image = PageImage(source.label, index + 1, _picture(pdf, index))
+            found[index] = storable(ocr(image)).replace("\r\n", "\n").strip()
+    return found
+
+
+def _picture(pdf: pdfium.PdfDocument, index: int) -> bytes:
+    """A page as PNG; a huge one with fewer pixels."""
+    page = pdf[index]
+    largest = max(1.0, *page.get_size())
+    bitmap = page.render(scale=min(DPI / 72, MOST_PIXELS / largest), grayscale=True)
+    picture = png(bytes(bitmap.buffer), bitmap.width, bitmap.height, bitmap.stride)
+    bitmap.close()
+    page.close()
+    return picture
+
+
+def _draft(
+    pdf: pdfium.PdfDocument, recognised: Mapping[int, str], *, stem: str | None
+) -> tuple[Draft, list[int]]:
+    """The content of the document, and the numbers of the pages that can't be read."""
+    read = [
+        PageText(recognised[index]) if recognised.get(index) else _page_text(pdf, index)
+        for index in range(len(pdf))
+    ]
+    texts, running = without_running_text([page or PageText("") for page in read])
+    labels = [_written(pdf.get_page_label, index) for index in range(len(pdf))]
+    text, pages = joined_pages(texts, labels)
+    marks = sorted(_marks(pdf, pages, text), key=lambda mark: mark.start)
+    headings = sections(marks, end=len(text))
+    information = {key: _written(pdf.get_metadata_value, key) for key in INFORMATION}
+    metadata = {name: information[key] for key, name in METADATA.items() if information[key]}
+    draft = Draft(
+        kind=PdfReader.kind,
+        text=text,
+        pages=tuple(pages),
+        headings=headings,
+        blocks=tuple(_tables(pages, text)),
+        title=choose_title(information["Title"], headings, stem),
+        metadata={**metadata, **({"running_text": running} if running else {})},
+        created_at=parse_pdf_date(information["CreationDate"]),
+        updated_at=parse_pdf_date(information["ModDate"]),
+    )
+    return draft, [number for number, page in enumerate(read, start=1) if page is None]
+
+
+def joined_pages(texts: Sequence[str], labels: Sequence[str | None]) -> tuple[str, list[Page]]:
+    """One text of all pages, and their spans in it."""
+    pieces: list[str] = []
+    pages: list[Page] = []
+    position = 0
+    for number, (text, label) in enumerate(zip(texts, labels, strict=True), start=1):
+        if number > 1:
+            pieces.append("\n" if _goes_on(texts[number - 2], text) else GAP)
+            position += len(pieces[-1])
+        pieces.append(text)
+        pages.append(Page(start=position, end=position + len(text), number=number, label=label))
+        position += len(text)
+    return "".join(pieces), pages
+
+
+def _goes_on(before: str, after: str) -> bool:
+    """Whether a sentence goes on over a page break."""
+    end, start = before.rstrip()[-1:], after.lstrip()[:1]
+    return bool(end and start) and (end in ",-" or (end not in SENTENCE_ENDS and start.islower()))
+
+
+def _tables(pages: Sequence[Page], text: str) -> Iterator[Block]:
+    for page in pages:
+        for table in tables(text[page.start : page.end]):
+            parts = tuple(
+                Span(part.start + page.start, part.end + page.start) for part in table.parts
+            )
+            yield Block(start=parts[0].start, end=parts[-1].end, kind="table", parts=parts)
+
+
+def _page_text(pdf: pdfium.PdfDocument, index: int) -> PageText | None:
+    try:
+        page = pdf[index]
+        chars = page.get_textpage()
+        _, bottom, _, top = page.get_bbox()
+        margin = MARGIN * (top - bottom)
+        text, above, below = (
+            _clean(chars.get_text_bounded(**bounds))
+            for bounds in ({}, {"bottom": top - margin}, {"top": bottom + margin})
+        )
+        page.close()
+    except pdfium.PdfiumError:
+        return None
+    return PageText(text, _stripped_lines(above)[:MOST_LINES], _stripped_lines(below)[-MOST_LINES:])
+
+
+def _clean(text: str) -> str:
+    # PDFium marks a hyphen at a line end and drops the line end after it.
+    return text.replace(HYPHEN, "-\n").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _stripped_lines(text: str) -> tuple[str, ...]:
+    return tuple(line.strip() for line in text.split("\n") if line.strip())
+
+
+def _written(read: Callable[..., str], *arguments: object) -> str | None:
+    """A string of the file on one line; None if it is empty or not valid UTF-16."""
+    try:
+        return one_line(read(*arguments)) or None
+    except UnicodeDecodeError:
+        return None
+
+
+def _marks(pdf: pdfium.PdfDocument, pages: Sequence[Page], text: str) -> Iterator[HeadingMark]:
+    after = 0
+    for bookmark in pdf.get_toc():
+        title = _written(bookmark.get_title)
+        target = bookmark.get_dest()
+        index = target.get_index() if target else None
+        if title and index is not None and index < len(pages):
+            start = _find(title, pages[index], text, after=after)
+            after = start + len(text[start : pages[index].end].partition("\n")[0])
+            yield HeadingMark(start=start, level=bookmark.level + 1, title=title)
+
+
+def _find(title: str, page: Page, text: str, *, after: int) -> int:
+    """The offset of a title on its page, or else of the page or the end of the last title."""
+    pattern = re.compile(r"\s+".join(map(re.escape, title.split())), re.IGNORECASE)
+    found = pattern.search(text, page.start, page.end)
+    if found:
+        return found.start()
+    return after if page.start <= after <= page.end else page.start

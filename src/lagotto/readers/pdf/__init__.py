@@ -1,1 +1,0 @@
-"""PDF files: the text of the pages, without what repeats on them, and with tables and titles."""

@@ -1,0 +1,186 @@
+"""reStructuredText: the text stays as written, sections and blocks become spans of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import groupby
+
+from lagotto.documents import Block, BlockKind, Document, Span, storable
+from lagotto.errors import ReadError
+from lagotto.readers.base import (
+    Draft,
+    HeadingMark,
+    ReadOptions,
+    Source,
+    one_line,
+    parse_iso_date,
+    sections,
+)
+from lagotto.readers.decode import decode
+from lagotto.readers.formats import SUFFIXES
+from lagotto.readers.markdown import Lines
+
+ADORNMENT = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+SHORT = 4
+"""An underline shorter than its title counts from this length."""
+
+BULLET = re.compile(r"(?:[-*+•]|(?:\d{1,9}|#|[A-Za-z])[.)])\s")
+CODE = re.compile(r"\.\. (?:code-block|code|sourcecode|parsed-literal|literalinclude)::")
+FIELD = re.compile(r":([A-Za-z][A-Za-z -]{0,40}):[ \t]+(\S.*)")
+ROLE = re.compile(r":[A-Za-z][\w.+-]*+:(?=`)")
+REFERENCE = re.compile(r"`([^`<]*)<[^`>]*>`_{1,2}")
+RULES = re.compile(r"(?<!=)=++(?: ++=++)++ *+")
+
+
+class RstReader:
+    """Reads sections, tables, lists and literal blocks; nothing is included or expanded.
+
+    The level of a section is that of its adornment, in the order in which adornments appear.
+    Fields below the title (author, date) are metadata.
+    """
+
+    kind = "rst"
+    suffixes = SUFFIXES["rst"]
+
+    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
+        text = storable(decode(source.read(limit=options.max_bytes)))
+        lines = text.split("\n")
+        spans = Lines(text)
+        fields = _fields(lines)
+        yield Draft(
+            kind=self.kind,
+            text=text,
+            headings=sections(_marks(lines, spans), end=len(text)),
+            blocks=tuple(_blocks(lines, spans)),
+            title=fields.pop("title", None),
+            metadata={name: text for name, text in fields.items() if name in ("author", "version")},
+            created_at=parse_iso_date(fields.get("date")),
+        ).document(source, options=options)
+
+
+def _marks(lines: list[str], spans: Lines) -> Iterator[HeadingMark]:
+    styles: list[tuple[str, bool]] = []
+    for number in range(1, len(lines)):
+        title = lines[number - 1]
+        sign = _adornment(lines[number])
+        if sign is None or not title.strip() or _adornment(title):
+            continue
+        above = lines[number - 2] if number > 1 else ""
+        overlined = bool(above) and above.rstrip() == lines[number].rstrip()
+        long_enough = len(lines[number].rstrip()) >= min(SHORT, len(title.strip()))
+        if not long_enough or (not overlined and (above.strip() or title[0].isspace())):
+            continue
+        if (sign, overlined) not in styles:
+            styles.append((sign, overlined))
+        level = styles.index((sign, overlined)) + 1
+        first = number - (2 if overlined else 1)
+        yield HeadingMark(spans.span(first, number + 1).start, level, _plain(title))
+
+
+def _adornment(line: str) -> str | None:
+    """The sign that a line repeats, if it is an underline."""
+    line = line.rstrip()
+    return line[0] if len(line) > 1 and line[0] in ADORNMENT and not line.strip(line[0]) else None
+
+
+def _plain(title: str) -> str:
+    """A title without inline markup."""
+    text = REFERENCE.sub(r"\1", ROLE.sub("", title))
+    return one_line(text.replace("`", "").replace("*", "").replace("|", ""))
+
+
+def _fields(lines: list[str]) -> dict[str, str]:
+    """The fields at the top, or directly below the title."""
+    groups = [
+        list(group)
+        for filled, group in groupby(lines[:60], lambda line: bool(line.strip()))
+        if filled
+    ]
+    for group in groups[:2]:
+        found = [FIELD.match(line) for line in group]
+        if found and found[0]:
+            return {match[1].strip().lower(): match[2].strip() for match in found if match}
+    return {}
+
+
+def _blocks(lines: list[str], spans: Lines) -> Iterator[Block]:
+    """Yield code, tables and lists that are not inside one another."""
+    number = 0
+    while number < len(lines):
+        line = lines[number]
+        kind: BlockKind | None = None
+        first, end, parts = number, number + 1, list[tuple[int, int]]()
+        if CODE.match(line) or (line.rstrip().endswith("::") and not line.startswith("..")):
+            first, end = _indented(lines, number + 1)
+            kind = "code" if end > first else None
+            end = max(end, number + 1)
+        elif line.startswith("+-") or RULES.fullmatch(line):
+            end = _table_end(lines, number)
+            kind, parts = "table", _table_rows(lines, number, end)
+        elif BULLET.match(line):
+            end, parts = _items(lines, number)
+            kind = "list"
+        if kind is not None and (span := spans.span(first, end)).end > span.start:
+            inner = (spans.span(*part) for part in parts)
+            held = tuple(Span(*part) for part in inner if part.end > part.start)
+            yield Block(start=span.start, end=span.end, kind=kind, parts=held)
+        number = end
+
+
+def _indented(lines: list[str], number: int) -> tuple[int, int]:
+    """The indented block at or below a line, without directive options and blank lines around."""
+    while number < len(lines) and (not lines[number].strip() or _is_option(lines[number])):
+        number += 1
+    end = last = number
+    while end < len(lines) and (not lines[end].strip() or lines[end][0].isspace()):
+        end += 1
+        if lines[end - 1].strip():
+            last = end
+    return number, last
+
+
+def _is_option(line: str) -> bool:
+    return line[0].isspace() and line.lstrip().startswith(":")
+
+
+def _table_end(lines: list[str], number: int) -> int:
+    """Grid tables end at a blank line, simple ones at a rule before one."""
+    simple = lines[number].startswith("=")
+    end = number + 1
+    while end < len(lines):
+        blank = not lines[end].strip()
+        if blank and (not simple or (lines[end - 1].startswith("=") and end - 1 > number)):
+            break
+        end += 1
+    return end
+
+
+def _table_rows(lines: list[str], first: int, end: int) -> list[tuple[int, int]]:
+    """The lines of each row, between rules; of simple tables, each line."""
+    simple = lines[first].startswith("=")
+    rows: list[tuple[int, int]] = []
+    start: int | None = None
+    for number in range(first, end):
+        rule = lines[number][:2] in ("+-", "+=", "==") or not lines[number].strip()
+        if start is not None and (rule or simple):
+            rows.append((start, number))
+            start = None
+        if not rule and start is None:
+            start = number
+    return rows if start is None else [*rows, (start, end)]
+
+
+def _items(lines: list[str], number: int) -> tuple[int, list[tuple[int, int]]]:
+    """The end of a list, and the lines of each of its outermost items."""
+    starts, end = [], number
+    while number < len(lines):
+        line = lines[number]
+        if BULLET.match(line):
+            starts.append(number)
+        elif line.strip() and not line[0].isspace():
+            break
+        number += 1
+        if line.strip():
+            end = number
+    return end, list(zip(starts, [*starts[1:], end], strict=True))

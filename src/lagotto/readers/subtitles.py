@@ -1,0 +1,119 @@
+"""Subtitles, SRT and WebVTT: the spoken text, in sections named by their time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from typing import NamedTuple
+
+from lagotto.documents import Document, storable
+from lagotto.errors import CorruptSourceError, EmptySourceError, ReadError
+from lagotto.readers.base import GAP, Draft, HeadingMark, ReadOptions, Source, one_line, sections
+from lagotto.readers.decode import decode
+from lagotto.readers.formats import SUFFIXES
+
+TIMING = re.compile(
+    r"(?:(\d{1,4}):)?(\d{1,2}):(\d{2})[.,]\d{1,3}[ \t]{1,9}-->[ \t]{1,9}"
+    r"(?:(\d{1,4}):)?(\d{1,2}):(\d{2})[.,]\d{1,3}"
+)
+VOICE = re.compile(r"<v(?:\.[^\s<>]{0,99})?[ \t]++([^<>]*+)>")
+TAG = re.compile(r"<[^<>]*+>|\{\\[^{}\\]*+\}")
+NOT_CUES = ("\ufeffWEBVTT", "WEBVTT", "NOTE", "STYLE", "REGION")
+"""First words of blocks that are not spoken."""
+
+SECTION_SECONDS = 120
+PAUSE_SECONDS = 4
+
+
+class Cue(NamedTuple):
+    """What is said from one second to another."""
+
+    start: int
+    end: int
+    lines: list[str]
+
+
+class SubtitleReader:
+    """Reads the text of the cues, without markup, numbers and timings.
+
+    Every two minutes a section begins whose title is the time, such as `0:12:40`, so that a
+    passage cites when it is said. A long pause begins a paragraph; `<v Ann>` becomes `Ann: `. A
+    line that is repeated by the next cue, as rolling captions do, is there once.
+    """
+
+    kind = "subtitles"
+    suffixes = SUFFIXES["subtitles"]
+
+    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
+        written = storable(decode(source.read(limit=options.max_bytes)))
+        if not written.strip():
+            raise EmptySourceError(source.label, "empty file; leave it out")
+        cues = list(_cues(written))
+        if not cues and not written.lstrip("\ufeff").startswith("WEBVTT"):
+            raise CorruptSourceError(source.label, "no cue timings in it: neither SRT nor WebVTT")
+        text, marks = _joined(cues)
+        headings = sections(marks, end=len(text))
+        draft = Draft(kind=self.kind, text=text, headings=headings, title=source.stem)
+        yield draft.document(source, options=options)
+
+
+def _cues(written: str) -> Iterator[Cue]:
+    cue: Cue | None = None
+    since_blank = 0
+    skipping = False
+    for line in written.split("\n"):
+        timing = TIMING.match(line.strip())
+        if timing:
+            if cue is not None:
+                if since_blank == 1 and cue.lines:
+                    cue.lines.pop()  # the number or name of this cue
+                yield cue
+            cue, skipping = Cue(_seconds(timing, 1), _seconds(timing, 4), []), False
+        elif since_blank == 0 and line.partition(" ")[0].rstrip() in NOT_CUES:
+            skipping = True
+        elif line.strip() and cue is not None and not skipping:
+            cue.lines.append(line)
+        since_blank = since_blank + 1 if line.strip() else 0
+        skipping = skipping and since_blank > 0
+    if cue is not None:
+        yield cue
+
+
+def _seconds(timing: re.Match[str], group: int) -> int:
+    hours, minutes, seconds = timing.group(group, group + 1, group + 2)
+    return int(hours or 0) * 3600 + int(minutes) * 60 + int(seconds)
+
+
+def _joined(cues: list[Cue]) -> tuple[str, list[HeadingMark]]:
+    pieces: list[str] = []
+    marks: list[HeadingMark] = []
+    length = before = 0
+    said = ""
+    section = -1
+    for cue in cues:
+        for line in _spoken(cue):
+            if line == said:
+                continue
+            said = line
+            opens = cue.start // SECTION_SECONDS != section
+            pause = opens or cue.start - before >= PAUSE_SECONDS
+            gap = (GAP if pause else "\n") if pieces else ""
+            if opens:
+                section = cue.start // SECTION_SECONDS
+                marks.append(HeadingMark(length + len(gap), 1, _time(cue.start)))
+            pieces.append(gap + line)
+            length += len(gap) + len(line)
+            before = cue.end
+    return "".join(pieces), marks
+
+
+def _spoken(cue: Cue) -> Iterator[str]:
+    for line in cue.lines:
+        text = one_line(unescape(TAG.sub("", VOICE.sub(r"\1: ", line))))
+        if text:
+            yield text
+
+
+def _time(seconds: int) -> str:
+    return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"

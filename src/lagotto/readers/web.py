@@ -1,0 +1,279 @@
+"""Read a page or a file from the web, within limits, and not from private networks.
+
+A name is resolved once for each request, all its addresses are checked, and the connection goes to
+one that was checked: a name that resolves to something else a moment later gains nothing. Each
+redirect is a request of its own.
+
+httpx limits the time of each read, not of all: a server that sends a byte now and then, in its
+headers, before them or as empty blocks of compressed data, could go on for ever. So a timer shuts
+the connections down when the time is over.
+"""
+
+from __future__ import annotations
+
+import codecs
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from pydantic import Field
+
+from lagotto.documents import Record
+from lagotto.errors import ReadError, SourceTooLargeError
+from lagotto.models.http import without_credentials
+from lagotto.readers.base import Source
+
+if TYPE_CHECKING:
+    import httpx
+
+
+NAT64 = IPv6Network("64:ff9b::/96")
+GLOBAL_UNICAST = IPv6Network("2000::/3")
+"""All public addresses of IPv6; others lead to IPv4 addresses in disguise, or into a local site."""
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+HEADERS = {"User-Agent": "lagotto", "Accept": "text/html, */*;q=0.8"}
+OFFICE = "application/vnd.openxmlformats-officedocument"
+MEDIA_TYPES = {
+    "text/html": "html",
+    "application/xhtml+xml": "html",
+    "application/pdf": "pdf",
+    "text/markdown": "markdown",
+    "text/x-rst": "rst",
+    "text/csv": "csv",
+    "text/tab-separated-values": "csv",
+    "application/jsonl": "jsonl",
+    "application/x-ndjson": "jsonl",
+    "application/x-ipynb+json": "notebook",
+    "text/vtt": "subtitles",
+    "application/x-subrip": "subtitles",
+    f"{OFFICE}.wordprocessingml.document": "docx",
+    f"{OFFICE}.presentationml.presentation": "pptx",
+    f"{OFFICE}.spreadsheetml.sheet": "xlsx",
+    "application/vnd.oasis.opendocument.text": "odt",
+    "application/epub+zip": "epub",
+    "message/rfc822": "mail",
+    "application/mbox": "mailbox",
+}
+"""Readers by media type; other types are told by the suffix and the content."""
+
+
+class FetchLimits(Record):
+    """Limits for reading from the web.
+
+    `timeout` is the time in seconds for all of an address, redirects included. `allow_private`
+    allows addresses that are not public: this machine, the local network, cloud metadata services.
+    """
+
+    max_redirects: int = Field(default=5, ge=0)
+    timeout: float = Field(default=60.0, gt=0)
+    allow_private: bool = False
+
+
+def fetch(
+    address: str,
+    *,
+    max_bytes: int,
+    limits: FetchLimits | None = None,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> Source:
+    """The content of an `http://` or `https://` address, with the address as its name."""
+    import httpx
+
+    limits = limits or FetchLimits()
+    label = without_credentials(address)
+    try:
+        with (
+            httpx.Client(trust_env=False, headers=HEADERS) as client,
+            _Deadline(label, limits.timeout) as deadline,
+        ):
+            return _Request(client, label, max_bytes, limits, deadline, interrupted).source(address)
+    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as exc:
+        raise ReadError(label, f"can't fetch it ({exc or type(exc).__name__})") from exc
+
+
+class _Deadline:
+    """The time for all of an address; when it is over, its connections are shut down."""
+
+    def __init__(self, label: str, seconds: float) -> None:
+        self._label = label
+        self._seconds = seconds
+        self._end = time.monotonic() + seconds
+        self._timer = threading.Timer(seconds, self._shut_down)
+        self._timer.daemon = True
+        self._connections: list[socket.socket] = []
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._timer.cancel()
+        self._timer.join()
+        for connection in self._connections:
+            connection.close()
+        if error is not None and not isinstance(error, ReadError):
+            self.left()  # which it failed for, if it is over
+
+    def left(self) -> float:
+        """The seconds left; ReadError if there are none."""
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise ReadError(self._label, f"took more than {self._seconds:g} s")
+        return left
+
+    def watch(self, event: str, details: Mapping[str, Any]) -> None:
+        """Keep a duplicate of each new connection: the original may change hands, as by TLS."""
+        if event == "connection.connect_tcp.complete":
+            made = details["return_value"].get_extra_info("socket")
+            self._connections.append(made.dup())
+            self.left()
+
+    def _shut_down(self) -> None:
+        for connection in self._connections:
+            with suppress(OSError):  # closed by the other side
+                connection.shutdown(socket.SHUT_RDWR)
+
+
+class _Request:
+    """The requests for one address."""
+
+    def __init__(
+        self,
+        client: httpx.Client,
+        label: str,
+        max_bytes: int,
+        limits: FetchLimits,
+        deadline: _Deadline,
+        interrupted: Callable[[], bool],
+    ) -> None:
+        self._client = client
+        self._label = label
+        self._max_bytes = max_bytes
+        self._limits = limits
+        self._deadline = deadline
+        self._interrupted = interrupted
+
+    def source(self, address: str) -> Source:
+        """Follow redirects to the content of an address."""
+        import httpx
+
+        url = httpx.URL(address)
+        for _ in range(self._limits.max_redirects + 1):
+            response = self._sent(url)
+            try:
+                if response.status_code not in REDIRECTS or "Location" not in response.headers:
+                    return self._read(response)
+                url = url.join(response.headers["Location"])
+            finally:
+                response.close()
+        raise ReadError(self._label, f"more than {self._limits.max_redirects} redirects")
+
+    def _sent(self, url: httpx.URL) -> httpx.Response:
+        """The response of the first address of the host that can be reached."""
+        import httpx
+
+        self._check(url)
+        port = url.port or (443 if url.scheme == "https" else 80)
+        problem: httpx.TransportError | None = None
+        for address in self._addresses(url.host, port):
+            request = self._client.build_request(
+                "GET",
+                url.copy_with(host=address, fragment=None),
+                headers={"Host": url.netloc.decode("ascii")},
+                extensions={
+                    "sni_hostname": url.raw_host.decode("ascii"),
+                    "trace": self._deadline.watch,
+                },
+                timeout=self._deadline.left(),
+            )
+            try:
+                return self._client.send(request, stream=True)
+            except (httpx.ConnectError, httpx.ConnectTimeout) as exc:
+                problem = exc
+        raise problem or ReadError(self._label, f"no address for the host {url.host!r}")
+
+    def _check(self, url: httpx.URL) -> None:
+        if url.scheme not in ("http", "https") or not url.host:
+            raise ReadError(self._label, "only http:// and https:// addresses are read")
+        if url.userinfo:
+            raise ReadError(
+                self._label, "addresses with a user name or password are not read; download it"
+            )
+
+    def _addresses(self, host: str, port: int) -> Iterator[str]:
+        """The addresses of a host; ReadError if one of them is not public, unless it is allowed."""
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as exc:
+            raise ReadError(self._label, f"can't find the host {host!r} ({exc})") from exc
+        addresses = list(dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in found))
+        private = [address for address in addresses if not is_public(address)]
+        if private and not self._limits.allow_private:
+            named = host if host == private[0] else f"{host} is {private[0]}, which"
+            raise ReadError(
+                self._label,
+                f"{named} is not a public address; allow private addresses (--allow-private) if "
+                "you trust it",
+            )
+        yield from addresses
+
+    def _read(self, response: httpx.Response) -> Source:
+        if response.status_code != 200:
+            said = f"{response.status_code} {response.reason_phrase}".strip()
+            raise ReadError(self._label, f"the server answered {said}")
+        data = bytearray()
+        for block in response.iter_bytes():
+            data += block
+            if len(data) > self._max_bytes:
+                raise SourceTooLargeError(
+                    self._label, f"larger than {self._max_bytes:,} bytes; raise max_bytes"
+                )
+            if self._interrupted():
+                raise ReadError(self._label, "reading was interrupted")
+            self._deadline.left()
+        self._deadline.left()  # a connection that was shut down may look like one that has ended
+        media_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        return Source(
+            name=self._label.partition("#")[0],
+            data=_unicode(bytes(data), response) if media_type.startswith("text/") else bytes(data),
+            format=MEDIA_TYPES.get(media_type),
+        )
+
+
+def _unicode(data: bytes, response: httpx.Response) -> bytes:
+    """A text in UTF-8 with a mark: the encoding that the server declares is not in the content."""
+    charset = response.charset_encoding
+    try:
+        known = codecs.lookup(charset or "").name
+    except (LookupError, ValueError):
+        return data
+    if known == "utf-8" or not data:
+        return data
+    try:
+        return data.decode(known, errors="replace").encode("utf-8-sig", errors="replace")
+    except (UnicodeError, ValueError, TypeError, AttributeError):  # no encoding of texts
+        return data
+
+
+def is_public(address: str) -> bool:
+    """Whether an address is one of the public internet, also inside of IPv6 notations."""
+    parsed: IPv4Address | IPv6Address = ip_address(address)
+    if isinstance(parsed, IPv6Address):
+        inner = parsed.ipv4_mapped or parsed.sixtofour
+        if parsed in NAT64:
+            inner = IPv4Address(int(parsed) & 0xFFFFFFFF)
+        if inner is not None:
+            return is_public(str(inner))
+        if parsed not in GLOBAL_UNICAST:
+            return False
+    return parsed.is_global and not parsed.is_multicast and not parsed.is_unspecified

@@ -1,0 +1,315 @@
+"""Documents as results: chunks grouped by document, and snippets."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby, pairwise
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lagotto._internal.concurrency import checkpoint, with_checkpoints
+from lagotto.documents import Chunk, Document, Record, Span
+from lagotto.errors import ConfigError
+from lagotto.results import LegScore
+from lagotto.retrieval.explain import leg_scores
+from lagotto.retrieval.fusion import Candidates, Fused, LegScores
+from lagotto.retrieval.ranking import document_order
+from lagotto.stores.base import Passage
+from lagotto.terms import SimilarWords, analyze, content_terms, query_terms
+from lagotto.terms.words import is_european, is_unspaced
+
+NOT_FOUND = np.iinfo(np.int64).max
+NO_DOCUMENT = -1
+
+
+@dataclass(frozen=True, slots=True)
+class FoundDocument:
+    """A document that was found: its fused score, its score in each leg, and its best chunk."""
+
+    document: Document
+    score: float
+    legs: Mapping[str, LegScore]
+    best_chunk: Chunk
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """The collection and id."""
+        return self.document.collection, self.document.id
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentGroups:
+    """The documents that candidates belong to.
+
+    `owners` is the index of each candidate's document; `candidates` has a row per document.
+    """
+
+    documents: Sequence[Document]
+    owners: NDArray[np.int64]
+    candidates: Candidates
+
+    def rows_of(self, documents: Sequence[FoundDocument]) -> NDArray[np.int64]:
+        """The rows of the candidates that belong to `documents`."""
+        wanted = {item.name for item in documents}
+        chosen = [
+            index
+            for index, item in enumerate(self.documents)
+            if (item.collection, item.id) in wanted
+        ]
+        return np.flatnonzero(np.isin(self.owners, chosen))
+
+
+def collapse(candidates: Candidates, passages: Sequence[Passage]) -> DocumentGroups:
+    """The documents of the candidates with a passage; one without belongs to no document.
+
+    In each leg a document has the score of its best chunk, and the rank that its best chunk gives
+    it among documents.
+    """
+    names = {item.key: (item.document.collection, item.document.id) for item in passages}
+    documents = {names[item.key]: item.document for item in passages}
+    different = sorted(documents.values(), key=document_order)
+    index_of = {(item.collection, item.id): index for index, item in enumerate(different)}
+    of_key = {key: index_of[name] for key, name in names.items()}
+    owners = np.array([of_key.get(key, NO_DOCUMENT) for key in candidates.keys.tolist()], np.int64)
+    legs = {
+        leg: _of_documents(found, owners, len(different)) for leg, found in candidates.legs.items()
+    }
+    keys = np.arange(len(different))
+    grouped = Candidates(keys, legs, candidates.depth)
+    return DocumentGroups(different, owners, grouped)
+
+
+def rank_documents(
+    groups: DocumentGroups, fused: Fused, best_chunks: Mapping[tuple[str, str], Chunk]
+) -> list[FoundDocument]:
+    """The documents in a total order: score, best rank in a leg, source.
+
+    `best_chunks` are by collection and id.
+    """
+    order = np.lexsort((groups.candidates.best_ranks(), -fused.scores))
+    found = []
+    for row in with_checkpoints(order.tolist()):
+        document = groups.documents[row]
+        best = best_chunks[document.collection, document.id]
+        legs = leg_scores(row, groups.candidates, fused)
+        found.append(FoundDocument(document, float(fused.scores[row]), legs, best))
+    return found
+
+
+def _of_documents(found: LegScores, owners: NDArray[np.int64], count: int) -> LegScores:
+    known = owners != NO_DOCUMENT
+    scores = np.full(count, np.nan)
+    np.fmax.at(scores, owners[known], found.scores[known])  # an unknown score, NaN, counts as none
+    best = np.full(count, NOT_FOUND)
+    found_ranks = np.where(found.ranks > 0, found.ranks, NOT_FOUND)
+    np.minimum.at(best, owners[known], found_ranks[known])
+    listed = best < NOT_FOUND
+    ranks = np.where(listed, 1 + np.searchsorted(np.sort(best[listed]), best), 0)
+    return LegScores(scores, ranks.astype(np.int64))
+
+
+ELLIPSIS = "…"
+SHORTEST = 3
+"""One character and an ellipsis on either side."""
+
+NEAR = 0.72
+"""The similarity at which a word of the text counts as one of the query: Philidor, Philador."""
+
+NUMBER_WORTH = 3
+"""The weight of a number or a code beside that of a word: readers search for these."""
+
+
+CACHE_SIZE = 2**14
+"""Words whose terms are cached: passages of an answer have many in common."""
+
+_european_words = re.compile(r"[^\W_]+").finditer
+
+
+class Snippet(Record):
+    """Part of a text with white space collapsed; `highlights` are the matching words in it."""
+
+    text: str
+    highlights: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    span: Span
+    terms: frozenset[str]
+
+
+def snippet(text: str, query: str, *, language: str | None = None, max_chars: int = 300) -> Snippet:
+    """The part of `text` with the most words of `query`, as `Highlighter.snippet` finds it."""
+    return Highlighter(query).snippet(text, language=language, max_chars=max_chars)
+
+
+class Highlighter:
+    """Finds the words of one query in any number of texts.
+
+    Words match by their index terms in the language of a text, so `dog` matches `dogs`; a word that
+    the text doesn't have may be misspelt, and matches the one most like it. Stop words of the query
+    don't count. What is known of a word of one text counts for the next ones, so many texts cost
+    little more than the analysis of their words. Reaches a checkpoint before each text.
+    """
+
+    def __init__(self, query: str) -> None:
+        self._query = query
+        self._terms: dict[str | None, _QueryTerms] = {}
+
+    def snippet(self, text: str, *, language: str | None = None, max_chars: int = 300) -> Snippet:
+        """The part of `text` with the most words of the query, at most `max_chars` characters.
+
+        What is cut off, between words where possible, leaves an ellipsis.
+        """
+        if max_chars < SHORTEST:
+            raise ConfigError(f"max_chars is {max_chars}; a snippet needs at least {SHORTEST}")
+        text = " ".join(text.split())
+        found = self._matches(text, language)
+        window = Span(0, len(text))
+        if len(text) > max_chars:
+            width = max_chars - 2 * len(ELLIPSIS)
+            best = _best(found, width)
+            window = _at_words(text, _around(best, width, len(text)), best)
+        return _cut(text, window, found)
+
+    def spans(self, text: str, *, language: str | None = None) -> tuple[Span, ...]:
+        """The words of a text that match those of the query."""
+        return tuple(_merged(match.span for match in self._matches(text, language)))
+
+    def _matches(self, text: str, language: str | None) -> list[_Match]:
+        checkpoint()
+        if language not in self._terms:
+            self._terms[language] = _QueryTerms(self._query, language)
+        words = [(span, _terms(text[span.start : span.end], language)) for span in _words(text)]
+        present = {term for _, terms in words for term in terms}
+        wanted = self._terms[language].matching(present)
+        found = ((span, wanted.intersection(terms)) for span, terms in words)
+        return [_Match(span, frozenset(terms)) for span, terms in found if terms]
+
+
+class _QueryTerms:
+    """The terms of a query in one language, and those of texts that are like them."""
+
+    def __init__(self, query: str, language: str | None) -> None:
+        words = content_terms(query_terms(query, (language,)))
+        self._asked = {term for word in words for term in word.variants}
+        self._similar = SimilarWords(self._asked, threshold=NEAR)
+        self._alike: dict[str, list[tuple[str, float]]] = {}
+
+    def matching(self, present: set[str]) -> set[str]:
+        """The terms of the query, and those of `present` that it seems to have misspelt."""
+        if self._asked <= present:
+            return self._asked
+        nearest: dict[str, tuple[float, str]] = {}
+        for term in present - self._asked:
+            if term not in self._alike:
+                self._alike[term] = self._similar.to(term)
+            for asked, likeness in self._alike[term]:
+                if asked not in present:
+                    nearest[asked] = min(nearest.get(asked, (0.0, "")), (-likeness, term))
+        return self._asked.union(term for _, term in nearest.values())
+
+
+@lru_cache(maxsize=CACHE_SIZE)
+def _terms(word: str, language: str | None) -> tuple[str, ...]:
+    return tuple(analyze(word, language))
+
+
+def _words(text: str) -> Iterator[Span]:
+    """The spans of words; pairs of characters in scripts without spaces, as in the index."""
+    if is_european(text):
+        yield from (Span(*match.span()) for match in _european_words(text))
+        return
+    for kind, group in groupby(enumerate(text), key=lambda item: _kind(item[1])):
+        offsets = [offset for offset, _ in group]
+        if kind == "unspaced" and len(offsets) > 1:
+            yield from (Span(offset, after + 1) for offset, after in pairwise(offsets))
+        elif kind != "between":
+            yield Span(offsets[0], offsets[-1] + 1)
+
+
+def _kind(char: str) -> Literal["spaced", "unspaced", "between"]:
+    if is_unspaced(char):
+        return "unspaced"
+    in_word = char.isalnum() or unicodedata.category(char).startswith("M")
+    return "spaced" if in_word else "between"
+
+
+def _best(found: Sequence[_Match], width: int) -> Span:
+    """The stretch of at most `width` with the terms worth most, then with the most matches."""
+    best, best_worth = Span(0, 0), (0, 0)
+    counts: Counter[str] = Counter()
+    first = worth = 0
+    for last, match in enumerate(found):
+        for term in match.terms:
+            worth += 0 if counts[term] else term_worth(term)
+            counts[term] += 1
+        while match.span.end - found[first].span.start > width and first < last:
+            for term in found[first].terms:
+                counts[term] -= 1
+                worth -= 0 if counts[term] else term_worth(term)
+            first += 1
+        if (worth, last - first + 1) > best_worth:
+            best = Span(found[first].span.start, match.span.end)
+            best_worth = (worth, last - first + 1)
+    return best
+
+
+def term_worth(term: str) -> int:
+    """How much a term counts beside others: numbers and codes count for more."""
+    return NUMBER_WORTH if any(map(str.isdigit, term)) else 1
+
+
+def _around(stretch: Span, width: int, length: int) -> Span:
+    """`width` characters with the stretch in the middle, moved inside the text."""
+    spare = width - (stretch.end - stretch.start)
+    start = min(max(0, stretch.start - max(0, spare) // 2), length - width)
+    return Span(start, start + width)
+
+
+def _at_words(text: str, window: Span, stretch: Span) -> Span:
+    """The window without the words that stick out of it; the stretch stays whole."""
+    start, end = window
+    if start > 0 and text[start - 1] != " ":
+        start = text.find(" ", start, stretch.start) + 1 or start
+    if end < len(text) and text[end] != " ":
+        space = text.rfind(" ", max(start, stretch.end), end)
+        end = space if space > start else end
+    kept = text[start:end]
+    start += len(kept) - len(kept.lstrip(" "))
+    return Span(start, start + len(kept.strip(" ")))
+
+
+def _cut(text: str, window: Span, found: Sequence[_Match]) -> Snippet:
+    before = ELLIPSIS if window.start > 0 else ""
+    after = ELLIPSIS if window.end < len(text) else ""
+    shift = len(before) - window.start
+    inside = (
+        Span(match.span.start + shift, match.span.end + shift)
+        for match in found
+        if window.start <= match.span.start and match.span.end <= window.end
+    )
+    return Snippet(
+        text=before + text[window.start : window.end] + after, highlights=tuple(_merged(inside))
+    )
+
+
+def _merged(spans: Iterator[Span]) -> Iterator[Span]:
+    """Ascending spans, with those that overlap as one."""
+    current: Span | None = None
+    for span in spans:
+        if current is not None and span.start < current.end:
+            current = Span(current.start, span.end)
+            continue
+        if current is not None:
+            yield current
+        current = span
+    if current is not None:
+        yield current

@@ -1,0 +1,231 @@
+"""What a search reports of itself: notes, times, and explained scores."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from lagotto._internal.concurrency import with_checkpoints
+from lagotto.errors import DegradedError, LagottoError
+from lagotto.prefs import RetrievalPrefs
+from lagotto.results import (
+    FusionInputs,
+    LegScore,
+    RetrievalResult,
+    RetrievalStats,
+    ScoreBreakdown,
+    ScoredCandidate,
+    TracedCandidate,
+)
+from lagotto.retrieval.fusion import Candidates, Fused, LegContribution, LegScores
+from lagotto.retrieval.ranking import Ranked
+from lagotto.stores.base import Passage
+
+REST = "other"
+"""The stage that gets the time outside of all other stages."""
+
+
+class Stopwatch:
+    """Time by stage. A stage inside another one pauses it, so the times add up to the total."""
+
+    def __init__(self) -> None:
+        self._spent: dict[str, float] = {}
+        self._running = [REST]
+        self._since = time.perf_counter()
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Count the time spent inside for a stage; a stage that runs twice adds up."""
+        self._count()
+        self._running.append(name)
+        try:
+            yield
+        finally:
+            self._count()
+            self._running.pop()
+
+    def milliseconds(self) -> dict[str, float]:
+        """The time of each stage so far, of `other`, and the `total`."""
+        self._count()
+        stages = {name: 1000 * seconds for name, seconds in self._spent.items()}
+        return {**stages, "total": sum(stages.values())}
+
+    def _count(self) -> None:
+        now = time.perf_counter()
+        stage = self._running[-1]
+        self._spent[stage] = self._spent.get(stage, 0.0) + now - self._since
+        self._since = now
+
+
+def raise_unless(failure: type[LagottoError], error: Exception) -> None:
+    """Raise a LagottoError that is not a `failure` of a part, such as an invalid setting.
+
+    A search continues after all other errors: parts of other packages may raise anything.
+    """
+    if isinstance(error, LagottoError) and not isinstance(error, failure):
+        raise error
+
+
+def strict_error(note: str) -> DegradedError:
+    """What a note is in a strict search."""
+    return DegradedError(
+        f"{note}; the search is strict, so it ends here (strict=False continues without it)"
+    )
+
+
+class Diagnostics:
+    """The notes and times of one search; with `strict` a note is an error."""
+
+    def __init__(self, *, strict: bool = False, trace_id: str | None = None) -> None:
+        self._strict = strict
+        self._trace_id = trace_id
+        self._notes: dict[str, None] = {}
+        self._stopwatch = Stopwatch()
+        self.corrections: dict[str, tuple[str, ...]] = {}
+        """The misspelt words of the query, and the index terms that each was replaced by."""
+        self.candidates: tuple[ScoredCandidate, ...] = ()
+        """Every candidate with its scores, if the search was asked to explain them."""
+        self.fusion: FusionInputs | None = None
+        """What else their fused scores depend on."""
+        self.stage = self._stopwatch.stage
+        self.milliseconds = self._stopwatch.milliseconds
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What did not work, once each, in order."""
+        return tuple(self._notes)
+
+    def note(self, part: str, problem: object, *, cause: BaseException | None = None) -> None:
+        """Record that the search continues without `part`; DegradedError if it is strict."""
+        said = f"{part}: {problem}"
+        if self._strict:
+            raise strict_error(said) from cause
+        self._notes[said] = None
+
+    def stats(self, prefs: RetrievalPrefs, counts: Mapping[str, int]) -> RetrievalStats:
+        """The notes, and with `prefs.debug` times, counts, parameters and the trace id."""
+        if not prefs.debug:
+            return RetrievalStats(
+                degraded=self.notes,
+                corrections=self.corrections,
+                candidates=self.candidates,
+                fusion=self.fusion,
+            )
+        return RetrievalStats(
+            timing_ms=self._stopwatch.milliseconds(),
+            counts=dict(counts),
+            params=prefs.model_dump(mode="json"),
+            degraded=self.notes,
+            corrections=self.corrections,
+            candidates=self.candidates,
+            fusion=self.fusion,
+            trace_id=self._trace_id,
+        )
+
+
+def as_result(rank: int, item: Ranked, candidates: Candidates, fused: Fused) -> RetrievalResult:
+    """The hit of that rank in the list, counted from 1."""
+    chunk, document = item.passage.chunk, item.passage.document
+    return RetrievalResult(
+        rank=rank,
+        score=item.score,
+        content=chunk.text,
+        chunk_id=chunk.id,
+        document_id=document.id,
+        document_title=document.title,
+        document_source=document.source,
+        document_kind=document.kind,
+        collection=document.collection,
+        language=document.language,
+        **item.location_fields,
+        metadata=document.metadata,
+        parent_id=chunk.parent_id,
+        parent_content=item.parent.text if item.parent else None,
+        section=item.section,
+        child_id=item.child.id if item.child else None,
+        answerable=item.answerable,
+        evidence=item.evidence,
+        breakdown=breakdown(item, candidates, fused),
+    )
+
+
+def breakdown(item: Ranked, candidates: Candidates, fused: Fused) -> ScoreBreakdown:
+    """The score of every stage for a hit."""
+    return ScoreBreakdown(
+        **leg_scores(item.row, candidates, fused),
+        fused=float(fused.raw[item.row]),
+        fused_score=float(fused.scores[item.row]),
+        fused_ends=fused.ends,
+        rerank=item.rerank,
+        rerank_score=item.rerank_score,
+    )
+
+
+def scored_candidates(
+    passages: Sequence[Passage], candidates: Candidates, fused: Fused
+) -> tuple[ScoredCandidate, ...]:
+    """The candidates that `passages` are of, best first, with every leg's score for each."""
+    rows = {int(key): row for row, key in enumerate(candidates.keys)}
+    found = sorted(passages, key=lambda passage: -fused.scores[rows[passage.key]])
+    return tuple(
+        ScoredCandidate(
+            collection=passage.document.collection,
+            document_id=passage.document.id,
+            chunk_id=passage.chunk.id,
+            document_title=passage.document.title,
+            document_source=passage.document.source,
+            document_source_ref=passage.document.source_ref,
+            document_kind=passage.document.kind,
+            text=passage.chunk.text,
+            **passage.chunk.location_fields(),
+            breakdown=ScoreBreakdown(
+                **leg_scores(row, candidates, fused),
+                fused=float(fused.raw[row]),
+                fused_score=float(fused.scores[row]),
+                fused_ends=fused.ends,
+            ),
+        )
+        for passage, row in ((item, rows[item.key]) for item in with_checkpoints(found))
+    )
+
+
+def traced_candidates(found: Sequence[Ranked]) -> tuple[TracedCandidate, ...]:
+    """What the legs found, as the trace of a pack names it."""
+    return tuple(
+        TracedCandidate(
+            chunk_id=item.passage.chunk.id,
+            collection=item.passage.document.collection,
+            document_id=item.passage.document.id,
+            rank=rank,
+            score=item.score,
+        )
+        for rank, item in enumerate(found, 1)
+    )
+
+
+def leg_scores(row: int, candidates: Candidates, fused: Fused) -> dict[str, LegScore]:
+    """Each leg's score for the candidate in `row`, and its contribution to the fused score.
+
+    A leg that has no score for it is left out.
+    """
+    return {
+        leg: _leg_score(row, found, fused.parts.get(leg))
+        for leg, found in candidates.legs.items()
+        if found.is_known(row)
+    }
+
+
+def _leg_score(row: int, found: LegScores, part: LegContribution | None) -> LegScore:
+    """A leg without weight contributes nothing."""
+    score, rank = float(found.scores[row]), int(found.ranks[row]) or None
+    if part is None:
+        return LegScore(score=score, rank=rank)
+    return LegScore(
+        score=score,
+        rank=rank,
+        normalised=float(part.normalised[row]),
+        weight=part.weight,
+        contribution=float(part.contribution[row]),
+        damping=part.damping,
+    )

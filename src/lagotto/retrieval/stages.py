@@ -1,0 +1,246 @@
+"""The stages after ranking: reranking, parents, diversity, the cited section."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import TypeVar
+
+import numpy as np
+
+from lagotto._internal.concurrency import checkpoint
+from lagotto.chunkers.structure import common_section
+from lagotto.documents import Chunk, ChunkSection, Span, Vectors
+from lagotto.errors import RerankError, StoreError
+from lagotto.prefs import ParentsPrefs, RerankPrefs
+from lagotto.rerankers.base import Candidate, Judgement, Reranker, TopReranker, Verdict
+from lagotto.results import LegScore
+from lagotto.retrieval.documents import term_worth
+from lagotto.retrieval.explain import Diagnostics, raise_unless
+from lagotto.retrieval.fusion import Candidates, Scores
+from lagotto.retrieval.ranking import ChunkSource, Ranked
+from lagotto.terms import compounds, content_terms, index_terms, query_terms
+
+
+async def rerank(
+    reranker: Reranker,
+    query: str,
+    ranked: Sequence[Ranked],
+    candidates: Candidates,
+    *,
+    prefs: RerankPrefs,
+    diagnostics: Diagnostics,
+) -> list[Ranked]:
+    """All hits that it judges, in the reranker's order; in their own, and noted, if it fails."""
+    seen = [_candidate(item, candidates, prefs.max_text_chars) for item in ranked]
+    try:
+        judgement = await _judgement(reranker, query, seen, most=prefs.candidates)
+        verdicts = _checked(reranker, judgement, len(seen))
+    except Exception as exc:  # noqa: BLE001 a reranker of another package may raise anything
+        raise_unless(RerankError, exc)
+        diagnostics.note("reranker", f"failed, the fused order stands ({exc})", cause=exc)
+        return list(ranked)
+    for note in judgement.notes:
+        diagnostics.note("reranker", note)
+    if verdicts is None:
+        return list(ranked)
+    judged = [
+        _judged(item, verdict, reranker)
+        for item, verdict in zip(ranked, verdicts, strict=True)
+        if verdict is not None
+    ]
+    judged.sort(key=lambda item: -verdict_score(item))  # stable: equal ones keep the fused order
+    return judged
+
+
+async def _judgement(
+    reranker: Reranker, query: str, seen: Sequence[Candidate], *, most: int | str | None
+) -> Judgement:
+    if isinstance(most, int) and isinstance(reranker, TopReranker):
+        return await reranker.rerank_top(query, seen, top_n=max(most, len(seen)))
+    return await reranker.rerank(query, seen)
+
+
+def verdict_score(item: Ranked) -> float:
+    """The reranker's score of a hit in [0, 1], or its fused score without a verdict."""
+    return item.score if item.rerank_score is None else item.rerank_score
+
+
+def _candidate(item: Ranked, candidates: Candidates, max_chars: int | None) -> Candidate:
+    chunk, document = item.passage.chunk, item.passage.document
+    legs = {
+        leg: LegScore(score=float(found.scores[item.row]), rank=int(found.ranks[item.row]) or None)
+        for leg, found in candidates.legs.items()
+        if found.is_known(item.row)
+    }
+    return Candidate(
+        id=chunk.id,
+        text=(chunk.text or document.title or "")[:max_chars],
+        score=item.score,
+        title=document.title if chunk.text else None,
+        heading_path=chunk.heading_path,
+        language=document.language,
+        legs=legs,
+    )
+
+
+def _checked(
+    reranker: Reranker, judgement: Judgement, count: int
+) -> Sequence[Verdict | None] | None:
+    """The verdicts; RerankError if the reranker breaks its contract."""
+    verdicts = judgement.verdicts
+    if verdicts is None:
+        return None
+    if len(verdicts) != count:
+        raise RerankError(f"{reranker.id} gave {len(verdicts)} verdicts for {count} passages")
+    if not all(math.isfinite(verdict.score) for verdict in verdicts if verdict is not None):
+        raise RerankError(f"{reranker.id} gave a score that is not a finite number")
+    return verdicts
+
+
+def _judged(item: Ranked, verdict: Verdict, reranker: Reranker) -> Ranked:
+    scale = reranker.scale
+    score = scale.unit(verdict.score)
+    return replace(
+        item,
+        score=item.score if scale.order_only else score,
+        rerank=verdict.score,
+        rerank_score=score,
+        answerable=verdict.answerable,
+        evidence=verdict.evidence,
+    )
+
+
+def parent_or_self(item: Ranked) -> str:
+    """The id that a hit has once parents replace children: its parent's, or its own."""
+    return item.passage.chunk.parent_id or item.passage.chunk.id
+
+
+async def resolve_parents(
+    source: ChunkSource, ranked: Sequence[Ranked], prefs: ParentsPrefs, diagnostics: Diagnostics
+) -> list[Ranked]:
+    """Replace or accompany hits with their parents; unchanged, and noted, if they can't be read."""
+    children = [item.passage.chunk for item in ranked if item.passage.chunk.parent_id]
+    if prefs.mode == "none" or not children:
+        return list(ranked)
+    try:
+        parents = await source.parents(children)
+    except Exception as exc:  # noqa: BLE001 a store of another package may raise anything
+        raise_unless(StoreError, exc)
+        diagnostics.note("parents", f"not read, children stand alone ({exc})", cause=exc)
+        return list(ranked)
+    if prefs.mode == "replace":
+        return _replaced(ranked, parents)
+    return [_accompanied(item, parents, prefs) for item in ranked]
+
+
+def _replaced(ranked: Sequence[Ranked], parents: Mapping[str, Chunk]) -> list[Ranked]:
+    """Children become their parents, with the child's score; of several the best one stays."""
+    kept: dict[tuple[str, str], Ranked] = {}
+    for item in ranked:
+        child = item.passage.chunk
+        parent = parents.get(child.parent_id or "")
+        if parent is not None:
+            passage = replace(item.passage, chunk=parent)
+            item = replace(item, passage=passage, child=child, evidence=None)
+        kept.setdefault((child.collection, item.passage.chunk.id), item)
+    return list(kept.values())
+
+
+def _accompanied(item: Ranked, parents: Mapping[str, Chunk], prefs: ParentsPrefs) -> Ranked:
+    parent = parents.get(item.passage.chunk.parent_id or "")
+    if parent is None:
+        return item
+    if prefs.mode == "attach":
+        return replace(item, parent=parent)
+    return replace(item, section=parent.text[: prefs.section_chars])
+
+
+Item = TypeVar("Item")
+
+
+def cap(items: Iterable[Item], *, key: Callable[[Item], Hashable], most: int) -> list[Item]:
+    """The items in their order, but of each key only the first `most`."""
+    seen: Counter[Hashable] = Counter()
+    kept = []
+    for item in items:
+        name = key(item)
+        seen[name] += 1
+        if seen[name] <= most:
+            kept.append(item)
+    return kept
+
+
+def mmr(scores: Scores, vectors: Vectors, *, share: float, count: int) -> list[int]:
+    """Indices of the `count` items to show, by maximal marginal relevance.
+
+    The best score comes first; each next item has the greatest `share * score - (1 - share) *
+    likeness`, where likeness is its greatest cosine with an item that was chosen before. Of equals
+    the first is taken, so a share of 1 keeps a list that is sorted by score as it is. `vectors` has
+    a row of length 1 per item.
+    """
+    rows = vectors.astype(np.float64)
+    likeness = np.full(len(scores), -np.inf)
+    gain = scores.astype(np.float64)
+    order: list[int] = []
+    while len(order) < min(count, len(scores)):
+        checkpoint()
+        index = int(np.argmax(gain))
+        order.append(index)
+        # Not a matrix product: there, the same row at another position may differ in its last bit.
+        likeness = np.maximum(likeness, (rows * rows[index]).sum(axis=1))
+        gain = share * scores - (1.0 - share) * likeness
+        gain[order] = -np.inf
+    return order
+
+
+def cited_section(item: Ranked, query: str, *, corrected: Collection[str] = ()) -> ChunkSection:
+    """The section of a hit: by its evidence, by the child that was found, or by words.
+
+    `corrected` are the terms that misspelt words of the query stand for.
+    """
+    chunk = item.passage.chunk
+    if item.evidence is not None and chunk.sections:
+        return _section_at(chunk, chunk.start + item.evidence[0])
+    language = item.passage.document.language
+    return best_section(item.found, query, language=language, corrected=corrected)
+
+
+def best_section(
+    chunk: Chunk, query: str, *, language: str | None, corrected: Collection[str] = ()
+) -> ChunkSection:
+    """The section of `chunk` that holds the most of the query's content words.
+
+    A word counts for less the more of the sections hold it, and a number for more than a word.
+    """
+    if not chunk.sections:
+        return ChunkSection(chunk.start, chunk.heading_path, chunk.row_range, chunk.item_range)
+    wanted = _wanted(query, language) | set(corrected)
+    held = [wanted & set(index_terms(text, language)) for text in _texts(chunk)]
+    holders = Counter(term for terms in held for term in terms)
+    scores = [sum(term_worth(term) / holders[term] for term in terms) for terms in held]
+    best = max(scores)
+    return common_section(
+        [section for section, score in zip(chunk.sections, scores, strict=True) if score == best]
+    )
+
+
+def _wanted(query: str, language: str | None) -> set[str]:
+    words = content_terms(query_terms(query, (language,)))
+    return {*(variant for word in words for variant in word.variants), *compounds(query)}
+
+
+def _texts(chunk: Chunk) -> list[str]:
+    """The part of the chunk in each of its sections."""
+    edges = [section.start - chunk.start for section in chunk.sections]
+    spans = (Span(*pair) for pair in pairwise([*edges, len(chunk.text)]))
+    return [chunk.text[span.start : span.end] for span in spans]
+
+
+def _section_at(chunk: Chunk, offset: int) -> ChunkSection:
+    first, *others = chunk.sections
+    before = [section for section in others if section.start <= offset]
+    return before[-1] if before else first

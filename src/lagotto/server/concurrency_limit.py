@@ -1,0 +1,137 @@
+"""Limits concurrent requests, and notices the end of the server while they wait."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+
+from lagotto.server.problems import Problem
+
+WIDE_SHARE = 8
+"""One of so many requests that work at once may be wide: they keep the interpreter busy for
+seconds, and each of them makes all others wait for it."""
+
+
+@dataclass(eq=False, slots=True)
+class _Entry:
+    """A request in the gate; `admitted` is done once it may work, or with the problem."""
+
+    client: str
+    wide: bool
+    working: bool = False
+    admitted: asyncio.Future[None] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+
+
+class Gate:
+    """Lets `most` requests work at once, and `queue` more wait for them.
+
+    The next one to work is the oldest of the client with the fewest at work. When the queue is
+    full, the latest of the client with the most in it is rejected, so that a client with a hundred
+    requests does not keep others out. Of `wide` requests only a few work at once.
+    """
+
+    def __init__(self, most: int, *, queue: int) -> None:
+        self._most = most
+        self._most_wide = max(1, most // WIDE_SHARE)
+        self._queue = queue
+        self._entries: list[_Entry] = []
+        self._by_client: Counter[str] = Counter()
+        self._wide = 0
+        self.working = 0
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait."""
+        return len(self._entries)
+
+    @asynccontextmanager
+    async def place(self, client: str = "", *, wide: bool = False) -> AsyncIterator[None]:
+        """Work inside; TooManyRequests if the queue is full."""
+        entry = _Entry(client, wide)
+        self._entries.append(entry)
+        self._admit()
+        if self.waiting > self._queue:
+            self._reject()
+        try:
+            await entry.admitted
+            yield
+        finally:
+            self._leave(entry)
+
+    def _admit(self) -> None:
+        """Let as many of those that wait begin as there is room for."""
+        while self.working < self._most:
+            able = [
+                entry for entry in self._entries if not entry.wide or self._wide < self._most_wide
+            ]
+            if not able:
+                return
+            entry = min(
+                able, key=lambda entry: self._by_client[entry.client]
+            )  # of equals, the oldest
+            self._entries.remove(entry)
+            self._count(entry, 1)
+            entry.working = True
+            if not entry.admitted.done():
+                entry.admitted.set_result(None)
+
+    def _reject(self) -> None:
+        """Reject the latest request of the client with the most that wait."""
+        waiting = Counter(entry.client for entry in self._entries)
+        latest = max(reversed(self._entries), key=lambda entry: waiting[entry.client])
+        self._entries.remove(latest)
+        if not latest.admitted.done():
+            detail = f"{self.working} requests are worked on and {self.waiting} wait"
+            latest.admitted.set_exception(Problem("TooManyRequests", f"{detail}; try again later"))
+
+    def _leave(self, entry: _Entry) -> None:
+        if entry.working:
+            self._count(entry, -1)
+            self._admit()
+        elif entry in self._entries:
+            self._entries.remove(entry)
+
+    def _count(self, entry: _Entry, change: int) -> None:
+        self.working += change
+        self._wide += change if entry.wide else 0
+        self._by_client[entry.client] += change
+        if not self._by_client[entry.client]:
+            del self._by_client[entry.client]
+
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def noticing_signals(stopping: asyncio.Event) -> Iterator[None]:
+    """Set `stopping` at the signals that end the server, whose own handlers run as well.
+
+    The server waits for open connections; streams have to end by themselves.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    former = {number: signal.getsignal(number) for number in SIGNALS}
+
+    def notice(number: int, frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(stopping.set)
+        handler = former[signal.Signals(number)]
+        if callable(handler):
+            handler(number, frame)
+
+    for number in SIGNALS:
+        signal.signal(number, notice)
+    try:
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)

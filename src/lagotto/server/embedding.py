@@ -1,0 +1,174 @@
+"""Queries of concurrent searches embedded together, and recent ones cached."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+from contextvars import ContextVar
+from typing import Any
+
+from lagotto._internal.concurrency import available_cpus
+from lagotto._internal.tokens import Tokenizer
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
+from lagotto.documents import Vectors
+from lagotto.embedders import Embedder
+from lagotto.embedders.base import EmbedderInfo, Role
+
+
+class SingleQueryEmbedder:
+    """An Embedder like `inner`, except for single queries; all else goes through."""
+
+    def __init__(self, inner: Embedder) -> None:
+        self._inner = inner
+
+    @property
+    def info(self) -> EmbedderInfo:
+        """The value of `inner`."""
+        return self._inner.info
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The value of `inner`."""
+        return self._inner.tokenizer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
+        """Return one unit vector per text, in order."""
+        if role == "query" and len(texts) == 1:
+            return await self._embed_query(texts[0])
+        return await self._inner.embed(texts, role=role)
+
+    async def close(self) -> None:
+        """Close `inner`."""
+        await self._inner.close()
+
+    async def _embed_query(self, text: str) -> Vectors:
+        return await self._inner.embed([text], role="query")
+
+
+ENTRIES = 1_000
+
+CALLER: ContextVar[str | None] = ContextVar("caller", default=None)
+"""The id of the key that the present request came with."""
+
+
+class QueryCache(SingleQueryEmbedder):
+    """An Embedder like `inner` that keeps the vectors of the `entries` queries used last.
+
+    Single queries only; all else goes through. Each key has entries of its own: the time of an
+    answer would tell a caller what others have asked. `hits` and `misses` count them.
+    """
+
+    def __init__(self, inner: Embedder, *, entries: int = ENTRIES) -> None:
+        super().__init__(inner)
+        self._entries = entries
+        self._vectors: OrderedDict[tuple[str | None, str], Vectors] = OrderedDict()
+        self.hits = 0
+        self.misses = 0
+
+    async def _embed_query(self, text: str) -> Vectors:
+        name = (CALLER.get(), text)
+        known = self._vectors.get(name)
+        if known is not None:
+            self.hits += 1
+            self._vectors.move_to_end(name)
+            return known.copy()
+        self.misses += 1
+        made = await super()._embed_query(text)
+        self._vectors[name] = made.copy()
+        while len(self._vectors) > self._entries:
+            self._vectors.popitem(last=False)
+        return made
+
+    async def close(self) -> None:
+        """Close `inner`, and forget all vectors."""
+        self._vectors.clear()
+        await super().close()
+
+
+MOST = 64
+"""Queries in one batch."""
+
+
+class BatchingEmbedder(SingleQueryEmbedder):
+    """An Embedder like `inner`, which gets single queries in batches; all else goes through.
+
+    `batches` and `queries` count what went to `inner`.
+    """
+
+    def __init__(self, inner: Embedder, *, most: int = MOST, parallel: int | None = None) -> None:
+        super().__init__(inner)
+        self._most = most
+        self._parallel = parallel or available_cpus()
+        self._waiting: list[tuple[str, asyncio.Future[Vectors]]] = []
+        self._running: set[asyncio.Task[None]] = set()
+        self.batches = 0
+        self.queries = 0
+
+    @property
+    def waiting(self) -> int:
+        """Queries that wait for the model."""
+        return len(self._waiting)
+
+    async def _embed_query(self, text: str) -> Vectors:
+        outcome: asyncio.Future[Vectors] = asyncio.get_running_loop().create_future()
+        self._waiting.append((text, outcome))
+        if len(self._running) < self._parallel:
+            task = asyncio.create_task(self._run())
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+        return await outcome
+
+    async def _run(self) -> None:
+        while self._waiting:
+            share = min(self._most, -(-len(self._waiting) // self._parallel))
+            batch = [item for item in self._waiting[:share] if not item[1].done()]
+            del self._waiting[:share]
+            if batch:
+                await self._embed_batch(batch)
+
+    async def _embed_batch(self, batch: Sequence[tuple[str, asyncio.Future[Vectors]]]) -> None:
+        self.batches += 1
+        self.queries += len(batch)
+        texts = [text for text, _ in batch]
+        embedding = asyncio.ensure_future(self._inner.embed(texts, role="query"))
+
+        def give_up(_: object) -> None:
+            if all(outcome.done() for _, outcome in batch):
+                embedding.cancel()  # everybody who asked is gone
+
+        for _, outcome in batch:
+            outcome.add_done_callback(give_up)
+        await asyncio.wait([embedding])
+        for index, (_, outcome) in enumerate(batch):
+            if outcome.done():
+                continue
+            if embedding.cancelled():
+                outcome.cancel()
+            elif (error := embedding.exception()) is not None:
+                outcome.set_exception(error)
+            else:
+                outcome.set_result(embedding.result()[index : index + 1])
+
+
+class ServedBase(AsyncKnowledgeBase):
+    """A knowledge base with a cache of queries in front of its embedder; in batches, if wanted.
+
+    `query_cache` and `batching` are those of the present embedder, None before there is one.
+    """
+
+    query_cache: QueryCache | None = None
+    batching: BatchingEmbedder | None = None
+
+    def __init__(self, *args: Any, batch_queries: bool = False, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._batch_queries = batch_queries
+
+    def _searching_embedder(self, embedder: Embedder) -> Embedder:
+        if self._batch_queries:
+            embedder = self.batching = BatchingEmbedder(embedder)
+        self.query_cache = QueryCache(embedder)
+        return self.query_cache

@@ -1,0 +1,715 @@
+"""What only PostgreSQL can do: ts_rank, trigrams of whole texts, both legs in one statement."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any, Literal, LiteralString
+
+import numpy as np
+from numpy.typing import NDArray
+from psycopg import errors
+from sqlalchemy import Connection, Select, Table, column, make_url, select, table, text
+from sqlalchemy.schema import CreateTable, DropTable
+
+from lagotto.documents import storable
+from lagotto.errors import ConfigError, QueryError, StoreError
+from lagotto.indexes.base import ChunkKeys, FilterKeys, Hits, Mask, top_k
+from lagotto.indexes.bm25 import K1, B
+from lagotto.indexes.text_query import NativeQuery, TextQuery
+from lagotto.prefs import FtsMode
+from lagotto.stores.base import HybridFound, HybridQuery, NativeParts, Passage, Scale
+from lagotto.stores.postgres.chunk_words import (
+    SETTING,
+    Configs,
+    add_words,
+    config_of,
+    parse_configs,
+)
+from lagotto.stores.postgres.tables import ChunkWordsRow
+from lagotto.stores.postgres.text_index import PostingsText, Statistics
+from lagotto.stores.postgres.transaction import ReadTransaction
+from lagotto.stores.postgres.types import KeysParameter, VectorParameter, keys_of
+from lagotto.stores.postgres.vector_index import MARGIN, PgVectors
+from lagotto.stores.sql.changelog import added_texts, ranges
+from lagotto.stores.sql.queries import setting
+from lagotto.stores.sql.read import counter, passages_of
+from lagotto.stores.sql.statements import select_passages
+from lagotto.stores.sql.tables import ChunkRow
+from lagotto.stores.sql.view import Extension
+from lagotto.stores.sql.write import put_setting
+from lagotto.terms.languages import is_language
+
+__all__ = [
+    "RANK_FUNCTIONS",
+    "NativeExtension",
+    "TrigramIndex",
+    "WordIndex",
+]
+
+
+log = logging.getLogger(__name__)
+
+_KNOWN = text(
+    "SELECT cfgname FROM pg_ts_config WHERE cfgnamespace = 'pg_catalog'::regnamespace "
+    "ORDER BY cfgname"
+)
+_RIGHTS = text(
+    "SELECT privilege_type, CASE grantee WHEN 0 THEN 'PUBLIC' "
+    "ELSE quote_ident(pg_get_userbyid(grantee)) END "
+    "FROM pg_class, aclexplode(relacl) WHERE oid = 'chunk'::regclass AND grantee != relowner"
+)
+
+
+def make_words(connection: Connection) -> Configs:
+    """Build the index unless it exists; the caller is the only writer."""
+    if made := parse_configs(setting(connection, SETTING)):
+        return made
+    log.info("building the index for the server's own full-text search")
+    known = tuple(connection.scalars(_KNOWN))
+    table = ChunkWordsRow.__table__
+    assert isinstance(table, Table)
+    connection.execute(DropTable(table, if_exists=True))
+    connection.execute(CreateTable(table))
+    for start, stop in ranges(connection, since=0, until=counter(connection, "change")):
+        chunks = added_texts(connection, start, stop)
+        texts = [(chunk.text, chunk.detected) for chunk in chunks]
+        add_words(connection, [chunk.key for chunk in chunks], texts, known)
+    for index in table.indexes:
+        index.create(connection)
+    connection.execute(text("ANALYZE chunk_words"))
+    for right, who in connection.execute(_RIGHTS).all():
+        connection.execute(text(f"GRANT {right} ON chunk_words TO {who}"))
+    put_setting(connection, SETTING, ",".join(known))
+    return known
+
+
+class WordIndex:
+    """The index of one base, built on demand.
+
+    `change` runs a change while nobody else writes; `fresh` opens a reader of the latest state.
+    """
+
+    def __init__(
+        self,
+        *,
+        change: Callable[[Callable[[Connection], Configs]], Coroutine[None, None, Configs]],
+        fresh: Callable[[], AbstractAsyncContextManager[ReadTransaction]],
+    ) -> None:
+        self._change = change
+        self.fresh = fresh
+        self._making: asyncio.Task[Configs] | None = None
+
+    async def make(self) -> Configs:
+        """Build the index unless it exists, and return its configurations.
+
+        Cancelling the search does not cancel the build: the next search would have to start over.
+        """
+        if self._making is None or self._making.done():
+            self._making = asyncio.create_task(self._change(make_words))
+        return await asyncio.shield(self._making)
+
+    async def close(self) -> None:
+        """Cancel a build that is running."""
+        if self._making is not None:
+            self._making.cancel()
+            await asyncio.wait([self._making])
+            self._making = None
+
+
+_READ_BY: Mapping[FtsMode, LiteralString] = {
+    "web": "websearch_to_tsquery(config::regconfig, %(text)s)",
+    "plain": "plainto_tsquery(config::regconfig, %(text)s)",
+    "phrase": "phraseto_tsquery(config::regconfig, %(text)s)",
+    "strict": "to_tsquery(config::regconfig, %(text)s)",
+    # No function joins words by OR. A lexeme may contain anything, so it is quoted.
+    "any": r"""(
+        SELECT string_agg(
+            '''' || replace(replace(lexeme, '\', '\\'), '''', '''''') || '''', ' | '
+        )::tsquery
+        FROM unnest(tsvector_to_array(to_tsvector(config::regconfig, %(text)s))) AS lexeme
+    )""",
+}
+
+# Materialized, or the query would be parsed again for every chunk.
+_MATCHES: LiteralString = """
+WITH asked AS MATERIALIZED (
+    SELECT config, {query} AS query FROM unnest(%(configs)s::text[]) AS config
+)
+SELECT chunk_key, {function}(words, query) AS score
+FROM asked JOIN chunk_words
+    ON words @@ query AND (chunk_words.config = asked.config OR %(everywhere)s) {within}
+"""
+_WITHIN: LiteralString = "AND chunk_key = ANY(%(allowed)s)"
+_ALL: LiteralString = """
+SELECT string_agg(int8send(chunk_key), ''), string_agg(float4send(score), '')
+FROM ({matches}) AS matching
+"""
+
+_HAS_CONFIG: LiteralString = """
+SELECT EXISTS (
+    SELECT 1 FROM pg_ts_config AS c JOIN pg_namespace AS n ON n.oid = cfgnamespace,
+        parse_ident(%(name)s) AS path
+    WHERE cfgname = path[array_upper(path, 1)]
+        AND CASE WHEN array_length(path, 1) = 1 THEN pg_ts_config_is_visible(c.oid)
+            ELSE nspname = path[1] END
+)
+"""
+
+LONGEST = 10_000
+"""Characters of a query that are used: the server's stack is limited."""
+
+FEW = 5_000
+"""A filter that leaves at most this many chunks is sent to the server, which ranks only these."""
+
+REFUSALS = (errors.SyntaxError, errors.ProgramLimitExceeded, errors.StatementTooComplex)
+
+
+@dataclass(slots=True)
+class NativeSearch:
+    """Native full text for one search; `allowed` are the chunks that its filter leaves.
+
+    `configs` are those of the index, None if the state that the search sees has no index.
+    """
+
+    reader: ReadTransaction
+    index: WordIndex
+    configs: Configs | None
+    last_key: int
+    languages: Callable[[], Awaitable[Sequence[str | None]]]
+    allowed: FilterKeys | None
+    _made: list[Configs] = field(default_factory=list)  # shared with other filters
+    _scored: dict[NativeQuery, tuple[NDArray[np.float32], Mask]] = field(default_factory=dict)
+
+    def within(self, allowed: FilterKeys | None) -> NativeSearch:
+        """The same search under another filter."""
+        return replace(self, allowed=allowed, _scored={})
+
+    async def prepare(self, query: NativeQuery) -> None:
+        """Build the index if needed; run a strict query now, since the server may reject it."""
+        await self._check(query.config)
+        if not (self.configs or self._made):
+            self._made.append(await self.index.make())
+        if query.mode == "strict":
+            await self._score(query)
+
+    async def _check(self, config: str | None) -> None:
+        """Raise ConfigError unless the server has the configuration, if it is of its own."""
+        if config is None or is_language(config):
+            return
+        ((found,),) = await self.reader.rows(_HAS_CONFIG, {"name": config})
+        if not found:
+            raise ConfigError(
+                f"fts.config: {config!r} is neither a language nor a text search configuration on "
+                "the search path of this database; name one as english or en, or as schema.name "
+                "(psql lists them with \\dF)"
+            )
+
+    async def search(self, query: NativeQuery, *, k: int) -> Hits:
+        """The best `k` of the chunks that match."""
+        scores, found = await self._score(query)
+        keys = np.flatnonzero(found)
+        return top_k(keys, scores[keys], k)
+
+    async def scores(self, query: NativeQuery, keys: ChunkKeys) -> NDArray[np.float32]:
+        """The score of each of `keys`, 0 for those that don't match."""
+        scores, _ = await self._score(query)
+        return scores[keys]
+
+    def is_answered(self, query: NativeQuery) -> bool:
+        """Whether the answer to a query is cached."""
+        return query in self._scored
+
+    async def asked(self, query: NativeQuery) -> tuple[LiteralString, dict[str, Any]]:
+        """A statement for all matches with their scores, and its parameters."""
+        known = self.configs or next(iter(self._made), ())
+        languages = await self.languages() if query.config is None else [query.config]
+        own = query.config is not None and not is_language(query.config)
+        parameters: dict[str, Any] = {
+            "text": storable(query.text)[:LONGEST],
+            "configs": languages
+            if own
+            else sorted({config_of(language, known) for language in languages}),
+            "everywhere": query.config is not None,
+        }
+        few = self.allowed is not None and len(self.allowed.keys) <= FEW
+        if self.allowed is not None and few:
+            parameters["allowed"] = KeysParameter(self.allowed.keys)
+        return _MATCHES.format(
+            function=query.function, query=_READ_BY[query.mode], within=_WITHIN if few else ""
+        ), parameters
+
+    async def _score(self, query: NativeQuery) -> tuple[NDArray[np.float32], Mask]:
+        """Scores by key, and which keys match."""
+        if query not in self._scored:
+            keys, ranks = await self._matches(query)
+            seen = keys <= self.last_key  # a fresh reader may know newer ones
+            scores = np.zeros(self.last_key + 1, np.float32)
+            scores[keys[seen]] = ranks[seen]
+            found = np.zeros(self.last_key + 1, np.bool_)
+            found[keys[seen]] = True
+            if self.allowed is not None:
+                found &= self.allowed.mask(len(found))
+            self._scored[query] = scores, found
+        return self._scored[query]
+
+    async def _matches(self, query: NativeQuery) -> tuple[ChunkKeys, NDArray[np.float32]]:
+        """The rows in the state that the search sees, or in the latest one if that has no index."""
+        if self.configs:
+            return await self._matches_in(self.reader, query)
+        async with self.index.fresh() as reader:
+            return await self._matches_in(reader, query)
+
+    async def _matches_in(
+        self, reader: ReadTransaction, query: NativeQuery
+    ) -> tuple[ChunkKeys, NDArray[np.float32]]:
+        matches, parameters = await self.asked(query)
+        try:
+            ((keys, ranks),) = await reader.rows(_ALL.format(matches=matches), parameters)
+        except REFUSALS as exc:
+            problem = (
+                f"PostgreSQL can't read this as a tsquery ({exc.diag.message_primary}); join words "
+                "by & | ! <-> and close every parenthesis and quotation"
+            )
+            raise QueryError(query.text, 0, problem) from exc
+        return keys_of(keys), np.frombuffer(ranks or b"", ">f4").astype(np.float32)
+
+
+MOST_CHARACTERS = 2_500_000
+"""Characters that one core compares in about half a second: 3,000 chunks of 800, for example."""
+
+MOST_CHUNKS = 20_000
+"""With more chunks, their characters are not counted."""
+
+_ANY: LiteralString = "level <> 'parent'"
+_THESE: LiteralString = "chunk.key = ANY(%(keys)s)"
+_WORK: LiteralString = 'SELECT coalesce(sum("end" - start), 0)::bigint FROM chunk WHERE '
+_SIMILARITY: LiteralString = "word_similarity(%(words)s, chunk_text.text)"
+_NEARER: LiteralString = (
+    f"{_SIMILARITY} + %(bonus)s * (1 - {_SIMILARITY}) * (chunk_text.text ~* %(near)s)::int"
+)
+_COMPARED: LiteralString = """
+SELECT chunk.key, {similarity} AS score
+FROM chunk JOIN chunk_text ON chunk_text.chunk_key = chunk.key WHERE """
+_ALIKE: LiteralString = "%(words)s::text <%% chunk_text.text AND "
+_BEST: LiteralString = " ORDER BY score DESC, chunk.key LIMIT %(limit)s"
+_THRESHOLD: LiteralString = (
+    "SELECT set_config('pg_trgm.word_similarity_threshold', %(threshold)s, true)"
+)
+_INDEX = "chunk_text_trigrams"
+_EXISTS: LiteralString = (
+    f"SELECT to_regclass(quote_ident(current_schema()) || '.{_INDEX}') IS NOT NULL"
+)
+
+
+class TrigramIndex:
+    """The index of the trigrams of texts, which makes `words <% text` faster.
+
+    `change` runs a change of the base while nobody else writes.
+    """
+
+    def __init__(
+        self, change: Callable[[Callable[[Connection], None]], Coroutine[None, None, None]]
+    ) -> None:
+        self._change = change
+        self._tried = False
+
+    async def make(self, reader: ReadTransaction) -> None:
+        """Create the index unless it exists; without it, texts are compared one by one."""
+        ((exists,),) = await reader.rows(_EXISTS)
+        if exists or self._tried:
+            return
+        self._tried = True
+        try:
+            await self._change(_create_index)
+        except StoreError as exc:
+            log.info("texts are compared without an index of their trigrams (%s)", exc)
+
+
+def _create_index(connection: Connection) -> None:
+    statement = f"CREATE INDEX IF NOT EXISTS {_INDEX} ON chunk_text USING gin (text gin_trgm_ops)"
+    connection.execute(text(statement))
+
+
+@dataclass(frozen=True, slots=True)
+class TrigramTextComparison:
+    """The chunks of one search, of which `allowed` are those that the filter lets through."""
+
+    reader: ReadTransaction
+    index: TrigramIndex
+    chunks: int
+    allowed: FilterKeys | None
+
+    async def comparable(self) -> bool:
+        """Whether all texts can be compared within about half a second."""
+        count = self.chunks if self.allowed is None else len(self.allowed.keys)
+        if count > MOST_CHUNKS:
+            return False
+        ((work,),) = await self.reader.rows(_WORK + self._which(), self._keys())
+        if work > MOST_CHARACTERS:
+            return False
+        await self.index.make(self.reader)
+        return True
+
+    async def search(
+        self,
+        words: str,
+        *,
+        threshold: float,
+        k: int,
+        near: Sequence[str] = (),
+        bonus: float = 0.0,
+    ) -> Hits:
+        """The `k` chunks whose texts are most like the words."""
+        asked = {"words": storable(words), "limit": max(k, 0), **_near(near, bonus)}
+        await self.reader.rows(_THRESHOLD, {"threshold": str(threshold)})
+        filtered = self.allowed is not None
+        statement = self.statement_for(threshold, filtered=filtered, nearer=bool(near))
+        rows = await self.reader.rows(statement, asked | self._keys())
+        scores = np.array([score for _, score in rows], np.float32)
+        return Hits(np.array([key for key, _ in rows], np.int64), scores)
+
+    @staticmethod
+    def statement_for(threshold: float, *, filtered: bool, nearer: bool = False) -> LiteralString:
+        """The statement of `search`; the index does not know of texts that share no trigram."""
+        which = _THESE if filtered else _ANY
+        return _compared(nearer=nearer) + (_ALIKE if threshold > 0 else "") + which + _BEST
+
+    async def scores(
+        self, words: str, keys: ChunkKeys, *, near: Sequence[str] = (), bonus: float = 0.0
+    ) -> NDArray[np.float32]:
+        """How alike the text of each of `keys` is, 0 for one that is gone."""
+        asked = {"words": storable(words), "keys": KeysParameter(keys), **_near(near, bonus)}
+        statement = _compared(nearer=bool(near)) + _THESE
+        known: dict[int, float] = dict(await self.reader.rows(statement, asked))
+        return np.array([known.get(key, 0.0) for key in keys.tolist()], np.float32)
+
+    def _which(self) -> LiteralString:
+        return _ANY if self.allowed is None else _THESE
+
+    def _keys(self) -> dict[str, KeysParameter]:
+        if self.allowed is None:
+            return {}
+        return {"keys": KeysParameter(self.allowed.keys)}
+
+
+def _compared(*, nearer: bool) -> LiteralString:
+    return _COMPARED.format(similarity=_NEARER if nearer else _SIMILARITY)
+
+
+def _near(words: Sequence[str], bonus: float) -> dict[str, Any]:
+    """Parameters: a pattern for any of the words, and what a text with one gains."""
+    if not words:
+        return {}
+    return {"near": rf"\m({'|'.join(map(re.escape, words))})\M", "bonus": bonus}
+
+
+Way = Literal["exact", "graph", "among"]
+"""How the nearest vectors are found: all rows, the graph, or the allowed rows."""
+
+_COSINE: LiteralString = "(-(vector <#> %(query)s))::float4"
+
+_NEAREST: Mapping[Way, LiteralString] = {
+    "exact": """
+    SELECT chunk_key, vector FROM embedding
+    ORDER BY vector <#> %(query)s, chunk_key LIMIT {depth}""",
+    "graph": """
+    SELECT chunk_key, vector FROM embedding
+    ORDER BY (vector::halfvec({dimension})) <#> %(query)s::halfvec({dimension}) LIMIT {reach}""",
+    "among": """
+    SELECT chunk_key, vector FROM embedding WHERE chunk_key = ANY(%(allowed)s)""",
+}
+
+# An out-of-line value would be fetched again for every byte; concatenation makes it inline.
+BY_TERMS: LiteralString = f"""
+WITH records AS MATERIALIZED (
+    SELECT term, records || ''::bytea AS records FROM posting WHERE term = ANY(%(terms)s)
+), held AS MATERIALIZED (
+    SELECT term, get_byte(records, at) + (get_byte(records, at + 1) << 8)
+        + (get_byte(records, at + 2) << 16) + (get_byte(records, at + 3)::bigint << 24)
+        AS chunk_key,
+        (get_byte(records, at + 4) + (get_byte(records, at + 5) << 8))::float8 AS times,
+        (get_byte(records, at + 6) + (get_byte(records, at + 7) << 8))::float8 AS length
+    FROM records, generate_series(0, octet_length(records) - 8, 8) AS at
+), living AS MATERIALIZED (
+    SELECT * FROM held WHERE NOT EXISTS (SELECT FROM gone WHERE gone.chunk_key = held.chunk_key)
+), given AS (
+    SELECT * FROM unnest(%(asked)s::text[], %(words)s::int[], %(weights)s::float8[])
+        AS given (term, word, weight)
+), held_by AS (
+    SELECT word, count(DISTINCT chunk_key) AS holders
+    FROM living JOIN given USING (term) GROUP BY word
+), asked AS (
+    SELECT term, word,
+        weight * ln(1 + (%(chunks)s - holders + 0.5::float8) / (holders + 0.5::float8)) AS tells
+    FROM given JOIN held_by USING (word)
+), worded AS (
+    SELECT chunk_key, word, max(
+        tells * times * ({K1} + 1)::float8
+        / (times + {K1}::float8 * (1 - {B}::float8 + {B}::float8 * length / %(mean)s))
+    ) AS score
+    FROM living JOIN asked USING (term) GROUP BY chunk_key, word
+)
+SELECT chunk_key, sum(score ORDER BY word)::float4 AS score FROM worded GROUP BY chunk_key
+"""
+"""BM25 from the postings: a word has one IDF, and counts by its best alternative."""
+
+_RECIPROCAL: LiteralString = "coalesce((%(rrf_k)s + 1)::float8 / (%(rrf_k)s + {place}), 0)"
+_SHARE: LiteralString = "greatest({score}, 0) / nullif(greatest(max({score}) OVER (), 0), 0)"
+_BY_WORDS: LiteralString = _SHARE.format(score="text::float8")
+_FUSED: Mapping[Scale, tuple[LiteralString, LiteralString]] = {
+    "rrf": (
+        _RECIPROCAL.format(place="semantic_place"),
+        _RECIPROCAL.format(place="text_place"),
+    ),
+    "absolute": (
+        "greatest((semantic::float8 - %(floor)s) "
+        "/ (greatest(1, max(semantic) OVER ())::float8 - %(floor)s), 0)",
+        _BY_WORDS,
+    ),
+    "theoretical": (_SHARE.format(score="(semantic::float8 + 1)"), _BY_WORDS),
+}
+
+_STATEMENT: LiteralString = """
+WITH nearest AS MATERIALIZED ({nearest}
+), semantic_leg AS MATERIALIZED (
+    SELECT chunk_key, score, rank() OVER (ORDER BY score DESC) AS place FROM (
+        SELECT chunk_key, {cosine} AS score FROM nearest
+        ORDER BY score DESC, chunk_key LIMIT {depth}
+    ) AS best WHERE score >= %(least_semantic)s::float4
+), matching AS MATERIALIZED ({matches}
+), text_leg AS MATERIALIZED (
+    SELECT chunk_key, score, rank() OVER (ORDER BY score DESC) AS place FROM (
+        SELECT chunk_key, score FROM matching WHERE {allowed}
+        ORDER BY score DESC, chunk_key LIMIT {depth}
+    ) AS best WHERE score >= %(least_text)s::float4
+), candidate AS MATERIALIZED (
+    SELECT chunk_key, s.place AS semantic_place, t.place AS text_place,
+        {semantic} AS semantic, {text} AS text
+    FROM semantic_leg AS s FULL JOIN text_leg AS t USING (chunk_key) {filled}
+), fused AS MATERIALIZED (
+    SELECT *, least(greatest((
+        %(semantic_weight)s * coalesce({by_meaning}, 0) + %(text_weight)s * coalesce({by_words}, 0)
+    ) / (%(semantic_weight)s + %(text_weight)s), 0), 1) AS score FROM candidate
+), chosen AS (
+    SELECT chunk_key FROM fused ORDER BY score DESC, least(semantic_place, text_place)
+    FETCH FIRST {passages} ROWS WITH TIES
+), joined AS (
+    SELECT string_agg(
+        int8send(chunk_key) || float4send(coalesce(semantic, 'NaN'))
+        || float4send(coalesce(text, 'NaN')) || int8send(coalesce(semantic_place, 0))
+        || int8send(coalesce(text_place, 0)) || float8send(score), '' ORDER BY chunk_key
+    ) AS candidates FROM fused
+), passage AS ({hydrated})
+SELECT CASE row_number() OVER () WHEN 1 THEN candidates END, passage.*
+FROM joined LEFT JOIN passage ON true
+"""
+
+_CANDIDATE = np.dtype(
+    [
+        ("key", ">i8"),
+        ("semantic", ">f4"),
+        ("text", ">f4"),
+        ("semantic_place", ">i8"),
+        ("text_place", ">i8"),
+        ("fused", ">f8"),
+    ]
+)
+
+Asked = tuple[LiteralString, dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class SingleQuery:
+    """One search as one statement; `allowed` are the chunks that its filter lets through."""
+
+    reader: ReadTransaction
+    vectors: PgVectors
+    native: NativeSearch
+    statistics: Statistics
+    allowed: FilterKeys | None
+    prefetched: dict[int, Passage]
+
+    async def hybrid(self, asked: HybridQuery) -> HybridFound | None:
+        """What both legs found, None to run them separately; the best passages are prefetched."""
+        way = self._way(asked.depth)
+        text = await self._text(asked.text, anyway=asked.anyway)
+        if way is None or text is None:
+            return None
+        matches, of_text = text
+        whole = statement(
+            way=way,
+            matches=matches,
+            scale=asked.scale,
+            fill=asked.fill,
+            depth=asked.depth,
+            dimension=self.vectors.dimension or 0,
+            passages=asked.passages,
+        )
+        rows = await self.reader.rows(whole, {**self._parameters(asked), **of_text})
+        self.prefetched.update(_passages(rows))
+        return _found(rows[0][0])
+
+    def _way(self, depth: int) -> Way | None:
+        """How the nearest vectors are found; None if that may need a second statement."""
+        if self.vectors.dimension is None:
+            return None
+        if self.allowed is None:
+            return "graph" if self.vectors.indexed else "exact"
+        by_graph = self.vectors.by_graph(depth, len(self.allowed.keys))
+        return None if by_graph else "among"
+
+    async def _text(self, query: TextQuery, *, anyway: bool) -> Asked | None:
+        """A statement for all matches; None if there is none, or if it would take longer."""
+        native = query.native
+        if native is None:
+            return self._by_terms(query) if anyway and query.where is None else None
+        if self.native.configs is None or self.native.is_answered(native):
+            return None
+        return await self.native.asked(native)
+
+    def _by_terms(self, query: TextQuery) -> Asked:
+        given = [(term, number) for number, word in enumerate(query.words) for term in word]
+        asked = [storable(term.text) for term, _ in given]
+        known = self.statistics
+        return BY_TERMS, {
+            "terms": sorted(set(asked)),
+            "asked": asked,
+            "words": [number for _, number in given],
+            "weights": [term.weight for term, _ in given],
+            "chunks": float(known.chunks),
+            "mean": (known.terms / known.chunks if known.chunks else 1.0) or 1.0,
+        }
+
+    def _parameters(self, asked: HybridQuery) -> dict[str, Any]:
+        least = [-np.inf if score is None else score for score in asked.least]
+        allowed = None if self.allowed is None else KeysParameter(self.allowed.keys)
+        return {
+            "query": VectorParameter(asked.vector),
+            "allowed": allowed,
+            "least_semantic": float(least[0]),
+            "least_text": float(least[1]),
+            "semantic_weight": asked.weights[0],
+            "text_weight": asked.weights[1],
+            "rrf_k": asked.rrf_k,
+            "floor": asked.floor,
+        }
+
+
+def _found(joined: bytes | None) -> HybridFound:
+    candidates = np.frombuffer(joined or b"", _CANDIDATE)
+    return HybridFound(
+        semantic=_leg(candidates, "semantic"),
+        text=_leg(candidates, "text"),
+        keys=candidates["key"].astype(np.int64),
+        semantic_scores=candidates["semantic"].astype(np.float32),
+        text_scores=candidates["text"].astype(np.float32),
+        fused=candidates["fused"].astype(np.float64),
+    )
+
+
+def _leg(candidates: NDArray[np.void], name: str) -> Hits:
+    """A leg's own list: by score and then by key."""
+    own = candidates[candidates[f"{name}_place"] > 0]
+    keys, scores = own["key"].astype(np.int64), own[name].astype(np.float32)
+    return top_k(keys, scores, len(keys))
+
+
+def _passages(rows: Sequence[tuple[Any, ...]]) -> dict[int, Passage]:
+    names = passage_columns()
+    read = (dict(zip(names, row[1:], strict=True)) for row in rows)
+    return passages_of(fields for fields in read if fields["key"] is not None)
+
+
+def statement(
+    *,
+    way: Way,
+    matches: LiteralString,
+    scale: Scale,
+    fill: bool,
+    depth: int,
+    dimension: int,
+    passages: int,
+) -> LiteralString:
+    """One statement: a row per passage, the first of which has all candidates."""
+    cosine_of_rest = f"(SELECT {_COSINE} FROM embedding WHERE embedding.chunk_key = t.chunk_key)"
+    by_meaning, by_words = _FUSED[scale]
+    return _STATEMENT.format(
+        nearest=_NEAREST[way].format(depth=depth, dimension=dimension, reach=depth + MARGIN),
+        cosine=_COSINE,
+        matches=matches,
+        allowed="chunk_key = ANY(%(allowed)s)" if way == "among" else "true",
+        semantic=f"coalesce(s.score, {cosine_of_rest})" if fill else "s.score",
+        text="coalesce(t.score, m.score, 0)" if fill else "t.score",
+        filled="LEFT JOIN matching AS m USING (chunk_key)" if fill else "",
+        by_meaning=by_meaning,
+        by_words=by_words,
+        depth=depth,
+        passages=passages,
+        hydrated=passage_sql(),
+    )
+
+
+@cache
+def passage_sql() -> LiteralString:
+    """The statement of `read_passages` for the chosen chunks."""
+    chosen: Select[tuple[int]] = select(column("chunk_key")).select_from(table("chosen"))
+    wanted = select_passages().where(ChunkRow.key.in_(chosen))
+    dialect = make_url("postgresql+psycopg://").get_dialect()()
+    return str(wanted.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
+
+
+@cache
+def passage_columns() -> tuple[str, ...]:
+    """The names of the columns of `passage_sql`."""
+    return tuple(select_passages().selected_columns.keys())
+
+
+RANK_FUNCTIONS = ("ts_rank", "ts_rank_cd")
+
+
+class NativeExtension:
+    """Creates the parts for views."""
+
+    def __init__(self, words: WordIndex, trigrams: TrigramIndex) -> None:
+        self._words = words
+        self._trigrams = trigrams
+
+    async def close(self) -> None:
+        """Cancel a build of the index."""
+        await self._words.close()
+
+    def attach(
+        self,
+        reader: ReadTransaction,
+        *,
+        text: PostingsText,
+        vectors: PgVectors,
+        setting: str | None,
+        languages: Callable[[], Awaitable[Sequence[str | None]]],
+    ) -> Extension:
+        """The parts for one view; `setting` is the value of `chunk_words.SETTING`."""
+        known = text.known
+        first = NativeSearch(
+            reader,
+            self._words,
+            parse_configs(setting),
+            last_key=known.last_key,
+            languages=languages,
+            allowed=None,
+        )
+
+        def parts(allowed: FilterKeys | None, prefetched: dict[int, Passage]) -> NativeParts:
+            native = first if allowed is None else first.within(allowed)
+            return NativeParts(
+                native=native,
+                trigram=TrigramTextComparison(reader, self._trigrams, known.chunks, allowed),
+                single_query=SingleQuery(reader, vectors, native, known, allowed, prefetched),
+            )
+
+        return parts

@@ -1,0 +1,781 @@
+"""Full text in tables: BM25 over postings, a segment per write."""
+
+from __future__ import annotations
+
+import logging
+import math
+import struct
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from itertools import islice, pairwise
+from operator import and_, or_
+from typing import ClassVar, Literal, LiteralString
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, delete, func, insert, select, text, tuple_, update
+
+from lagotto.documents import in_context, storable
+from lagotto.indexes.base import (
+    ChunkKeys,
+    ChunkText,
+    FilterKeys,
+    Hits,
+    LogPosition,
+    Mask,
+    TextSnapshot,
+    TextStatistics,
+    are_among,
+    text_rules,
+    top_k,
+)
+from lagotto.indexes.bm25 import idf, term_weight
+from lagotto.indexes.text_query import (
+    Either,
+    Every,
+    Match,
+    Phrase,
+    Prefix,
+    Term,
+    TextQuery,
+    Word,
+    as_terms,
+    holds,
+    single_words,
+)
+from lagotto.stores.base import Entry, LanguageCounts, main_language
+from lagotto.stores.postgres.chunk_words import keep_words
+from lagotto.stores.postgres.locks import may_merge
+from lagotto.stores.postgres.schema import STATISTICS
+from lagotto.stores.postgres.tables import (
+    TEXT_INDEX,
+    ChunkTermsRow,
+    GoneRow,
+    PostingRow,
+    SegmentRow,
+)
+from lagotto.stores.postgres.transaction import ReadTransaction
+from lagotto.stores.postgres.types import KeysParameter, copy_encoded, integer, keys_of
+from lagotto.stores.sql.changelog import SqlChangeLog, added_texts, ranges
+from lagotto.stores.sql.queries import setting
+from lagotto.stores.sql.read import counter
+from lagotto.stores.sql.tables import Counter as CounterRow
+from lagotto.stores.sql.write import note_change, put_setting, take_numbers
+from lagotto.terms import Vocabulary, index_terms
+from lagotto.terms.vocabulary import (
+    CANDIDATES,
+    LEAST_SIMILARITY,
+    MOST_CORRECTIONS,
+    MOST_SIMILAR,
+    deletion_pairs,
+)
+from lagotto.terms.words import JOINER
+
+RECORD = np.dtype([("key", "<u4"), ("count", "<u2"), ("length", "<u2")])
+LARGEST = 2**16 - 1
+
+MOST_PLACES = 256
+LAST_PLACE = 2**14 - 1
+"""The limits of a tsvector: positions per term, and the last position."""
+
+Postings = NDArray[np.void]
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkTerms:
+    """The terms of a findable chunk: their number, and the tsvector of their positions."""
+
+    length: int
+    places: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PostingSegment:
+    """The postings of some chunks, which are numbered from 0 until they have keys.
+
+    `texts` are the indexed texts with their languages.
+    """
+
+    texts: Sequence[tuple[str, str | None]]
+    chunks: Sequence[ChunkTerms]
+    terms: Sequence[str]
+    bounds: NDArray[np.int64]
+    postings: Postings
+
+    def rows(self, keys: ChunkKeys) -> Iterator[tuple[str, bytes]]:
+        """Each term with its postings, for chunks with these keys."""
+        postings = self.postings.copy()
+        postings["key"] = keys[postings["key"]]
+        for term, (start, stop) in zip(self.terms, pairwise(self.bounds.tolist()), strict=True):
+            yield term, postings[start:stop].tobytes()
+
+
+def make_segment(
+    texts: Sequence[tuple[str, str | None]], languages: Sequence[str | None]
+) -> PostingSegment:
+    """The segment of chunks, given by their texts with their own languages.
+
+    `languages` are those to index them in: the main one of a collection stands in for unknown ones.
+    """
+    numbers: dict[str, int] = {}
+    found: list[tuple[int, int, int, int]] = []
+    chunks = []
+    for number, ((content, _), language) in enumerate(zip(texts, languages, strict=True)):
+        terms = index_terms(content, language)
+        length = min(len(terms), LARGEST)
+        chunks.append(ChunkTerms(len(terms), tsvector(terms)))
+        for term, count in Counter(terms).items():
+            place = numbers.setdefault(term, len(numbers))
+            found.append((place, number, min(count, LARGEST), length))
+    table = np.array(found, np.int64).reshape(-1, 4)
+    table = table[np.argsort(table[:, 0], kind="stable")]
+    postings = np.empty(len(table), RECORD)
+    for column, name in enumerate(("key", "count", "length"), 1):
+        postings[name] = table[:, column]
+    bounds = np.searchsorted(table[:, 0], np.arange(len(numbers) + 1))
+    return PostingSegment(texts, chunks, list(numbers), bounds, postings)
+
+
+def entry_segment(entries: Sequence[Entry], counts: LanguageCounts) -> PostingSegment:
+    """The segment of the findable chunks, in the order of their keys."""
+    findable = [
+        (entry.document, chunk)
+        for entry in entries
+        for chunk in entry.chunks
+        if chunk.level != "parent"
+    ]
+    return make_segment(
+        [
+            (
+                in_context(document.title, chunk.text, headings=chunk.heading_path),
+                document.language,
+            )
+            for document, chunk in findable
+        ],
+        [
+            document.language or main_language(counts, document.collection)
+            for document, _ in findable
+        ],
+    )
+
+
+def tsvector(terms: Sequence[str]) -> bytes:
+    """The terms with their positions, in the binary format of a tsvector."""
+    places: dict[str, list[int]] = {}
+    for place, term in enumerate(terms[:LAST_PLACE], 1):
+        places.setdefault(term, []).append(place)
+    lexemes = [_lexeme(term, some[:MOST_PLACES]) for term, some in places.items()]
+    return b"".join([struct.pack(">i", len(lexemes)), *lexemes])
+
+
+def _lexeme(term: str, places: Sequence[int]) -> bytes:
+    return term.encode() + struct.pack(f">xH{len(places)}H", len(places), *places)
+
+
+def phrase(terms: Sequence[str]) -> str:
+    """A tsquery for adjacent terms."""
+    return " <-> ".join(map(quoted, terms))
+
+
+def quoted(term: str) -> str:
+    """A term, quoted for a tsquery."""
+    doubled = term.replace("\\", "\\\\").replace("'", "''")
+    return f"'{doubled}'"
+
+
+def living(records: bytes, gone: ChunkKeys) -> Postings:
+    """The postings in one or several joined rows, without those of removed chunks."""
+    postings = np.frombuffer(records, RECORD)
+    if not len(gone):
+        return postings
+    return postings[~are_among(postings["key"], gone)]
+
+
+def joined(rows: Sequence[tuple[str, bytes]]) -> Mapping[str, bytes]:
+    """The rows of each term, joined."""
+    found: dict[str, list[bytes]] = {}
+    for term, records in rows:
+        found.setdefault(term, []).append(records)
+    return {term: b"".join(some) for term, some in found.items()}
+
+
+_NEW_TERMS = text(
+    "SELECT new FROM unnest(cast(:terms AS text[])) AS new "
+    "WHERE NOT EXISTS (SELECT 1 FROM term WHERE term.text = new)"
+)
+_ADD_TERMS = text(
+    "INSERT INTO term (text, shapes) SELECT new, cast(shapes AS bigint[]) "
+    "FROM unnest(cast(:terms AS text[]), cast(:shapes AS text[])) AS added (new, shapes) "
+    "ON CONFLICT DO NOTHING"
+)
+_FORGET = text("""
+WITH theirs AS (
+    SELECT chunk_key, length FROM chunk_terms JOIN chunk ON chunk.key = chunk_key
+    WHERE document_key = ANY(cast(:documents AS bigint[]))
+), noted AS (INSERT INTO gone SELECT chunk_key FROM theirs)
+SELECT count(*), coalesce(sum(length), 0) FROM theirs
+""")
+_CHUNKS_OF = text(
+    "SELECT count(*) FROM chunk WHERE level != 'parent' "
+    "AND document_key = ANY(cast(:documents AS bigint[]))"
+)
+_COUNT = text("""
+UPDATE counter SET value = value + CASE name WHEN 'indexed_chunks' THEN :chunks ELSE :terms END
+WHERE name IN ('indexed_chunks', 'indexed_terms')
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The number of indexed chunks, and of their terms."""
+
+    chunks: int = 0
+    terms: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(self.chunks + other.chunks, self.terms + other.terms)
+
+    def __neg__(self) -> Counts:
+        return Counts(-self.chunks, -self.terms)
+
+
+UNCHANGED = Counts()
+
+
+def findable_keys(entries: Sequence[Entry], keys: range) -> ChunkKeys:
+    """The keys of the findable chunks, in order."""
+    levels = (chunk.level for entry in entries for chunk in entry.chunks)
+    pairs = zip(keys, levels, strict=True)
+    return np.array([key for key, level in pairs if level != "parent"], np.int64)
+
+
+def add_segment(
+    connection: Connection, number: int, segment: PostingSegment, keys: ChunkKeys
+) -> Counts:
+    """Index the chunks of a segment under their keys; return what was added."""
+    if not len(keys):
+        return UNCHANGED
+    connection.execute(insert(SegmentRow).values(number=number, chunks=len(keys)))
+    places = (
+        (integer(key), integer(chunk.length), chunk.places)
+        for key, chunk in zip(keys.tolist(), segment.chunks, strict=True)
+    )
+    copy_encoded(connection, "chunk_terms", ("chunk_key", "length", "terms"), places)
+    keep_words(connection, keys.tolist(), segment.texts)
+    add_postings(connection, number, segment.rows(keys))
+    _add_terms(connection, segment.terms)
+    return Counts(len(keys), sum(chunk.length for chunk in segment.chunks))
+
+
+def add_postings(connection: Connection, segment: int, rows: Iterable[tuple[str, bytes]]) -> None:
+    """Store the postings of terms in a segment."""
+    number = integer(segment)
+    encoded = ((term.encode(), number, records) for term, records in rows)
+    copy_encoded(connection, "posting", ("term", "segment", "records"), encoded)
+
+
+def take_segment_number(connection: Connection) -> int:
+    """A number that no segment ever had."""
+    return take_numbers(connection, "segment", 1)
+
+
+def forget(connection: Connection, document_keys: Sequence[int]) -> Counts:
+    """List the chunks of documents about to be removed as gone; return their counts."""
+    if not document_keys:
+        return UNCHANGED
+    chunks, terms = connection.execute(_FORGET, {"documents": list(document_keys)}).one()
+    return Counts(chunks, int(terms))
+
+
+def count_chunks(connection: Connection, document_keys: Sequence[int]) -> int:
+    """How many findable chunks documents have, whether their words are indexed here or not."""
+    return connection.scalar(_CHUNKS_OF, {"documents": list(document_keys)}) or 0
+
+
+def conclude(connection: Connection, change: Counts = UNCHANGED) -> None:
+    """Record the change and update the statistics.
+
+    Must be the last step of a transaction: from here on writers wait for each other.
+    """
+    note_change(connection)
+    if change != Counts():
+        connection.execute(_COUNT, {"chunks": change.chunks, "terms": change.terms})
+
+
+def _add_terms(connection: Connection, terms: Sequence[str]) -> None:
+    """Add new terms, in order, so that no two writers deadlock; no compounds, see Vocabulary."""
+    words = [term for term in terms if JOINER not in term]
+    new = sorted(connection.scalars(_NEW_TERMS, {"terms": words}))
+    if not new:
+        return
+    hashes, owners = deletion_pairs(new)
+    order = np.argsort(owners, kind="stable")
+    bounds = np.searchsorted(owners[order], np.arange(1, len(new)))
+    shapes = np.split(hashes[order].view(np.int64), bounds)
+    literals = [f"{{{','.join(map(str, some.tolist()))}}}" for some in shapes]
+    connection.execute(_ADD_TERMS, {"terms": new, "shapes": literals})
+
+
+_OF_TERMS = "SELECT term, records FROM posting WHERE term = ANY(%(terms)s) ORDER BY segment"
+_OF_PREFIX = """
+SELECT term, records FROM posting WHERE term >= %(start)s AND term < %(stop)s ORDER BY segment
+"""
+_HOLDING = """
+SELECT string_agg(int8send(chunk_key), '') FROM chunk_terms
+WHERE chunk_key = ANY(%(keys)s) AND terms @@ cast(%(phrase)s AS tsquery)
+"""
+_ALL = "SELECT string_agg(int8send(chunk_key), '') FROM chunk_terms"
+
+MOST_SCORED = 16
+"""Queries whose scores a view keeps for later questions: five bytes for every chunk of the base."""
+
+PROPOSED = 2 * CANDIDATES
+"""Terms that pg_trgm proposes: more than the rules use, as some may have no chunks left."""
+
+_NEAREST = f"ORDER BY similarity(text, %(word)s) DESC, text LIMIT {PROPOSED}"
+_SIMILAR = f"SELECT text FROM term WHERE %(word)s <%% text {_NEAREST}"
+_MEANT = f"""
+(SELECT text FROM term WHERE text %% %(word)s {_NEAREST})
+UNION
+SELECT text FROM term WHERE shapes && %(shapes)s
+"""
+_THRESHOLDS = """
+SELECT set_config('pg_trgm.similarity_threshold', %(threshold)s, true),
+       set_config('pg_trgm.word_similarity_threshold', %(threshold)s, true)
+"""
+
+BEHIND_ALL = "\U0010ffff"
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """The statistics of all chunks that BM25 needs, and the removed chunks."""
+
+    last_key: int
+    chunks: int
+    terms: int
+    gone: ChunkKeys
+
+
+@dataclass(slots=True)
+class PostingsText:
+    """A TextSnapshot over postings in tables; postings are read once per view."""
+
+    reader: ReadTransaction
+    known: Statistics
+    indexed_up_to: LogPosition
+    immediate: ClassVar[bool] = False
+    _postings: dict[str, Postings] = field(default_factory=dict)
+    _scored: dict[TextQuery, tuple[NDArray[np.float32], Mask]] = field(default_factory=dict)
+    _everything: Mask | None = None
+
+    async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
+        scores, found = await self._score(query)
+        keys = np.flatnonzero(found if allowed is None else found & allowed.mask(len(found)))
+        return top_k(keys, scores[keys], k)
+
+    async def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
+        scores, _ = await self._score(query)
+        return scores[keys]
+
+    async def frequencies(self, words: Sequence[Word]) -> list[int]:
+        await self._read(term for word in words for term in word.terms)
+        return [self._frequency(word.terms) for word in words]
+
+    def _frequency(self, terms: Sequence[str]) -> int:
+        """How many chunks hold one of the terms."""
+        keys = [self._postings[storable(term)]["key"] for term in dict.fromkeys(terms)]
+        return len(keys[0]) if len(keys) == 1 else len(np.unique(np.concatenate([[], *keys])))
+
+    async def matching(self, match: Match, among: ChunkKeys) -> ChunkKeys:
+        return among[(await self.holding(match))[among]]
+
+    async def statistics(self) -> TextStatistics:
+        known = self.known
+        return TextStatistics(known.chunks, known.terms / known.chunks if known.chunks else None)
+
+    async def corrections(
+        self, words: Sequence[str], *, limit: int = MOST_CORRECTIONS
+    ) -> list[tuple[Term, ...]]:
+        return [await _corrections(self.reader, self, word, limit=limit) for word in words]
+
+    async def similar(
+        self, words: Sequence[str], *, threshold: float, limit: int = MOST_SIMILAR
+    ) -> list[tuple[Term, ...]]:
+        return [
+            await _similar(self.reader, self, word, threshold=threshold, limit=limit)
+            for word in words
+        ]
+
+    async def all_keys(self) -> ChunkKeys:
+        """Keys of all findable chunks, ascending."""
+        return np.flatnonzero(await self.everything())
+
+    async def everything(self) -> Mask:
+        """All findable chunks."""
+        if self._everything is None:
+            ((keys,),) = await self.reader.rows(_ALL)
+            self._everything = self.mask(keys_of(keys))
+        return self._everything
+
+    async def holding(self, match: Match) -> Mask:
+        """The chunks for which `match` holds; undefined for keys without a chunk."""
+        nothing = self.mask()
+        if isinstance(match, Word):
+            await self._read(match.terms)
+            return self._any_of(match.terms)
+        if isinstance(match, Prefix):
+            return await self._beginning_with(storable(match.start))
+        if isinstance(match, Phrase):
+            return reduce(or_, [await self._in_order(terms) for terms in match.variants], nothing)
+        if isinstance(match, Either):
+            return reduce(or_, [await self.holding(part) for part in match.parts], nothing)
+        if isinstance(match, Every):
+            return reduce(and_, [await self.holding(part) for part in match.parts], ~nothing)
+        return ~await self.holding(match.part)
+
+    def mask(self, keys: ChunkKeys | None = None) -> Mask:
+        """A mask of these keys."""
+        mask = np.zeros(self.known.last_key + 1, np.bool_)
+        if keys is not None:
+            mask[keys] = True
+        return mask
+
+    async def _score(self, query: TextQuery) -> tuple[NDArray[np.float32], Mask]:
+        """Scores by key, and which keys are found."""
+        if query not in self._scored:
+            terms = [term for word in query.words for term in word]
+            await self._read([term.text for term in terms])
+            total = np.zeros(self.known.last_key + 1)
+            for word in query.words:
+                self._add(total, word)
+            found = self._any_of([term.text for term in terms])
+            if query.where is not None:
+                found = await self.holding(query.where)
+                if holds(query.where, ()):  # also for keys without a chunk
+                    found &= await self.everything()
+                total[~found] = 0.0
+            while len(self._scored) >= MOST_SCORED:
+                del self._scored[next(iter(self._scored))]
+            self._scored[query] = total.astype(np.float32), found
+        return self._scored[query]
+
+    def _add(self, total: NDArray[np.float64], word: Sequence[Term]) -> None:
+        """Add the score of a word: that of its best alternative."""
+        having = self._frequency([term.text for term in word])
+        whole = idf(having, count=self.known.chunks)
+        if len(word) == 1:
+            keys, scores = self._term_scores(word[0], whole)
+            total[keys] += scores
+            return
+        best_of = np.zeros(len(total))
+        for term in word:
+            keys, scores = self._term_scores(term, whole)
+            best_of[keys] = np.maximum(best_of[keys], scores)
+        total += best_of
+
+    def _term_scores(self, term: Term, idf: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        postings = self._postings[storable(term.text)]
+        known = self.known
+        mean = known.terms / known.chunks if known.chunks else 1.0
+        counts, lengths = (postings[name].astype(np.float64) for name in ("count", "length"))
+        scores = term_weight(counts, lengths, mean=mean or 1.0, idf=term.weight * idf)
+        return postings["key"], scores
+
+    def _any_of(self, terms: Iterable[str]) -> Mask:
+        mask = self.mask()
+        for term in terms:
+            mask[self._postings[storable(term)]["key"]] = True
+        return mask
+
+    async def _read(self, terms: Iterable[str]) -> None:
+        """Read the postings of terms that were not read before."""
+        unread = {storable(term) for term in terms} - self._postings.keys()
+        if unread:
+            rows = joined(await self.reader.rows(_OF_TERMS, {"terms": sorted(unread)}))
+            for term in unread:
+                self._postings[term] = living(rows.get(term, b""), self.known.gone)
+
+    async def _beginning_with(self, start: str) -> Mask:
+        bounds = {"start": start, "stop": start + BEHIND_ALL}
+        rows = await self.reader.rows(_OF_PREFIX, bounds)
+        records = b"".join(records for _, records in rows)
+        return self.mask(living(records, self.known.gone)["key"])
+
+    async def _in_order(self, terms: Sequence[str]) -> Mask:
+        """The chunks that contain these terms one after the other."""
+        await self._read(terms)
+        mask = reduce(and_, [self._any_of([term]) for term in terms]) if terms else self.mask()
+        if len(terms) < 2 or not mask.any():
+            return mask
+        asked = {"keys": KeysParameter(np.flatnonzero(mask)), "phrase": phrase(terms)}
+        ((keys,),) = await self.reader.rows(_HOLDING, asked)
+        return self.mask(keys_of(keys))
+
+
+async def _corrections(
+    reader: ReadTransaction, text: TextSnapshot, word: str, *, limit: int
+) -> tuple[Term, ...]:
+    """The terms that a word may be a misspelling of."""
+    shapes = deletion_pairs([word])[0].view(np.int64).tolist()
+    asked = {"word": storable(word), "shapes": shapes}
+    vocabulary = await _vocabulary(reader, text, _MEANT, asked, threshold=LEAST_SIMILARITY)
+    return as_terms(vocabulary.corrections(word, limit=limit))
+
+
+async def _similar(
+    reader: ReadTransaction, text: TextSnapshot, word: str, *, threshold: float, limit: int
+) -> tuple[Term, ...]:
+    """The terms similar to a word by their trigrams."""
+    asked = {"word": storable(word)}
+    vocabulary = await _vocabulary(reader, text, _SIMILAR, asked, threshold=threshold)
+    return as_terms(vocabulary.similar(word, threshold=threshold, limit=limit))
+
+
+async def _vocabulary(
+    reader: ReadTransaction,
+    text: TextSnapshot,
+    proposing: LiteralString,
+    asked: Mapping[str, object],
+    *,
+    threshold: float,
+) -> Vocabulary:
+    """The proposed terms that some chunk contains."""
+    await reader.rows(_THRESHOLDS, {"threshold": str(threshold)})
+    terms = [term for (term,) in await reader.rows(proposing, asked)]
+    frequencies = await text.frequencies(single_words(terms))
+    return Vocabulary([term for term, having in zip(terms, frequencies, strict=True) if having])
+
+
+AT_ONCE = 8
+"""This many segments of about the same size become one."""
+
+FEW_GONE = 1_000
+MOST_GONE = 0.2
+"""More removed chunks than this, if they are also this share of all, are cleared."""
+
+PAGE = 2_000
+
+_JOIN = text(
+    "WITH former AS (DELETE FROM posting WHERE segment = ANY(:segments) RETURNING *) "
+    "INSERT INTO posting (term, segment, records) "
+    "SELECT term, :number, string_agg(records, ''::bytea) FROM former GROUP BY term"
+)
+_TAKE_PAGE = text(
+    "WITH page AS (SELECT DISTINCT term FROM posting WHERE term > :last "
+    "AND segment = ANY(:segments) ORDER BY term LIMIT :size), "
+    "former AS (DELETE FROM posting WHERE term IN (SELECT term FROM page) "
+    "AND segment = ANY(:segments) RETURNING *) "
+    "SELECT term, string_agg(records, ''::bytea) FROM former GROUP BY term ORDER BY term"
+)
+_DROP_GONE = text("DELETE FROM gone WHERE chunk_key = ANY(cast(:keys AS bigint[]))")
+_DROP_TERMS = text(
+    "DELETE FROM term WHERE NOT EXISTS (SELECT 1 FROM posting WHERE posting.term = term.text)"
+)
+
+Size = tuple[int, int]
+"""A segment's number, and how many chunks it has."""
+
+Step = Literal["join", "clear"]
+
+
+def due_step(connection: Connection) -> Step | None:
+    """The next step that is due."""
+    sizes = _sizes(connection)
+    gone = connection.scalar(select(func.count()).select_from(GoneRow)) or 0
+    if gone > max(FEW_GONE, MOST_GONE * sum(chunks for _, chunks in sizes)):
+        return "clear"
+    return "join" if due_segments(sizes) else None
+
+
+def merge(connection: Connection, number: int) -> Step | None:
+    """Do the next step, unless another client is merging; return what was done.
+
+    `number` is the number of the new segment. After clearing, call `drop_terms`.
+    """
+    step = due_step(connection) if may_merge(connection) else None
+    if step == "join":
+        _join(connection, number)
+    elif step == "clear":
+        _clear_away(connection, number)
+    return step
+
+
+def due_segments(sizes: Sequence[Size]) -> list[Size]:
+    """The segments to merge: the smallest size of which there are too many."""
+    levels: dict[int, list[Size]] = {}
+    for number, chunks in sizes:
+        levels.setdefault(int(math.log(max(chunks, 1), AT_ONCE)), []).append((number, chunks))
+    full = [level for level, members in levels.items() if len(members) >= AT_ONCE]
+    return levels[min(full)] if full else []
+
+
+def drop_terms(connection: Connection) -> None:
+    """Drop terms that no chunk contains any more; the caller is the only writer.
+
+    Otherwise a writer could find its term here, and lose it before its postings are committed.
+    """
+    connection.execute(_DROP_TERMS)
+
+
+def _sizes(connection: Connection) -> list[Size]:
+    rows = connection.execute(select(SegmentRow.number, SegmentRow.chunks))
+    return [(number, chunks) for number, chunks in rows]
+
+
+def _join(connection: Connection, number: int) -> None:
+    due = due_segments(_sizes(connection))
+    former = [one for one, _ in due]
+    connection.execute(_JOIN, {"segments": former, "number": number})
+    _replace_segments(connection, former, (number, sum(chunks for _, chunks in due)))
+
+
+def _clear_away(connection: Connection, number: int) -> None:
+    """Rewrite postings without the removed chunks, a page of terms at a time.
+
+    The removed chunks are read first, so that all their postings are in the segments read after.
+    Chunks that others remove meanwhile, and segments that they add, stay.
+    """
+    gone = np.array(connection.scalars(select(GoneRow.chunk_key)).all(), np.int64)
+    sizes = _sizes(connection)
+    former = [one for one, _ in sizes]
+    last = ""
+    while page := _take_page(connection, former, behind=last):
+        kept = ((term, living(records, gone).tobytes()) for term, records in page)
+        add_postings(connection, number, [row for row in kept if row[1]])
+        last = page[-1][0]
+    _replace_segments(connection, former, (number, sum(chunks for _, chunks in sizes) - len(gone)))
+    connection.execute(_DROP_GONE, {"keys": gone.tolist()})
+    conclude(connection)
+
+
+def _take_page(
+    connection: Connection, segments: Sequence[int], *, behind: str
+) -> Sequence[tuple[str, bytes]]:
+    """Delete and return the next terms with their postings."""
+    asked = {"segments": segments, "last": behind, "size": PAGE}
+    return [(term, records) for term, records in connection.execute(_TAKE_PAGE, asked)]
+
+
+def _replace_segments(connection: Connection, numbers: Sequence[int], new: Size) -> None:
+    connection.execute(delete(SegmentRow).where(SegmentRow.number.in_(numbers)))
+    connection.execute(insert(SegmentRow).values(number=new[0], chunks=new[1]))
+
+
+log = logging.getLogger(__name__)
+
+
+def is_current(connection: Connection) -> bool:
+    """Whether the index was built with the rules of this version."""
+    return setting(connection, "text_rules") == text_rules()
+
+
+def renew(connection: Connection) -> None:
+    """Rebuild the index unless it is current; the caller is the only writer."""
+    if is_current(connection):
+        return
+    log.warning("the rules for terms have changed; rebuilding the full-text index")
+    for table in TEXT_INDEX:
+        connection.execute(delete(table))
+    connection.execute(update(CounterRow).where(CounterRow.name.in_(STATISTICS)).values(value=0))
+    indexed = Counts()
+    for start, stop in ranges(connection, since=0, until=counter(connection, "change")):
+        chunks = sorted(added_texts(connection, start, stop), key=lambda chunk: chunk.key)
+        segment = make_segment(
+            [(chunk.text, chunk.detected) for chunk in chunks],
+            [chunk.language for chunk in chunks],
+        )
+        keys = np.array([chunk.key for chunk in chunks], np.int64)
+        indexed += add_segment(connection, take_segment_number(connection), segment, keys)
+    put_setting(connection, "text_rules", text_rules())
+    conclude(connection, indexed)
+
+
+ROWS_AT_ONCE = 5_000
+"""Rows of postings that are read at once."""
+
+COMPARED = 2_000
+"""Chunks whose terms are made again from their texts; of more, some at random."""
+
+SUM_PAGE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class PostingSums:
+    """Of each chunk, how many terms its postings count, and a checksum of these terms."""
+
+    keys: ChunkKeys
+    terms: NDArray[np.int64]
+    checksums: NDArray[np.uint64]
+
+    def add(self, rows: Sequence[tuple[str, int, bytes]]) -> None:
+        """Count the postings in some rows; those of chunks that are gone are left out."""
+        found = np.frombuffer(b"".join(records for _, _, records in rows), RECORD)
+        sizes = [len(records) // RECORD.itemsize for _, _, records in rows]
+        hashes = np.repeat(np.array([_hash(term) for term, _, _ in rows], np.uint64), sizes)
+        index = np.searchsorted(self.keys, found["key"])
+        here = index < len(self.keys)
+        here[here] = self.keys[index[here]] == found["key"][here]
+        np.add.at(self.terms, index[here], found["count"][here].astype(np.int64))
+        np.add.at(self.checksums, index[here], hashes[here] * found["count"][here])
+
+
+def altered_chunks(connection: Connection) -> int:
+    """How many chunks have other postings than their terms.
+
+    Of all chunks the number of terms is compared, of some the terms themselves.
+    """
+    rows = connection.execute(
+        select(ChunkTermsRow.chunk_key, ChunkTermsRow.length).order_by(ChunkTermsRow.chunk_key)
+    ).all()
+    table = np.array([tuple(row) for row in rows], np.int64).reshape(-1, 2)
+    keys, lengths = table.T
+    sums = PostingSums(keys, np.zeros(len(keys), np.int64), np.zeros(len(keys), np.uint64))
+    for page in _pages(connection):
+        sums.add(page)
+    altered = (sums.terms != lengths) & (lengths < LARGEST)  # counts are cut there
+    for chunk in _compared(connection, len(keys)):
+        index = int(np.searchsorted(keys, chunk.key))
+        if index < len(keys) and lengths[index] < LARGEST:
+            altered[index] |= _checksum(chunk) != sums.checksums[index]
+    return int(altered.sum())
+
+
+def _pages(connection: Connection) -> Iterator[Sequence[tuple[str, int, bytes]]]:
+    name = tuple_(PostingRow.term, PostingRow.segment)
+    rows = select(PostingRow.term, PostingRow.segment, PostingRow.records).order_by(*name.clauses)
+    last: tuple[str, int] = ("", -1)
+    while True:
+        found = connection.execute(rows.where(name > last).limit(ROWS_AT_ONCE))
+        page = [(term, segment, records) for term, segment, records in found]
+        if not page:
+            return
+        yield page
+        last = page[-1][:2]
+
+
+def _compared(connection: Connection, chunks: int) -> Iterator[ChunkText]:
+    """Chunks of known language: for others, which one stood in was decided when they came."""
+    changes = SqlChangeLog(connection)
+    starts = [0]
+    if chunks > COMPARED:
+        head = changes.head.number
+        some = np.random.default_rng().choice(head, COMPARED // SUM_PAGE, replace=False)
+        starts = sorted(some.tolist())
+    for start in starts:
+        ranges = changes.ranges(since=start, at_once=SUM_PAGE)
+        for one in islice(ranges, None if chunks <= COMPARED else 1):
+            yield from (chunk for chunk in changes.added_texts(*one) if chunk.detected)
+
+
+def _checksum(chunk: ChunkText) -> np.uint64:
+    counts = Counter(index_terms(chunk.text, chunk.language))
+    total = sum(_hash(term) * count for term, count in counts.items())
+    return np.uint64(total % 2**64)
+
+
+def _hash(term: str) -> int:
+    return crc32(term.encode())

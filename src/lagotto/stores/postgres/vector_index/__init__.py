@@ -1,1 +1,0 @@
-"""Nearest vectors by pgvector: the HNSW graph, or exactly."""

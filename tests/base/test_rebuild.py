@@ -1,0 +1,96 @@
+"""Rebuilding, on the stores that need no server; PostgreSQL has its own module."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
+from lagotto.chunkers import CHUNKERS
+from lagotto.documents import Document
+from lagotto.errors import StoreError
+from lagotto.stores.memory import MemoryStore
+from lagotto.stores.sqlite.store import SqliteStore
+from lagotto.testing.rebuild import DOCUMENTS, OLD, RebuildContract, answers
+from tests.panics import PANICS, PanickingChunker
+
+pytestmark = pytest.mark.slow
+
+
+class TestMemory(RebuildContract):
+    durable = False
+
+    @pytest.fixture
+    def location(self) -> Any:
+        return MemoryStore()
+
+
+class TestTantivy(RebuildContract):
+    choices = (*RebuildContract.choices[:-1], {"text_index": "fts5"}, {"text_index": "tantivy"}, {})
+
+    @pytest.fixture
+    def location(self, tmp_path: Path) -> Path:
+        return tmp_path / "kb.db"
+
+    async def test_nothing_is_left_over(self, location: Path) -> None:
+        async with AsyncKnowledgeBase(location, **OLD) as base:
+            await base.add(*DOCUMENTS)
+            await answers(base)
+            await base.rebuild(embedder="hashed:new/32")
+            await answers(base)
+            store = base._store
+            assert isinstance(store, SqliteStore)
+            assert not (store.indexes.path / "rebuild").exists()
+            assert len(list(store.indexes.path.glob("text-*"))) == 1
+            assert not [item for item in await store.check() if item.level != "ok"]
+
+    async def test_the_first_search_finds_the_indexes_built(
+        self, location: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async with AsyncKnowledgeBase(location, **OLD) as base:
+            await base.add(*DOCUMENTS)
+            await answers(base)
+            await base.rebuild(embedder="hashed:new/32")
+            applied: list[object] = []
+            monkeypatch.setattr(
+                "lagotto.indexes.tantivy.index.TantivyWriter.apply",
+                lambda *args, **kwargs: applied.append(args),
+            )
+            await answers(base)
+            assert not applied
+
+    async def test_a_document_that_can_not_be_made_again_is_named(
+        self, location: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(CHUNKERS._registered, "panicking", lambda *_: PanickingChunker())
+        async with AsyncKnowledgeBase(location, **OLD) as base:
+            await base.add(*DOCUMENTS, Document(id="odd", text=PANICS))
+            before = await answers(base)
+            with pytest.raises(StoreError, match="can't be rebuilt with odd: chunking failed"):
+                await base.rebuild(chunker="panicking")
+            assert await answers(base) == before
+
+
+class TestFts5(RebuildContract):
+    @pytest.fixture
+    async def location(self, tmp_path: Path) -> Path:
+        async with AsyncKnowledgeBase(tmp_path / "kb.db", **OLD, text_index="fts5"):
+            pass
+        return tmp_path / "kb.db"
+
+    async def test_a_rebuild_repairs_a_damaged_text_index(self, location: Path) -> None:
+        async with AsyncKnowledgeBase(location) as base:
+            await base.add(*DOCUMENTS)
+            before = await answers(base)
+        with closing(sqlite3.connect(location)) as connection, connection:
+            connection.execute("DELETE FROM chunk_terms WHERE rowid % 2 = 0")
+        async with AsyncKnowledgeBase(location) as base:
+            (problem,) = [item for item in await base._store.check() if item.level != "ok"]
+            assert problem.advice == "run `lagotto rebuild`"
+            await base.rebuild()
+            assert {item.level for item in await base._store.check()} == {"ok"}
+            assert await answers(base) == before

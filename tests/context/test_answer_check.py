@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+from time import process_time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lagotto.context import AnswerCheck, check_answer
+from lagotto.context.answer_check import locate, quotations
+from lagotto.documents import Document
+from lagotto.prefs import ContextPrefs
+
+from .made import Shelf, hits
+
+TRUFFLES = Document(
+    id="truffles", text="Truffles grow on the roots of oak and hazel. “Tuber magnatum” is white."
+)
+DOGS = Document(
+    id="dogs", text="The Lagotto was a water dog.\nToday it is trained\nto find truffles."
+)
+SHELF = Shelf(TRUFFLES, DOGS, chunker="recursive:64/0")
+PACK = SHELF.pack(hits(SHELF.all_to_find()), prefs=ContextPrefs())
+
+
+def check(answer: str) -> AnswerCheck:
+    return check_answer(answer, pack=PACK)
+
+
+def test_each_sentence_has_its_markers() -> None:
+    found = check("They grow on roots [1]. Dogs find them. [2][1] Both [1, 2] hold [1-2]. Maybe.")
+    assert [claim.markers for claim in found.claims] == [(1,), (2, 1), (1, 2), ()]
+    assert [claim.text for claim in found.uncited] == ["Maybe."]
+    assert found.ok
+
+
+def test_lines_and_lists_are_sentences_and_headings_are_none() -> None:
+    answer = "# Truffles\n\nWhat is known:\n- they grow on roots [1]\n- dogs find them\n  [2]\n"
+    found = check(answer)
+    assert [(claim.text, claim.markers) for claim in found.claims] == [
+        ("What is known:", ()),
+        ("- they grow on roots [1]", (1,)),
+        ("- dogs find them\n  [2]", (2,)),
+    ]
+
+
+def test_unknown_markers_are_told_in_order() -> None:
+    found = check("So [9]. And [1]. Then [4-5]; [9].\n[7]")
+    assert found.unknown_markers == (9, 4, 5, 7)
+    assert not found.ok
+
+
+def test_a_huge_range_costs_nothing() -> None:
+    assert check("All of it [1-999999].").claims[0].markers == (1, 2, 999999)
+
+
+def test_quotations_are_found_whatever_their_marks_case_and_white_space() -> None:
+    answer = (
+        'It says "today it is trained to find truffles." [2] The white one is «tuber Magnatum» [1].'
+    )
+    found = check(answer)
+    assert found.ok
+    first, second = (quote for claim in found.claims for quote in claim.quotes)
+    assert (first.found_in, second.found_in) == (2, 1)
+    assert first.source is not None
+    assert second.source is not None
+    assert DOGS.text[slice(*first.source)] == "Today it is trained\nto find truffles"
+    assert TRUFFLES.text[slice(*second.source)] == "Tuber magnatum"
+    assert answer[first.start : first.end] == first.text
+
+
+@pytest.mark.parametrize("mark", [*" .,;:!?…-—–", "...", "’", " —"])
+def test_punctuation_at_the_ends_of_a_quotation_is_the_answer_s_own(mark: str) -> None:
+    (claim,) = check(f"It is “{mark}a water dog{mark}” [2]").claims
+    assert [quote.found_in for quote in claim.quotes] == [2]
+
+
+def test_a_quotation_must_stand_in_what_is_cited() -> None:
+    found = check('The book says "a water dog" [1]. It was "a water dog" [2]. Also "a water dog".')
+    assert [quote.start for quote in found.missing_quotes] == [15]
+    assert [claim.quotes[0].found_in for claim in found.claims] == [None, 2, 2]
+    assert not found.ok
+
+
+def test_an_invented_quotation_is_missing() -> None:
+    (quote,) = check("They “taste of garlic. And honey.” [1]").missing_quotes
+    assert quote.text == "taste of garlic. And honey."
+    assert (quote.found_in, quote.source) == (None, None)
+
+
+def test_an_empty_answer_claims_nothing() -> None:
+    assert check("") == AnswerCheck()
+    assert check(" \n[1]").claims == ()
+
+
+def test_other_marks_quote_too_and_measures_do_not() -> None:
+    text = 'He says „so“, «so», 「so」, “so”, but 5" by 3" wide, "" and "…".'
+    assert [text[span.start : span.end] for span in quotations(text)] == ["so"] * 4
+
+
+def test_white_space_of_any_kind_may_stand_before_a_full_stop() -> None:
+    found = check("It was plan A\xa0. Because it is [1].")
+    assert [claim.text for claim in found.claims] == ["It was plan A\xa0.", "Because it is [1]."]
+
+
+@given(st.text(max_size=200))
+def test_any_text_can_be_checked(answer: str) -> None:
+    found = check(answer)
+    for claim in found.claims:
+        assert answer[claim.start : claim.end] == claim.text
+        assert claim.text.strip() == claim.text != ""
+        for quote in claim.quotes:
+            assert answer[quote.start : quote.end] == quote.text
+    ends = [claim.end for claim in found.claims]
+    assert ends == sorted(ends)
+
+
+@given(st.text(max_size=60), st.data())
+def test_any_part_of_a_text_is_found_in_it(text: str, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(text)))
+    part = text[start : data.draw(st.integers(start, len(text)))]
+    found = locate(part.swapcase(), text) if part.isascii() else locate(part, text)
+    said = part.strip(" .,;:!?…\"'-\n\t")
+    if any(char.isalnum() for char in said):
+        assert found is not None
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *('"', "“", "„", "«", "「", "\n", " ", "' ", ". ", "“x”", '"a" ', '"a b". ', "x\n\n"),
+        *("[1]", "[1-2] ", "[1,", "a. [1] ", '"grow on" and so. '),
+    ],
+)
+def test_any_answer_is_checked_in_linear_time(piece: str) -> None:
+    def seconds(size: int) -> float:
+        answer = piece * (size // len(piece))
+        started = process_time()
+        check(answer)
+        return process_time() - started
+
+    seconds(1_000)
+    small = min(seconds(10_000) for _ in range(3))
+    assert min(seconds(80_000) for _ in range(3)) < 30 * small + 0.2

@@ -1,0 +1,279 @@
+"""Searches on a real server: exact results whatever the engine can express or approximates."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lagotto.filters import Contains, Eq, Filter, Gte
+from lagotto.indexes.base import FilterKeys
+from lagotto.indexes.qdrant import points, text
+from lagotto.indexes.qdrant.client import QdrantServer
+from lagotto.indexes.qdrant.collections import Collections
+from lagotto.indexes.qdrant.text import QdrantText, QdrantTextIndex, query_vector
+from lagotto.indexes.qdrant.vectors import QdrantVectorIndex
+from lagotto.indexes.registry import IndexSite
+from lagotto.indexes.text_query import (
+    Either,
+    Every,
+    Match,
+    Phrase,
+    Prefix,
+    Term,
+    TextQuery,
+    Without,
+    Word,
+)
+from lagotto.testing.indexes import (
+    DIMENSION,
+    Fields,
+    MemoryChangeLog,
+    MemoryText,
+    MemoryVectors,
+    unit_vector,
+)
+from tests.indexes.qdrant.payloads import NOT_SHRUNK
+
+WORDS = ["oak", "lake", "marsh", "dog", "hazel", "oaken"]
+
+
+@contextmanager
+def text_index(address: str) -> Iterator[QdrantTextIndex]:
+    index = QdrantTextIndex(IndexSite(secrets.token_hex(16), timeout=20, address=address))
+    yield index
+    index.drop()
+    index.close()
+
+
+@contextmanager
+def vector_index(address: str) -> Iterator[QdrantVectorIndex]:
+    site = IndexSite(secrets.token_hex(16), timeout=20, address=address)
+    index = QdrantVectorIndex(site, model_id="m", dimension=DIMENSION)
+    yield index
+    index.drop()
+    index.close()
+
+
+def colored_log(size: int = 200) -> MemoryChangeLog:
+    """Chunks of which every fifth is red, and worse than the others for all queries here."""
+    log = MemoryChangeLog()
+    for number in range(size):
+        red = number % 5 == 4
+        words = " ".join(WORDS[number % 3 : number % 3 + 2] + ["dog"] * (9 if red else 0))
+        vector = unit_vector(number)
+        if (np.vecdot(vector, unit_vector(0)) > 0) == red:
+            vector = -vector
+        color = "deep red" if red else "deep blue"
+        fields: Fields = {"color": (color,), "number": (number,)}
+        log.add(words, vector, language="en", fields=fields)
+    return log
+
+
+@pytest.mark.parametrize(
+    "where", [Eq("color", "deep red"), Contains("color", "red"), None, Gte("number", 3)]
+)
+async def test_k_results_whatever_the_engine_knows_of_the_filter(
+    qdrant_address: str, monkeypatch: pytest.MonkeyPatch, where: Filter | None
+) -> None:
+    monkeypatch.setattr(points, "FEW_KEYS", 2)
+    monkeypatch.setattr(points, "MOST_KEYS", 5)
+    log = colored_log()
+    red = np.arange(5, 201, 5)
+    allowed = FilterKeys(red, where=where)
+    query = TextQuery(((Term("oak"),), (Term("marsh"),)))
+    with vector_index(qdrant_address) as vectors, text_index(qdrant_address) as words:
+        nearest, matching = vectors.follow(log), words.follow(log)
+        assert nearest is not None
+        assert matching is not None
+        for k in (1, 5, 40, 50):
+            found = await nearest.search(unit_vector(0), k=k, allowed=allowed)
+            right = await MemoryVectors(log).search(unit_vector(0), k=k, allowed=allowed)
+            assert found.keys.tolist() == right.keys.tolist()
+            held = await matching.search(query, k=k, allowed=allowed)
+            best = await MemoryText(log).search(query, k=k, allowed=allowed)
+            assert held.keys.tolist() == best.keys.tolist()
+            assert held.scores == pytest.approx(best.scores, rel=1e-5)
+
+
+async def test_the_server_is_asked_with_the_condition(
+    qdrant_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(points, "FEW_KEYS", 2)
+    log = colored_log()
+    red = np.arange(5, 201, 5)
+    asked = []
+    usual = QdrantServer.ask
+
+    def counted(self: QdrantServer, question: object, **options: object) -> object:
+        asked.append(question)
+        return usual(self, question, **options)  # type: ignore[arg-type]
+
+    with vector_index(qdrant_address) as index:
+        snapshot = index.follow(log)
+        assert snapshot is not None
+        monkeypatch.setattr(QdrantServer, "ask", counted)
+        for where, most in ((Eq("color", "deep red"), 1), (Contains("color", "red"), 5)):
+            asked.clear()
+            allowed = FilterKeys(red, where=where)
+            assert len(await snapshot.search(unit_vector(0), k=20, allowed=allowed)) == 20
+            assert 1 <= len(asked) <= most
+        assert len(asked) > 1  # without a condition it must look deeper
+
+
+CONDITIONS: st.SearchStrategy[Match] = st.recursive(
+    st.one_of(
+        st.lists(st.sampled_from(WORDS), max_size=2).map(lambda some: Word(tuple(some))),
+        st.sampled_from(["o", "oak", "la", "x"]).map(Prefix),
+        st.lists(st.sampled_from(WORDS), min_size=1, max_size=2).map(
+            lambda some: Phrase((tuple(some),))
+        ),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=2).map(lambda parts: Every(tuple(parts))),
+        st.lists(inner, max_size=2).map(lambda parts: Either(tuple(parts))),
+        inner.map(Without),
+    ),
+    max_leaves=3,
+)
+QUERIES = st.builds(
+    TextQuery,
+    st.lists(
+        st.lists(
+            st.builds(Term, st.sampled_from([*WORDS, "none"]), st.sampled_from([0.5, 1.0])),
+            min_size=1,
+            max_size=2,
+        ).map(tuple),
+        max_size=3,
+    ).map(tuple),
+    st.none() | CONDITIONS,
+)
+CHUNKS = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)
+
+
+@settings(
+    max_examples=15,
+    phases=NOT_SHRUNK,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    texts=st.lists(CHUNKS, min_size=1, max_size=12),
+    later=st.lists(CHUNKS, max_size=12),
+    queries=st.lists(QUERIES, min_size=1, max_size=5),
+    k=st.integers(1, 8),
+    data=st.data(),
+)
+async def test_text_is_exact_although_the_mean_length_has_drifted(
+    qdrant_address: str,
+    monkeypatch: pytest.MonkeyPatch,
+    texts: list[str],
+    later: list[str],
+    queries: list[TextQuery],
+    k: int,
+    data: st.DataObject,
+) -> None:
+    monkeypatch.setattr(text, "DRIFTED", (0.0, 1e9))  # never rebuilt
+    log = MemoryChangeLog()
+    for words in texts:
+        log.add(words)
+    with text_index(qdrant_address) as index:
+        assert index.follow(log) is not None
+        for words in later:
+            log.add(f"{words} {words} {words}")
+        for key in data.draw(st.sets(st.integers(1, len(texts)), max_size=3)):
+            log.remove(key)
+        snapshot = index.follow(log)
+        assert snapshot is not None
+        some = data.draw(st.sets(st.integers(1, len(texts) + len(later))))
+        kept = np.array(sorted(some & log.chunks.keys()), np.int64)
+        oracle = MemoryText(log)
+        for query in queries:
+            for allowed in (None, FilterKeys(kept)):
+                found = await snapshot.search(query, k=k, allowed=allowed)
+                right = await oracle.search(query, k=k, allowed=allowed)
+                assert found.keys.tolist() == right.keys.tolist()
+                assert found.scores == pytest.approx(right.scores, rel=1e-5)
+            if query.where is not None:
+                held = await snapshot.matching(query.where, kept)
+                assert held.tolist() == (await oracle.matching(query.where, kept)).tolist()
+
+
+async def test_the_mean_decides_which_chunks_are_best(
+    qdrant_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The order by products is another one than that by scores, so more than k must be read."""
+    monkeypatch.setattr(text, "DRIFTED", (0.0, 1e9))
+    log = MemoryChangeLog()
+    for _ in range(3):
+        log.add("dog")
+    with text_index(qdrant_address) as index:
+        index.follow(log)
+        for number in range(200):
+            log.add(" ".join(["lake"] * 3 + ["marsh"] * (40 + number)), language="en")
+            log.add(" ".join(["lake"] + ["marsh"] * (number // 8)), language="en")
+        snapshot = index.follow(log)
+        assert snapshot is not None
+        query = TextQuery(((Term("lake"),),))
+        vector = query_vector(query.words, [1.0])
+        products = await snapshot._proposed(vector, None, limit=10)
+        right = await MemoryText(log).search(query, k=10, allowed=None)
+        assert set(products.keys.tolist()) != set(right.keys.tolist())
+        found = await snapshot.search(query, k=10, allowed=None)
+        assert found.keys.tolist() == right.keys.tolist()
+
+
+async def test_what_the_record_does_not_have_is_never_shown(qdrant_address: str) -> None:
+    log = colored_log(20)
+    with vector_index(qdrant_address) as vectors, text_index(qdrant_address) as words:
+        nearest, matching = vectors.follow(log), words.follow(log)
+        assert nearest is not None
+        assert matching is not None
+        for key in (1, 4, 7):
+            log.remove(key)
+        found = await nearest.search(unit_vector(0), k=17, allowed=None)
+        assert set(found.keys.tolist()) == log.chunks.keys()
+        query = TextQuery(((Term("oak"),),))
+        held = await matching.search(query, k=17, allowed=None)
+        assert set(held.keys.tolist()) == {10, 13, 16, 19}
+
+
+async def test_the_order_of_words_is_read_from_the_record(qdrant_address: str) -> None:
+    log = MemoryChangeLog()
+    for chunk in ("water dog", "dog water", "a water dog", "dog"):
+        log.add(chunk)
+    phrase = Phrase((("water", "dog"),))
+    every = np.arange(1, 5)
+    words: tuple[tuple[Term, ...], ...]
+    with text_index(qdrant_address) as index:
+        snapshot = index.follow(log)
+        assert snapshot is not None
+        assert (await snapshot.matching(phrase, every)).tolist() == [1, 3]
+        assert (await snapshot.matching(Without(phrase), every)).tolist() == [2, 4]
+        for words, right in (((), [1, 3]), (((Term("dog"),),), [1, 3])):
+            found = await snapshot.search(TextQuery(words, phrase), k=9, allowed=None)
+            assert sorted(found.keys.tolist()) == right
+
+
+async def test_equal_scores_are_ordered_by_key(qdrant_address: str) -> None:
+    log = MemoryChangeLog()
+    for _ in range(150):
+        log.add("a lake", unit_vector(1), language="en")
+    with text_index(qdrant_address) as words:
+        snapshot: QdrantText | None = words.follow(log)
+        assert snapshot is not None
+        query = TextQuery(((Term("lake"),),))
+        found = await snapshot.search(query, k=7, allowed=None)
+        assert found.keys.tolist() == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_the_names_of_collections_tell_prefix_role_and_base(qdrant_address: str) -> None:
+    with text_index(qdrant_address) as index:
+        index.follow(colored_log(1))
+        state = Collections.current(index.collections)
+        assert state is not None
+        assert state.collection.startswith("lagotto-test-text-")

@@ -1,0 +1,187 @@
+"""From a question to the query of each leg: what the store and the settings decide."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
+from lagotto.documents import Document, Vectors
+from lagotto.embedders import Role, create_embedder
+from lagotto.errors import QueryError
+from lagotto.filters import And
+from lagotto.indexes.text_query import NativeQuery
+from lagotto.prefs import Mode, RetrievalPrefs, ScoringPrefs
+from lagotto.retrieval.explain import Diagnostics
+from lagotto.retrieval.plan import (
+    NativeText,
+    QueryPlan,
+    QueryPlanner,
+    content_words,
+    correct,
+    native_query,
+    query_languages,
+)
+from lagotto.retrieval.query.expansion import Expansion
+from lagotto.stores.base import Capabilities, View
+from lagotto.stores.memory import MemoryStore
+from lagotto.testing.hash_embedder import HashEmbedder
+from lagotto.testing.stores import entry
+
+SERVER = Capabilities(rank_functions=("bm25", "ts_rank", "ts_rank_cd"))
+
+
+@pytest.mark.parametrize(
+    ("config", "languages", "expected", "noted"),
+    [
+        (None, ["en", "de"], ["en", "de"], False),
+        ("english", ["en", "de"], ["en"], False),
+        ("de", ["en", "de", None], ["de"], False),
+        ("english", ["de"], ["de"], True),
+        ("german", [None], [None], True),
+        ("simple", ["en", None], ["en", None], True),
+        ("simple", [None], [None], False),
+        ("english", [], ["en"], False),
+    ],
+)
+def test_languages_of_a_query(
+    config: str | None, languages: list[str | None], expected: list[str | None], noted: bool
+) -> None:
+    """Words are stemmed as the documents are; a configuration that none has is noted."""
+    diagnostics = Diagnostics()
+    assert query_languages(config, languages, diagnostics) == expected
+    assert bool(diagnostics.notes) == noted
+
+
+@pytest.mark.parametrize(("mode", "noted"), [("semantic", False), ("keyword", True)])
+async def test_vectors_need_no_text_configuration(mode: Mode, noted: bool) -> None:
+    prefs = RetrievalPrefs(query_text="dogs", mode=mode, fts={"config": "german"})
+    store, diagnostics = MemoryStore(), Diagnostics()
+    await store.write([await entry(Document(text="A dog.", language="en"))])
+    async with store.view(And()) as view:
+        planner(view, prefs, diagnostics)
+    assert bool(diagnostics.notes) == noted
+
+
+def planner(
+    view: View, prefs: RetrievalPrefs, diagnostics: Diagnostics | None = None
+) -> QueryPlanner:
+    return QueryPlanner(
+        view,
+        prefs,
+        embedder=create_embedder("minilm"),
+        capabilities=Capabilities(),
+        diagnostics=diagnostics or Diagnostics(),
+    )
+
+
+async def planned(query: str, *, expansion: Expansion | None = None) -> QueryPlan:
+    """The plan of a query for a base with one document."""
+    store = MemoryStore()
+    await store.write([await entry(Document(text="A dog finds the truffle.", language="en"))])
+    async with store.view(And()) as view:
+        prefs = RetrievalPrefs(query_text=query)
+        return await planner(view, prefs).plan(vector=np.ones(384, np.float32), expansion=expansion)
+
+
+async def test_exact_wordings_weigh_as_much_as_all_other_legs() -> None:
+    plan = await planned('"dog finds" truffel')
+    assert plan.legs.exact is not None
+    others = [plan.weights[leg] for leg in plan.legs.active() if leg != "exact"]
+    assert plan.weights["exact"] == pytest.approx(sum(others))
+    assert sum(others) != pytest.approx(1.0)
+
+
+async def test_operators_mean_nothing_to_an_embedder() -> None:
+    asked: list[str] = []
+
+    class Asked(HashEmbedder):
+        async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
+            asked.extend(texts if role == "query" else ())
+            return await super().embed(texts, role=role)
+
+    async with AsyncKnowledgeBase(":memory:", embedder=Asked()) as base:
+        await base.add(Document(text="A dog finds the truffle."))
+        for query in ("truffle -oak", "-oak"):
+            await base.retrieve(query, fts={"mode": "web"})
+    assert asked == ["truffle", "-oak"]  # where all is rejected, the query is all there is
+
+
+@pytest.mark.parametrize(
+    ("query", "factor"), [("truffle", 1.0), ("трюфель truffle", 0.5), ("трюфель", 0.1)]
+)
+async def test_vectors_of_an_unknown_alphabet_count_for_a_tenth_at_least(
+    query: str, factor: float
+) -> None:
+    plan = await planned(query)
+    assert plan.weights["semantic"] == pytest.approx(factor * ScoringPrefs().w_vec)
+
+
+async def test_words_of_an_expansion_weigh_less() -> None:
+    plan = await planned("truffle", expansion=Expansion(queries=("tuber",)))
+    assert plan.legs.text is not None
+    weights = {term.text: term.weight for word in plan.legs.text.words for term in word}
+    assert weights == {"truffl": 1.0, "tuber": 0.3}
+
+
+async def test_the_fuzzy_leg_weighs_more_the_more_is_misspelt() -> None:
+    """Up to twice as much; the text leg, whose words it has too, then counts nothing."""
+    usual = ScoringPrefs().weights("keywords")
+    for query in ("truffel", "truffel dog"):
+        plan = await planned(query)
+        assert 0 < plan.legs.misspelt <= 1
+        assert plan.weights["fuzzy"] == pytest.approx(usual["fuzzy"] * (1 + plan.legs.misspelt))
+        assert plan.weights["text"] == 0
+
+
+@pytest.mark.parametrize(
+    ("fts", "languages", "expected"),
+    [
+        ({"rank_func": "bm25"}, ["en"], None),
+        ({"rank_func": "ts_rank"}, ["en"], NativeQuery("dogs", "any", "ts_rank", None)),
+        (
+            {"rank_func": "ts_rank_cd", "mode": "web", "config": "english"},
+            ["en"],
+            NativeQuery("dogs", "web", "ts_rank_cd", "english"),
+        ),
+        (
+            {"rank_func": "ts_rank_cd", "config": "english"},
+            ["de"],
+            NativeQuery("dogs", "any", "ts_rank_cd", None),
+        ),
+    ],
+)
+def test_query_of_a_server(
+    fts: dict[str, Any], languages: list[str], expected: NativeQuery | None
+) -> None:
+    """The server ranks if it is asked for a function that it has, in a language of the base."""
+    prefs = RetrievalPrefs(query_text="dogs", fts=fts)
+    assert native_query(prefs, SERVER, languages) == expected
+    assert native_query(prefs, Capabilities(), languages) is None
+
+
+def test_a_query_that_only_the_server_may_understand() -> None:
+    """Its words are asked for in the other legs; without a server it is an error."""
+    prefs = RetrievalPrefs(query_text="dogs & (", fts={"mode": "strict", "rank_func": "ts_rank"})
+    parsed = NativeText(prefs, SERVER, ["en"]).parsed
+    assert [term.text for word in parsed.words for term in word] == ["dog"]
+    assert parsed.where is None
+    with pytest.raises(QueryError):
+        NativeText(prefs, Capabilities(), ["en"])
+
+
+async def test_only_words_that_the_embedder_breaks_up_are_corrected() -> None:
+    """`cart` is a word, though no document has it; of two words, half of the query is misspelt."""
+    tokenizer = create_embedder("minilm").tokenizer
+    store = MemoryStore()
+    await store.write([await entry(Document(text="A carp swims past the truffle.", language="en"))])
+    words = content_words("cart truffel", ["en"])
+    async with store.view(And()) as view:
+        assert await view.corrections(["cart"]) != [()]
+        corrected, share = await correct(view, words, tokenizer)
+    assert [word.word for word in corrected] == ["truffel"]
+    (terms,) = corrected.values()
+    assert share == pytest.approx(max(term.weight for term in terms) / 2)

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from lagotto.documents import Vectors
+from lagotto.embedders.base import Embedder, Role
+from lagotto.errors import EmbeddingError
+from lagotto.server.embedding import BatchingEmbedder
+from lagotto.testing.embedders import EmbedderContract
+from lagotto.testing.hash_embedder import HashEmbedder
+
+
+class TestContract(EmbedderContract):
+    @pytest.fixture
+    def embedder(self) -> Embedder:
+        return BatchingEmbedder(HashEmbedder())
+
+
+class Slow(HashEmbedder):
+    """Notes its batches, and waits before it embeds one."""
+
+    def __init__(self, error: Exception | None = None, *, seconds: float = 0.05) -> None:
+        super().__init__()
+        self.entered = asyncio.Event()
+        self.seconds = seconds
+        self.seen: list[list[str]] = []
+        self.error = error
+        self.cancelled = False
+
+    async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
+        self.seen.append(list(texts))
+        self.entered.set()
+        try:
+            await asyncio.sleep(self.seconds)
+        except asyncio.CancelledError:
+            self.cancelled = True
+            raise
+        if self.error:
+            raise self.error
+        return await super().embed(texts, role=role)
+
+
+async def test_the_first_goes_at_once_and_the_others_together() -> None:
+    inner = Slow()
+    embedder = BatchingEmbedder(inner, parallel=1)
+    found = await asyncio.gather(*(embedder.embed([f"q{n}"], role="query") for n in range(6)))
+    assert inner.seen in ([["q0"], [f"q{n}" for n in range(1, 6)]], [[f"q{n}" for n in range(6)]])
+    alone = HashEmbedder()
+    for number, vector in enumerate(found):
+        np.testing.assert_array_equal(vector, await alone.embed([f"q{number}"], role="query"))
+    assert embedder.queries == 6
+    assert embedder.waiting == 0
+
+
+async def test_each_cpu_gets_its_share() -> None:
+    """With two of them, two queries are not one batch, and eight are two of four."""
+    inner = Slow()
+    embedder = BatchingEmbedder(inner, parallel=2)
+    await asyncio.gather(*(embedder.embed([f"q{n}"], role="query") for n in range(2)))
+    assert inner.seen == [["q0"], ["q1"]]
+    inner.seen.clear()
+    await asyncio.gather(*(embedder.embed([f"q{n}"], role="query") for n in range(8)))
+    assert sorted(map(len, inner.seen)) in ([4, 4], [2, 2, 4], [1, 1, 2, 4])
+
+
+async def test_documents_go_through() -> None:
+    inner = Slow()
+    await BatchingEmbedder(inner).embed(["a", "b"], role="document")
+    assert inner.seen == [["a", "b"]]
+
+
+async def test_errors_reach_everybody() -> None:
+    embedder = BatchingEmbedder(Slow(EmbeddingError("the model is gone")))
+    calls = [embedder.embed([f"q{n}"], role="query") for n in range(3)]
+    found = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(error) for error in found] == [EmbeddingError] * 3
+
+
+async def test_one_that_leaves_takes_nobody_along() -> None:
+    inner = Slow()
+    embedder = BatchingEmbedder(inner)
+    calls = [asyncio.create_task(embedder.embed([f"q{n}"], role="query")) for n in range(3)]
+    await inner.entered.wait()
+    calls[0].cancel()
+    assert len(await calls[1]) == len(await calls[2]) == 1
+    assert not inner.cancelled or len(inner.seen) == 2
+
+
+async def test_if_all_leave_the_model_stops() -> None:
+    inner = Slow(seconds=600)
+    embedder = BatchingEmbedder(inner)
+    call = asyncio.create_task(embedder.embed(["q"], role="query"))
+    await inner.entered.wait()
+    call.cancel()
+    (running,) = embedder._running
+    await running
+    assert inner.cancelled
+    inner.seconds = 0
+    assert len(await embedder.embed(["again"], role="query")) == 1

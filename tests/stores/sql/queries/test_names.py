@@ -1,0 +1,94 @@
+"""Documents by collection and id, however many others there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, event, select
+
+from lagotto.documents import Chunk
+from lagotto.stores.base import CacheKey
+from lagotto.stores.sql.cached_chunks import is_named, load_sets
+from lagotto.stores.sql.queries import AT_ONCE, MOST_PAIRS, keys_by_name, name_batches
+from lagotto.stores.sql.read import read_neighbours, read_parents, read_sources, read_stored
+from lagotto.stores.sql.tables import DocumentRow
+from lagotto.stores.sqlite.write import create_engine
+from tests.stores.sqlite.bases import made
+
+NAMES = [("default", "d001"), ("default", "d007"), ("other", "d002")]
+CHUNK = Chunk(
+    id="c",
+    collection="default",
+    document_id="d001",
+    chunker_id="x",
+    ordinal=1,
+    start=0,
+    end=1,
+    text="O",
+    token_count=1,
+    parent_id="p",
+)
+CHUNKS = [CHUNK, CHUNK.model_copy(update={"document_id": "d007"})]
+CACHED = [CacheKey(*name, "h", "c", "m") for name in NAMES]
+
+READS: dict[str, Callable[[Connection], object]] = {
+    "sources": lambda connection: read_sources(connection, NAMES),
+    "keys": lambda connection: keys_by_name(connection, NAMES),
+    "chunks": lambda connection: read_stored(connection, NAMES),
+    "parents": lambda connection: read_parents(connection, CHUNKS),
+    "neighbours": lambda connection: read_neighbours(connection, CHUNKS, near=1, across=0),
+    "cache": lambda connection: load_sets(connection, CACHED),
+}
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("names") / "kb.db"
+    made(path)
+    return path
+
+
+@pytest.mark.parametrize("name", READS)
+def test_no_read_by_name_goes_through_all_documents(base: Path, name: str) -> None:
+    engine = create_engine(base)
+    statements: list[tuple[str, Any]] = []
+
+    def note(_: object, __: object, statement: str, values: Any, *___: object) -> None:
+        statements.append((statement, values))
+
+    event.listen(engine, "before_cursor_execute", note)
+    with engine.connect() as connection:
+        READS[name](connection)
+        event.remove(engine, "before_cursor_execute", note)
+        plans = [
+            str(row[3])
+            for statement, values in statements
+            for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)
+        ]
+    engine.dispose()
+    assert any(plan.startswith("SEARCH") for plan in plans)
+    scans = [plan for plan in plans if plan.startswith("SCAN")]
+    assert not [plan for plan in scans if "CONSTANT" not in plan and "json_each" not in plan]
+
+
+def test_an_id_counts_in_its_own_collection_only(base: Path) -> None:
+    engine = create_engine(base)
+    with engine.connect() as connection:
+        assert set(keys_by_name(connection, NAMES)) == set(NAMES[:2])
+        nothing = select(DocumentRow.key).where(is_named([]))
+        assert connection.execute(nothing).all() == []
+    engine.dispose()
+
+
+@pytest.mark.parametrize("collections", [1, 3, 40, 1200])
+def test_few_pairs_are_looked_up_whatever_the_collections(collections: int) -> None:
+    names = [(f"c{number % collections}", f"d{number}") for number in range(1200)]
+    batches = list(name_batches(names))
+    assert sorted(name for batch in batches for name in batch) == sorted(names)
+    for batch in batches:
+        assert 0 < len(batch) <= AT_ONCE
+        assert len({collection for collection, _ in batch}) * len(batch) <= MOST_PAIRS
+    assert len(batches) <= 20
