@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
+import threading
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,7 @@ from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.chunkers import CHUNKERS
 from lagotto.documents import Document
 from lagotto.errors import StoreError
+from lagotto.indexes.tantivy.index import TantivyIndex
 from lagotto.stores.memory import MemoryStore
 from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.testing.rebuild import DOCUMENTS, OLD, RebuildContract, answers
@@ -47,6 +51,32 @@ class TestTantivy(RebuildContract):
             assert not (store.indexes.path / "rebuild").exists()
             assert len(list(store.indexes.path.glob("text-*"))) == 1
             assert not [item for item in await store.check() if item.level != "ok"]
+
+    async def test_an_update_of_the_former_index_does_not_bring_it_back(
+        self, location: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        begun, follow = threading.Event(), TantivyIndex.follow
+
+        def slow(index: TantivyIndex, changes: Any) -> None:
+            if not begun.is_set():
+                begun.set()
+                time.sleep(2)  # longer than the rebuild takes
+            follow(index, changes)
+
+        monkeypatch.setattr(TantivyIndex, "follow", slow)
+        async with AsyncKnowledgeBase(location, **OLD) as base:
+            await base.add(*DOCUMENTS)
+            await answers(base)
+            await base.rebuild(embedder="hashed:new/32")
+            begun.clear()
+            await base.add(Document(id="late", text="one more"))
+            store = base._store
+            assert isinstance(store, SqliteStore)
+            store._follower.request()
+            assert await asyncio.to_thread(begun.wait, 5)  # has the index of this generation
+            await base.rebuild(embedder="hashed:newer/32")
+            await asyncio.to_thread(store._follower.finish)
+            assert len(list(store.indexes.path.glob("text-*"))) == 1
 
     async def test_the_first_search_finds_the_indexes_built(
         self, location: Path, monkeypatch: pytest.MonkeyPatch

@@ -125,9 +125,11 @@ class SqliteStaging:
     def tidy_up(self, folder: Path) -> None:
         """Drop what is left of the former generation: its indexes, and the file of the next one.
 
-        Searches that are still running have the files of an index open.
+        Searches that are still running have the files of an index open. What still updates a former
+        index would make it again, so it is waited for.
         """
         indexes = self._base.indexes
+        self._base.finish_updates()
         for index in indexes.indexes():
             if index.name not in self._moved:
                 indexes.drop(index)

@@ -335,15 +335,22 @@ class SqliteStore:
     def _open_text(self) -> TextIndex[SqlChangeLog]:
         return open_text_index(self._site(self._chosen.text or DEFAULT_TEXT_INDEX))
 
-    def _follow_rebuild(self, connection: ReadConnection) -> int:
-        """Use the indexes of the present generation: another process may have rebuilt the base."""
+    def _follow_rebuild(self, connection: ReadConnection) -> int | None:
+        """Use the indexes of the present generation: another process may have rebuilt the base.
+
+        None if the connection still sees a former one, whose indexes are being deleted.
+        """
         config = read_config(connection)
-        if config.generation != self._generation:
-            self._generation = config.generation
-            self._chosen = IndexChoice(config.text_index, config.vector_index)
-            self._text = self._open_text()
-            self._vectors = None
-        return self._generation
+        if config.generation == self._generation:
+            return config.generation
+        with self._reading() as latest:  # a restored backup goes back, an old transaction does not
+            if read_config(latest).generation != config.generation:
+                return None
+        self._generation = config.generation
+        self._chosen = IndexChoice(config.text_index, config.vector_index)
+        self._text = self._open_text()
+        self._vectors = None
+        return config.generation
 
     def _text_index(self) -> TextIndex[SqlChangeLog]:
         if self._text is None:
@@ -354,12 +361,15 @@ class SqliteStore:
         """The indexes that are open."""
         return [index for index in (self._text, self._vectors) if index is not None]
 
+    def finish_updates(self) -> None:
+        """Wait for what brings indexes up to date in the background; blocks."""
+        self._follower.finish()
+
     def _follow_changes(self) -> None:
         """Bring the indexes up to date; runs beside searches."""
         with self._reading() as connection, damage_errors(self.path):
-            if read_config(connection).generation < self._generation:
-                return  # read before a rebuild was done, whose indexes are used by now
-            self._follow_rebuild(connection)
+            if self._follow_rebuild(connection) is None:
+                return
             reader = SqliteReader(connection, path=self.path)
             changes = SqlChangeLog(connection, reader=reader)
             changes.damaged = self._views.damaged

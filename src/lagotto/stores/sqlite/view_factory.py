@@ -83,7 +83,7 @@ class SqliteViews:
         *,
         text: Callable[[], TextIndex[SqlChangeLog]],
         vectors: Callable[[SqliteConnection], VectorIndex[SqlChangeLog] | None],
-        follow_rebuild: Callable[[SqliteConnection], int],
+        follow_rebuild: Callable[[SqliteConnection], int | None],
         follower: IndexFollower,
     ) -> None:
         self._path = path
@@ -177,7 +177,8 @@ class SqliteViews:
             for _ in range(ATTEMPTS):
                 checkpoint()
                 with damage_errors(self._path):
-                    view = self._at_state(connection, where, self._state(connection), gave_up)
+                    state = self._state(connection)
+                    view = self._at_state(connection, where, state, gave_up) if state else None
                 if view is not None:
                     stack.push(mine.pop_all())
                     return view
@@ -187,9 +188,12 @@ class SqliteViews:
             "fewer writes"
         )
 
-    def _state(self, connection: SqliteConnection) -> _State:
+    def _state(self, connection: SqliteConnection) -> _State | None:
+        """None if the base has been rebuilt since the transaction began."""
         head = read_head(connection)
         generation = self._follow_rebuild(connection)
+        if generation is None:
+            return None
         remote = any(index.remote for index in self._indexes(connection))
         return _State(head, head.position(connection), generation, remote)
 
