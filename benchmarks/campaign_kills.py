@@ -149,8 +149,6 @@ class Killer:
             return files
         if operation == "index":
             site.drop_indexes()
-        if operation == "migrate":
-            site.make_older()
         return {}
 
     def _killed(self, task: Task, server: PostgresServer | None) -> list[Message]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.embedders import EMBEDDERS
 from lagotto.stores.base import Store
 from lagotto.stores.registry import create_store
-from lagotto.testing.former_versions import FORGET_CHOICES, Dialect, undo
 from lagotto.testing.rebuild import hashed
 from servers import PostgresServer
 
@@ -37,9 +35,6 @@ CHOICES: tuple[dict[str, Any], ...] = (
     {"embedder": "hashed:two/32", "chunker": "sentence:24/4"},
 )
 """What a base is made with, and what rebuilds change it to."""
-
-OLDEST = 3
-"""The schema version from which bases are upgraded; earlier ones are left to the tests."""
 
 _OTHERS = (
     "SELECT count(*) FROM pg_stat_activity "
@@ -115,20 +110,6 @@ class Site:
         """Delete what is derived, where that is a folder."""
         if not self.on_server and not self.qdrant:
             shutil.rmtree(f"{self.location}.index", ignore_errors=True)
-
-    def make_older(self) -> None:
-        """Turn the base into one of an early schema version; its choices stay known."""
-        dialect: Dialect = "postgresql" if self.on_server else "sqlite"
-        statements = [line for line in undo(OLDEST, dialect) if line != FORGET_CHOICES]
-        if self.on_server:
-            with psycopg.connect(self.location) as server:
-                for statement in statements:
-                    server.execute(statement)
-            return
-        with closing(sqlite3.connect(self.location)) as file:
-            for statement in statements:
-                file.execute(statement)
-            file.commit()
 
 
 @contextmanager

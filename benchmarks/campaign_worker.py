@@ -124,12 +124,6 @@ async def _copy(task: Task, say: Say) -> None:
     say("did", {})
 
 
-async def _migrate(task: Task, say: Say) -> None:
-    async with task.site.base() as base:
-        await base.retrieve("truffle", top_k=3)
-        say("did", {})
-
-
 OPERATIONS: dict[str, Callable[[Task, Say], Coroutine[Any, Any, None]]] = {
     "create": _create,
     **dict.fromkeys(WRITES, _write),
@@ -137,5 +131,4 @@ OPERATIONS: dict[str, Callable[[Task, Say], Coroutine[Any, Any, None]]] = {
     "rebuild": _rebuild,
     "index": _index,
     "copy": _copy,
-    "migrate": _migrate,
 }

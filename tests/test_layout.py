@@ -67,12 +67,11 @@ BEHAVIOURS = {
     "failures": "a full disk, missing permissions",
     "history": "copies of a base that diverge, and its indexes",
     "index_folder": "the folder of indexes beside a database file",
-    "chunk_texts": "texts of chunks stored beside them, and their migration",
+    "chunk_texts": "texts of chunks stored beside them, linear time",
     "interrupt": "cancelled searches",
     "left_behind": "files that a killed process leaves behind",
     "outages": "a server that restarts, fails over or is gone",
     "processes": "several processes on one base",
-    "upgrade": "bases of earlier versions",
     "writers": "concurrent writers",
     # others
     "accessibility": "every view of the server's page, for everybody",

@@ -35,14 +35,6 @@ ALLOWED = {
     "stores/postgres/transaction.py": "settings of a connection",
     "stores/postgres/vector_index.py": "HNSW, operators of pgvector",
     "stores/postgres/view_factory.py": "aggregates as binary values",
-    # migrations describe former tables
-    "stores/sql/migrations/v0003.py": "a former table",
-    "stores/sql/migrations/v0004.py": "former columns",
-    "stores/sql/migrations/v0005.py": "former columns",
-    "stores/sql/migrations/v0007.py": "former columns",
-    "stores/sql/migrations/v0008.py": "columns it adds",
-    "stores/sql/migrations/v0009.py": "a column it adds",
-    "testing/former_versions.py": "the way back from them",
 }
 """The modules with SQL as text, and what for."""
 

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +24,6 @@ from lagotto.errors import (
 from lagotto.filters import In
 from lagotto.prefs import RetrievalPrefs
 from lagotto.request_context import RequestContext
-from lagotto.testing.former_versions import undo
 from lagotto.testing.hash_embedder import HashEmbedder
 from tests.counting import CountingEmbedder
 
@@ -454,17 +451,6 @@ class TestOpening:
                 await base.retrieve("text")
             assert (await base.info()).embedder == "hashed:gone"
             assert await base.remove("a") == ["a"]
-
-    async def test_a_base_of_an_earlier_version_knows_its_embedder(self, tmp_path: Path) -> None:
-        path = tmp_path / "kb.db"
-        async with AsyncKnowledgeBase(path, chunker="sentence:24/4") as base:
-            await base.add(Document(id="a", text="A text. " * 30))
-        with closing(sqlite3.connect(path)) as file, file:
-            for statement in undo(4, "sqlite"):
-                file.execute(statement)
-        async with AsyncKnowledgeBase(path) as base:
-            assert (await base.add(Document(id="a", text="A text. " * 30))).unchanged == 1
-            assert base.embedder.info.model_id == "all-MiniLM-L6-v2"
 
     async def test_a_choice_that_makes_no_sense_makes_no_base(self, tmp_path: Path) -> None:
         with pytest.raises(UnknownNameError, match="nonsense"):

@@ -14,9 +14,9 @@ INDEX_MARKER = "lagotto.json"
 """The file that a folder of indexes carries; whatever has none is not ours."""
 
 DATABASE_HEADER = b"SQLite format 3\0"
-APPLICATION_ID = b"LAGO"
+APPLICATION_IDS = (b"Lago", b"LAGO")
 ID_OFFSET = 68
-"""Where the first page of a base has this id."""
+"""Where the first page of a base has its id; the second is that of bases before schema 1."""
 COMPANIONS = ("-wal", "-shm", "-journal")
 """Endings of the files that SQLite keeps beside a database. The first of them is a log, which has
 the first page of a new base."""
@@ -141,7 +141,7 @@ def _has_id(path: Path) -> bool:
         return False
     page = start.find(DATABASE_HEADER)
     while page >= 0:
-        if start[page + ID_OFFSET :].startswith(APPLICATION_ID):
+        if start[page + ID_OFFSET :].startswith(APPLICATION_IDS):
             return True
         page = start.find(DATABASE_HEADER, page + 1)
     return False

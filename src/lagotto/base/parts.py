@@ -21,7 +21,7 @@ from lagotto.stores.base import BaseConfig
 
 DEFAULT_EMBEDDER = "minilm"
 NAMED_MODELS = {"all-MiniLM-L6-v2": "minilm", "all-MiniLM-L6-v2-int8": "minilm-int8"}
-"""Names of embedders by their models, for bases of versions that stored only the model."""
+"""Names of embedders by their models, for bases that were filled with an embedder object."""
 
 
 @dataclass(frozen=True, slots=True)

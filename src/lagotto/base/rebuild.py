@@ -63,8 +63,7 @@ async def rebuild_base(
     """Rebuild a base with `parts`, and with other indexes if these are named.
 
     Where the model stays the same, chunks and vectors are taken over, and only the indexes are
-    rebuilt; unless `cut_again` is set, for another chunker, or one that an earlier version had too,
-    with other boundaries.
+    rebuilt; unless `cut_again` is set, for another chunker, or one whose boundaries have changed.
     """
     stored = await store.config()
     indexes = IndexChoice.of(

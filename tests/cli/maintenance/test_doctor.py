@@ -145,8 +145,8 @@ class TestRows:
         assert not findings(kb, "problem", code=0)
 
     def test_vectors_without_a_chunk(self, kb: Path) -> None:
-        columns = "(chunk_key, model_id, vector)"
-        one = "SELECT 9999, model_id, vector FROM embedding LIMIT 1"
+        columns = "(chunk_key, model_id, vector, created_at)"
+        one = "SELECT 9999, model_id, vector, created_at FROM embedding LIMIT 1"
         run_sql(kb, f"INSERT INTO embedding {columns} {one}")
         problem = only(kb, "problem", code=5)
         assert problem["what"].endswith("that are not there: 1 of embedding")
@@ -154,8 +154,8 @@ class TestRows:
         assert not findings(Path("copy.db"), "problem", code=0)
 
     def test_vectors_of_several_models(self, kb: Path) -> None:
-        columns = "(chunk_key, model_id, vector)"
-        others = "SELECT chunk_key, 'other', vector FROM embedding"
+        columns = "(chunk_key, model_id, vector, created_at)"
+        others = "SELECT chunk_key, 'other', vector, created_at FROM embedding"
         run_sql(kb, f"INSERT INTO embedding {columns} {others}")
         what = only(kb, "problem", code=5)["what"]
         assert what == "there are vectors of other models than hash: other (143)"

@@ -8,6 +8,6 @@ from tests.stores.postgres.schemas import need_a_server_to_stop
 
 def test_kills_of_clients_and_servers_in_every_operation() -> None:
     need_a_server_to_stop()
-    counts = run_campaign("kills", "postgresql,server", count=18)
+    counts = run_campaign("kills", "postgresql,server", count=16)
     for kind in ("postgresql", "server"):
-        assert sorted(counts[kind]["kills"].values()) == [1] * 9
+        assert sorted(counts[kind]["kills"].values()) == [1] * 8

@@ -129,8 +129,17 @@ async def test_tables_of_somebody_else(location: str) -> None:
 
 async def test_a_base_of_a_newer_version(store: PostgresStore, location: str) -> None:
     with psycopg.connect(location, autocommit=True) as connection:
-        connection.execute("UPDATE setting SET value = '999' WHERE name = 'schema_version'")
+        connection.execute("UPDATE setting SET value = '999' WHERE name = 'schema'")
     with pytest.raises(NotABaseError, match="upgrade Lagotto"):
+        await PostgresStore(location).open()
+
+
+async def test_a_base_from_before_the_first_release(store: PostgresStore, location: str) -> None:
+    with psycopg.connect(location, autocommit=True) as connection:
+        connection.execute(
+            "UPDATE setting SET name = 'schema_version', value = '11' WHERE name = 'schema'"
+        )
+    with pytest.raises(NotABaseError, match=r"`lagotto export .*`lagotto import "):
         await PostgresStore(location).open()
 
 

@@ -10,9 +10,9 @@ pytestmark = pytest.mark.slow
 
 
 def test_kills_in_every_operation() -> None:
-    counts = run_campaign("kills", "tantivy,fts5", count=18)
+    counts = run_campaign("kills", "tantivy,fts5", count=16)
     for kind in ("tantivy", "fts5"):
-        assert sorted(counts[kind]["kills"].values()) == [1] * 9
+        assert sorted(counts[kind]["kills"].values()) == [1] * 8
     assert sum(found["midway"] for found in counts.values()) > 0
 
 

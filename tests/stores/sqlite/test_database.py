@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,13 +16,15 @@ from lagotto.errors import (
     NotABaseError,
     StoreError,
 )
-from lagotto.stores.sql import SCHEMA_VERSION
-from lagotto.stores.sql.migrations import migrate
-from lagotto.stores.sqlite import database, write
+from lagotto.stores import sql
+from lagotto.stores.sql import SCHEMA_VERSION, migrations
+from lagotto.stores.sqlite import database, store, write
 from lagotto.stores.sqlite.write import create_engine
 from tests.stores.sqlite.bases import answers, documents, made, opened
 
 NEXT = SCHEMA_VERSION + 1
+
+Step = Callable[[Connection], None]
 
 
 @pytest.fixture
@@ -59,6 +62,14 @@ class TestWhatIsNoBase:
             file.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
         self.refused(path, NotABaseError, "newer Lagotto.*upgrade")
 
+    @pytest.mark.parametrize("version", [1, 7, 11])
+    def test_a_version_before_the_first_release(self, path: Path, version: int) -> None:
+        made(path, count=1)
+        with closing(sqlite3.connect(path)) as file:
+            file.execute(f"PRAGMA application_id = {database.BEFORE_RELEASE}")
+            file.execute(f"PRAGMA user_version = {version}")
+        self.refused(path, NotABaseError, "`lagotto export .*`lagotto import ")
+
     def test_an_empty_file_becomes_a_base(self, path: Path) -> None:
         path.touch()
         assert made(path, count=2)
@@ -83,35 +94,34 @@ class TestWhatIsNoBase:
 
 
 class TestMigrations:
-    def test_steps_are_taken_in_order(self, path: Path) -> None:
+    """With a made-up second version."""
+
+    @pytest.fixture
+    def newer(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[int, Step]]:
+        steps: dict[int, Step] = {}
+        with monkeypatch.context() as patch:
+            patch.setattr(migrations, "STEPS", steps)
+            patch.setattr(write, "migrate", partial(migrations.migrate, target=NEXT))
+            for module in (sql, write, store):
+                patch.setattr(module, "SCHEMA_VERSION", NEXT)
+            yield steps
+
+    def test_steps_are_taken_in_order(self, path: Path, newer: dict[int, Step]) -> None:
         made(path, count=1)
-        engine = create_engine(path)
         taken: list[int] = []
-
-        def step(number: int) -> Callable[[Connection], None]:
-            def upgrade(connection: Connection) -> None:
-                connection.exec_driver_sql(f"ALTER TABLE document ADD COLUMN extra{number} TEXT")
-                taken.append(number)
-
-            return upgrade
-
+        newer[2] = lambda _connection: taken.append(2)
+        newer[3] = lambda _connection: taken.append(3)
+        engine = create_engine(path)
         with engine.begin() as connection:
-            migrate(connection, 1, step_to=step, target=3)
+            migrations.migrate(connection, 1, target=3)
         engine.dispose()
         assert taken == [2, 3]
 
     def test_an_older_base_is_brought_up_to_date(
-        self, path: Path, monkeypatch: pytest.MonkeyPatch
+        self, path: Path, request: pytest.FixtureRequest
     ) -> None:
         before = made(path, count=5)
-
-        def upgrade(connection: Connection, version: int) -> None:
-            migrate(connection, version, step_to={NEXT: _add_column}.__getitem__, target=NEXT)
-
-        monkeypatch.setattr(write, "migrate", upgrade)
-        monkeypatch.setattr(database, "SCHEMA_VERSION", NEXT)
-        monkeypatch.setattr(write, "SCHEMA_VERSION", NEXT)
-        monkeypatch.setattr("lagotto.stores.sqlite.store.SCHEMA_VERSION", NEXT)
+        request.getfixturevalue("newer")[NEXT] = _add_column
         with opened(path) as base:
             assert answers(base) == before
         with closing(sqlite3.connect(path)) as file:
@@ -119,23 +129,20 @@ class TestMigrations:
             assert file.execute("SELECT count(extra) FROM document").fetchone() == (5,)
 
     def test_a_step_that_fails_changes_nothing(
-        self, path: Path, monkeypatch: pytest.MonkeyPatch
+        self, path: Path, request: pytest.FixtureRequest
     ) -> None:
         made(path, count=5)
 
-        def upgrade(connection: Connection, version: int) -> None:
+        def fail(connection: Connection) -> None:
             _add_column(connection)
             connection.exec_driver_sql("SELECT * FROM nowhere")
 
-        with monkeypatch.context() as newer:
-            newer.setattr(write, "migrate", upgrade)
-            newer.setattr(database, "SCHEMA_VERSION", NEXT)
-            newer.setattr(write, "SCHEMA_VERSION", NEXT)
-            newer.setattr("lagotto.stores.sqlite.store.SCHEMA_VERSION", NEXT)
-            with pytest.raises(StoreError, match="no such table"):
-                opened(path)
-        with opened(path) as base:
-            assert base.info().documents == 5
+        request.getfixturevalue("newer")[NEXT] = fail
+        with pytest.raises(StoreError, match="no such table"):
+            opened(path)
+        with closing(sqlite3.connect(path)) as file:
+            assert file.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
+            assert "extra" not in {row[1] for row in file.execute("PRAGMA table_info(document)")}
 
 
 def _add_column(connection: Connection) -> None:

@@ -22,7 +22,7 @@ from lagotto.stores.postgres.database import (
 )
 from lagotto.stores.postgres.locks import BUSY_TIMEOUT, acquire_database_lock, acquire_locks
 from lagotto.stores.postgres.tables import PostgresTables
-from lagotto.stores.sql import SCHEMA_VERSION
+from lagotto.stores.sql import SCHEMA_VERSION, before_release, check_version
 from lagotto.stores.sql.migrations import migrate
 from lagotto.stores.sql.queries import setting
 from lagotto.stores.sql.tables import Counter, DocumentRow, KeyedValueRow, Tables
@@ -44,7 +44,7 @@ def prepare_schema(connection: Connection, place: str) -> None:
         _create(connection)
     else:
         migrate(connection, version)
-    put_setting(connection, "schema_version", str(SCHEMA_VERSION))
+    put_setting(connection, "schema", str(SCHEMA_VERSION))
 
 
 def schema_version(connection: Connection, place: str) -> int:
@@ -55,17 +55,15 @@ def schema_version(connection: Connection, place: str) -> int:
     tables = set(inspect(connection).get_table_names(own))
     if not tables & set(Tables.metadata.tables):
         return 0
-    version = setting(connection, "schema_version") if "setting" in tables else None
+    version = setting(connection, "schema") if "setting" in tables else None
+    if version is None and "setting" in tables and setting(connection, "schema_version"):
+        raise before_release(place)
     if version is None:
         raise NotABaseError(
             f"{place} is not a Lagotto base, but has tables of the same names; choose another "
             "database, or another schema with ?options=-csearch_path=NAME,public"
         )
-    if int(version) > SCHEMA_VERSION:
-        raise NotABaseError(
-            f"{place} was made by a newer Lagotto (schema {version}, this one supports "
-            f"{SCHEMA_VERSION}); upgrade Lagotto to open it"
-        )
+    check_version(int(version), place)
     return int(version)
 
 
@@ -74,12 +72,7 @@ def _create(connection: Connection) -> None:
         metadata.create_all(connection, checkfirst=False)
     # Postings hardly compress, and are read often.
     connection.execute(text("ALTER TABLE posting ALTER COLUMN records SET STORAGE EXTERNAL"))
-    connection.execute(
-        text(
-            "ALTER TABLE embedding ALTER COLUMN created_at SET DEFAULT now(), "
-            "ALTER COLUMN created_at SET NOT NULL"
-        )
-    )
+    connection.execute(text("ALTER TABLE embedding ALTER COLUMN created_at SET DEFAULT now()"))
     rows = [{"name": name, "value": 0} for name in (*COUNTERS, *STATISTICS)]
     connection.execute(insert(Counter), rows)
     start_history(connection)

@@ -93,7 +93,7 @@ def document_of(row: Mapping[Any, Any]) -> Document:
 
 
 def _known_language(tag: Any) -> str | None:
-    """A stored tag; earlier versions took any text, which is worth no more than none."""
+    """A stored tag; a text that is no tag is worth no more than none."""
     return tag if isinstance(tag, str) and LANGUAGE_TAG.fullmatch(tag) else None
 
 

@@ -202,10 +202,7 @@ class ChunkTextRow(Tables):
 
 
 class EmbeddingRow(Tables):
-    """A chunk's vector under one model, as float32.
-
-    In a file, one without `created_at` was made by an earlier version, when its chunk set was.
-    """
+    """A chunk's vector under one model, as float32."""
 
     __tablename__ = "embedding"
 
@@ -214,7 +211,7 @@ class EmbeddingRow(Tables):
     )
     model_id: Mapped[str] = mapped_column(primary_key=True)
     vector: Mapped[bytes] = mapped_column(StoredVector())
-    created_at: Mapped[str | None] = mapped_column(Instant())
+    created_at: Mapped[str] = mapped_column(Instant())
 
 
 class ChunkCacheRow(Tables):

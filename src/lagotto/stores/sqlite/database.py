@@ -26,7 +26,7 @@ from lagotto.errors import (
     StoreReadOnlyError,
 )
 from lagotto.indexes.folder import file_errors, usual_folder
-from lagotto.stores.sql import SCHEMA_VERSION
+from lagotto.stores.sql import before_release, check_version
 from lagotto.stores.sql.queries import (
     CompiledQuery,
     PlainConnection,
@@ -295,8 +295,11 @@ class SqliteReader:
         return answer() if brief else await interruptible(answer, interrupt=self._driver.interrupt)
 
 
-APPLICATION_ID = 0x4C41474F
-"""`LAGO` in the header of the file tells a base from other SQLite files."""
+APPLICATION_ID = 0x4C61676F
+"""`Lago` in the header of the file tells a base from other SQLite files."""
+
+BEFORE_RELEASE = 0x4C41474F
+"""`LAGO`, which bases had before schema 1."""
 
 SQLITE_HEADER = b"SQLite format 3\0"
 CACHE_TIMEOUT = 0.05
@@ -363,17 +366,13 @@ def recognise(path: Path) -> None:
         application = file.execute("PRAGMA application_id").fetchone()[0]
         version = file.execute("PRAGMA user_version").fetchone()[0]
         tables = file.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if application == BEFORE_RELEASE:
+        raise before_release(str(path))
     if application != APPLICATION_ID and tables:
         raise NotABaseError(
             f"{path} is an SQLite file, but not a Lagotto base; choose another name"
         )
-    if version < 0:
-        raise NotABaseError(f"{path} has the schema {version}, of no Lagotto; restore a backup")
-    if version > SCHEMA_VERSION:
-        raise NotABaseError(
-            f"{path} was made by a newer Lagotto (schema {version}, this one supports "
-            f"{SCHEMA_VERSION}); upgrade Lagotto to open it"
-        )
+    check_version(version, str(path))
 
 
 def _refuse_emptied(path: Path) -> None:

@@ -472,9 +472,8 @@ class SqliteStore:
             role="text",
             place=place,
         )
-        made = stored.text_index is not None  # bases of earlier versions have no vector_index
         vectors = chosen(
-            stored.vector_index or (DEFAULT_VECTOR_INDEX if made else None),
+            stored.vector_index,
             self._wanted.vectors,
             usual=DEFAULT_VECTOR_INDEX,
             role="vector",
