@@ -57,21 +57,17 @@ test-llm: .venv/ready  ## rerankers against a real, small language model
 	$(BIN)/python -m pytest tests/rerankers/llm/test_real_llm.py
 
 bench: .venv/ready  ## speed; figures in docs/benchmarks.md come from here
-	$(BIN)/python benchmarks/chunk.py
-	$(BIN)/python benchmarks/embed.py
-	$(BIN)/python benchmarks/ingest.py
-	$(BIN)/python benchmarks/vectors.py
-	$(BIN)/python benchmarks/scale.py
+	for name in chunk embed ingest vectors scale; do $(BIN)/python benchmarks $$name || exit 1; done
 
 campaign: .venv/postgres  ## 1,000 kills, damaged files, many processes at once; up to 90 minutes
-	$(BIN)/python benchmarks/campaign.py
+	$(BIN)/python benchmarks campaign
 
 fuzz: .venv/ready  ## 200,000 random and mutated inputs, with limits on time and memory
-	$(BIN)/python benchmarks/fuzz.py
+	$(BIN)/python benchmarks fuzz
 	LAGOTTO_FUZZ_EXAMPLES=500 $(BIN)/python -m pytest -q tests/server/test_fuzz.py
 
 mutants: .venv/ready  ## change formulas, defaults and presets one at a time: do the tests notice?
-	$(BIN)/python benchmarks/mutants.py
+	$(BIN)/python benchmarks mutants
 
 docs: .venv/ready  ## the documentation as a site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet

@@ -1,7 +1,7 @@
 """A scripted agent, without a language model: what do cited answers through MCP cost in tokens?
 
-    python benchmarks/agent.py          # three questions on the documents of the demo
-    python benchmarks/agent.py --all    # all of its questions
+    python benchmarks agent          # three questions on the documents of the demo
+    python benchmarks agent --all    # all of its questions
 
 It starts `lagotto mcp` as clients do. For each question it asks `context`, takes the part of the
 best passage that matches the question as the answer, and reads the citation back. Counted is what
@@ -130,7 +130,3 @@ def main() -> None:
         f"{len(asked)} questions, {right} right answers, {resolved} citations that resolve, "
         f"{agent.tokens:,} tokens"
     )
-
-
-if __name__ == "__main__":
-    main()

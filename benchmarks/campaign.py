@@ -1,7 +1,7 @@
 """Kill, damage and crowd bases, and compare what is left with what was acknowledged.
 
-    python benchmarks/campaign.py --kills 1000 --minutes 90
-    python benchmarks/campaign.py --parts kills --kinds postgresql,server --kills 200 --seed 7
+    python benchmarks campaign --kills 1000 --minutes 90
+    python benchmarks campaign --parts kills --kinds postgresql,server --kills 200 --seed 7
 
 Three parts, on embedded bases with either text index and on a PostgreSQL server of its own:
 `kills` ends processes, or the server, in the middle of every operation; `damage` changes bytes in
@@ -16,7 +16,6 @@ import argparse
 import asyncio
 import json
 import logging
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import fields
@@ -95,7 +94,3 @@ def table(counts: dict[str, dict[str, Counts]]) -> str:
             numbers = f"lost {len(said.lost)}, ghosts {len(said.ghosts)}, wrong {len(said.wrong)}"
             lines += [f"{part} {kind}: {found}; {numbers}", *said.all()]
     return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -22,7 +22,7 @@ from campaign_worker import OPERATIONS, WRITES, Task, apply, work
 from lagotto.base.copy import copy_base
 from lagotto.documents import DEFAULT_COLLECTION
 from lagotto.errors import LagottoError
-from servers import PostgresServer
+from places import PostgresServer
 
 FILL = 6
 """Calls of `add` that a base begins with."""

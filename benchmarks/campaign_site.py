@@ -22,7 +22,7 @@ from lagotto.embedders import EMBEDDERS
 from lagotto.stores.base import Store
 from lagotto.stores.registry import create_store
 from lagotto.testing.rebuild import hashed
-from servers import PostgresServer
+from places import PostgresServer
 
 KINDS = ("tantivy", "fts5", "postgresql", "server", "qdrant", "postgresql+qdrant")
 """Embedded bases with either text index; kills of the client of a server, and of the server; both
@@ -128,7 +128,7 @@ def _qdrant(kind: str, stack: ExitStack) -> str:
     """The address of a new Qdrant server, for a kind of base that has its indexes there."""
     if not kind.endswith("qdrant"):
         return ""
-    from servers import qdrant_cluster
+    from places import qdrant_cluster
 
     (node,) = stack.enter_context(qdrant_cluster())
     return node.address("campaign")

@@ -11,16 +11,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from beir import Judgements, ndcg, read_jsonl, read_judgements
+import beir
+from beir import Judgements, ndcg, read_jsonl, read_judgements, read_questions
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
-from lagotto.embedders import (
-    CachedEmbedder,
-    Embedder,
-    EmbedderInfo,
-    Role,
-    TokenEmbedder,
-    create_embedder,
-)
+from lagotto.embedders import EmbedderInfo, Role, TokenEmbedder
 from lagotto.embedders.base import TokenVectors
 from lagotto.readers import Columns
 from lagotto.rerankers import UNIT, Candidate, Judgement, Reranker, ScoreScale
@@ -59,15 +53,6 @@ class Asked:
         return np.array(gains, dtype=np.float64)
 
 
-def sampled_queries(dataset: Path, *, most: int = SAMPLE) -> Queries:
-    """The queries of a set, or a fixed sample of them."""
-    judged = read_judgements(dataset / "qrels.tsv")
-    rows = [row for row in read_jsonl(dataset / "queries.jsonl") if row["_id"] in judged]
-    if len(rows) > most:
-        rows = random.Random(0).sample(rows, most)
-    return Queries({row["_id"]: row["text"] for row in rows}, judged)
-
-
 def training_queries(dataset: Path, *, most: int, banned: set[str]) -> Queries:
     """Queries that no test uses: the set's own training part, or what its sample leaves over."""
     if (dataset / "qrels_train.tsv").is_file():
@@ -76,7 +61,7 @@ def training_queries(dataset: Path, *, most: int, banned: set[str]) -> Queries:
     else:
         judged = read_judgements(dataset / "qrels.tsv")
         rows = read_jsonl(dataset / "queries.jsonl")
-        banned = banned | sampled_queries(dataset).texts.keys()
+        banned = banned | read_questions(dataset, SAMPLE)[0].keys()
     texts = {row["_id"]: row["text"] for row in rows if row["_id"] in judged.keys() - banned}
     chosen = random.Random(1).sample(sorted(texts), min(most, len(texts)))
     return Queries({name: texts[name] for name in chosen}, judged)
@@ -112,24 +97,17 @@ class Recorder:
         """Nothing to free."""
 
 
-async def collect(
-    dataset: Path, queries: Sequence[Queries], *, cache: Path | None
-) -> list[list[Asked]]:
-    """Ask a base of the set's documents each of `queries`; one list for each."""
-    embedder: Embedder = create_embedder("minilm")
-    if cache:
-        embedder = CachedEmbedder(embedder, cache)
+async def collect(dataset: Path, queries: Queries, *, cache: Path | None) -> list[Asked]:
+    """Ask a base of the set's documents all `queries`."""
+    embedder = beir.embedder("minilm", cache)
     recorder = Recorder()
     with tempfile.TemporaryDirectory() as folder:
         base = AsyncKnowledgeBase(Path(folder) / "kb.db", embedder=embedder, reranker=recorder)
         async with base:
             await base.add(dataset / "corpus.jsonl", columns=Columns(id="_id"))
             return [
-                [
-                    await _ask(base, recorder, text, some.judged[name])
-                    for name, text in some.texts.items()
-                ]
-                for some in queries
+                await _ask(base, recorder, text, queries.judged[name])
+                for name, text in queries.texts.items()
             ]
 
 
@@ -175,11 +153,3 @@ async def scores(reranker: Reranker, asked: Asked) -> list[float]:
         -1.0 if verdict is None else reranker.scale.unit(verdict.score)
         for verdict in judgement.verdicts
     ]
-
-
-def bootstrap(differences: Sequence[float]) -> tuple[float, float]:
-    """The 95 % interval of a mean of paired differences."""
-    values = np.array(differences)
-    means = np.random.default_rng(0).choice(values, (2000, len(values))).mean(axis=1)
-    low, high = np.percentile(means, [2.5, 97.5])
-    return float(low), float(high)

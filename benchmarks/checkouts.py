@@ -1,8 +1,8 @@
 """Two checkouts against each other: how fast they search, or how well they rank.
 
-    python benchmarks/checkouts.py speed BEFORE AFTER [--chunks 100000] [--queries 60] [--rounds 6]
+    python benchmarks checkouts speed BEFORE AFTER [--chunks 100000] [--queries 60] [--rounds 6]
                                    [--text-index tantivy|fts5]
-    python benchmarks/checkouts.py quality BEFORE AFTER --datasets DATASET... [--queries 1000]
+    python benchmarks checkouts quality BEFORE AFTER --datasets DATASET... [--queries 1000]
                                    [--cache FOLDER]
 
 BEFORE and AFTER are folders with a checkout each, for example of `git worktree add`.
@@ -33,8 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from beir import read_questions
-from quality import interval
+from beir import interval, read_questions, shown
 
 MODES = ("hybrid", "semantic", "keyword")
 FILTERS = ("all", "10 %", "1 %", "own topic")
@@ -87,10 +86,10 @@ def quality(dataset: Path, options: argparse.Namespace) -> None:
     for worker in workers:
         worker.close()
     for system in SYSTEMS:
-        low, mean, high = interval(np.subtract(after[system], before[system]))
+        difference = shown(interval(after[system], before[system]))
         means = f"{np.mean(before[system]):8.4f}{np.mean(after[system]):8.4f}"
         name = f"{dataset.name} {system}"
-        print(f"{name:32}{means}   {mean:+.4f} [{low:+.4f}, {high:+.4f}]", flush=True)
+        print(f"{name:32}{means}   {difference}", flush=True)
 
 
 class Worker:
@@ -197,7 +196,3 @@ def _in_turns(
 def _ratios(before: list[float], after: list[float]) -> tuple[float, float, float, float]:
     old, new = float(np.median(before)), float(np.median(after))
     return old, new, new / old, min(after) / min(before)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """MB per second of every chunker on a long text, and of a splitter library beside them.
 
-    python benchmarks/chunk.py [--megabytes 10] [--rounds 3] [--json]
+    python benchmarks chunk [--megabytes 10] [--rounds 3] [--json]
 
 The text is this project's own documentation, repeated; rounds are interleaved, medians reported.
 Install semantic-text-splitter to see it in the table.
@@ -96,7 +96,3 @@ def main() -> None:
     print(f"{'chunker':32} {'chunks':>8} {'MB/s':>8} {'MB/CPU-s':>9}")
     for name, row in table.items():
         print(f"{name:32} {row['chunks']:8.0f} {row['MB/s']:8.2f} {row['MB/CPU-s']:9.2f}")
-
-
-if __name__ == "__main__":
-    main()

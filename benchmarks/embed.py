@@ -1,6 +1,6 @@
 """How fast the local embedders are: passages per second, one query's latency, memory, start-up.
 
-    python benchmarks/embed.py [--rounds 5] [--passages 96] [--json]
+    python benchmarks embed [--rounds 5] [--passages 96] [--json]
 
 Variants alternate in one process, in every round, so that a busy machine slows all of them
 alike; medians are shown. Passages per CPU second say what the work costs, wall seconds what this
@@ -31,8 +31,8 @@ from lagotto.embedders.onnx import (
     OnnxEmbedder,
     QuantizedMiniLMFiles,
 )
+from synthetic import WORDS
 
-WORDS = (Path(__file__).parent / "words.txt").read_text(encoding="utf-8").split()
 BATCH_TOKENS = (1, 128, 512, 4096)
 
 
@@ -160,7 +160,7 @@ async def measure_start(model: str) -> Start:
 
 
 def _fresh_start(model: str) -> Start:
-    command = [sys.executable, __file__, "--start", model]
+    command = [sys.executable, str(Path(__file__).parent), "embed", "--start", model]
     runs = [
         Start(**json.loads(subprocess.run(command, check=True, capture_output=True).stdout))
         for _ in range(3)
@@ -189,7 +189,3 @@ def _print_tables(speeds: list[Speed], starts: list[Start]) -> None:
     for start in starts:
         print(f"| {start.model} | {start.load_seconds} | {start.megabytes_before:.0f} | "
               f"{start.megabytes_after:.0f} |")  # fmt: skip
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """How much of the evidence a search brings, and how late chunking compares with stored chunks.
 
-    python benchmarks/evidence.py FOLDER [--queries 472] [--documents NAME,NAME] [--only WORD]
+    python benchmarks evidence FOLDER [--queries 472] [--documents NAME,NAME] [--only WORD]
                                   [--cache FOLDER] [--json]
 
 FOLDER has corpus.jsonl, queries.jsonl and spans.jsonl, where a query's evidence is spans of one
@@ -29,10 +29,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import beir
 from beir import mean, read_jsonl
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Document, Heading
-from lagotto.embedders import CachedEmbedder, Embedder, create_embedder
+from lagotto.embedders import Embedder, create_embedder
 from lagotto.embedders.chunk_embedder import Pooling
 from lagotto.prefs import ChunkingPrefs, RetrievalPrefs
 from lagotto.request_context import RequestContext
@@ -155,9 +156,8 @@ async def quality(
     asked: dict[str, str],
 ) -> dict[str, float]:
     """Means over all queries."""
-    embedder = create_embedder(options.embedder)
-    if options.cache and system.pooling == "chunk":
-        embedder = CachedEmbedder(embedder, options.cache)
+    cache = options.cache if system.pooling == "chunk" else None
+    embedder = beir.embedder(options.embedder, cache)
     found: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         async with base(folder, system, embedder) as opened:
@@ -246,7 +246,3 @@ async def cold_and_warm(options: argparse.Namespace) -> dict[str, float]:
         "warm (median), s": round(warm, 4),
         "cold / second": round(cold / seconds[1], 1),
     }
-
-
-if __name__ == "__main__":
-    main()

@@ -1,7 +1,7 @@
 """Feed random and mutated inputs to everything that takes input from outside.
 
-    python benchmarks/fuzz.py --inputs 200000 --seed 7
-    python benchmarks/fuzz.py --inputs 20000 --target reader
+    python benchmarks fuzz --inputs 200000 --seed 7
+    python benchmarks fuzz --inputs 20000 --target reader
 
 Inputs run in child processes with limits on memory and on CPU time per input. A finding is an
 exception outside the LagottoError tree, a broken invariant, a crash, or an input over a limit; it
@@ -20,11 +20,13 @@ import sys
 import time
 import traceback
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import FrameType
 
 from fuzz_targets import TARGETS, Target
 from lagotto.errors import LagottoError
 
+FOLDER = Path(__file__).parent
 BATCH = 2_000
 SECONDS = 5.0
 """CPU time that one input may take, on inputs of a few kilobytes."""
@@ -76,7 +78,7 @@ def run_target(name: str, *, seed: int, count: int) -> Outcome:
     first = 0
     while first < count and len(outcome.findings) < MOST_FINDINGS:
         size = min(BATCH, count - first)
-        command = [sys.executable, __file__, "--target", name, "--seed", str(seed)]
+        command = [sys.executable, str(FOLDER), "fuzz", "--target", name, "--seed", str(seed)]
         command += ["--child", str(first), str(size)]
         child = subprocess.run(command, capture_output=True, text=True, check=False)
         done = _absorb(child.stdout, outcome)
@@ -86,7 +88,7 @@ def run_target(name: str, *, seed: int, count: int) -> Outcome:
         else:
             again = f"--target {name} --seed {seed} --child {first + done} 1"
             outcome.findings.append(
-                f"exit {child.returncode}: fuzz.py {again}\n{child.stderr[-2000:]}"
+                f"exit {child.returncode}: python benchmarks fuzz {again}\n{child.stderr[-2000:]}"
             )
             outcome.inputs += 1
             first += done + 1
@@ -146,7 +148,3 @@ def report(outcomes: dict[str, Outcome]) -> int:
         for finding in found.findings[:20]:
             print(f"\n{finding}")
     return 1 if any(found.findings for found in outcomes.values()) else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

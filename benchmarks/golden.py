@@ -1,7 +1,7 @@
 """Whether a change leaves every answer as it was: searches recorded before, and compared after.
 
-    python benchmarks/golden.py record FILE --datasets DATASET... [--cache FOLDER]
-    python benchmarks/golden.py compare FILE --datasets DATASET... [--cache FOLDER]
+    python benchmarks golden record FILE --datasets DATASET... [--cache FOLDER]
+    python benchmarks golden compare FILE --datasets DATASET... [--cache FOLDER]
 
 About 2,000 searches: the documents of the demo, once with parents, and every data set (folders in
 BEIR's layout), each on a file with tantivy, on a file with FTS5, on PostgreSQL and on a file with
@@ -29,13 +29,12 @@ from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from beir import read_questions
+import beir
+from beir import misspelt, read_questions
 from lagotto import AsyncKnowledgeBase, Results, RetrievalPrefs
 from lagotto.demo import corpus, questions
-from lagotto.embedders import CachedEmbedder, create_embedder
 from lagotto.readers import Columns
 from places import temporary_place
-from quality import misspelt
 
 Settings = dict[str, Any]
 Answers = dict[str, Any]
@@ -131,7 +130,7 @@ async def filled(
         indexes = made.indexes or ({"text_index": text_index} if text_index else {})
 
         def base() -> AsyncKnowledgeBase:
-            embedder = CachedEmbedder(create_embedder("minilm"), cache)
+            embedder = beir.embedder("minilm", cache)
             return AsyncKnowledgeBase(made.location, embedder=embedder, **indexes, **settings)
 
         async with base() as new:

@@ -1,6 +1,6 @@
 """How much of the embedder's speed an ingest keeps, and how much memory it takes.
 
-    python benchmarks/ingest.py [--chunks 400] [--rounds 3] [--memory 10000,100000] [--json]
+    python benchmarks ingest [--chunks 400] [--rounds 3] [--memory 10000,100000] [--json]
 
 Rate: the same chunks are embedded by the embedder alone, and added to a new base; rounds are
 interleaved, medians reported. Memory: the peak of a process of its own that adds that many chunks,
@@ -27,8 +27,8 @@ from lagotto.chunkers import CHUNKERS, DEFAULT_CHUNKER
 from lagotto.documents import Document, in_context
 from lagotto.embedders import Embedder, create_embedder
 from lagotto.testing.hash_embedder import HashEmbedder
+from synthetic import WORDS
 
-WORDS = (Path(__file__).parent / "words.txt").read_text(encoding="utf-8").split()
 CHUNKS_PER_DOCUMENT = 5
 
 
@@ -111,7 +111,11 @@ def main() -> None:
         asyncio.run(peak_memory(options.peak))
         return
     memory = [  # first, since a process counts the peak of the one that started it
-        json.loads(subprocess.check_output([sys.executable, __file__, "--peak", size]))
+        json.loads(
+            subprocess.check_output(
+                [sys.executable, Path(__file__).parent, "ingest", "--peak", size]
+            )
+        )
         for size in options.memory.split(",")
         if size
     ]
@@ -125,7 +129,3 @@ def main() -> None:
             f"{row['chunks']} chunks: peak {row['adding']} MB while adding, "
             f"{row['first search']} MB with the first search, which makes the indexes"
         )
-
-
-if __name__ == "__main__":
-    main()

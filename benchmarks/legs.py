@@ -1,6 +1,6 @@
 """Legs of an embedded base one after another, and side by side in threads.
 
-    OPENBLAS_NUM_THREADS=1 python benchmarks/legs.py [--chunks 12000] [--queries 120]
+    OPENBLAS_NUM_THREADS=1 python benchmarks legs [--chunks 12000] [--queries 120]
 
 Decides IMMEDIATE_CHUNKS in lagotto/indexes/base.py. Hybrid searches without embedding costs, in
 turns: medians of a search, and wall and CPU time per search, all in milliseconds.
@@ -21,8 +21,8 @@ from lagotto.documents import Document
 from lagotto.indexes.tantivy import index as text_index
 from lagotto.indexes.vectors import index as vector_index
 from lagotto.testing.hash_embedder import HashEmbedder
+from synthetic import WORDS
 
-WORDS = (Path(__file__).parent / "words.txt").read_text(encoding="utf-8").split()
 ROUNDS = 3
 LIMITS = {"one by one": 10**9, "side by side": 0}
 
@@ -70,7 +70,3 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=120)
     asked = parser.parse_args()
     asyncio.run(run(asked.chunks, asked.queries))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """How questions that share no content word with their answers rank, with and without damping.
 
-    python benchmarks/paraphrases.py [--squad FOLDER] [--cache FOLDER] [--json]
+    python benchmarks paraphrases [--squad FOLDER] [--cache FOLDER] [--json]
 
 The questions are in paraphrases.jsonl; they were written before any of them was searched for. Those
 over the demo's documents name a file and words of the passage that answers, those over SQuAD the id
@@ -19,16 +19,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import numpy as np
-
-from beir import mean, read_jsonl
+import beir
+from beir import interval, mean, read_jsonl, shown
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.demo import corpus
 from lagotto.documents import Document, in_context
-from lagotto.embedders import CachedEmbedder, Embedder, create_embedder
+from lagotto.embedders import Embedder
 from lagotto.readers import Columns
 from lagotto.terms import analyze, content_terms, query_terms
-from quality import interval
 
 QUESTIONS = Path(__file__).with_name("paraphrases.jsonl")
 SYSTEMS: dict[str, dict[str, Any]] = {
@@ -46,9 +44,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    embedder: Embedder = create_embedder("minilm")
-    if options.cache:
-        embedder = CachedEmbedder(embedder, options.cache)
+    embedder = beir.embedder("minilm", options.cache)
     tables = {}
     with corpus() as folder, tempfile.TemporaryDirectory() as place:
         sources = {"demo": folder}
@@ -78,12 +74,12 @@ async def measure(
             system: [await reciprocal_rank(base, row, settings) for row in asked]
             for system, settings in SYSTEMS.items()
         }
-    plain = np.array(ranks["hybrid, not damped"])
+    plain = ranks["hybrid, not damped"]
     return {
         system: {
             "mrr@10": mean(found),
             "first": mean([float(value == 1) for value in found]),
-            "minus not damped": interval(np.array(found) - plain),
+            "minus not damped": interval(found, plain),
         }
         for system, found in ranks.items()
     }
@@ -128,13 +124,5 @@ def _name(document_id: str, source: str) -> str:
 def _print(name: str, table: dict[str, dict[str, Any]]) -> None:
     print(f"\n{name:20} {'MRR@10':>8} {'first':>8}   minus not damped")
     for system, row in table.items():
-        low, middle, high = row["minus not damped"]
-        print(
-            f"{system:20} {row['mrr@10']:8.4f} {row['first']:8.4f}   "
-            f"{middle:+.4f} [{low:+.4f}, {high:+.4f}]",
-            flush=True,
-        )
-
-
-if __name__ == "__main__":
-    main()
+        difference = shown(row["minus not damped"])
+        print(f"{system:20} {row['mrr@10']:8.4f} {row['first']:8.4f}   {difference}", flush=True)

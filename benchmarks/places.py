@@ -9,6 +9,7 @@ their files on the disk.
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -16,7 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from servers import PostgresServer
+sys.path.append(str(Path(__file__).parent.parent))  # the servers of the tests, in tests/
+
+from tests.servers.postgres import PostgresServer
+from tests.servers.qdrant import cluster_address, qdrant_cluster
+
+__all__ = ["PLACES", "Place", "PostgresServer", "qdrant_cluster", "temporary_place"]
 
 RECORDS = ("sqlite", "postgresql")
 CLUSTERS: dict[str, tuple[int, dict[str, object]]] = {
@@ -70,12 +76,10 @@ def temporary_place(name: str) -> Iterator[Place]:
     """A place that is gone afterwards."""
     record, _, engine = name.partition("+")
     with ExitStack() as stack:
-        place = stack.enter_context(_record(record))
+        place = stack.enter_context(_temporary_record(record))
         if not engine:
             yield place
             return
-        from servers import cluster_address, qdrant_cluster
-
         size, options = CLUSTERS[engine]
         nodes = stack.enter_context(qdrant_cluster(size, on_disk=True))
         address = cluster_address(nodes, "benchmark", **options)
@@ -88,14 +92,7 @@ def temporary_place(name: str) -> Iterator[Place]:
 
 
 @contextmanager
-def temporary_location(record: str) -> Iterator[str]:
-    """The location of a new base: a temporary file, or a database of a temporary server."""
-    with _record(record) as place:
-        yield place.location
-
-
-@contextmanager
-def _record(record: str) -> Iterator[Place]:
+def _temporary_record(record: str) -> Iterator[Place]:
     if record == "postgresql":
         with PostgresServer({"shared_buffers": "1GB", "synchronous_commit": "on"}) as server:
             folders = (server.folder / "data",)

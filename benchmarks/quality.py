@@ -1,13 +1,19 @@
-"""How well a knowledge base ranks: each leg by itself, and all together.
+"""How well a knowledge base ranks: each leg by itself and all together, on any store and embedder.
 
-    python benchmarks/quality.py DATASET... [--queries 1000] [--misspell] [--variants]
-                                 [--store sqlite|postgresql] [--cache FOLDER] [--json]
+    python benchmarks quality DATASET... [--queries 1000] [--misspell] [--variants]
+    python benchmarks quality DATASET... --stores sqlite,postgresql,sqlite+qdrant --systems hybrid
+    python benchmarks quality DATASET... --embedders minilm,minilm-int8
 
 A data set is a folder in BEIR's layout. Its documents go through the normal ingest; a document
 ranks by its best chunk. Of a set with more queries a fixed sample is taken. `--misspell` makes one
-or two random edits in every content word of the queries, and shows hybrid with and without the
-fuzzy leg. `--variants` adds other settings and how their nDCG@10 differs from that of hybrid, with
-a paired bootstrap interval of 95 %. `--cache` keeps vectors for the next run.
+or two random edits in every content word of the queries. `--variants` adds other settings and how
+their nDCG@10 differs from that of hybrid. With several stores (named in places.py) or embedders, a
+base is made for each, and the figures of all but the first are compared with those of the first:
+the difference of nDCG@10, the mean share of documents among the first ten that both have, and the
+share of queries whose first ten are the same in the same order. Intervals are of 95 %, by paired
+bootstrap. `aiblox` is that preset, for which PostgreSQL ranks words by its own ts_rank_cd. The
+text index is that of the embedded store: tantivy rounds the lengths of chunks, fts5 does not.
+`--cache` keeps vectors for the next run.
 """
 
 from __future__ import annotations
@@ -16,21 +22,18 @@ import argparse
 import asyncio
 import json
 import random
-import string
-from collections.abc import AsyncIterator, Iterable
+import tempfile
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from beir import Judgements, mean, ndcg, read_questions, recall
+import beir
+from beir import Judgements, interval, mean, misspelt, ndcg, read_questions, recall
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.chunkers import DEFAULT_CHUNKER
-from lagotto.embedders import CachedEmbedder, create_embedder
-from lagotto.evals import evaluation
+from lagotto.prefs import RetrievalPrefs
 from lagotto.readers import Columns
-from lagotto.terms import keywords
 from places import PLACES, temporary_place
 
 Settings = dict[str, Any]
@@ -42,6 +45,7 @@ SYSTEMS: dict[str, Settings] = {
     "hybrid": {"mode": "hybrid"},
     "hybrid without fuzzy": {"mode": "hybrid", "fuzzy": {"mode": "off"}},
     "rrf": {"mode": "hybrid", "scoring": {"blend": "rrf"}},
+    "aiblox": {"prefs": RetrievalPrefs.preset("aiblox")},
 }
 VARIANTS: dict[str, Settings] = {
     "without exact wording": {"scoring": {"w_exact": 0}},
@@ -57,57 +61,71 @@ VARIANTS: dict[str, Settings] = {
     "descriptions by meaning": {"scoring": {"by_type": {"description": {"w_text": 0.25}}}},
 }
 CHUNKS = 120
-Table = dict[str, dict[str, Any]]
+DEPTH = 10
 Rankings = dict[str, list[str]]
+Row = dict[str, Any]
+Tables = dict[str, dict[str, Row]]
+"""A row of figures for each system, by store and embedder."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    add_options(parser)
-    parser.add_argument("--misspell", action="store_true")
-    parser.add_argument("--variants", action="store_true")
-    parser.add_argument("--store", choices=PLACES, default="sqlite")
-    options = parser.parse_args()
-    tables = {}
-    for dataset in options.datasets:
-        tables[dataset.name] = asyncio.run(measure(dataset, options))
-        if not options.json:
-            _print(dataset.name, tables[dataset.name])
-    if options.json:
-        print(json.dumps(tables, indent=2))
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """What is measured with, and on what."""
     parser.add_argument("datasets", nargs="+", type=Path)
     parser.add_argument("--queries", type=int, default=1000)
-    parser.add_argument("--embedder", default="minilm")
+    parser.add_argument("--misspell", action="store_true")
+    parser.add_argument("--systems", type=_names, default=list(SYSTEMS), help=", ".join(SYSTEMS))
+    parser.add_argument("--variants", action="store_true")
+    parser.add_argument("--stores", type=_names, default=["sqlite"], help=", ".join(PLACES))
+    parser.add_argument("--embedders", type=_names, default=["minilm"])
     parser.add_argument("--chunker", default=DEFAULT_CHUNKER)
     parser.add_argument("--text-index", choices=["tantivy", "fts5"])
     parser.add_argument("--cache", type=Path)
     parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        options.cache = options.cache or Path(folder)
+        for dataset in options.datasets:
+            found[dataset.name] = asyncio.run(measure(dataset, options))
+            if not options.json:
+                _print(dataset.name, found[dataset.name])
+    if options.json:
+        print(json.dumps(found, indent=2))
 
 
-async def measure(dataset: Path, options: argparse.Namespace) -> Table:
-    """The table of one data set."""
+def _names(listed: str) -> list[str]:
+    return listed.split(",")
+
+
+async def measure(dataset: Path, options: argparse.Namespace) -> Tables:
+    """The tables of one data set."""
     asked, judged = read_questions(dataset, options.queries)
     if options.misspell:
         chance = random.Random(1)
         asked = {name: misspelt(text, chance) for name, text in asked.items()}
-    systems = SYSTEMS | (VARIANTS if options.variants else {})
-    async with filled(options.store, dataset, options, text_index=options.text_index) as base:
-        rankings = {
-            system: await rank(base, asked, settings) for system, settings in systems.items()
-        }
-    gains = {system: gains_of(found, judged) for system, found in rankings.items()}
-    table: Table = {
-        system: {"ndcg@10": mean(gains[system]), "recall@100": mean(_recalls(found, judged))}
-        for system, found in rankings.items()
-    }
-    if options.variants:
-        for system, found in gains.items():
-            table[system]["minus hybrid"] = interval(np.subtract(found, gains["hybrid"]))
-    return table
+    systems = {name: SYSTEMS[name] for name in options.systems}
+    systems |= VARIANTS if options.variants else {}
+    tables: Tables = {}
+    first: dict[str, Rankings] = {}
+    for store in options.stores:
+        for embedder in options.embedders:
+            made = argparse.Namespace(**{**vars(options), "embedder": embedder})
+            text_index = options.text_index if store == "sqlite" else None
+            async with filled(store, dataset, made, text_index=text_index) as base:
+                rankings = {
+                    system: await rank(base, asked, settings)
+                    for system, settings in systems.items()
+                }
+            tables[f"{store}, {embedder}"] = {
+                system: {**scores(found, judged), **compared(found, first.get(system), judged)}
+                for system, found in rankings.items()
+            }
+            if options.variants:
+                plain = gains_of(rankings["hybrid"], judged)
+                for system, row in tables[f"{store}, {embedder}"].items():
+                    row["minus hybrid"] = interval(gains_of(rankings[system], judged), plain)
+            first = first or rankings
+    return tables
 
 
 @asynccontextmanager
@@ -117,10 +135,9 @@ async def filled(
     """A base with the documents of a data set, opened anew, by when all its indexes are built."""
 
     def base() -> AsyncKnowledgeBase:
-        embedder = create_embedder(options.embedder)
         return AsyncKnowledgeBase(
             place.location,
-            embedder=CachedEmbedder(embedder, options.cache) if options.cache else embedder,
+            embedder=beir.embedder(options.embedder, options.cache),
             chunker=options.chunker,
             **(place.indexes or {"text_index": text_index}),
         )
@@ -143,51 +160,41 @@ async def rank(base: AsyncKnowledgeBase, asked: dict[str, str], settings: Settin
 
 def gains_of(rankings: Rankings, judged: Judgements) -> list[float]:
     """nDCG@10 of each query."""
-    return [ndcg(ranking, judged[name], depth=10) for name, ranking in rankings.items()]
+    return [ndcg(ranking, judged[name], depth=DEPTH) for name, ranking in rankings.items()]
 
 
-def _recalls(rankings: Rankings, judged: Judgements) -> list[float]:
-    return [recall(ranking, judged[name], depth=100) for name, ranking in rankings.items()]
+def scores(rankings: Rankings, judged: Judgements) -> Row:
+    """The figures of a system."""
+    recalls = [recall(ranking, judged[name], depth=100) for name, ranking in rankings.items()]
+    return {"ndcg@10": mean(gains_of(rankings, judged)), "recall@100": mean(recalls)}
 
 
-def interval(differences: np.ndarray[Any, np.dtype[np.float64]]) -> list[float]:
-    """The mean difference between its bounds, by paired bootstrap."""
-    mean, low, high = evaluation.interval(differences.tolist())
-    return [round(value, 4) for value in (low, mean, high)]
+def compared(rankings: Rankings, first: Rankings | None, judged: Judgements) -> Row:
+    """How the rankings of a system differ from those that it gave on the first base."""
+    if first is None:
+        return {}
+    tops = [(first[name][:DEPTH], ranking[:DEPTH]) for name, ranking in rankings.items()]
+    return {
+        "minus first": interval(gains_of(rankings, judged), gains_of(first, judged)),
+        "overlap@10": mean([_overlap(set(one), set(other)) for one, other in tops]),
+        "same": mean([float(one == other) for one, other in tops]),
+    }
 
 
-def misspelt(query: str, chance: random.Random) -> str:
-    """One or two random edits in each content word."""
-    content = set(keywords(query, ["en"]))
-    return " ".join(
-        _edited(word, chance) if word.strip(string.punctuation).lower() in content else word
-        for word in query.split()
-    )
+def _overlap(one: set[str], other: set[str]) -> float:
+    """The share that is in both, of as many as the longer list has."""
+    return len(one & other) / max(len(one), len(other)) if one or other else 1.0
 
 
-def _edited(word: str, chance: random.Random) -> str:
-    for _ in range(chance.choice([1, 2])):
-        offset = chance.randrange(len(word))
-        letter = chance.choice(string.ascii_lowercase)
-        edits: Iterable[str] = (
-            word[:offset] + word[offset + 1 :],
-            word[:offset] + letter + word[offset:],
-            word[:offset] + letter + word[offset + 1 :],
-            word[:offset] + word[offset : offset + 2][::-1] + word[offset + 2 :],
-        )
-        word = chance.choice(list(edits)) or word
-    return word
-
-
-def _print(name: str, table: Table) -> None:
-    print(f"\n{name:24} {'nDCG@10':>8} {'R@100':>8}   minus hybrid")
-    for system, row in table.items():
-        low, middle, high = row.get("minus hybrid", (0, 0, 0))
-        difference = f"{middle:+.4f} [{low:+.4f}, {high:+.4f}]" if high or low else ""
-        print(
-            f"{system:24} {row['ndcg@10']:8.4f} {row['recall@100']:8.4f}   {difference}", flush=True
-        )
-
-
-if __name__ == "__main__":
-    main()
+def _print(name: str, tables: Tables) -> None:
+    for made, table in tables.items():
+        print(f"\n{f'{name}, {made}':40} {'nDCG@10':>8} {'R@100':>8}")
+        for system, row in table.items():
+            rest = "  ".join(
+                f"{key} {beir.shown(value) if isinstance(value, list) else value}"
+                for key, value in row.items()
+                if key not in ("ndcg@10", "recall@100")
+            )
+            print(
+                f"{system:40} {row['ndcg@10']:8.4f} {row['recall@100']:8.4f}   {rest}", flush=True
+            )

@@ -1,6 +1,6 @@
 """What rerankers gain: nDCG@10 before and after, with intervals, and where they hurt.
 
-    python benchmarks/rerank.py DATASET... [--queries 1000] [--reranker NAME]... [--cache-tokens]
+    python benchmarks rerank DATASET... [--queries 1000] [--reranker NAME]... [--cache-tokens]
         [--cache FOLDER] [--json]
 
 A data set is a folder in BEIR's layout; its documents go through the normal ingest, 50 fused
@@ -22,16 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
-from beir import mean
-from candidates import (
-    SAMPLE,
-    Asked,
-    CachedTokenEmbedder,
-    bootstrap,
-    collect,
-    sampled_queries,
-    scores,
-)
+from beir import interval, mean, read_questions, shown
+from candidates import SAMPLE, Asked, CachedTokenEmbedder, Queries, collect, scores
 from lagotto.embedders import TokenEmbedder, create_embedder
 from lagotto.rerankers import BlendedReranker, GatedReranker, Reranker, create_reranker
 
@@ -44,9 +36,8 @@ class Gain:
 
     reranker: str
     ndcg_10: float
-    gain: float
-    low: float
-    high: float
+    gain: list[float]
+    """Its interval: lower bound, mean, upper bound."""
     better: int
     worse: int
     milliseconds: float
@@ -73,11 +64,11 @@ def main() -> None:
 
 async def measure(dataset: Path, options: argparse.Namespace) -> list[Gain]:
     """Every reranker on one data set."""
-    queries = sampled_queries(dataset, most=options.queries)
-    (asked,) = await collect(dataset, [queries], cache=options.cache)
+    queries = Queries(*read_questions(dataset, options.queries))
+    asked = await collect(dataset, queries, cache=options.cache)
     asked = [one for one in asked if one.candidates]
     fused = [one.ndcg([each.score for each in one.candidates]) for one in asked]
-    table = [Gain("(fused order)", mean(fused), 0.0, 0.0, 0.0, 0, 0, 0.0)]
+    table = [Gain("(fused order)", mean(fused), [0.0] * 3, 0, 0, 0.0)]
     for name, reranker in _rerankers(options).items():
         table.append(await _gain(name, reranker, asked, fused))
         await reranker.close()
@@ -107,13 +98,10 @@ async def _gain(
         times.append(time.perf_counter() - start)
         values.append(one.ndcg(made))
     gains = [after - before for after, before in zip(values, fused, strict=True)]
-    low, high = bootstrap(gains)
     return Gain(
         reranker=name,
         ndcg_10=mean(values),
-        gain=mean(gains),
-        low=low,
-        high=high,
+        gain=interval(values, fused),
         better=sum(gain > 0 for gain in gains),
         worse=sum(gain < 0 for gain in gains),
         milliseconds=float(np.median(times)) * 1000,
@@ -121,15 +109,10 @@ async def _gain(
 
 
 def _print(name: str, table: Sequence[Gain]) -> None:
-    print(f"\n{name:24} {'nDCG@10':>8} {'gain':>8} {'95 % interval':>18} better worse     ms")
+    print(f"\n{name:24} {'nDCG@10':>8} {'gain, 95 % interval':>28} better worse     ms")
     for row in table:
-        interval = f"{row.low:+.4f} to {row.high:+.4f}"
         print(
-            f"{row.reranker:24} {row.ndcg_10:8.4f} {row.gain:+8.4f} {interval:>18} "
+            f"{row.reranker:24} {row.ndcg_10:8.4f} {shown(row.gain):>28} "
             f"{row.better:6} {row.worse:5} {row.milliseconds:6.1f}",
             flush=True,
         )
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """Requests per second of a server, and how long each takes, embedding included.
 
-    python benchmarks/serve.py [--chunks 10000,100000] [--clients 1,8,32] [--seconds 4]
+    python benchmarks serve [--chunks 10000,100000] [--clients 1,8,32] [--seconds 4]
                                [--workers 1,2] [--mixed 0] [--json FILE]
 
 A base with the texts of scale.py, vectors of that size, and MiniLM for the queries; the server is
@@ -27,10 +27,19 @@ from typing import Any
 
 import numpy as np
 
-from http_load import Connection, get, load, post
-from places import temporary_location
-from scale import build
-from served import EmbeddedCorpus, anonymous_of, memory_of, serving, stages_of
+from load import (
+    Connection,
+    EmbeddedCorpus,
+    anonymous_of,
+    get,
+    load,
+    memory_of,
+    post,
+    serving,
+    stages_of,
+)
+from places import temporary_place
+from synthetic import build
 
 Row = dict[str, Any]
 ROUNDS = 2
@@ -49,7 +58,8 @@ def main() -> None:
     clients = [int(count) for count in options.clients.split(",")]
     rows: list[Row] = []
     for chunks in sizes:
-        with temporary_location("sqlite") as location:
+        with temporary_place("sqlite") as place:
+            location = place.location
             corpus = EmbeddedCorpus(chunks)
             asyncio.run(build(location, corpus, None))
             texts = [query.text for query in corpus.queries(400)]
@@ -169,7 +179,3 @@ async def _ended(url: str, connection: Connection, task: str) -> bool:
         if state not in ("enqueued", "processing"):
             return bool(state == "succeeded")
         await asyncio.sleep(0.02)
-
-
-if __name__ == "__main__":
-    main()

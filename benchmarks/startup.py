@@ -1,8 +1,8 @@
 """Measure what one command costs: the CPU time of `lagotto search` on a small base, by stage.
 
-    python benchmarks/startup.py --runs 15
-    python benchmarks/startup.py --base notes.db --question "how are notes sorted?"
-    python benchmarks/startup.py --documents notes/ --before ../lagotto-before/src
+    python benchmarks startup --runs 15
+    python benchmarks startup --base notes.db --question "how are notes sorted?"
+    python benchmarks startup --documents notes/ --before ../lagotto-before/src
 
 Every run is a process of its own, user and system time of all its threads together. The stages run
 one after another in one process; what the libraries alone take, in others, is the floor. With
@@ -178,7 +178,3 @@ def _staged(given: str) -> dict[str, float]:
 
 def _show(name: str, seconds: Sequence[float]) -> None:
     print(f"{name:34} {min(seconds) * 1000:6.0f} ms  median {median(seconds) * 1000:6.0f}")
-
-
-if __name__ == "__main__":
-    main()

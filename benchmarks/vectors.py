@@ -1,7 +1,7 @@
 """How fast and how complete the embedded store's vector index is.
 
-    python benchmarks/vectors.py [--rows 10000,100000] [--queries 100] [--folder FOLDER] [--json]
-    python benchmarks/vectors.py --vectors documents.npy --asked queries.npy
+    python benchmarks vectors [--rows 10000,100000] [--queries 100] [--folder FOLDER] [--json]
+    python benchmarks vectors --vectors documents.npy --asked queries.npy
 
 Rows are drawn from a mixture of topics with a power-law spectrum and a common offset, as the
 vectors of a language model have, or read from a file of unit vectors. Recall is measured against
@@ -208,7 +208,3 @@ def _unit(vectors: Vectors) -> Vectors:
 def _text(line: dict[str, float | str]) -> str:
     figures = "  ".join(f"{name} {value}" for name, value in line.items() if name != "what")
     return f"{line['what']:<32}{figures}"
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Pages of the site that are not in docs/: README, architecture, security, changelog.
+"""Pages of the site that are not in docs/: README, contributing, architecture, results...
 
 They stay where a visitor of the repository looks for them; the site gets copies, with links that
 lead to its own pages.
@@ -16,9 +16,11 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).parent.parent
 PAGES = {
     "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
     "ARCHITECTURE.md": "architecture.md",
     "SECURITY.md": "security.md",
     "CHANGELOG.md": "changelog.md",
+    "benchmarks/RESULTS.md": "results.md",
 }
 LINK = re.compile(r"\]\((?P<path>[\w./-]+\.md)(?P<anchor>#[\w-]+)?\)")
 

@@ -10,7 +10,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
-    *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "SECURITY.md", "CHANGELOG.md")),
+    *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "ARCHITECTURE", "SECURITY")),
+    *(ROOT / f"{name}.md" for name in ("CHANGELOG", "benchmarks/RESULTS")),
     *sorted((ROOT / "docs").glob("*.md")),
 ]
 FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
@@ -19,7 +20,7 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6} +(.+?) *$", re.MULTILINE)
 FILE = re.compile(r"\b(?:tests|benchmarks|scripts)/[\w/]+\.\w+")
 TARGET = re.compile(r"\bmake ([a-z][a-z-]*)\b")
-BENCHMARK = re.compile(r"python (benchmarks/\w+\.py)((?: +[^`\s]+)*)")
+BENCHMARK = re.compile(r"python benchmarks (\w+)((?:\s+[^`\s]+)*)")
 
 
 def prose(page: Path) -> str:
@@ -80,10 +81,12 @@ def test_files_and_make_targets_exist(page: Path) -> None:
 
 @pages("page")
 def test_benchmarks_have_the_options_shown(page: Path) -> None:
-    for script, arguments in BENCHMARK.findall(page.read_text(encoding="utf-8")):
-        source = (ROOT / script).read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
+    commands = CODE.findall(text.replace("\n", " ")) + FENCE.findall(text)
+    for name, arguments in BENCHMARK.findall("\n".join(commands)):
+        source = (ROOT / "benchmarks" / f"{name}.py").read_text(encoding="utf-8")
         for option in re.findall(r"--[a-z][a-z-]*", arguments):
-            assert f'"{option}"' in source, f"{script} has no option {option}"
+            assert f'"{option}"' in source, f"{name} has no option {option}"
 
 
 @pages("page")

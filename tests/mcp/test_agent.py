@@ -1,4 +1,4 @@
-"""The scripted agent of benchmarks/agent.py: three cited answers within 12,000 tokens."""
+"""The scripted agent of `python benchmarks agent`: three cited answers within 12,000 tokens."""
 
 from __future__ import annotations
 

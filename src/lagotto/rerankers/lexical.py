@@ -131,7 +131,7 @@ class LinearWeights(Record):
 
 @cache
 def learned_weights(name: str) -> LinearWeights:
-    """Load weights that ship with Lagotto, trained by `benchmarks/train_reranker.py`."""
+    """Load weights that ship with Lagotto, trained by `python benchmarks train`."""
     file = resources.files("lagotto.rerankers") / f"{name}.json"
     return LinearWeights.model_validate_json(file.read_text(encoding="utf-8"))
 

@@ -19,7 +19,7 @@ from lagotto.stores.postgres.types import KeysParameter, VectorParameter
 
 GRAPH_FROM = 10_000
 """With fewer vectors, every search reads all of them: with 5,000 that takes less time, with 10,000
-four times as much (`benchmarks/graph.py`)."""
+four times as much (docs/postgres.md)."""
 
 NEIGHBOURS, BREADTH = 16, 128
 """pgvector's m and ef_construction."""

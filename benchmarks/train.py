@@ -1,6 +1,6 @@
 """Learn the weights of the rerankers `lexical` and `maxsim`.
 
-    python benchmarks/train_reranker.py DATASET... [--not FOLDER...] [--queries 600]
+    python benchmarks train DATASET... [--not FOLDER...] [--queries 600]
         [--cache FOLDER] [--out FOLDER]
 
 A data set is a folder in BEIR's layout. Learned from are `queries_train.jsonl` and
@@ -24,8 +24,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from beir import mean, read_jsonl
-from candidates import Asked, bootstrap, collect, training_queries
+from beir import interval, mean, read_jsonl, shown
+from candidates import Asked, collect, training_queries
 from lagotto.documents import in_context
 from lagotto.embedders import TokenEmbedder, create_embedder
 from lagotto.embedders.base import TokenVectors
@@ -76,7 +76,7 @@ async def training_sets(options: argparse.Namespace) -> dict[str, list[Example]]
     sets = {}
     for dataset in options.datasets:
         queries = training_queries(dataset, most=options.queries, banned=banned)
-        (asked,) = await collect(dataset, [queries], cache=options.cache)
+        asked = await collect(dataset, queries, cache=options.cache)
         sets[dataset.name] = await examples(asked, embedder)
     return sets
 
@@ -166,14 +166,8 @@ def _show(name: str, dataset: str, sets: dict[str, list[Example]], columns: Sequ
         weights = learn(some, columns)
         before = [one.asked.ndcg([each.score for each in one.asked.candidates]) for one in held_out]
         after = [one.asked.ndcg((one.features[:, columns] @ weights).tolist()) for one in held_out]
-        gains = [new - old for new, old in zip(after, before, strict=True)]
-        low, high = bootstrap(gains)
         print(
             f"{name:8} {dataset:12} learned {source:7} its other half: {mean(before):.4f} -> "
-            f"{mean(after):.4f} ({mean(gains):+.4f}, 95 % {low:+.4f} to {high:+.4f})",
+            f"{mean(after):.4f}, {shown(interval(after, before))}",
             flush=True,
         )
-
-
-if __name__ == "__main__":
-    main()

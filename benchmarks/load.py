@@ -1,4 +1,4 @@
-"""Requests over loopback, as many as so many clients get answered in a time.
+"""A server on a base as large as wanted, in processes of its own, and the load of many clients.
 
 A client is a task with one connection, which sends a request when it has the last answer. It reads
 no more of an answer than its status and its length: on a small machine the load generator and the
@@ -9,15 +9,83 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from urllib.parse import urlsplit
 
+import httpx
 import numpy as np
 
+from lagotto.chunkers import DEFAULT_CHUNKER
+from lagotto.server.serve import VARIABLE
+from lagotto.server.settings import ServerSettings
+from lagotto.stores.base import Entry
+from synthetic import Corpus
+
+SERVER = "from lagotto.server.serve import serve_environment; serve_environment()"
+STAGE = re.compile(r'lagotto_search_duration_seconds_sum\{stage="(\w+)",[^}]*\} (\S+)')
 Request = Callable[[int], bytes]
 """The bytes of the request with a number; no two clients ask for the same one."""
+
+
+class EmbeddedCorpus(Corpus):
+    """A corpus whose base takes queries and documents like one that MiniLM has made."""
+
+    def entries(self) -> Iterator[Entry]:
+        """The entries, as that embedder and the default chunker would have made them."""
+        for entry in super().entries():
+            chunks = [
+                chunk.model_copy(update={"chunker_id": DEFAULT_CHUNKER}) for chunk in entry.chunks
+            ]
+            yield replace(entry, chunks=chunks, model_id="all-MiniLM-L6-v2", embedder="minilm")
+
+
+@contextmanager
+def serving(location: str, *, workers: int = 1, batching: bool = True) -> Iterator[tuple[str, int]]:
+    """A server on the base; its address, and the id of its process, or of that of its workers."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+    settings = ServerSettings(
+        location=location, port=port, workers=workers, batching=batching, concurrency=64
+    )
+    url = f"http://127.0.0.1:{port}"
+    process = subprocess.Popen(
+        [sys.executable, "-c", SERVER],
+        env={**os.environ, VARIABLE: settings.model_dump_json()},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        _wait_until_ready(process, url)
+        for _ in range(8 * workers):  # each worker loads its model and its indexes
+            httpx.post(f"{url}/v1/retrieve", json={"query": "warm up"}, timeout=60)
+        yield url, process.pid
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+
+
+def _wait_until_ready(process: subprocess.Popen[bytes], url: str) -> None:
+    until = time.monotonic() + 120
+    while True:
+        try:
+            if httpx.get(f"{url}/readyz").status_code == 200:
+                return
+        except httpx.TransportError:
+            pass
+        if process.poll() is not None or time.monotonic() > until:
+            raise SystemExit(f"no server answers at {url}")
+        time.sleep(0.1)
 
 
 def post(url: str, path: str, body: object) -> bytes:
@@ -102,3 +170,33 @@ async def load(url: str, request: Request, *, clients: int, seconds: float) -> d
         "requests_s": round(len(spent) / took, 1), "p50": p50, "p95": p95, "p99": p99,
         "errors": failed,
     }  # fmt: skip
+
+
+def stages_of(url: str) -> dict[str, float]:
+    """The share of each stage in the time of searches, in percent, from the metrics."""
+    found = {name: float(value) for name, value in STAGE.findall(httpx.get(f"{url}/metrics").text)}
+    total = found.pop("total", 0.0) or 1.0
+    return {name: round(100 * value / total, 1) for name, value in found.items()}
+
+
+def memory_of(pid: int) -> float:
+    """Megabytes that a process and its children have in memory and share with nobody."""
+    return _megabytes(pid, r"Private_\w+")
+
+
+def anonymous_of(pid: int) -> float:
+    """Megabytes of the heap, without mapped files, which the system may drop."""
+    return _megabytes(pid, "Anonymous")
+
+
+def _megabytes(pid: int, field: str) -> float:
+    kilobytes = 0
+    for each in (pid, *_children(pid)):
+        text = Path(f"/proc/{each}/smaps_rollup").read_text()
+        kilobytes += sum(map(int, re.findall(rf"^{field}:\s+(\d+)", text, re.MULTILINE)))
+    return round(kilobytes / 1024, 1)
+
+
+def _children(pid: int) -> list[int]:
+    path = Path(f"/proc/{pid}/task/{pid}/children")
+    return [int(each) for each in path.read_text().split()]
