@@ -20,7 +20,7 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6} +(.+?) *$", re.MULTILINE)
 FILE = re.compile(r"\b(?:tests|benchmarks|scripts)/[\w/]+\.\w+")
 TARGET = re.compile(r"\bmake ([a-z][a-z-]*)\b")
-BENCHMARK = re.compile(r"python benchmarks (\w+)((?:\s+[^`\s]+)*)")
+BENCHMARK = re.compile(r"python benchmarks ([a-z]\w*)((?:\s+[^`\s]+)*)")
 
 
 def prose(page: Path) -> str:
