@@ -245,7 +245,7 @@ async def check_store(store: Store) -> list[str]:
         await store.update_indexes()  # so that the check compares all of an index with the record
         problems = [found.what for found in await store.check() if found.level == "problem"]
         info, config = await store.info(), await store.config()
-        problems += [f"{one} is behind" for one in info.indexes if one.indexed_up_to < one.changes]
+        problems += [f"{one} is behind" for one in info.indexes if one.applied_seq < one.changes]
         if not info.chunks or not config.dimension:
             return problems
         async with store.view(And()) as view:

@@ -126,7 +126,7 @@ def build(rows: Vectors, folder: Path) -> None:
     """An index of all rows, saved."""
     index = VectorMatrix(MODEL, dimension=rows.shape[1])
     index.add(np.arange(len(rows)), rows)
-    index.save(folder, stamp=0)
+    index.save(folder, seq=0)
 
 
 def load(folder: Path, dimension: int) -> VectorMatrix:

@@ -327,7 +327,7 @@ class FusionInputs(Record):
     texts, `depth` the number of chunks that a leg could bring.
 
     `exact` says where the weight of the exact leg comes from: it was `given`, it is the `sum` of
-    the others, or the wording is only mentioned, and just the weight was taken that lifts its best
+    the others, or the wording is only mentioned, and just the weight was taken that boosts its best
     holder. `holders` are then the chunks that hold it, with their ranks in that leg, 0 for none.
     """
 
@@ -336,7 +336,7 @@ class FusionInputs(Record):
     damping: dict[Leg, float] = Field(default_factory=dict)
     floor: float = 0.0
     depth: int | None = None
-    exact: Literal["given", "sum", "lifted"] | None = None
+    exact: Literal["given", "sum", "boosted"] | None = None
     holders: dict[str, int] = Field(default_factory=dict)
 
 

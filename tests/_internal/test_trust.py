@@ -133,7 +133,7 @@ def test_a_rebuild_does_not_trust_what_the_base_names(tmp_path: Path, canary: Ca
     with KnowledgeBase(path, embedder=HashEmbedder()) as kb:
         kb.rebuild(text_index="qdrant")
         assert "not used" in " ".join(kb.search("truffles").stats.degraded)
-        kb.rebuild(text_index="tantivy", vector_index="exact")
+        kb.rebuild(text_index="tantivy", vector_index="embedded")
         assert not kb.search("truffles").stats.degraded
     assert canary.visits == 0
 

@@ -55,15 +55,15 @@ class TestTantivy(RebuildContract):
     async def test_an_update_of_the_former_index_does_not_bring_it_back(
         self, location: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        begun, follow = threading.Event(), TantivyIndex.follow
+        begun, catch_up = threading.Event(), TantivyIndex.catch_up
 
         def slow(index: TantivyIndex, changes: Any) -> None:
             if not begun.is_set():
                 begun.set()
                 time.sleep(2)  # longer than the rebuild takes
-            follow(index, changes)
+            catch_up(index, changes)
 
-        monkeypatch.setattr(TantivyIndex, "follow", slow)
+        monkeypatch.setattr(TantivyIndex, "catch_up", slow)
         async with AsyncKnowledgeBase(location, **OLD) as base:
             await base.add(*DOCUMENTS)
             await answers(base)
@@ -72,10 +72,10 @@ class TestTantivy(RebuildContract):
             await base.add(Document(id="late", text="one more"))
             store = base._store
             assert isinstance(store, SqliteStore)
-            store._follower.request()
+            store._updater.request()
             assert await asyncio.to_thread(begun.wait, 5)  # has the index of this generation
             await base.rebuild(embedder="hashed:newer/32")
-            await asyncio.to_thread(store._follower.finish)
+            await asyncio.to_thread(store._updater.finish)
             assert len(list(store.indexes.path.glob("text-*"))) == 1
 
     async def test_the_first_search_finds_the_indexes_built(

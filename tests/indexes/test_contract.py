@@ -58,7 +58,7 @@ class TestTantivy(TextIndexContract, FollowingTextContract):
         self, log: MemoryChangeLog
     ) -> AsyncIterator[tuple[TextSnapshot, Mapping[int, int]]]:
         with self.index() as index:
-            found = index.follow(log)
+            found = index.catch_up(log)
             assert found is not None
             yield found, same_keys(log)
 
@@ -74,7 +74,7 @@ class TestVectors(VectorIndexContract, FollowingVectorContract):
         self, log: MemoryChangeLog
     ) -> AsyncIterator[tuple[VectorSnapshot, Mapping[int, int]]]:
         with self.index() as index:
-            found = index.follow(log)
+            found = index.catch_up(log)
             assert found is not None
             yield found, same_keys(log)
 
@@ -86,9 +86,9 @@ class TestVectors(VectorIndexContract, FollowingVectorContract):
 
 def test_they_are_registered() -> None:
     assert TEXT_INDEXES.names() == ["fts5", "postings", "qdrant", "tantivy"]
-    assert VECTOR_INDEXES.names() == ["exact", "pgvector", "pinecone", "qdrant"]
+    assert VECTOR_INDEXES.names() == ["embedded", "pgvector", "pinecone", "qdrant"]
     with site() as place:
         for name in ("fts5", "qdrant", "tantivy"):
             assert TEXT_INDEXES.get(name)(place).kind == name
-        for name in ("exact", "qdrant"):
+        for name in ("embedded", "qdrant"):
             assert VECTOR_INDEXES.get(name)(place, model_id="m", dimension=8).kind == name

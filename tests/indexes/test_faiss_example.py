@@ -36,7 +36,7 @@ def test_a_base_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert "faiss" in VECTOR_INDEXES.names()
     documents = [Document(id=str(number), text=f"text number {number}") for number in range(30)]
     found = []
-    for index in ("exact", "faiss"):
+    for index in ("embedded", "faiss"):
         with KnowledgeBase(
             tmp_path / f"{index}.db", embedder=HashEmbedder(), vector_index=index
         ) as kb:

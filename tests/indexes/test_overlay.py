@@ -66,7 +66,7 @@ def test_the_same_chunks_are_found(
     changed(log, before)
     index = MemoryText(log)
     changed(log, after)
-    united = OverlayText(index, NewerChunks.of(log, since=index.indexed_up_to))
+    united = OverlayText(index, NewerChunks.of(log, since=index.position))
     oracle = MemoryText(log)
     query = TextQuery(words, where)
 
@@ -131,7 +131,7 @@ async def test_scores_are_close_when_little_is_newer() -> None:
     for number in range(4):
         log.add(f"{TEXTS[number]} w{number}x", language="en")
     log.remove(7)
-    united = OverlayText(index, NewerChunks.of(log, since=index.indexed_up_to))
+    united = OverlayText(index, NewerChunks.of(log, since=index.position))
     for query in QUERIES:
         right = await MemoryText(log).search(query, k=500, allowed=None)
         found = await united.search(query, k=500, allowed=None)
@@ -145,15 +145,15 @@ async def test_a_tantivy_index_that_lags() -> None:
     log = sample_log()
     with tempfile.TemporaryDirectory() as folder:
         site = embedded_site(Path(folder) / "kb.db.index")
-        index = open_tantivy(site).follow(log)
+        index = open_tantivy(site).catch_up(log)
         assert index is not None
         key = log.add("a brand new truffle lake with otters", language="en")
         log.remove(1)
         log.remove(4)
-        newer = NewerChunks.of(log, since=index.indexed_up_to)
+        newer = NewerChunks.of(log, since=index.position)
         united = OverlayText(index, newer)
         oracle = MemoryText(log)
-        assert united.indexed_up_to == log.head
+        assert united.position == log.head
         for query in (*QUERIES, TextQuery(((Term("otter"),), (Term("lake"),)))):
             right = await oracle.search(query, k=99, allowed=None)
             found = await united.search(query, k=99, allowed=None)
@@ -183,7 +183,7 @@ class TestEverythingIsNewer(TextIndexContract):
     async def snapshot(
         self, log: MemoryChangeLog
     ) -> AsyncIterator[tuple[TextSnapshot, Mapping[int, int]]]:
-        united = OverlayText(EmptyText(), NewerChunks.of(log, since=EmptyText.indexed_up_to))
+        united = OverlayText(EmptyText(), NewerChunks.of(log, since=EmptyText.position))
         yield united, {key: key for key in log.chunks}
 
 
@@ -245,12 +245,12 @@ async def test_scores_do_not_depend_on_the_lag() -> None:
     with tempfile.TemporaryDirectory() as folder:
         site = embedded_site(Path(folder) / "kb.db.index")
         tantivy = open_tantivy(site)
-        index = tantivy.follow(log)
+        index = tantivy.catch_up(log)
         assert index is not None
         for number in range(60):
             log.add(f"{TEXTS[number % len(TEXTS)]} w{number % 3}x", language="en")
-        united = OverlayText(index, NewerChunks.of(log, since=index.indexed_up_to))
-        caught_up = tantivy.follow(log)
+        united = OverlayText(index, NewerChunks.of(log, since=index.position))
+        caught_up = tantivy.catch_up(log)
         assert caught_up is not None
         for query in (*QUERIES, TextQuery(((Term("w1x"),), (Term("w7x"), Term("lake", 0.5))))):
             right = await caught_up.search(query, k=400, allowed=None)
@@ -268,7 +268,7 @@ async def test_the_best_are_found_behind_many_removed_ones() -> None:
     index = MemoryText(log)
     for key in range(1, 191):
         log.remove(key)
-    united = OverlayText(index, NewerChunks.of(log, since=index.indexed_up_to))
+    united = OverlayText(index, NewerChunks.of(log, since=index.position))
     query = TextQuery(((Term("lake"),),))
     found = await united.search(query, k=3, allowed=None)
     right = await MemoryText(log).search(query, k=3, allowed=None)
@@ -283,11 +283,11 @@ async def test_rare_words_are_counted_however_much_was_removed(
     log = MemoryChangeLog()
     for number in range(40):
         log.add("lake otter" if number in (2, 5, 30) else "lake", language="en")
-    index = open_tantivy(embedded_site(tmp_path / "kb.db.index")).follow(log)
+    index = open_tantivy(embedded_site(tmp_path / "kb.db.index")).catch_up(log)
     assert index is not None
     for key in range(1, 11):
         log.remove(key)
-    newer = NewerChunks.of(log, since=index.indexed_up_to)
+    newer = NewerChunks.of(log, since=index.position)
     asked = [Word(("otter",)), Word(("lake",)), Word(("otter", "otters"))]
     for _ in range(2):  # the second time as they were counted
         assert await OverlayText(index, newer).frequencies(asked) == [1, 30, 1]
@@ -299,7 +299,7 @@ async def test_lengths_are_those_that_tantivy_stores(terms: int, tmp_path: Path)
     log.add("lake " + "x " * (terms - 1), language=None)
     log.add("dog", language=None)
     index = open_tantivy(embedded_site(tmp_path / "kb.db.index"))
-    snapshot = index.follow(log)
+    snapshot = index.catch_up(log)
     assert snapshot is not None
     known = await snapshot.statistics()
     assert known.mean_length == pytest.approx((terms + 1) / 2)

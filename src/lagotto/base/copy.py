@@ -106,7 +106,7 @@ class _Copy:
 
     async def run(self) -> CopyReport:
         made = await self._source.config()
-        check_complete(made, place=self._source.location)
+        check_complete(made, location=self._source.location)
         there = await self._target.config()
         is_new = there.unfinished_copy_of or not (await self._target.info()).documents
         _check_models(await self._source.info(), await self._target.info())

@@ -89,7 +89,7 @@ LONGEST_STEP = 16_000
 GROWTH = 8
 """A step is an eighth of what is indexed, within these limits: each one is a commit of its own."""
 
-FEW = 200
+MIN_CHANGES_TO_INDEX = 200
 """Fewer changes are read by the next search, in some ten milliseconds, whichever process it is in;
 a program that adds many documents one by one need not wait for as many commits."""
 
@@ -117,7 +117,7 @@ class BackgroundIndexing:
     async def finish(self) -> None:
         """Index the rest, unless it is little."""
         await self.settle()
-        self._start(least=FEW)
+        self._start(least=MIN_CHANGES_TO_INDEX)
         await self.settle()
 
     async def settle(self) -> None:

@@ -437,7 +437,7 @@ class AsyncKnowledgeBase(SearchVerbs):
                 self._assembled = self._assemble(BaseConfig())  # or an empty base would be left
             await self._store.open()
             stored = await self._store.config()
-            check_complete(stored, place=self._record.location)
+            check_complete(stored, location=self._record.location)
             if stored.model_id is None:
                 await self._ready()
         except BaseException:

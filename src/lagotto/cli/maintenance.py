@@ -76,7 +76,7 @@ def _not_indexed(found: StoreInfo) -> str:
     """
     from lagotto.indexes.overlay import MOST_CHUNKS
 
-    behind = {index.role: index.changes - index.indexed_up_to for index in found.indexes}
+    behind = {index.role: index.changes - index.applied_seq for index in found.indexes}
     late = [f"{counted(n, 'change')} ({role})" for role, n in behind.items() if n > MOST_CHUNKS]
     return f"{', '.join(late)}; the next search indexes them first" if late else ""
 

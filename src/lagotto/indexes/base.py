@@ -139,27 +139,27 @@ OTHER_HISTORY = "the %s index belongs to another history of the base; it is rebu
 """Logged: another copy of the base wrote it, or a backup of the base was restored."""
 
 
-def index_state(name: str, *, folder: Path, indexed_up_to: int, changes: int) -> Finding:
+def index_state(name: str, *, folder: Path, applied_seq: int, changes: int) -> Finding:
     """For an index that can be used."""
-    if indexed_up_to < changes:
-        return _behind(name, indexed_up_to, changes, advice="the next search catches up")
+    if applied_seq < changes:
+        return _behind(name, applied_seq, changes, advice="the next search catches up")
     size = size_of(folder) / MEGABYTE
     what = f"the {name} index is up to date ({size:.1f} MB, {changes} changes)"
     return Finding(level="ok", what=what)
 
 
-def remote_index_state(name: str, *, where: str, indexed_up_to: int, changes: int) -> Finding:
+def remote_index_state(name: str, *, where: str, applied_seq: int, changes: int) -> Finding:
     """For an index behind a network that can be used."""
-    if indexed_up_to < changes:
+    if applied_seq < changes:
         advice = "it catches up in the background; searches read what is newer from the database"
-        return _behind(name, indexed_up_to, changes, advice=advice)
+        return _behind(name, applied_seq, changes, advice=advice)
     what = f"the {name} index on {where} is up to date ({changes} changes)"
     return Finding(level="ok", what=what)
 
 
-def _behind(name: str, indexed_up_to: int, changes: int, *, advice: str) -> Finding:
-    behind = changes - indexed_up_to
-    what = f"the {name} index is {behind} changes behind ({indexed_up_to} of {changes})"
+def _behind(name: str, applied_seq: int, changes: int, *, advice: str) -> Finding:
+    behind = changes - applied_seq
+    what = f"the {name} index is {behind} changes behind ({applied_seq} of {changes})"
     return Finding(level="note", what=what, advice=advice)
 
 
@@ -209,7 +209,7 @@ class LogPosition(NamedTuple):
     of the base, whose changes the index does not hold.
     """
 
-    number: int
+    seq: int
     token: int
 
 
@@ -232,11 +232,11 @@ IndexRole = Literal["text", "vectors"]
 
 
 class IndexState(Record):
-    """The state of an index: it has applied `indexed_up_to` of the `changes` in the change log."""
+    """The state of an index: it has applied `applied_seq` of the `changes` in the change log."""
 
     role: IndexRole
     kind: str
-    indexed_up_to: int
+    applied_seq: int
     changes: int
 
 
@@ -288,7 +288,7 @@ class ChangeLog(Protocol):
         """The last change of this state."""
         ...
 
-    def token_at(self, number: int) -> int | None:
+    def token_at(self, seq: int) -> int | None:
         """The token of the commit that a change belongs to, None if there is no such change."""
         ...
 
@@ -353,7 +353,7 @@ class TextSnapshot(Protocol):
     """
 
     @property
-    def indexed_up_to(self) -> LogPosition:
+    def position(self) -> LogPosition:
         """The last change that is included; what is newer is searched from the record."""
         ...
 
@@ -405,7 +405,7 @@ class VectorSnapshot(Protocol):
     """
 
     @property
-    def indexed_up_to(self) -> LogPosition:
+    def position(self) -> LogPosition:
         """The last change that is included; what is newer is searched from the record."""
         ...
 
@@ -449,11 +449,11 @@ class _Follower(Protocol[Log]):
         """The last change that the index is known to hold."""
         ...
 
-    def indexed_up_to(self, changes: Log) -> int:
+    def applied_seq(self, changes: Log) -> int:
         """The last change of this history that the index holds, 0 for none; changes nothing."""
         ...
 
-    def discard(self, position: LogPosition) -> None:
+    def reset_if_at(self, position: LogPosition) -> None:
         """Empty the index if it is still at a position that the record does not have."""
         ...
 
@@ -465,7 +465,7 @@ class _Follower(Protocol[Log]):
         """
         ...
 
-    def drop(self) -> None:
+    def delete(self) -> None:
         """Delete the index, for a base that has another one now or is deleted.
 
         Files in the folder of the indexes are deleted with it, so that only an index behind a
@@ -477,10 +477,10 @@ class _Follower(Protocol[Log]):
         """Whether the index exists, is intact, of this history and up to date; changes nothing."""
         ...
 
-    def tidy(self, changes: Log) -> None:
+    def compact(self, changes: Log) -> None:
         """Compact or save what has changed if that is worthwhile; may take long.
 
-        Searches go on meanwhile. StoreErrors as in `follow`.
+        Searches go on meanwhile. StoreErrors as in `catch_up`.
         """
         ...
 
@@ -496,7 +496,7 @@ class TextIndex(_Follower[Log], Protocol[Log]):
         """What the index takes for the length of a chunk with so many terms."""
         ...
 
-    def follow(self, changes: Log) -> TextSnapshot | None:
+    def catch_up(self, changes: Log) -> TextSnapshot | None:
         """Catch up with the head of the log; None if the index is ahead of it.
 
         An index whose token is not the log's is of another history, and is rebuilt, as is a damaged
@@ -544,7 +544,7 @@ class VectorIndex(_Follower[Log], Protocol[Log]):
         """The dimension of the vectors."""
         ...
 
-    def follow(self, changes: Log) -> VectorSnapshot | None:
+    def catch_up(self, changes: Log) -> VectorSnapshot | None:
         """Catch up with the head of the log, as a TextIndex does; None if the index is ahead."""
         ...
 

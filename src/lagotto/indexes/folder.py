@@ -112,7 +112,7 @@ class IndexFolder:
         """The folders of all indexes; the files of locks are hidden."""
         return sorted(self.path.glob("[!.]*-*"))
 
-    def drop(self, index: Path) -> None:
+    def delete(self, index: Path) -> None:
         """Delete an index; renamed first, since other processes may have its files open."""
         if index.parent != self.path:
             raise StoreError(f"{index} is not an index in {self.path}; it is not deleted")

@@ -127,8 +127,8 @@ SOME = 32
 def is_short(changes: ChangeLog, *, since: LogPosition, most: int | None = None) -> bool:
     """Whether at most `most` chunks, or few enough to read, were added since a position."""
     at_once = (MOST_CHUNKS if most is None else most) + 1
-    first = next(changes.ranges(since=since.number, at_once=at_once), None)
-    return first is None or first[1] == changes.head.number
+    first = next(changes.ranges(since=since.seq, at_once=at_once), None)
+    return first is None or first[1] == changes.head.seq
 
 
 class NewerChunk(NamedTuple):
@@ -183,15 +183,15 @@ class NewerChunks:
         """Whether there is little to read for a later state, and not too much to hold."""
         if not self._leads_to(changes, since):
             return is_short(changes, since=since)
-        unread = self.head if self.head.number > since.number else since
+        unread = self.head if self.head.seq > since.seq else since
         return is_short(changes, since=unread) and is_short(changes, since=since, most=MOST_KEPT)
 
     def extended(self, changes: ChangeLog, *, since: LogPosition) -> NewerChunks:
         """The same for a later state of the log, and of the index; only what is new is read."""
         if not self._leads_to(changes, since):
             return NewerChunks.of(changes, since=since)
-        chunks = {key: chunk for key, chunk in self.chunks.items() if key > since.number}
-        for start, stop in changes.ranges(since=max(self.head.number, since.number)):
+        chunks = {key: chunk for key, chunk in self.chunks.items() if key > since.seq}
+        for start, stop in changes.ranges(since=max(self.head.seq, since.seq)):
             for text in changes.added_texts(start, stop):
                 checkpoint()
                 chunks[text.key] = NewerChunk.of(text)
@@ -200,16 +200,16 @@ class NewerChunks:
             removed = np.sort(np.concatenate([self.removed, later]))
         else:
             removed = later = _removed(changes, since=since)
-        gone = later[later > since.number].tolist()  # the others were never among these chunks
+        gone = later[later > since.seq].tolist()  # the others were never among these chunks
         for key in gone:
             chunks.pop(key, None)
-        removed = removed[removed <= since.number]
+        removed = removed[removed <= since.seq]
         return NewerChunks(since, changes.head, chunks=chunks, removed=removed)
 
     def _leads_to(self, changes: ChangeLog, since: LogPosition) -> bool:
         """Whether this is an earlier state of the same history."""
-        earlier = self.since.number <= since.number and self.head.number <= changes.head.number
-        return earlier and changes.token_at(self.head.number) == self.head.token
+        earlier = self.since.seq <= since.seq and self.head.seq <= changes.head.seq
+        return earlier and changes.token_at(self.head.seq) == self.head.token
 
     @cached_property
     def mean_length(self) -> float:
@@ -247,13 +247,13 @@ class NewerChunks:
 
 def _removed(changes: ChangeLog, *, since: LogPosition) -> ChunkKeys:
     """The keys removed since, ascending; a key is removed once."""
-    return np.sort(changes.removed(since.number, changes.head.number))
+    return np.sort(changes.removed(since.seq, changes.head.seq))
 
 
 class EmptyText:
     """The TextSnapshot of an index that holds nothing; `stored_length` is that of the index."""
 
-    indexed_up_to = START
+    position = START
     immediate = True
 
     def __init__(self, stored_length: Callable[[int], int] = int) -> None:
@@ -292,7 +292,7 @@ class OverlayText:
         self._index = index
         self._newer = newer
         self._idf: dict[Word, tuple[float, float]] = {}
-        self.indexed_up_to = newer.head
+        self.position = newer.head
         self.immediate = index.immediate
 
     async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
@@ -321,7 +321,7 @@ class OverlayText:
     async def frequencies(self, words: Sequence[Word]) -> list[int]:
         older = await self._index.frequencies(words)
         return [
-            await self._living(word, having) + self._newer.frequency(word)
+            await self._live(word, having) + self._newer.frequency(word)
             for word, having in zip(words, older, strict=True)
         ]
 
@@ -369,12 +369,12 @@ class OverlayText:
         for term in (*older, *newer):
             weights[term.text] = max(term.weight, weights.get(term.text, 0.0))
         having = await self.frequencies(single_words(weights))
-        living = [term for term, number in zip(weights, having, strict=True) if number]
+        live = [term for term, number in zip(weights, having, strict=True) if number]
         return as_terms(
-            sorted(((term, weights[term]) for term in living), key=lambda pair: (-pair[1], pair[0]))
+            sorted(((term, weights[term]) for term in live), key=lambda pair: (-pair[1], pair[0]))
         )
 
-    async def _living(self, word: Word, having: int) -> int:
+    async def _live(self, word: Word, having: int) -> int:
         """How many of the chunks that the index counts for a word are still there."""
         removed = self._newer.removed
         if not having or not len(removed):
@@ -432,7 +432,7 @@ class OverlayText:
 class EmptyVectors:
     """The VectorSnapshot of an index that holds nothing."""
 
-    indexed_up_to = START
+    position = START
     immediate = True
 
     async def search(self, query: Vector, *, k: int, allowed: FilterKeys | None) -> Hits:
@@ -451,25 +451,25 @@ class OverlayVectors:
     vectors: Vectors
     removed: ChunkKeys
     since: LogPosition
-    indexed_up_to: LogPosition
+    position: LogPosition
 
     @classmethod
     def of(
         cls, index: VectorSnapshot, changes: ChangeLog, *, model_id: str, dimension: int
     ) -> OverlayVectors:
         """The index with what the log has after it."""
-        since, head = index.indexed_up_to, changes.head
+        since, head = index.position, changes.head
         keys, vectors = changes.added_vectors(
-            since.number, head.number, model_id=model_id, dimension=dimension
+            since.seq, head.seq, model_id=model_id, dimension=dimension
         )
-        removed = changes.removed(since.number, head.number)
+        removed = changes.removed(since.seq, head.seq)
         return cls(index, keys, vectors, removed, since, head)
 
     @classmethod
     def only_removed(cls, index: VectorSnapshot, changes: ChangeLog) -> OverlayVectors:
         """The index without what the log has removed after it, or added."""
-        since, head = index.indexed_up_to, changes.head
-        removed = changes.removed(since.number, head.number)
+        since, head = index.position, changes.head
+        removed = changes.removed(since.seq, head.seq)
         return cls(index, np.empty(0, np.int64), np.empty((0, 0), np.float32), removed, since, head)
 
     def over(self, index: VectorSnapshot) -> OverlayVectors:

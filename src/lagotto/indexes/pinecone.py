@@ -627,7 +627,7 @@ class PineconeSnapshot:
         self._record = RecordVectors(changes, model_id=view.model_id, dimension=view.dimension)
 
     @property
-    def indexed_up_to(self) -> LogPosition:
+    def position(self) -> LogPosition:
         return self._view.marks[-1].position
 
     async def search(self, query: Vector, *, k: int, allowed: FilterKeys | None) -> Hits:
@@ -649,7 +649,7 @@ class PineconeSnapshot:
                 break
             depth = min(DEEPEST, DEEPER * depth)
         if among is None:
-            return await self._record.best_of_all(query, k=k, last=self.indexed_up_to.number)
+            return await self._record.best_of_all(query, k=k, last=self.position.seq)
         return await self._record.best(query, among, k=k)
 
     async def scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
@@ -697,7 +697,7 @@ class PineconeSnapshot:
         reached: WriteMark,
     ) -> Hits:
         """The best of what was proposed, and of what the answers may lack."""
-        last, head = self.indexed_up_to.number, self._changes.head.number
+        last, head = self.position.seq, self._changes.head.seq
         lacking = [proposed]
         if reached.number < last:
             lacking.append(self._record.added(reached.number, last)[0])
@@ -711,7 +711,7 @@ class PineconeSnapshot:
 
     def _included(self, keys: ChunkKeys) -> ChunkKeys:
         """Those of ascending keys that are not newer than the snapshot."""
-        return keys[: np.searchsorted(keys, self.indexed_up_to.number, side="right")]
+        return keys[: np.searchsorted(keys, self.position.seq, side="right")]
 
 
 def _keys(answers: Mapping[str, Proposals]) -> ChunkKeys:
@@ -730,7 +730,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0
 
 
 class PineconeIndex:
-    """A VectorIndex in the service; `clock` is that of `tidy`."""
+    """A VectorIndex in the service; `clock` is that of `compact`."""
 
     kind = "pinecone"
     remote = True
@@ -762,11 +762,11 @@ class PineconeIndex:
         self._changing = threading.Lock()
         """Held for moments, never during a request: searches don't wait for one that follows."""
 
-    def follow(self, changes: ChangeLog) -> PineconeSnapshot | None:
+    def catch_up(self, changes: ChangeLog) -> PineconeSnapshot | None:
         with self._following:
             self.refresh()
             progress = self._continued(changes)
-            if progress.last.number > changes.head.number:
+            if progress.last.number > changes.head.seq:
                 return None
             for start, stop in changes.ranges(since=progress.last.number):
                 progress = self._write_range(progress, changes, start, stop)
@@ -775,7 +775,7 @@ class PineconeIndex:
 
     def latest(self, changes: ChangeLog) -> PineconeSnapshot | None:
         found = self._snapshot(changes, self._progress)
-        return None if found is None or found.indexed_up_to == START else found
+        return None if found is None or found.position == START else found
 
     def refresh(self) -> None:
         """Read the state, and ask how far searches have come, if the state says more than known."""
@@ -788,24 +788,24 @@ class PineconeIndex:
         for epoch in progress.former:
             self._noticed.setdefault(epoch, now)
 
-    def indexed_up_to(self, changes: ChangeLog) -> int:
+    def applied_seq(self, changes: ChangeLog) -> int:
         if self._progress is None:
             self.refresh()
         return self._mark_of(changes, self._known).number
 
-    def discard(self, position: LogPosition) -> None:
+    def reset_if_at(self, position: LogPosition) -> None:
         with self._changing:
             if self._progress is not None and self.position == position:
                 self._discarded.add(self._progress.epoch)
 
-    def drop(self) -> None:
+    def delete(self) -> None:
         with self._following:
             for found in self._service.namespaces(prefix(self._name)):
                 self._service.delete_namespace(found)
             self._service.delete(STATES, [self._name])
             self._progress, self.position = None, START
 
-    def tidy(self, changes: ChangeLog) -> None:
+    def compact(self, changes: ChangeLog) -> None:
         """Delete the documents of removed chunks, and former epochs, if that is due."""
         with self._following:
             self.refresh()
@@ -825,9 +825,9 @@ class PineconeIndex:
         written, reached = self._known.last, self._mark_of(changes, self._known).number
         if written == NOTHING:
             return missing_index("vector")
-        if written.number <= changes.head.number and not _is_of(changes, written):
+        if written.number <= changes.head.seq and not _is_of(changes, written):
             return other_history("vector")
-        head = changes.head.number
+        head = changes.head.seq
         what = f"the vector index in Pinecone ({self._service.name}) "
         if reached >= head:
             return Finding(level="ok", what=f"{what}is up to date ({head} changes)")
@@ -851,7 +851,7 @@ class PineconeIndex:
         if progress.epoch in self._discarded:
             return NOTHING
         for mark in reversed(progress.reached(self._seen)):
-            if mark.number <= changes.head.number and _is_of(changes, mark):
+            if mark.number <= changes.head.seq and _is_of(changes, mark):
                 return mark
         return NOTHING
 
@@ -878,7 +878,7 @@ class PineconeIndex:
         """The state to go on from; an empty one under other names if it is of another history."""
         progress = self._known
         last = progress.last
-        other = last.number <= changes.head.number and not _is_of(changes, last)
+        other = last.number <= changes.head.seq and not _is_of(changes, last)
         if other:
             log.warning(OTHER_HISTORY, "vector")
         unusable = other or progress.epoch in self._discarded or self._is_lost(progress)

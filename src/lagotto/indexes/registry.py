@@ -95,7 +95,7 @@ VECTOR_INDEXES: Registry[VectorIndexFactory] = Registry(
     "vector index",
     group="lagotto.vector_indexes",
     builtin={
-        "exact": "lagotto.indexes.vectors.index:open_vectors",
+        "embedded": "lagotto.indexes.vectors.index:open_vectors",
         "pgvector": "lagotto.indexes.registry:inside_postgres",
         "pinecone": "lagotto.indexes.pinecone:open_pinecone",
         "qdrant": "lagotto.indexes.qdrant:open_qdrant_vectors",
@@ -103,7 +103,7 @@ VECTOR_INDEXES: Registry[VectorIndexFactory] = Registry(
 )
 
 
-LOCAL = frozenset({"tantivy", "fts5", "postings", "exact", "pgvector"})
+LOCAL = frozenset({"tantivy", "fts5", "postings", "embedded", "pgvector"})
 """Indexes that a base may name by itself: they are files beside it, or inside its database."""
 
 
@@ -147,14 +147,14 @@ class UntrustedIndex:
             f"{how_to_trust(self._address)}"
         )
 
-    refresh = follow = latest = drop = _refuse
+    refresh = catch_up = latest = delete = _refuse
 
     def check(self, changes: ChangeLog) -> Finding:
         """A problem: answers may be incomplete without the index."""
         what = f"the {self._role} index {mask_location(self._address)} is not used"
         return Finding(level="problem", what=what, advice=how_to_trust(self._address))
 
-    def indexed_up_to(self, changes: ChangeLog) -> int:
+    def applied_seq(self, changes: ChangeLog) -> int:
         """Nothing."""
         return 0
 
@@ -172,10 +172,10 @@ class UntrustedIndex:
     def remove_documents(self, changes: ChangeLog, document_keys: Sequence[int]) -> None:
         """Do nothing: it is not inside the record's database."""
 
-    def discard(self, position: LogPosition) -> None:
+    def reset_if_at(self, position: LogPosition) -> None:
         """Do nothing."""
 
-    def tidy(self, changes: ChangeLog) -> None:
+    def compact(self, changes: ChangeLog) -> None:
         """Do nothing."""
 
     def close(self) -> None:
@@ -237,7 +237,7 @@ def _check_address(vector_index: str) -> None:
     make(IndexSite("", timeout=1.0, address=vector_index), model_id="", dimension=1).close()
 
 
-def chosen(stored: str | None, wanted: str | None, *, usual: str, role: str, place: str) -> str:
+def chosen(stored: str | None, wanted: str | None, *, usual: str, role: str, location: str) -> str:
     """The index of a base: the stored one, at the address that is wanted, if one is.
 
     Another kind of index is a ConfigError: a rebuild changes it. Without a stored one, the base is
@@ -249,7 +249,7 @@ def chosen(stored: str | None, wanted: str | None, *, usual: str, role: str, pla
         return named(wanted)
     if index_kind(stored) != index_kind(wanted):
         raise ConfigError(
-            f"{place} was made with {role}_index={stored!r}, not {wanted!r}; leave it out, or "
+            f"{location} was made with {role}_index={stored!r}, not {wanted!r}; leave it out, or "
             f"change the base with `lagotto rebuild --{role}-index {wanted}`"
         )
     return named(wanted) if ":" in wanted else stored

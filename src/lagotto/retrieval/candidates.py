@@ -27,7 +27,7 @@ from lagotto.retrieval.fusion import (
     LegScores,
     Scores,
     damping,
-    favourite,
+    semantic_lead,
 )
 from lagotto.retrieval.plan import QueryPlan, QueryPlanner
 from lagotto.retrieval.query.expansion import (
@@ -37,7 +37,7 @@ from lagotto.retrieval.query.expansion import (
     feedback_terms,
 )
 from lagotto.retrieval.ranking import ChunkSource, Ranked, Rows, document_of, rank
-from lagotto.retrieval.recall import FusionPlan, Recall, lift
+from lagotto.retrieval.recall import FusionPlan, Recall, boost
 from lagotto.stores.base import Capabilities, Passage, View
 
 DEEPER = 4
@@ -52,7 +52,7 @@ DAMPED: tuple[Leg, ...] = ("text", "fuzzy")
 class Recalled:
     """What the legs found among the stored chunks; `view` leaves out what the query excludes.
 
-    `exact` is the exact leg as it was found, before it was lifted.
+    `exact` is the exact leg as it was found, before it was boosted.
     """
 
     view: View
@@ -167,14 +167,14 @@ class StoredCandidates:
         scoring, damping = self._prefs.scoring, plan.damping
         return self._scorer(candidates, plan.weights, scoring, floor=self._floor, damping=damping)
 
-    def fuse_lifted(
+    def fuse_boosted(
         self, candidates: Candidates, plan: QueryPlan
     ) -> tuple[Candidates, QueryPlan, Fused]:
-        """As `fuse`, with exact wordings that a query merely mentions lifted just far enough."""
+        """As `fuse`, with exact wordings that a query merely mentions boosted just far enough."""
         mentioned = plan.legs.exact and plan.legs.exact.mentioned and "exact" in candidates.legs
         if mentioned and plan.weights["exact"]:
             rest = self.fuse(candidates, replace(plan, weights={**plan.weights, "exact": 0.0}))
-            candidates, weight = lift(candidates, plan.damped_weights(), rest.scores)
+            candidates, weight = boost(candidates, plan.damped_weights(), rest.scores)
             plan = replace(plan, weights={**plan.weights, "exact": weight})
         return candidates, plan, self.fuse(candidates, plan)
 
@@ -209,19 +209,19 @@ class StoredCandidates:
         with self._diagnostics.stage("fuse"):
             plan = replace(plan, damping=await self._damping(view, plan, candidates))
             exact = candidates.legs.get("exact")
-            candidates, lifted, fused = self.fuse_lifted(candidates, plan)
-        return Recalled(view, lifted, recall, candidates, fused, exact)
+            candidates, boosted, fused = self.fuse_boosted(candidates, plan)
+        return Recalled(view, boosted, recall, candidates, fused, exact)
 
     def fusion_inputs(self, found: Recalled, names: Mapping[int, str]) -> FusionInputs:
         """What the fused scores depend on besides the scores; `names` are chunk ids by key."""
         plan, asked = found.plan, self._prefs.scoring.weights(found.plan.type)
         ran = [leg for leg in plan.legs.active() if leg != "exact" and asked[leg]]
         holders: dict[str, int] = {}
-        kind: Literal["given", "sum", "lifted"] | None = None
+        kind: Literal["given", "sum", "boosted"] | None = None
         if plan.legs.exact is not None:
             kind = "sum" if self._prefs.scoring.w_exact is None else "given"
         if plan.legs.exact is not None and plan.legs.exact.mentioned and found.exact is not None:
-            kind = "lifted" if asked["exact"] else kind
+            kind = "boosted" if asked["exact"] else kind
             keys, ranks = found.candidates.keys, found.exact.ranks
             rows = np.flatnonzero(found.exact.scores > 0).tolist()
             named = ((names.get(int(keys[row])), int(ranks[row])) for row in rows)
@@ -233,7 +233,7 @@ class StoredCandidates:
             floor=self._floor,
             depth=found.candidates.depth,
             exact=kind,
-            holders=holders if kind == "lifted" else {},
+            holders=holders if kind == "boosted" else {},
         )
 
     async def _damping(
@@ -248,7 +248,7 @@ class StoredCandidates:
         by_cosine = self._prefs.vector.distance == "cosine"
         if not (scoring.adapt and absolute and by_cosine) or semantic is None:
             return {}
-        clear = favourite(semantic, floor=self._floor)
+        clear = semantic_lead(semantic, floor=self._floor)
         queries = {"text": plan.legs.text, "fuzzy": plan.legs.fuzzy} if clear else {}
         factors: dict[Leg, float] = {}
         for leg in DAMPED:
@@ -258,7 +258,7 @@ class StoredCandidates:
                 idfs = await view.idf([as_word(word) for word in words])
                 weights = [max(term.weight for term in word) for word in words]
                 best = float(np.nan_to_num(found.scores).max(initial=0.0))
-                factors[leg] = damping(best, (idfs * weights).tolist(), favourite=clear)
+                factors[leg] = damping(best, (idfs * weights).tolist(), semantic_lead=clear)
         return factors
 
     async def _expansion(self) -> Expansion | None:

@@ -258,7 +258,7 @@ FULL_MATCH = 0.5
 COMPARED_RANK = 10
 LEAST_LEAD, CLEAR_LEAD = 0.10, 0.20
 """How far the nearest vector must be ahead of the one at `COMPARED_RANK` to damp at all, and to
-damp fully. Flat cosines, as in a language that the model doesn't know, have no favourite."""
+damp fully. Flat cosines, as in a language that the model doesn't know, have no such lead."""
 
 
 def match_strength(best: float, idfs: Sequence[float]) -> float:
@@ -271,8 +271,8 @@ def match_strength(best: float, idfs: Sequence[float]) -> float:
     return min(1.0, best / (FULL_MATCH * most)) if most > 0 else 1.0
 
 
-def favourite(semantic: LegScores, *, floor: float) -> float:
-    """How clear a favourite the vectors have, from 0 to 1; 0 with fewer hits than are compared."""
+def semantic_lead(semantic: LegScores, *, floor: float) -> float:
+    """How clearly one of the vectors leads, from 0 to 1; 0 with fewer hits than are compared."""
     cosines = np.sort(semantic.scores[semantic.ranks > 0])[::-1]
     if len(cosines) < COMPARED_RANK:
         return 0.0
@@ -280,6 +280,6 @@ def favourite(semantic: LegScores, *, floor: float) -> float:
     return float(np.clip((first - last - LEAST_LEAD) / (CLEAR_LEAD - LEAST_LEAD), 0.0, 1.0))
 
 
-def damping(best: float, idfs: Sequence[float], *, favourite: float) -> float:
+def damping(best: float, idfs: Sequence[float], *, semantic_lead: float) -> float:
     """The factor of the weight of a leg of words."""
-    return 1.0 - favourite * (1.0 - match_strength(best, idfs))
+    return 1.0 - semantic_lead * (1.0 - match_strength(best, idfs))

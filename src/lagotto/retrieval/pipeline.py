@@ -301,7 +301,7 @@ class Search:
             self.diagnostics.note("late chunking", problem)
         with self.diagnostics.stage("fuse"):
             weighted = plan.with_given_weights(self._prefs.scoring)
-            candidates, _, fused = self.stored.fuse_lifted(made.candidates, weighted)
+            candidates, _, fused = self.stored.fuse_boosted(made.candidates, weighted)
         counts = {**found.counts, **made.counts}
         return Scored(
             found.recalled,

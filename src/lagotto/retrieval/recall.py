@@ -31,8 +31,8 @@ RARE = 20
 """An identifier that more passages hold is a plain word; a quotation always counts."""
 
 
-LIFTED_RANK = 3
-"""The rank to which a wording that is merely mentioned lifts the best passage that holds it."""
+BOOSTED_RANK = 3
+"""The rank to which a wording that is merely mentioned boosts the best passage that holds it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class ExactQuery:
     """Wordings to search for verbatim; a passage scores the share of them that it holds.
 
     Whether they are `mentioned` in a question that asks for something else, or are themselves
-    what is asked for, decides how far they lift the passages that hold them.
+    what is asked for, decides how far they boost the passages that hold them.
     """
 
     parts: tuple[ExactPart, ...]
@@ -103,21 +103,21 @@ def _part(phrase: Phrase) -> TextQuery:
     return TextQuery(tuple(tuple(map(Term, word)) for word in words), where=phrase)
 
 
-def lift(
+def boost(
     candidates: Candidates, weights: Mapping[Leg, float], rest: Scores
 ) -> tuple[Candidates, float]:
-    """The exact leg, and just the weight that lifts the best holder to `LIFTED_RANK`.
+    """The exact leg, and just the weight that boosts the best holder to `BOOSTED_RANK`.
 
     `rest` are the scores without that leg. Where a holder is among them already, the leg has no
     weight and nothing changes; else the best one gets what it lacks, and the others nothing.
     """
     leg = candidates.legs["exact"]
     best = rest[leg.scores > 0].max()
-    wanted = np.sort(rest)[-min(LIFTED_RANK, len(rest))]
+    wanted = np.sort(rest)[-min(BOOSTED_RANK, len(rest))]
     others = sum(weights[name] for name in candidates.legs if name != "exact")
     chosen = (leg.scores > 0) & (rest == best)
-    lifted = LegScores(chosen.astype(np.float64), np.where(chosen, leg.ranks, 0))
-    legs = {**candidates.legs, "exact": lifted}
+    boosted = LegScores(chosen.astype(np.float64), np.where(chosen, leg.ranks, 0))
+    legs = {**candidates.legs, "exact": boosted}
     lacking = max(0.0, float(wanted - best)) * others
     return replace(candidates, legs=legs), lacking
 

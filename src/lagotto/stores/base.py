@@ -19,19 +19,19 @@ from lagotto.indexes.base import ChunkKeys, Finding, Hits, IndexState
 from lagotto.indexes.text_query import Match, NativeQuery, Term, TextQuery, Word
 
 
-def rebuilt(place: str) -> RebuiltError:
+def rebuilt(location: str) -> RebuiltError:
     """The error for chunks or vectors of a generation that is no longer that of the base."""
-    return RebuiltError(f"{place} was rebuilt since it was opened; open it again")
+    return RebuiltError(f"{location} was rebuilt since it was opened; open it again")
 
 
-def agreed_config(stored: BaseConfig, entry: Entry, *, place: str) -> BaseConfig:
+def agreed_config(stored: BaseConfig, entry: Entry, *, location: str) -> BaseConfig:
     """What is stored once an entry is written; the first one decides.
 
     All vectors must be of one model. Chunks of other chunkers do no harm: a store may be filled
     with documents that were chunked differently, as a copy of an older base is.
     """
     if entry.generation not in (None, stored.generation):
-        raise rebuilt(place)
+        raise rebuilt(location)
     dimension = entry.vectors.shape[1]
     if stored.model_id is None:
         pooling = "late" if "+late" in entry.model_id else "chunk"
@@ -39,22 +39,22 @@ def agreed_config(stored: BaseConfig, entry: Entry, *, place: str) -> BaseConfig
         stored = stored.model_copy(update={**made, "embedder": entry.embedder})
     elif (stored.model_id, stored.dimension) != (entry.model_id, dimension):
         raise ModelMismatchError(
-            f"{place} holds vectors of {stored.model_id} with dimension {stored.dimension}, not of "
-            f"{entry.model_id} with dimension {dimension}; use the embedder of the base, or change "
-            "it with `lagotto rebuild --embedder NAME`"
+            f"{location} holds vectors of {stored.model_id} with dimension {stored.dimension}, not "
+            f"of {entry.model_id} with dimension {dimension}; use the embedder of the base, or "
+            "change it with `lagotto rebuild --embedder NAME`"
         )
     if stored.chunker_id is None and entry.chunks:
         stored = stored.model_copy(update={"chunker_id": entry.chunks[0].chunker_id})
     return stored
 
 
-def check_complete(config: BaseConfig, *, place: str) -> None:
+def check_complete(config: BaseConfig, *, location: str) -> None:
     """Raise for a base to which another is being copied, or was when that was stopped."""
     source = config.unfinished_copy_of
     if source is not None:
         raise StoreError(
-            f"{place} is an unfinished copy of {source}, and lacks some of its documents; run "
-            f"`lagotto copy {quote(source)} {quote(place)}` to complete it"
+            f"{location} is an unfinished copy of {source}, and lacks some of its documents; run "
+            f"`lagotto copy {quote(source)} {quote(location)}` to complete it"
         )
 
 

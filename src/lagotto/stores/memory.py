@@ -90,7 +90,7 @@ class MemoryStore:
         config = self._config
         for entry in entries:
             _check(entry)
-            config = agreed_config(config, entry, place=":memory:")
+            config = agreed_config(config, entry, location=":memory:")
         self._config = config
         for entry in entries:
             self._remove(entry.document)
@@ -398,7 +398,7 @@ class MemoryView:
             level = [item for item in (entry.chunks if entry else ()) if item.level == chunk.level]
             for item in _around(chunk, level, near=near, across=across):
                 found[item.collection, item.document_id, item.level, item.ordinal] = item
-        return [found[place] for place in sorted(found)]
+        return [found[position] for position in sorted(found)]
 
     def _vocabulary(self) -> Vocabulary:
         """The terms of what may be seen: others would tell of chunks that are hidden."""

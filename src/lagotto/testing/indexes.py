@@ -126,8 +126,8 @@ class MemoryChangeLog:
         return self._tokens[number] if number < len(self._tokens) else None
 
     def ranges(self, *, since: int, at_once: int = 5_000) -> Iterator[tuple[int, int]]:
-        for start in range(since, self.head.number, at_once):
-            yield start, min(start + at_once, self.head.number)
+        for start in range(since, self.head.seq, at_once):
+            yield start, min(start + at_once, self.head.seq)
 
     def added_texts(self, start: int, stop: int) -> list[ChunkText]:
         return [chunk for key, chunk in self.chunks.items() if start < key <= stop]
@@ -177,7 +177,7 @@ class MemoryText:
     immediate = True
 
     def __init__(self, log: MemoryChangeLog) -> None:
-        self.indexed_up_to = log.head if log.chunks or log.head != START else START
+        self.position = log.head if log.chunks or log.head != START else START
         self.terms = {
             key: index_terms(chunk.text, chunk.language)
             for key, chunk in sorted(log.chunks.items())
@@ -249,7 +249,7 @@ class MemoryVectors:
     immediate = True
 
     def __init__(self, log: MemoryChangeLog) -> None:
-        self.indexed_up_to = log.head
+        self.position = log.head
         self.rows = dict(sorted(log.vectors.items()))
 
     async def search(self, query: Vector, *, k: int, allowed: FilterKeys | None) -> Hits:
@@ -333,12 +333,12 @@ def _check_that_is_ahead(
     older: MemoryChangeLog,
 ) -> None:
     """An index of a log does not serve an older state of it, until it is built again."""
-    assert index.follow(log) is not None
-    assert index.follow(older) is None
-    index.discard(log.head)
-    again = index.follow(older)
+    assert index.catch_up(log) is not None
+    assert index.catch_up(older) is None
+    index.reset_if_at(log.head)
+    again = index.catch_up(older)
     assert again is not None
-    assert again.indexed_up_to == older.head
+    assert again.position == older.head
 
 
 class TextIndexContract:
@@ -458,14 +458,14 @@ class FollowingTextContract:
     async def test_it_follows(self) -> None:
         log = sample_log(TEXTS[:3])
         with self.index() as index:
-            first = index.follow(log.fork())  # a snapshot may read the record as it was then
+            first = index.catch_up(log.fork())  # a snapshot may read the record as it was then
             log.add("another lake", language="en")
             log.remove(1)
-            second = index.follow(log)
+            second = index.catch_up(log)
             assert first is not None
             assert second is not None
-            assert first.indexed_up_to.number == index.indexed_up_to(log) - 2
-            assert second.indexed_up_to == index.position == log.head
+            assert first.position.seq == index.applied_seq(log) - 2
+            assert second.position == index.position == log.head
             found = await second.search(QUERIES[1], k=9, allowed=None)
             assert found.keys.tolist() == [4]
             before = await first.search(QUERIES[1], k=9, allowed=None)
@@ -487,22 +487,22 @@ class FollowingTextContract:
         if longer:
             theirs.add("a hazel", language="en")
         with self.index() as index:
-            assert index.follow(ours) is not None
-            assert index.indexed_up_to(theirs) == 0
+            assert index.catch_up(ours) is not None
+            assert index.applied_seq(theirs) == 0
             assert index.check(theirs).level == "note"
-            followed = index.follow(theirs)
+            followed = index.catch_up(theirs)
             assert followed is not None
-            assert followed.indexed_up_to == theirs.head
+            assert followed.position == theirs.head
             assert await followed.frequencies(single_words(["lake", "marsh"])) == [0, 1]
 
     async def test_what_it_has_is_read_again(self) -> None:
         log = sample_log()
         with self.index() as index:
-            assert index.follow(log) is not None
+            assert index.catch_up(log) is not None
             index.close()
             latest = index.latest(log)
             assert latest is not None
-            assert latest.indexed_up_to == log.head
+            assert latest.position == log.head
             assert await latest.frequencies([Word(("dog",))]) == [2]
             assert index.check(log).level == "ok"
 
@@ -510,19 +510,19 @@ class FollowingTextContract:
         log = sample_log()
         with self.index() as index:
             assert index.latest(log) is None
-            former = index.follow(log)
+            former = index.catch_up(log)
             assert former is not None
             log.add("a new lake", language="en")
             for key in range(1, len(TEXTS)):
                 log.remove(key)
             latest = index.latest(log)
             assert latest is not None
-            assert latest.indexed_up_to == former.indexed_up_to
-            assert index.follow(log) is not None
-            index.tidy(log)
+            assert latest.position == former.position
+            assert index.catch_up(log) is not None
+            index.compact(log)
             tidied = index.latest(log)
             assert tidied is not None
-            assert tidied.indexed_up_to == log.head
+            assert tidied.position == log.head
             found = await tidied.search(QUERIES[1], k=9, allowed=None)
             assert found.keys.tolist() == [len(TEXTS) + 1]
             assert index.check(log).level == "ok"
@@ -580,13 +580,13 @@ class FollowingVectorContract:
         log = sample_log()
         with self.index() as index:
             assert index.position == START
-            first = index.follow(log.fork())  # a snapshot may read the record as it was then
+            first = index.catch_up(log.fork())  # a snapshot may read the record as it was then
             log.add("new", unit_vector(50))
             log.remove(2)
-            second = index.follow(log)
+            second = index.catch_up(log)
             assert first is not None
             assert second is not None
-            assert second.indexed_up_to == index.position == log.head
+            assert second.position == index.position == log.head
             found = await second.search(unit_vector(50), k=99, allowed=None)
             assert found.keys.tolist()[0] == len(TEXTS) + 1
             assert 2 not in found.keys.tolist()
@@ -596,15 +596,15 @@ class FollowingVectorContract:
     async def test_what_it_has_is_searched_while_it_lags(self) -> None:
         log = sample_log()
         with self.index() as index:
-            former = index.follow(log)
+            former = index.catch_up(log)
             assert former is not None
             log.add("new", unit_vector(50))
             log.remove(2)
             index.refresh()
             latest = index.latest(log)
             assert latest is not None
-            assert latest.indexed_up_to in (former.indexed_up_to, log.head)
-            lags = latest.indexed_up_to == former.indexed_up_to
+            assert latest.position in (former.position, log.head)
+            lags = latest.position == former.position
             found = await latest.search(unit_vector(1), k=99, allowed=None)
             # one that lags may learn from the record what was removed since
             assert lags or 2 not in found.keys
@@ -613,10 +613,10 @@ class FollowingVectorContract:
     async def test_it_is_tidied(self) -> None:
         log = sample_log()
         with self.index() as index:
-            assert index.follow(log) is not None
+            assert index.catch_up(log) is not None
             log.remove(2)
-            index.tidy(log)
-            followed = index.follow(log)
+            index.compact(log)
+            followed = index.catch_up(log)
             assert followed is not None
             assert 2 not in (await followed.search(unit_vector(1), k=99, allowed=None)).keys
 
@@ -626,11 +626,11 @@ class FollowingVectorContract:
         ours.add("ours", unit_vector(60))
         theirs.add("theirs", unit_vector(61))
         with self.index() as index:
-            assert index.follow(ours) is not None
-            assert index.indexed_up_to(theirs) == 0
-            followed = index.follow(theirs)
+            assert index.catch_up(ours) is not None
+            assert index.applied_seq(theirs) == 0
+            followed = index.catch_up(theirs)
             assert followed is not None
-            assert followed.indexed_up_to == theirs.head
+            assert followed.position == theirs.head
             found = await followed.search(unit_vector(61), k=1, allowed=None)
             assert found.scores[0] == pytest.approx(1.0)
 

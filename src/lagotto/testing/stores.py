@@ -791,7 +791,7 @@ class StoreContract(TextQueryContract, ManyValuesContract, HistoryContract):
     async def test_indexes_are_brought_up_to_date(self, store: Store) -> None:
         await store.update_indexes()
         for index in (await store.info()).indexes:
-            assert index.indexed_up_to == index.changes
+            assert index.applied_seq == index.changes
 
     async def test_unknown_language_is_the_main_one_of_the_collection(self) -> None:
         documents = [

@@ -6,7 +6,13 @@ import asyncio
 
 import pytest
 
-from lagotto.base.ingest import FEW, GROWTH, LONGEST_STEP, SHORTEST_STEP, BackgroundIndexing
+from lagotto.base.ingest import (
+    GROWTH,
+    LONGEST_STEP,
+    MIN_CHANGES_TO_INDEX,
+    SHORTEST_STEP,
+    BackgroundIndexing,
+)
 from lagotto.errors import StoreFullError
 from lagotto.stores.memory import MemoryStore
 
@@ -68,7 +74,7 @@ async def test_the_next_step_waits_for_the_one_before() -> None:
     assert store.calls == [1]
     store.may_end.set()
     await indexing.finish()
-    assert store.calls == [1, FEW]
+    assert store.calls == [1, MIN_CHANGES_TO_INDEX]
 
 
 async def test_an_index_that_cant_be_written_does_not_stop_an_ingest(
@@ -103,4 +109,4 @@ async def test_stopping_after_the_end_does_nothing() -> None:
     indexing.wrote(SHORTEST_STEP)
     await indexing.finish()
     await indexing.stop()
-    assert store.calls == [1, FEW]
+    assert store.calls == [1, MIN_CHANGES_TO_INDEX]

@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 
-from lagotto.base.ingest import BATCH_DOCUMENTS, FEW, QUEUED_BATCHES, AddReport, Ingest, Progress
+from lagotto.base.ingest import (
+    BATCH_DOCUMENTS,
+    MIN_CHANGES_TO_INDEX,
+    QUEUED_BATCHES,
+    AddReport,
+    Ingest,
+    Progress,
+)
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.chunkers import CHUNKERS
 from lagotto.documents import Chunk, Document
@@ -293,9 +300,9 @@ class TestIndexing:
     async def test_an_ingest_leaves_little_to_index(self, tmp_path: Path) -> None:
         store = SqliteStore(tmp_path / "kb.db")
         await store.open()
-        await ingest(store, CountingEmbedder()).run(documents(FEW + 50))
+        await ingest(store, CountingEmbedder()).run(documents(MIN_CHANGES_TO_INDEX + 50))
         for index in (await store.info()).indexes:
-            assert index.changes - index.indexed_up_to < FEW
+            assert index.changes - index.applied_seq < MIN_CHANGES_TO_INDEX
         await store.close()
 
 

@@ -290,7 +290,7 @@ class TestIndexes:
 
     def test_mostly_dead(self, tantivy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patched, opened(tantivy) as base:
-            patched.setattr(TantivyIndex, "tidy", lambda *_: None)
+            patched.setattr(TantivyIndex, "compact", lambda *_: None)
             base.remove(*(item.id for item in documents(20)[:8]))
             base.retrieve("unique17x")
             base.close()

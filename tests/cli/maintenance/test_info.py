@@ -43,5 +43,5 @@ def test_info(base: Path) -> None:
     ],
 )
 def test_only_an_index_that_a_search_waits_for_is_mentioned(behind: int, said: str) -> None:
-    state = IndexState(role="text", kind="tantivy", indexed_up_to=0, changes=behind)
+    state = IndexState(role="text", kind="tantivy", applied_seq=0, changes=behind)
     assert _not_indexed(EMPTY.model_copy(update={"indexes": (state,)})) == said

@@ -29,7 +29,7 @@ class TestPinecone(VectorIndexContract, FollowingVectorContract):
         self, log: MemoryChangeLog
     ) -> AsyncIterator[tuple[VectorSnapshot, Mapping[int, int]]]:
         with self.index() as index:
-            found = index.follow(log)
+            found = index.catch_up(log)
             assert found is not None
             yield found, {key: key for key in log.chunks}
 

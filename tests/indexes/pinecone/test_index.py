@@ -95,19 +95,19 @@ async def test_a_position_counts_once_searches_reflect_it(
     server: PineconeServer, opened: Opened
 ) -> None:
     log, index = sample_log(), opened(waits=0.1)
-    assert index.follow(log) is not None
+    assert index.catch_up(log) is not None
     former = log.head
     server.held = True
     log.add("new", QUERY)
-    followed = index.follow(log)
+    followed = index.catch_up(log)
     assert followed is not None
-    assert followed.indexed_up_to == index.position == former
-    assert index.indexed_up_to(log) == former.number
+    assert followed.position == index.position == former
+    assert index.applied_seq(log) == former.seq
     assert index.check(log).level == "note"
     assert 9 not in (await followed.search(QUERY, k=9, allowed=None)).keys
     server.index_all()
     assert (await found_by(index, log))[0] == 9
-    assert index.indexed_up_to(log) == log.head.number
+    assert index.applied_seq(log) == log.head.seq
     assert index.check(log).level == "ok"
 
 
@@ -116,14 +116,14 @@ async def test_nothing_is_claimed_of_a_service_that_has_indexed_nothing(
 ) -> None:
     server.held = True
     log, index = sample_log(), opened(waits=0.1)
-    followed = index.follow(log)
+    followed = index.catch_up(log)
     assert followed is not None
-    assert followed.indexed_up_to == START
+    assert followed.position == START
     assert not len(await followed.search(QUERY, k=5, allowed=None))
     other = opened()
     other.refresh()
     assert other.latest(log) is None
-    assert other.indexed_up_to(log) == 0
+    assert other.applied_seq(log) == 0
 
 
 async def test_a_reader_beside_a_writer_that_never_rests(
@@ -134,11 +134,11 @@ async def test_a_reader_beside_a_writer_that_never_rests(
     for number in range(6):
         server.held = number >= 4
         log.add("", unit_vector(number))
-        writer.follow(log)
+        writer.catch_up(log)
     reader.refresh()
     latest = reader.latest(log)
     assert latest is not None
-    assert latest.indexed_up_to.number == 4
+    assert latest.position.seq == 4
     found = await latest.search(QUERY, k=9, allowed=None)
     assert sorted(found.keys.tolist()) == [1, 2, 3, 4]
 
@@ -151,7 +151,7 @@ async def test_answers_of_a_copy_that_is_behind(
     index, log = opened(), MemoryChangeLog()
     for number in range(6):
         log.add("", unit_vector(number))
-        index.follow(log)
+        index.catch_up(log)
     latest = index.latest(log)
     assert latest is not None
     server.behind = [4] * tries
@@ -165,7 +165,7 @@ async def test_a_copy_that_is_far_behind_is_an_error(
 ) -> None:
     monkeypatch.setattr("lagotto.indexes.pinecone.MOST_MISSING", 3)
     index, log = opened(), sample_log()
-    followed = index.follow(log)
+    followed = index.catch_up(log)
     assert followed is not None
     server.behind = [9] * 4
     with pytest.raises(IndexUnavailableError, match="as of change 0, although it had reached 8"):
@@ -177,7 +177,7 @@ async def test_lost_neighbours_don_t_cost_results(
     server: PineconeServer, opened: Opened, lost: range
 ) -> None:
     log, index = sample_log(), opened()
-    followed = index.follow(log)
+    followed = index.catch_up(log)
     assert followed is not None
     server.lost = set(map(str, lost))
     found = await followed.search(QUERY, k=6, allowed=None)
@@ -193,7 +193,7 @@ async def test_filters(
     """Whatever of a filter the service is asked for, the result is exact, and has k hits."""
     monkeypatch.setattr("lagotto.indexes.pinecone.FEW", 2)
     log, index = many(60), opened()
-    followed = index.follow(log)
+    followed = index.catch_up(log)
     assert followed is not None
     keys = [key for key in range(8, 61) if key % 2 == 0]
     for k in (1, 5, 20, 26, 27, 99):
@@ -208,7 +208,7 @@ async def test_searches_go_deeper_until_enough_is_found(
 ) -> None:
     monkeypatch.setattr("lagotto.indexes.pinecone.FEW", 0)
     log, index = many(300), opened()
-    followed = index.follow(log)
+    followed = index.catch_up(log)
     assert followed is not None
     furthest = sorted((await nearest(log, 300))[-30:])
     before = server.verbs().count("search")
@@ -221,7 +221,7 @@ async def test_searches_go_deeper_until_enough_is_found(
 
 async def test_few_allowed_chunks_need_no_request(server: PineconeServer, opened: Opened) -> None:
     log, index = many(60), opened()
-    followed = index.follow(log)
+    followed = index.catch_up(log)
     assert followed is not None
     asked = len(server.requests)
     found = await followed.search(QUERY, k=2, allowed=FilterKeys(np.array([3, 5, 7], np.int64)))
@@ -237,7 +237,7 @@ async def test_metadata_that_changed_since(opened: Opened, monkeypatch: pytest.M
     best, furthest = order[:4], order[-4:]
     for key in furthest:
         log.update(key, {"parity": ("both",)})
-    assert index.follow(log) is not None
+    assert index.catch_up(log) is not None
     for key in best:
         log.update(key, {"parity": ("both",)})
     latest = index.latest(log)
@@ -245,20 +245,20 @@ async def test_metadata_that_changed_since(opened: Opened, monkeypatch: pytest.M
     keys = np.array(sorted([*best, *furthest]), np.int64)
     allowed = FilterKeys(keys, where=Eq("parity", "both"))
     assert (await latest.search(QUERY, k=2, allowed=allowed)).keys.tolist() == best[:2]
-    followed = index.follow(log)
+    followed = index.catch_up(log)
     assert followed is not None
-    assert followed.indexed_up_to == log.head
+    assert followed.position == log.head
     assert (await followed.search(QUERY, k=2, allowed=allowed)).keys.tolist() == best[:2]
 
 
 async def test_newer_documents_are_not_of_an_earlier_state(opened: Opened) -> None:
     log, index = sample_log(), opened()
-    assert index.follow(log) is not None
+    assert index.catch_up(log) is not None
     log.add("new", QUERY)
-    assert opened().follow(log) is not None
+    assert opened().catch_up(log) is not None
     former = index.latest(log)
     assert former is not None
-    assert former.indexed_up_to.number == 8
+    assert former.position.seq == 8
     assert 9 not in (await former.search(QUERY, k=9, allowed=None)).keys
     assert (await found_by(index, log))[0] == 9
 
@@ -270,7 +270,7 @@ async def test_a_search_in_a_collection_asks_one_namespace(
     log, index = MemoryChangeLog(), opened()
     for number in range(30):
         log.add("", unit_vector(number), fields={"collection": ("abc"[number % 3],)})
-    followed = index.follow(log)
+    followed = index.catch_up(log)
     assert followed is not None
     assert len(server.namespaces) == 1 + 3
     everywhere = await followed.search(QUERY, k=4, allowed=None)
@@ -284,7 +284,7 @@ async def test_a_search_in_a_collection_asks_one_namespace(
 
 def test_upserts_within_the_limits(server: PineconeServer, opened: Opened) -> None:
     log, index = many(2 * MOST_DOCUMENTS + 1), opened()
-    assert index.follow(log) is not None
+    assert index.catch_up(log) is not None
     written = [
         len(request.json["documents"])
         for request in server.requests
@@ -314,14 +314,14 @@ def test_a_service_under_load_is_asked_again(
     server.throttle(2, status=status)
     index.refresh()
     server.throttle(TRIES + 1, status=status)
-    assert index.follow(sample_log()) is not None
+    assert index.catch_up(sample_log()) is not None
 
 
 def test_lost_connections_are_made_again(server: PineconeServer, opened: Opened) -> None:
     index = opened(timeout=60.0)
     index.refresh()
     server.failures = [Reply(drop=True)] * (TRIES + 1)
-    assert index.follow(sample_log()) is not None
+    assert index.catch_up(sample_log()) is not None
 
 
 def test_it_gives_up_after_the_timeout(server: PineconeServer, opened: Opened) -> None:
@@ -329,7 +329,7 @@ def test_it_gives_up_after_the_timeout(server: PineconeServer, opened: Opened) -
     index.refresh()
     server.throttle(99)
     with pytest.raises(IndexUnavailableError, match=r"'chunks' can't be used.*try again later"):
-        index.follow(sample_log())
+        index.catch_up(sample_log())
     assert index.check(sample_log()).level == "problem"
 
 
@@ -364,7 +364,7 @@ def test_a_service_without_numbers_is_refused(server: PineconeServer, opened: Op
     server.failures = [Reply({"documents": {}, "namespace": "x", "usage": {"read_units": 1}})]
     server.failures.append(Reply({"upserted_count": 1}))
     with pytest.raises(IndexUnavailableError, match="does not number its writes"):
-        index.follow(sample_log())
+        index.catch_up(sample_log())
 
 
 @pytest.mark.parametrize("failed", range(5))
@@ -383,14 +383,14 @@ async def test_a_crash_at_any_request(server: PineconeServer, opened: Opened, fa
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(PineconeServer, "reply", failing)
         try:
-            index.follow(log)
+            index.catch_up(log)
         except IndexUnavailableError:
             pass
         else:
             assert failed == 4, "so many requests does it take"
     server.failures.clear()
     other = opened()
-    assert other.follow(log) is not None
+    assert other.catch_up(log) is not None
     assert await found_by(other, log) == await nearest(log, 5)
     epochs = {name.rsplit("-", 2)[1] for name in server.namespaces if name != STATES}
     assert len(epochs) == 1
@@ -398,17 +398,17 @@ async def test_a_crash_at_any_request(server: PineconeServer, opened: Opened, fa
 
 async def test_two_followers(opened: Opened) -> None:
     log, one, other = sample_log(), opened(), opened()
-    assert one.follow(log) is not None
+    assert one.catch_up(log) is not None
     log.add("new", QUERY)
-    assert other.follow(log) is not None
+    assert other.catch_up(log) is not None
     assert await found_by(one, log) == await found_by(other, log) == await nearest(log, 5)
     older = log.fork()
     log.add("newer", unit_vector(70))
-    assert one.follow(log) is not None
-    assert other.follow(older) is None, "the index is ahead of this state"
+    assert one.catch_up(log) is not None
+    assert other.catch_up(older) is None, "the index is ahead of this state"
     served = other.latest(older)
     assert served is not None
-    assert served.indexed_up_to == older.head
+    assert served.position == older.head
     assert (await served.search(QUERY, k=99, allowed=None)).keys.tolist() == await nearest(
         older, 99
     )
@@ -418,12 +418,12 @@ async def test_an_answer_of_the_past_is_not_the_state(
     server: PineconeServer, opened: Opened
 ) -> None:
     log, index = sample_log(), opened()
-    assert index.follow(log) is not None
+    assert index.catch_up(log) is not None
     server.namespaces[STATES].writes.pop()
     log.add("new", QUERY)
     index.refresh()
-    assert index.position.number == 8
-    assert index.follow(log) is not None
+    assert index.position.seq == 8
+    assert index.catch_up(log) is not None
     assert (await found_by(index, log))[0] == 9
 
 
@@ -432,24 +432,24 @@ async def test_removed_chunks_are_deleted_once_no_search_needs_them(
 ) -> None:
     clock = Clock()
     log, index = sample_log(), opened(clock=clock)
-    before = index.follow(log.fork())
+    before = index.catch_up(log.fork())
     gone = (await nearest(log, 1))[0]
     log.remove(gone)
-    assert index.follow(log) is not None
+    assert index.catch_up(log) is not None
     assert before is not None
 
     def documents() -> set[str]:
         (name,) = (name for name in server.namespaces if name != STATES)
         return set(server.namespaces[name].written)
 
-    index.tidy(log)
+    index.compact(log)
     clock.now += KEPT - 1
-    index.tidy(log)
+    index.compact(log)
     assert str(gone) in documents()
     assert (await before.search(QUERY, k=1, allowed=None)).keys.tolist() == [gone]
     assert gone not in await found_by(index, log, k=99)
     clock.now += 1
-    index.tidy(log)
+    index.compact(log)
     assert documents() == {str(key) for key in log.chunks}
     assert await found_by(index, log, k=99) == await nearest(log, 99)
 
@@ -462,14 +462,14 @@ async def test_another_history_gets_other_namespaces(
     theirs = ours.fork()
     ours.add("ours", unit_vector(60))
     theirs.add("theirs", unit_vector(61))
-    before = index.follow(ours)
-    assert index.follow(theirs) is not None
+    before = index.catch_up(ours)
+    assert index.catch_up(theirs) is not None
     assert before is not None
     assert len(server.namespaces) == 1 + 2
     assert (await before.search(QUERY, k=9, allowed=None)).keys.tolist() == await nearest(ours, 9)
-    index.tidy(theirs)
+    index.compact(theirs)
     clock.now += KEPT
-    index.tidy(theirs)
+    index.compact(theirs)
     assert len(server.namespaces) == 1 + 1
     assert await found_by(index, theirs) == await nearest(theirs, 5)
 
@@ -479,7 +479,7 @@ async def test_namespaces_that_somebody_deleted_are_built_anew(
 ) -> None:
     clock = Clock()
     log, index = sample_log(), opened(waits=0.1, clock=clock)
-    followed = index.follow(log)
+    followed = index.catch_up(log)
     assert followed is not None
     (name,) = (name for name in server.namespaces if name != STATES)
     del server.namespaces[name]
@@ -487,22 +487,22 @@ async def test_namespaces_that_somebody_deleted_are_built_anew(
     assert found.keys.tolist() == await nearest(log, 3), "the record has them"
     index.refresh()
     assert index.position == START
-    index.follow(log)
+    index.catch_up(log)
     assert len(server.namespaces) == 1, "the service may just be slow"
     clock.now += KEPT
-    again = index.follow(log)
+    again = index.catch_up(log)
     assert again is not None
-    assert again.indexed_up_to == log.head
+    assert again.position == log.head
     assert len(server.namespaces) == 2
     assert await found_by(index, log) == await nearest(log, 5)
 
 
 def test_what_is_dropped_is_this_index_alone(server: PineconeServer, opened: Opened) -> None:
     log, index, other = sample_log(), opened(), opened(name="vectors-2")
-    assert index.follow(log) is not None
-    assert other.follow(log) is not None
+    assert index.catch_up(log) is not None
+    assert other.catch_up(log) is not None
     server.namespaces["theirs"] = server.namespaces[STATES]
-    index.drop()
+    index.delete()
     assert index.position == START
     assert [name for name in server.namespaces if "vectors-1" in name] == []
     assert len([name for name in server.namespaces if "vectors-2" in name]) == 1

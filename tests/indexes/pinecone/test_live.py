@@ -47,12 +47,12 @@ async def test_the_service_itself(live_index: str, monkeypatch: pytest.MonkeyPat
     for number in range(200):
         log.add("", unit_vector(number), fields={"parity": (number % 2,)})
     try:
-        assert index.follow(log) is not None
+        assert index.catch_up(log) is not None
         log.remove(7)
         log.add("new", query)
-        followed = index.follow(log)
+        followed = index.catch_up(log)
         assert followed is not None
-        assert followed.indexed_up_to == log.head
+        assert followed.position == log.head
         right = await MemoryVectors(log).search(query, k=10, allowed=None)
         found = await followed.search(query, k=10, allowed=None)
         assert found.keys.tolist() == right.keys.tolist()
@@ -63,5 +63,5 @@ async def test_the_service_itself(live_index: str, monkeypatch: pytest.MonkeyPat
         assert found.keys.tolist() == right.keys.tolist()
         assert index.check(log).level == "ok"
     finally:
-        index.drop()
+        index.delete()
         index.close()

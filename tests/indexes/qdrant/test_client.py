@@ -72,7 +72,7 @@ def test_a_server_that_is_not_there() -> None:
         index.refresh()
     assert time.monotonic() - started < 60
     with pytest.raises(IndexUnavailableError):
-        index.follow(sample_log())
+        index.catch_up(sample_log())
     assert index.latest(sample_log()) is None
     finding = index.check(sample_log())
     assert finding.level == "problem"
@@ -92,7 +92,7 @@ async def test_a_server_that_dies_and_comes_back(monkeypatch: pytest.MonkeyPatch
         stranger.close()
         monkeypatch.setenv(API_KEY, SECRET)
         index = QdrantTextIndex(site)
-        snapshot = index.follow(log)
+        snapshot = index.catch_up(log)
         assert snapshot is not None
         node.kill()
         with pytest.raises(IndexUnavailableError, match="does not answer") as caught:

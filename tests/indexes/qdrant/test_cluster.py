@@ -95,7 +95,7 @@ async def _check_once(
         index.refresh()
         snapshot: Any = index.latest(log)
         assert snapshot is not None
-        assert snapshot.indexed_up_to == log.head
+        assert snapshot.position == log.head
         found = await snapshot.search(query, k=10, allowed=None)
         right = await oracle.search(query, k=10, allowed=None)  # type: ignore[arg-type]
         assert found.keys.tolist() == right.keys.tolist()
@@ -111,8 +111,8 @@ async def test_shards_do_not_change_results(cluster: list[QdrantNode], sharding:
     for key in (7, 70, 170):
         log.remove(key)
     log.update(10, {"collection": ("team 0",), "color": ("red",)})
-    words.follow(log)
-    vectors.follow(log)
+    words.catch_up(log)
+    vectors.catch_up(log)
     await check_answers(words, vectors, log)
     team = np.array(sorted(key for key in log.chunks if key % 3 == 2), np.int64)
     allowed = FilterKeys(team, where=Eq("collection", "team 1"))
@@ -123,7 +123,7 @@ async def test_shards_do_not_change_results(cluster: list[QdrantNode], sharding:
     assert found.keys.tolist() == right.keys.tolist()
     assert {words.check(log).level, vectors.check(log).level} == {"ok"}
     for index in (words, vectors):
-        index.drop()
+        index.delete()
         index.close()
 
 
@@ -134,13 +134,13 @@ async def test_another_node_is_asked_if_one_does_not_answer(cluster: list[Qdrant
     words = QdrantTextIndex(site)
     vectors = QdrantVectorIndex(site, model_id="m", dimension=DIMENSION)
     log = varied_log(100)
-    words.follow(log)
-    vectors.follow(log)
+    words.catch_up(log)
+    vectors.catch_up(log)
     cluster[0].kill()
     await check_answers(words, vectors, log)
     log.add("oak and lake", unit_vector(5))
-    words.follow(log)
-    vectors.follow(log)
+    words.catch_up(log)
+    vectors.catch_up(log)
     await check_answers(words, vectors, log)
     # Started before the others have declared its replicas dead, the node would answer from them.
     wait_until(lambda: not any(node.sees_all_active(REPLICAS) for node in cluster[1:]))
@@ -154,7 +154,7 @@ async def test_another_node_is_asked_if_one_does_not_answer(cluster: list[Qdrant
         wait_until_recovered(cluster)
     assert {words.check(log).level, vectors.check(log).level} == {"ok"}
     for index in (words, vectors):
-        index.drop()
+        index.delete()
         index.close()
 
 
@@ -167,7 +167,7 @@ async def test_a_node_is_killed_and_comes_back(
     words = QdrantTextIndex(site)
     vectors = QdrantVectorIndex(site, model_id="m", dimension=DIMENSION)
     log = varied_log(300)
-    vectors.follow(log)
+    vectors.catch_up(log)
     steps = []
     usual = Collections.advance
 
@@ -178,12 +178,12 @@ async def test_a_node_is_killed_and_comes_back(
         return usual(self, *states)
 
     monkeypatch.setattr(Collections, "advance", killing)
-    assert words.follow(log) is not None
+    assert words.catch_up(log) is not None
     await check_answers(words, vectors, log, errors=True)
     log.add("oak and lake", unit_vector(5))
     log.remove(9)
-    words.follow(log)
-    vectors.follow(log)
+    words.catch_up(log)
+    vectors.catch_up(log)
     cluster[2].start()
     for _ in range(10):  # while the node recovers
         await check_answers(words, vectors, log, errors=True)

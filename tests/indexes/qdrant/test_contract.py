@@ -38,7 +38,7 @@ class TestVectors(VectorIndexContract, FollowingVectorContract):
         self, log: MemoryChangeLog
     ) -> AsyncIterator[tuple[VectorSnapshot, Mapping[int, int]]]:
         with self.index() as index:
-            found = index.follow(log)
+            found = index.catch_up(log)
             assert found is not None
             yield found, same_keys(log)
 
@@ -47,7 +47,7 @@ class TestVectors(VectorIndexContract, FollowingVectorContract):
         site = IndexSite(secrets.token_hex(16), timeout=20, address=self.address)
         index = QdrantVectorIndex(site, model_id="m", dimension=DIMENSION)
         yield index
-        index.drop()
+        index.delete()
         index.close()
 
 
@@ -61,7 +61,7 @@ class TestQuantizedVectors(TestVectors):
 
     def test_the_server_has_vectors_of_bytes(self) -> None:
         with self.index() as index:
-            index.follow(sample_log())
+            index.catch_up(sample_log())
             state = index.collections.current()
             assert state is not None
             made = index.server.ask(lambda client: client.get_collection(state.collection))
@@ -80,7 +80,7 @@ class TestText(TextIndexContract, FollowingTextContract):
         self, log: MemoryChangeLog
     ) -> AsyncIterator[tuple[TextSnapshot, Mapping[int, int]]]:
         with self.index() as index:
-            found = index.follow(log)
+            found = index.catch_up(log)
             assert found is not None
             yield found, same_keys(log)
 
@@ -89,5 +89,5 @@ class TestText(TextIndexContract, FollowingTextContract):
         site = IndexSite(secrets.token_hex(16), timeout=20, address=self.address)
         index = QdrantTextIndex(site)
         yield index
-        index.drop()
+        index.delete()
         index.close()

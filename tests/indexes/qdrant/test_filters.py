@@ -127,7 +127,7 @@ def test_the_server_finds_what_matches(
     for number, document in enumerate(corpus):
         log.add("", unit_vector(number), fields=fields_of(document))
     index = QdrantVectorIndex(site, model_id="m", dimension=DIMENSION)
-    index.follow(log)
+    index.catch_up(log)
     state = index.collections.current()
     assert state is not None
     assert state.position == log.head != START
@@ -139,7 +139,7 @@ def test_the_server_finds_what_matches(
         )
         right = {key for key, document in enumerate(corpus, 1) if matches(where, document)}
         assert right <= {point.id for point in points}
-    index.drop()
+    index.delete()
     index.close()
 
 
@@ -167,7 +167,7 @@ def test_no_more_fields_are_indexed_than_wanted(
     log.add("", unit_vector(1), fields={f"n{number}": (number,) for number in range(4)})
     log.add("", unit_vector(2), fields={f"n{number}": (number,) for number in range(8)})
     index = QdrantVectorIndex(site, model_id="m", dimension=DIMENSION)
-    index.follow(log)
+    index.catch_up(log)
     state = index.collections.current()
     assert state is not None
     assert len(state.fields) == 5

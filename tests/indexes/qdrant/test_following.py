@@ -60,7 +60,7 @@ async def test_a_crash_between_points_and_state(
     site: IndexSite, text: QdrantTextIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = sample_log(TEXTS[:3])
-    assert text.follow(log) is not None
+    assert text.catch_up(log) is not None
     log.add("one more lake", language="en")
     log.add("a lake that goes", language="en")
     log.remove(2)
@@ -71,17 +71,17 @@ async def test_a_crash_between_points_and_state(
     with monkeypatch.context() as patched:
         patched.setattr(Collections, "advance", crash)
         with pytest.raises(KeyboardInterrupt):
-            text.follow(log)
+            text.catch_up(log)
     log.remove(5)  # its point is on the server already
     another = QdrantTextIndex(site)
     another.refresh()
     lagging = another.latest(log)
     assert lagging is not None
-    assert lagging.indexed_up_to.number == 3
+    assert lagging.position.seq == 3
     assert await lagging.frequencies(single_words(["lake", "dog"])) == [0, 2]
-    followed = another.follow(log)
+    followed = another.catch_up(log)
     assert followed is not None
-    assert followed.indexed_up_to == log.head
+    assert followed.position == log.head
     assert (await followed.search(LAKE, k=9, allowed=None)).keys.tolist() == [4]
     assert await followed.frequencies(single_words(["lake", "dog"])) == [1, 1]
     assert (await followed.statistics()).chunks == 3
@@ -93,7 +93,7 @@ async def test_two_processes_follow_at_once(
     site: IndexSite, text: QdrantTextIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = sample_log(TEXTS[:3])
-    text.follow(log)
+    text.catch_up(log)
     other = QdrantTextIndex(site)
     behind = log.fork()
     behind.add("a lake", language="en")
@@ -104,13 +104,13 @@ async def test_two_processes_follow_at_once(
 
     def overtaken(self: Collections, *states: Any) -> Any:
         monkeypatch.setattr(Collections, "advance", usual)
-        assert other.follow(ahead) is not None
+        assert other.catch_up(ahead) is not None
         return usual(self, *states)
 
     monkeypatch.setattr(Collections, "advance", overtaken)
-    assert text.follow(behind) is None  # the other one has come further
+    assert text.catch_up(behind) is None  # the other one has come further
     assert text.position == ahead.head
-    followed = text.follow(ahead)
+    followed = text.catch_up(ahead)
     assert followed is not None
     assert (await followed.search(LAKE, k=9, allowed=None)).keys.tolist() == [6]
     other.close()
@@ -121,10 +121,10 @@ async def test_another_history_gets_another_collection(text: QdrantTextIndex) ->
     theirs = ours.fork()
     ours.add("our lake", language="en")
     theirs.add("their marsh", language="en")
-    before = text.follow(ours)
+    before = text.catch_up(ours)
     assert before is not None
     former = collections_on(text)
-    after = text.follow(theirs)
+    after = text.catch_up(theirs)
     assert after is not None
     assert len(collections_on(text)) == len(former) + 1
     text.refresh()
@@ -141,11 +141,11 @@ async def test_removals_are_visible_to_older_snapshots(
     log.add("a dog", language="en")
     log.remove(9)
     then = log.fork()
-    text.follow(log.fork())
-    old_text, old_vectors = text.follow(then), vectors.follow(then)
+    text.catch_up(log.fork())
+    old_text, old_vectors = text.catch_up(then), vectors.catch_up(then)
     log.remove(4)
     log.add("a lake", unit_vector(50), language="en")
-    new_text, new_vectors = text.follow(log), vectors.follow(log)
+    new_text, new_vectors = text.catch_up(log), vectors.catch_up(log)
     assert old_text
     assert old_vectors
     assert new_text
@@ -169,15 +169,15 @@ async def test_a_slow_follower_does_not_bring_removed_chunks_back(
     site: IndexSite, text: QdrantTextIndex
 ) -> None:
     log = sample_log()
-    text.follow(log)
+    text.catch_up(log)
     slow = QdrantTextIndex(site)
     begun = slow.collections.current()
     assert begun is not None
     log.remove(4)
-    snapshot = text.follow(log.fork())
+    snapshot = text.catch_up(log.fork())
     assert snapshot is not None
     log.add("a marsh", language="en")
-    slow._applied(begun, log, len(TEXTS), log.head.number)
+    slow._applied(begun, log, len(TEXTS), log.head.seq)
     assert await snapshot.frequencies([Word(("lake",))]) == [1]
     assert text.check(log).level == "note"  # one change behind, and intact
     slow.close()
@@ -187,18 +187,18 @@ async def test_removed_points_are_deleted_after_a_while(
     vectors: QdrantVectorIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = sample_log()
-    vectors.follow(log)
+    vectors.catch_up(log)
     log.remove(4)
-    vectors.follow(log)
+    vectors.catch_up(log)
 
     def stored() -> int:
         name = vectors.collections.alias
         return vectors.server.ask(lambda client: client.count(name)).count - 1  # the state
 
-    vectors.tidy(log)
+    vectors.compact(log)
     assert stored() == len(TEXTS)
     monkeypatch.setattr(following, "GRACE", 0.0)
-    vectors.tidy(log)
+    vectors.compact(log)
     assert stored() == len(TEXTS) - 1
     assert vectors.check(log).level == "ok"
 
@@ -211,14 +211,14 @@ async def test_other_metadata_is_found_by_filters(
     for number in range(9):
         color = "red" if number < 6 else "blue"
         log.add("", unit_vector(number), fields={"color": (color,), "old": (1,)})
-    assert vectors.follow(log) is not None
+    assert vectors.catch_up(log) is not None
     for key in (2, 5):
         log.update(key, {"color": ("blue",)})
     blue = FilterKeys(keys(2, 5, 7, 8, 9), where=Eq("color", "blue"))
-    for take in (vectors.latest, vectors.follow):
+    for take in (vectors.latest, vectors.catch_up):
         snapshot = take(log)
         assert snapshot is not None
-        assert (snapshot.indexed_up_to == log.head) == (take == vectors.follow)
+        assert (snapshot.position == log.head) == (take == vectors.catch_up)
         nearest = await snapshot.search(unit_vector(1), k=1, allowed=blue)
         assert nearest.keys.tolist() == [2]
         found = await snapshot.search(unit_vector(1), k=9, allowed=blue)
@@ -235,7 +235,7 @@ async def test_an_index_that_lost_points_is_noticed_and_rebuilt(
     text: QdrantTextIndex,
 ) -> None:
     log = sample_log()
-    text.follow(log)
+    text.catch_up(log)
     text.server.ask(
         lambda client: client.delete(
             text.collections.alias, models.PointIdsList(points=[2]), wait=True
@@ -244,7 +244,7 @@ async def test_an_index_that_lost_points_is_noticed_and_rebuilt(
     finding = text.check(log)
     assert finding.level == "problem"
     assert "7 chunks instead of 8" in finding.what
-    text.tidy(log)
+    text.compact(log)
     assert text.check(log).level == "ok"
     latest = text.latest(log)
     assert latest is not None
@@ -261,12 +261,12 @@ def test_a_check_compares_the_keys_with_the_record(
     """Also where a chunk that is lacking and one that is gone leave the number as it was."""
     monkeypatch.setattr(following, "COMPARED", compared)
     log = sample_log()
-    text.follow(log)
-    vectors.follow(log)
+    text.catch_up(log)
+    vectors.catch_up(log)
     log.add("a heron", unit_vector(70), language="en")
     log.remove(3)
-    text.follow(log)
-    vectors.follow(log)
+    text.catch_up(log)
+    vectors.catch_up(log)
     for index in (text, vectors):
         assert index.check(log).level == "ok"
         index.server.ask(
@@ -300,7 +300,7 @@ def test_a_check_compares_points_with_the_record(
     monkeypatch.setattr(following, "BATCH", 2)
     monkeypatch.setattr(following, "COMPARED", compared)
     for index in (text, vectors):
-        index.follow(log)
+        index.catch_up(log)
         assert index.check(log).level == "ok"
         assert index.collections.current().chunks > 30  # type: ignore[union-attr]
     for index, other in (
@@ -335,7 +335,7 @@ def _put(index: QdrantFollower, vectors: list[models.PointVectors]) -> None:
 
 def _without_fields(index: QdrantFollower, log: MemoryChangeLog) -> Finding:
     """What a check says once the fields of a point are lost."""
-    key, alias = log.head.number - 5, index.collections.alias
+    key, alias = log.head.seq - 5, index.collections.alias
     index.server.ask(lambda client: client.delete_payload(alias, ["f"], points=[key], wait=True))
     return index.check(log)
 
@@ -344,20 +344,20 @@ async def test_abandoned_collections_are_deleted_if_they_are_ours(
     site: IndexSite, text: QdrantTextIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = sample_log()
-    text.follow(log)
+    text.catch_up(log)
     current = collections_on(text)
     ours = text.collections.create()
     stranger = QdrantTextIndex(replace(site, base_id="0" * 32))
     stranger.collections.alias = text.collections.alias
     theirs = stranger.collections.create()
-    text.tidy(log)
+    text.compact(log)
     assert ours.collection in collections_on(text)  # someone may be filling it
     monkeypatch.setattr(collections, "ABANDONED", 0.0)
-    text.tidy(log)
+    text.compact(log)
     assert set(collections_on(text)) == {*current, theirs.collection}
-    text.drop()
+    text.delete()
     assert collections_on(text) == [theirs.collection]
-    stranger.drop()
+    stranger.delete()
     stranger.close()
 
 
@@ -369,11 +369,11 @@ async def test_weights_are_computed_anew_when_chunks_get_longer(
     log = MemoryChangeLog()
     for _ in range(4):
         log.add(few if longer else many, language="en")
-    text.follow(log)
+    text.catch_up(log)
     former = text.collections.current()
     for _ in range(8):
         log.add(many if longer else few, language="en")
-    assert text.follow(log) is not None
+    assert text.catch_up(log) is not None
     state = text.collections.current()
     assert state is not None
     assert former is not None
@@ -391,7 +391,7 @@ async def test_the_mean_is_estimated_from_a_sample(
     for _ in range(8):
         log.add("oak lake marsh")
     log.remove(1)
-    assert text.follow(log) is not None
+    assert text.catch_up(log) is not None
     state = text.collections.current()
     assert state is not None
     assert state.mean == 3.0
@@ -403,9 +403,9 @@ async def test_an_empty_sample_is_no_reason_to_rebuild_forever(
     monkeypatch.setattr(text_module, "_estimated_mean", lambda _: 1.0)
     log = MemoryChangeLog()
     log.add("oak lake marsh")
-    text.follow(log)
+    text.catch_up(log)
     before = collections_on(text)
-    text.follow(log)
+    text.catch_up(log)
     assert collections_on(text) == before
     assert text.check(log).level == "ok"
 
@@ -416,7 +416,7 @@ async def test_many_ranges(text: QdrantTextIndex, monkeypatch: pytest.MonkeyPatc
     log = sample_log()
     for key in (1, 5):
         log.remove(key)
-    followed = text.follow(log)
+    followed = text.catch_up(log)
     assert followed is not None
     assert (await followed.statistics()).chunks == len(TEXTS) - 2
     found = await followed.search(QUERIES[1], k=9, allowed=None)
@@ -425,11 +425,11 @@ async def test_many_ranges(text: QdrantTextIndex, monkeypatch: pytest.MonkeyPatc
 
 def test_discard_only_at_the_position(text: QdrantTextIndex) -> None:
     log = sample_log()
-    text.follow(log)
-    text.discard(log.head._replace(number=1))
+    text.catch_up(log)
+    text.reset_if_at(log.head._replace(seq=1))
     text.refresh()
     assert text.position == log.head
-    text.discard(log.head)
+    text.reset_if_at(log.head)
     text.refresh()
-    assert text.position.number == 0
+    assert text.position.seq == 0
     assert text.check(log).what == "there is no text index"

@@ -28,10 +28,8 @@ ALL = TextQuery(((Term("all"),),))
 
 def sample(folder: Path) -> TantivyWriter:
     index = TantivyWriter.open(folder)
-    index.apply(
-        added=[(key, ["all", f"t{key}"]) for key in range(300)], removed=(), since=0, stamp=1
-    )
-    index.apply(added=(), removed=[5], since=1, stamp=2)
+    index.apply(added=[(key, ["all", f"t{key}"]) for key in range(300)], removed=(), since=0, seq=1)
+    index.apply(added=(), removed=[5], since=1, seq=2)
     return index
 
 
@@ -48,14 +46,14 @@ from lagotto.indexes.tantivy.index import TantivyWriter
 
 index = TantivyWriter.open(Path(sys.argv[1]))
 while True:
-    now, stamp = index.stamp, index.stamp + 1
-    added = [(stamp, ["all", f"t{stamp}"])]
-    index.apply(added=added, removed=[stamp - 3], since=now, stamp=stamp)
-    print(stamp, flush=True)
+    now, seq = index.seq, index.seq + 1
+    added = [(seq, ["all", f"t{seq}"])]
+    index.apply(added=added, removed=[seq - 3], since=now, seq=seq)
+    print(seq, flush=True)
 """
 
 
-def test_the_stamp_is_true_after_kill(tmp_path: Path) -> None:
+def test_the_position_is_true_after_kill(tmp_path: Path) -> None:
     acknowledged = 0
     for attempt in range(5):
         with child(WRITING, tmp_path) as process:
@@ -64,11 +62,11 @@ def test_the_stamp_is_true_after_kill(tmp_path: Path) -> None:
             threading.Event().wait(0.01 * attempt)  # die at different points of the next apply
         index = TantivyWriter.open(tmp_path)
         index.verify()
-        assert index.stamp >= acknowledged
-        living = range(max(1, index.stamp - 2), index.stamp + 1)
-        assert sorted(index.search(ALL, 99).keys.tolist()) == list(living)
-        assert set(index.vocabulary()) == {"all", *(f"t{key}" for key in living)}
-    index.apply(added=[(999, ["all"])], removed=(), since=index.stamp, stamp=999)
+        assert index.seq >= acknowledged
+        live = range(max(1, index.seq - 2), index.seq + 1)
+        assert sorted(index.search(ALL, 99).keys.tolist()) == list(live)
+        assert set(index.vocabulary()) == {"all", *(f"t{key}" for key in live)}
+    index.apply(added=[(999, ["all"])], removed=(), since=index.seq, seq=999)
     assert only_files_of_its_segments(tmp_path)
 
 
@@ -81,28 +79,26 @@ def test_what_a_killed_writer_left_is_not_in_the_way(tmp_path: Path) -> None:
     managed = tmp_path / ".managed.json"
     managed.write_text(json.dumps([*json.loads(managed.read_text()), left]))
     index = TantivyWriter.open(tmp_path)
-    index.apply(added=(), removed=[1], since=2, stamp=3)
+    index.apply(added=(), removed=[1], since=2, seq=3)
     index.verify()
-    assert (index.stamp, len(index.search(ALL, 999))) == (3, 298)
+    assert (index.seq, len(index.search(ALL, 999))) == (3, 298)
 
 
 def test_an_announcement_alone_promises_nothing(tmp_path: Path) -> None:
     sample(tmp_path)
     now = TantivyMeta.read(tmp_path).opstamp
     Announcement(base=now, before=2, after=3).write(tmp_path)
-    assert TantivyWriter.open(tmp_path).stamp == 2
+    assert TantivyWriter.open(tmp_path).seq == 2
     Announcement(base=now - 1, before=2, after=3).write(tmp_path)
-    assert TantivyWriter.open(tmp_path).stamp == 3
+    assert TantivyWriter.open(tmp_path).seq == 3
 
 
 @pytest.mark.parametrize("writers", [1, 2])
 def test_old_segments_are_merged_and_cleared_away(tmp_path: Path, writers: int) -> None:
     indexes = [TantivyWriter.open(tmp_path) for _ in range(writers)]
-    for stamp in range(1, 20):
-        index = indexes[stamp % writers]
-        index.apply(
-            added=[(stamp, ["all"]), (77, ["all"])], removed=(), since=stamp - 1, stamp=stamp
-        )
+    for seq in range(1, 20):
+        index = indexes[seq % writers]
+        index.apply(added=[(seq, ["all"]), (77, ["all"])], removed=(), since=seq - 1, seq=seq)
     assert len(index.search(ALL, 99)) == 20
     assert len(TantivyMeta.read(tmp_path).segments) < 10
     assert only_files_of_its_segments(tmp_path)
@@ -125,20 +121,20 @@ def test_a_second_writer_waits(tmp_path: Path) -> None:
         assert said(process) == "held"
         impatient = TantivyWriter.open(tmp_path, timeout=0.1)
         with pytest.raises(StoreBusyError, match=r"over 0\.1 seconds"):
-            impatient.apply(added=(), removed=[1], since=2, stamp=3)
+            impatient.apply(added=(), removed=[1], since=2, seq=3)
         patient = TantivyWriter.open(tmp_path, timeout=60)
-        change = {"added": [(900, ["all"])], "removed": [1], "since": 2, "stamp": 3}
+        change = {"added": [(900, ["all"])], "removed": [1], "since": 2, "seq": 3}
         waiting = threading.Thread(target=patient.apply, kwargs=change)
         waiting.start()
         tell(process)
         waiting.join()
-    assert patient.stamp == 3
+    assert patient.seq == 3
     assert len(patient.search(ALL, 999)) == 299
 
 
 def test_readers_see_whole_commits(tmp_path: Path) -> None:
     writer = TantivyWriter.open(tmp_path)
-    writer.apply(added=[(key, ["all", "v1"]) for key in range(5)], removed=(), since=0, stamp=1)
+    writer.apply(added=[(key, ["all", "v1"]) for key in range(5)], removed=(), since=0, seq=1)
     reader = TantivyWriter.open(tmp_path)
     done = threading.Event()
     seen: list[tuple[int, int, list[str]]] = []
@@ -147,20 +143,20 @@ def test_readers_see_whole_commits(tmp_path: Path) -> None:
         while not done.is_set():
             reader.reload_if_changed()
             state = reader.snapshot
-            seen.append((state.position.number, len(state.search(ALL, 99)), state.vocabulary()))
+            seen.append((state.position.seq, len(state.search(ALL, 99)), state.vocabulary()))
 
     reading = threading.Thread(target=read)
     reading.start()
-    for stamp in range(2, 15):
-        added = [(key, ["all", f"v{stamp}"]) for key in range(5)]
-        writer.apply(added=added, removed=(), since=stamp - 1, stamp=stamp)
+    for seq in range(2, 15):
+        added = [(key, ["all", f"v{seq}"]) for key in range(5)]
+        writer.apply(added=added, removed=(), since=seq - 1, seq=seq)
     done.set()
     reading.join()
     assert seen
-    for stamp, count, (first, version) in seen:
+    for seq, count, (first, version) in seen:
         assert (count, first) == (5, "all")
-        assert int(version[1:]) >= stamp
-    assert [stamp for stamp, _, _ in seen] == sorted(stamp for stamp, _, _ in seen)
+        assert int(version[1:]) >= seq
+    assert [seq for seq, _, _ in seen] == sorted(seq for seq, _, _ in seen)
 
 
 def use(folder: Path) -> None:
@@ -198,7 +194,7 @@ def test_damage_is_found_while_it_is_open(tmp_path: Path) -> None:
     with pytest.raises(IndexDamagedError):
         index.reload_if_changed()
     with pytest.raises(IndexDamagedError):
-        index.apply(added=(), removed=[1], since=2, stamp=3)
+        index.apply(added=(), removed=[1], since=2, seq=3)
 
 
 def test_a_wiped_folder_is_damage_to_those_who_have_it_open(tmp_path: Path) -> None:
@@ -209,8 +205,8 @@ def test_a_wiped_folder_is_damage_to_those_who_have_it_open(tmp_path: Path) -> N
     with pytest.raises(IndexDamagedError):
         index.reload_if_changed()
     with pytest.raises(IndexDamagedError):
-        index.apply(added=(), removed=[1], since=2, stamp=3)
-    assert TantivyWriter.open(tmp_path).stamp == 0
+        index.apply(added=(), removed=[1], since=2, seq=3)
+    assert TantivyWriter.open(tmp_path).seq == 0
 
 
 def test_another_schema_is_damage(tmp_path: Path) -> None:
@@ -262,13 +258,13 @@ index = TantivyWriter.open(Path(sys.argv[1]))
 added = [(key, ["all", *(f"w{key}_{number}" for number in range(50))]) for key in range(500)]
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))
 try:
-    index.apply(added=added, removed=(), since=2, stamp=7)
+    index.apply(added=added, removed=(), since=2, seq=7)
 except StoreFullError:
-    print("full", index.stamp, flush=True)
+    print("full", index.seq, flush=True)
 sys.stdin.readline()
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-index.apply(added=added, removed=(), since=2, stamp=7)
-print("written", index.stamp, flush=True)
+index.apply(added=added, removed=(), since=2, seq=7)
+print("written", index.seq, flush=True)
 """
 
 

@@ -10,5 +10,5 @@ from tests.indexes.vectors.made import made
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
     """The folder of an index with a sketch, saved once."""
-    made(300).save(tmp_path / "index", stamp=300)
+    made(300).save(tmp_path / "index", seq=300)
     return tmp_path / "index"

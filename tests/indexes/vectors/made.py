@@ -24,9 +24,9 @@ def load(folder: Path, *, model_id: str = "m", dimension: int = 16) -> VectorMat
 
 
 def is_whole(index: VectorMatrix | None, *, sizes: set[int]) -> bool:
-    """Whether all rows are those of `made`, and their number is the stamp."""
+    """Whether all rows are those of `made`, and their number is `seq`."""
     assert index is not None
-    assert index.stamp == len(index)
+    assert index.seq == len(index)
     rows = unit_vectors(len(index), count=len(index), dimension=16)
     scores = [index.scores(row, keys_of(key))[0] for key, row in enumerate(rows)]
     return len(index) in sizes and bool(np.allclose(scores, 1, atol=1e-5))

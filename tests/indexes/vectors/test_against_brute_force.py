@@ -59,7 +59,7 @@ class IndexMachine(RuleBasedStateMachine):
     @rule()
     def save(self) -> None:
         self.saves += 1
-        self.index.save(Path(self.folder.name), stamp=self.saves)
+        self.index.save(Path(self.folder.name), seq=self.saves)
         self.saved = dict(self.rows)
 
     @precondition(lambda self: self.saves)
@@ -69,7 +69,7 @@ class IndexMachine(RuleBasedStateMachine):
             Path(self.folder.name), model_id="m", dimension=5, tuning=self.tuning
         )
         assert loaded is not None
-        assert loaded.stamp == self.saves
+        assert loaded.seq == self.saves
         self.index, self.rows = loaded, dict(self.saved)
 
     @rule()
@@ -111,7 +111,7 @@ class IndexMachine(RuleBasedStateMachine):
 class SketchMachine(IndexMachine):
     """The same where a sketch chooses: it may miss a row, but does nothing else wrong."""
 
-    tuning = Tuning(exact_rows=4, candidates=1, per_hit=1, loose_rows=4)
+    tuning = Tuning(exact_rows=4, candidates=1, per_hit=1, uncompacted_rows=4)
 
     def check(self, hits: Hits, query: Vector, k: int, allowed: Keys | None) -> None:
         scores = dict(ranked(self.rows, query, len(self.rows), allowed))

@@ -58,14 +58,14 @@ def test_a_fault_at_any_step_leaves_a_whole_generation(tmp_path: Path, kind: Bas
 
 def fault_strikes(folder: Path, step: int, kind: BaseException) -> bool:
     """Save over an older generation with a fault at `step`, and check what is left."""
-    made(120).save(folder, stamp=120)
+    made(120).save(folder, seq=120)
     index = made(130)
     with pytest.MonkeyPatch.context() as monkeypatch, suppress(Fault, StoreError):
         calls = fail_at(monkeypatch, step, kind)
-        index.save(folder, stamp=130)
+        index.save(folder, seq=130)
     assert is_whole(load(folder), sizes={120, 130})
     assert len(index) == 130
-    index.save(folder, stamp=130)
+    index.save(folder, seq=130)
     assert is_whole(load(folder), sizes={130})
     assert len(list(folder.iterdir())) == 1
     return len(calls) >= step
@@ -84,7 +84,7 @@ def test_what_the_system_says_becomes_a_store_error(
 ) -> None:
     fail_at(monkeypatch, 2, OSError(number, "no"))
     with pytest.raises(error, match=r"the vector index .* can't be written"):
-        made(200).save(saved, stamp=200)
+        made(200).save(saved, seq=200)
     monkeypatch.undo()
     assert [path.name for path in saved.iterdir()] == ["00000001"]
 
@@ -96,7 +96,7 @@ from pathlib import Path
 from tests.indexes.vectors.made import made
 
 for size in count(101):
-    made(size).save(Path(sys.argv[1]), stamp=size)
+    made(size).save(Path(sys.argv[1]), seq=size)
     print(size, flush=True)
 """
 
@@ -127,7 +127,7 @@ def test_a_killed_writer_leaves_a_whole_generation(tmp_path: Path) -> None:
 
 
 def test_readers_find_a_whole_generation_while_another_process_writes(tmp_path: Path) -> None:
-    made(100).save(tmp_path, stamp=100)
+    made(100).save(tmp_path, seq=100)
     seen: set[int] = set()
     with writer(tmp_path):
         while len(seen) < 20:

@@ -20,7 +20,7 @@ FILES = ["checksums.u32", "frame.f32", "keys.i64", "meta.json", "rows.f32", "ske
 @pytest.mark.parametrize("size", [0, 1, 100, 101, 300])
 def test_what_is_saved_is_loaded(tmp_path: Path, size: int) -> None:
     index = made(size)
-    index.save(tmp_path, stamp=size)
+    index.save(tmp_path, seq=size)
     loaded = load(tmp_path)
     assert is_whole(loaded, sizes={size})
     assert loaded is not None
@@ -36,7 +36,7 @@ def test_where_nothing_was_saved_nothing_is_loaded(tmp_path: Path) -> None:
 
 
 def test_saving_leaves_one_generation_with_its_files(saved: Path) -> None:
-    made(200).save(saved, stamp=200)
+    made(200).save(saved, seq=200)
     (generation,) = saved.iterdir()
     assert generation.name == "00000002"
     assert sorted(path.name for path in generation.iterdir()) == FILES
@@ -49,17 +49,17 @@ def test_an_index_goes_on_after_saving(saved: Path) -> None:
     query = unit_vectors(5, count=1, dimension=16)
     index.add(keys_of(1000), query)
     index.remove(keys_of(0))
-    index.save(saved, stamp=7)
+    index.save(saved, seq=7)
     index.add(keys_of(1001), query)
     assert index.search(query[0], 2).keys.tolist() == [1000, 1001]
     assert len(index) == 301
-    assert index.stamp == 7
+    assert index.seq == 7
 
 
 def test_a_reader_keeps_the_generation_that_it_has_open(saved: Path) -> None:
     reader = load(saved)
     for size in (200, 150):
-        made(size).save(saved, stamp=size)
+        made(size).save(saved, seq=size)
     assert is_whole(reader, sizes={300})
 
 
@@ -70,7 +70,7 @@ def test_a_generation_that_is_replaced_while_it_is_opened(
 
     def too_late(path: Path, *, model_id: str, dimension: int) -> Generation:
         if path.name == "00000001":
-            made(200).save(saved, stamp=200)
+            made(200).save(saved, seq=200)
         return read(path, model_id=model_id, dimension=dimension)
 
     monkeypatch.setattr(files, "read_generation", too_late)
@@ -128,7 +128,7 @@ def large(tmp_path: Path) -> Path:
     """5 MB of rows, without a sketch."""
     index = VectorMatrix("m", dimension=256, tuning=Tuning(exact_rows=10_000))
     index.add(np.arange(5000), unit_vectors(0, count=5000, dimension=256))
-    index.save(tmp_path / "large", stamp=1)
+    index.save(tmp_path / "large", seq=1)
     return tmp_path / "large"
 
 
@@ -159,7 +159,7 @@ def test_damaged_rows_are_not_saved_with_a_new_checksum(large: Path) -> None:
     index = load(large, dimension=256)
     assert index is not None
     with pytest.raises(IndexDamagedError):
-        index.save(large, stamp=2)
+        index.save(large, seq=2)
     assert [path.name for path in large.iterdir()] == ["00000001"]
 
 
@@ -185,7 +185,7 @@ def test_another_model_dimension_or_version_is_refused(saved: Path) -> None:
 
 def test_if_the_newest_is_damaged_an_older_one_is_used(saved: Path, tmp_path: Path) -> None:
     shutil.copytree(saved / "00000001", tmp_path / "kept")
-    made(200).save(saved, stamp=200)
+    made(200).save(saved, seq=200)
     (tmp_path / "kept").rename(saved / "00000001")
     (saved / "00000002" / "rows.f32").unlink()
     assert is_whole(load(saved), sizes={300})
@@ -195,5 +195,5 @@ def test_other_files_in_the_folder_do_not_matter(saved: Path) -> None:
     (saved / "notes.txt").write_text("mine")
     (saved / "00000009.part").mkdir()
     assert is_whole(load(saved), sizes={300})
-    made(200).save(saved, stamp=200)
+    made(200).save(saved, seq=200)
     assert sorted(path.name for path in saved.iterdir()) == ["00000002", "notes.txt"]

@@ -11,7 +11,7 @@ from lagotto.errors import ConfigError, EmbeddingError, ModelMismatchError
 from lagotto.indexes.vectors import Tuning, VectorMatrix
 from tests.indexes.vectors.brute import keys_of, normalised, ranked, unit_vectors
 
-SKETCHED = Tuning(exact_rows=100, candidates=40, per_hit=4, loose_rows=10)
+SKETCHED = Tuning(exact_rows=100, candidates=40, per_hit=4, uncompacted_rows=10)
 
 
 def filled(count: int, *, dimension: int = 32, tuning: Tuning | None = None) -> VectorMatrix:
@@ -62,13 +62,13 @@ def test_removed_rows_are_gone_and_removing_them_again_is_harmless() -> None:
 
 def test_a_snapshot_stays_as_it_was(tmp_path: Path) -> None:
     index = filled(200, tuning=SKETCHED)
-    index.save(tmp_path, stamp=1)
+    index.save(tmp_path, seq=1)
     snapshot = index.snapshot()
     query = unit_vectors(5, count=1, dimension=32)[0]
     before = snapshot.search(query, 10)
     index.add(keys_of(1000), query[None])
     index.remove(before.keys)
-    index.save(tmp_path, stamp=2)
+    index.save(tmp_path, seq=2)
     after = snapshot.search(query, 10)
     assert after.keys.tolist() == before.keys.tolist()
     assert after.scores.tolist() == before.scores.tolist()
@@ -126,7 +126,7 @@ def test_exact_below_the_limit_whatever_the_rows() -> None:
 
 
 def test_compaction_is_wanted_when_a_quarter_is_new_or_gone() -> None:
-    index = filled(1000, tuning=Tuning(loose_rows=10)).compacted()
+    index = filled(1000, tuning=Tuning(uncompacted_rows=10)).compacted()
     assert not index.wants_compaction
     index.add(np.arange(1000, 1150), unit_vectors(1, count=150, dimension=32))
     index.remove(np.arange(100))

@@ -9,7 +9,7 @@ import pytest
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Document
 from lagotto.indexes.bm25 import idf
-from lagotto.retrieval.fusion import LegScores, damping, favourite, match_strength
+from lagotto.retrieval.fusion import LegScores, damping, match_strength, semantic_lead
 from lagotto.testing.hash_embedder import HashEmbedder
 
 
@@ -40,31 +40,31 @@ class TestFavourite:
     )
     def test_lead_over_the_tenth(self, first: float, expected: float) -> None:
         found = cosines(first, *[0.5] * 9, 0.1)
-        assert favourite(found, floor=0.0) == pytest.approx(expected)
+        assert semantic_lead(found, floor=0.0) == pytest.approx(expected)
 
     def test_the_tenth_counts_not_the_ninth(self) -> None:
-        assert favourite(cosines(0.7, *[0.7] * 8, 0.5), floor=0.0) == pytest.approx(1.0)
+        assert semantic_lead(cosines(0.7, *[0.7] * 8, 0.5), floor=0.0) == pytest.approx(1.0)
 
     def test_cosines_count_from_the_floor(self) -> None:
         # (0.80 - 0.75) / 0.25 = 0.2, and 0 for what is below the floor
-        assert favourite(cosines(0.80, *[0.70] * 9), floor=0.75) == pytest.approx(1.0)
-        assert favourite(cosines(0.7875, *[0.70] * 9), floor=0.75) == pytest.approx(0.5)
+        assert semantic_lead(cosines(0.80, *[0.70] * 9), floor=0.75) == pytest.approx(1.0)
+        assert semantic_lead(cosines(0.7875, *[0.70] * 9), floor=0.75) == pytest.approx(0.5)
 
     def test_too_few_to_compare(self) -> None:
-        assert favourite(cosines(0.9, *[0.0] * 8), floor=0.0) == 0.0
+        assert semantic_lead(cosines(0.9, *[0.0] * 8), floor=0.0) == 0.0
 
     def test_only_its_own_list_counts(self) -> None:
         found = cosines(0.9, *[0.85] * 9, *[0.0] * 5)
         found.ranks[10:] = 0
-        assert favourite(found, floor=0.0) == 0.0
+        assert semantic_lead(found, floor=0.0) == 0.0
 
 
 def test_damping() -> None:
     # A match of 0.25: half the favourite takes half of what is missing.
-    assert damping(3.3, [5, 4, 3], favourite=0.0) == 1.0
-    assert damping(3.3, [5, 4, 3], favourite=0.5) == pytest.approx(0.625)
-    assert damping(3.3, [5, 4, 3], favourite=1.0) == pytest.approx(0.25)
-    assert damping(13.2, [5, 4, 3], favourite=1.0) == pytest.approx(1.0)
+    assert damping(3.3, [5, 4, 3], semantic_lead=0.0) == 1.0
+    assert damping(3.3, [5, 4, 3], semantic_lead=0.5) == pytest.approx(0.625)
+    assert damping(3.3, [5, 4, 3], semantic_lead=1.0) == pytest.approx(0.25)
+    assert damping(13.2, [5, 4, 3], semantic_lead=1.0) == pytest.approx(1.0)
 
 
 QUESTION = "harvest unknown1 unknown2"

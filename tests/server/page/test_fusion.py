@@ -24,7 +24,7 @@ METHODS: list[dict[str, Any]] = [
 QUERIES = (
     "Which dog finds truffles in the water?",
     '"green button" truffles',  # a quotation: the exact leg
-    # an identifier that is mentioned: its best holder is lifted
+    # an identifier that is mentioned: its best holder is boosted
     "How do dogs in the water and the woods find truffles on oak and hazel roots with a QX-77?",
     "trufles in wter and wods",  # misspelt: the fuzzy leg
     "note 7",
@@ -91,7 +91,7 @@ def check_parts(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
 
 def test_the_queries_try_every_way_to_a_weight(server: Running) -> None:
     found = [ask(server, query, {}, "hybrid")["stats"]["fusion"] for query in QUERIES]
-    assert {inputs["exact"] for inputs in found} == {None, "sum", "lifted"}
+    assert {inputs["exact"] for inputs in found} == {None, "sum", "boosted"}
     assert any(factor < 1 for inputs in found for factor in inputs["damping"].values())
     assert any(factor == 0 for inputs in found for factor in inputs["factors"].values())
 

@@ -71,7 +71,7 @@ def test_several_hosts() -> None:
 
 @pytest.mark.parametrize("location", ["me:secret@host/kb", "host/kb?password=secret"])
 def test_a_password_is_not_shown(location: str) -> None:
-    assert "secret" not in parse_location(f"postgresql://{location}").place
+    assert "secret" not in parse_location(f"postgresql://{location}").location
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ async def made(location: str, address: str) -> AsyncIterator[PostgresStore]:
         yield store
     finally:
         for index in store.remote_indexes():
-            index.drop()
+            index.delete()
         await store.close()
 
 
@@ -53,7 +53,7 @@ async def test_nothing_is_indexed_in_tables(location: str, qdrant_address: str) 
         await store.write(await entries())
         await store.update_indexes()
         info = await store.info()
-        states = {state.role: (state.kind, state.indexed_up_to) for state in info.indexes}
+        states = {state.role: (state.kind, state.applied_seq) for state in info.indexes}
         last = info.indexes[0].changes
         assert states == {"text": ("qdrant", last), "vectors": ("qdrant", last)}
         assert await store.ask(rows_of_indexes) == 0
@@ -97,7 +97,7 @@ async def test_one_index_may_stay_in_tables(location: str, qdrant_address: str) 
         assert not [item for item in await store.check() if item.level == "problem"]
     finally:
         for index in store.remote_indexes():
-            index.drop()
+            index.delete()
         await store.close()
 
 

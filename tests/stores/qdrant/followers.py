@@ -32,7 +32,7 @@ async def check_that_one_waits(slow: Store, fast: Store, monkeypatch: pytest.Mon
     for store in (slow, fast):
         assert [finding for finding in await store.check() if finding.level == "problem"] == []
         states = (await store.info()).indexes
-        assert [state.indexed_up_to for state in states] == [state.changes for state in states]
+        assert [state.applied_seq for state in states] == [state.changes for state in states]
 
 
 def held_upload(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:

@@ -91,7 +91,7 @@ def test_a_base_remembers_its_indexes(tmp_path: Path, qdrant_address: str) -> No
         assert found(base, "unique1x") == ["d1"]
     with (
         pytest.raises(ConfigError, match="rebuild --vector-index exact"),
-        KnowledgeBase(path, embedder=HashEmbedder(dimension=16), vector_index="exact"),
+        KnowledgeBase(path, embedder=HashEmbedder(dimension=16), vector_index="embedded"),
     ):
         pass
 
@@ -103,8 +103,8 @@ def test_to_the_server_and_back_again(tmp_path: Path, qdrant_address: str) -> No
         base.rebuild(vector_index=qdrant_address, text_index=qdrant_address)
         assert [index.kind for index in base.info().indexes] == ["qdrant", "qdrant"]
         there = base.retrieve("truffle topic1", top_k=9)
-        base.rebuild(vector_index="exact", text_index="tantivy")
-        assert [index.kind for index in base.info().indexes] == ["tantivy", "exact"]
+        base.rebuild(vector_index="embedded", text_index="tantivy")
+        assert [index.kind for index in base.info().indexes] == ["tantivy", "embedded"]
         again = base.retrieve("truffle topic1", top_k=9)
     for other in (there, again):
         assert [hit.document_id for hit in other] == [hit.document_id for hit in before]

@@ -31,5 +31,5 @@ class TestSqliteAndQdrant(StoreContract):
                 yield store
             finally:
                 for index in store.open_indexes():
-                    index.drop()
+                    index.delete()
                 await store.close()

@@ -29,4 +29,4 @@ async def test_one_process_follows_at_a_time(
     async with opened(path, qdrant_address) as one, opened(path, qdrant_address) as other:
         await check_that_one_waits(one, other, monkeypatch)
         for index in one.open_indexes():
-            index.drop()
+            index.delete()

@@ -87,7 +87,7 @@ async def test_other_metadata_is_a_change_of_its_own() -> None:
 
         def state(connection: ReadConnection) -> tuple[int, list[int]]:
             changes = SqlChangeLog(connection)
-            return changes.head.number, changes.updated(0, changes.head.number).tolist()
+            return changes.head.seq, changes.updated(0, changes.head.seq).tolist()
 
         before, nothing = await store._read(state)
         await store.update([PAPER.model_copy(update={"metadata": {"year": 2025}})])

@@ -45,8 +45,8 @@ with opened(Path(sys.argv[1])) as base:
     base.info()
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
     find("unique3x")
-    follower = base.base._record._follower
-    while follower._thread is not None:
+    updater = base.base._record._updater
+    while updater._thread is not None:
         time.sleep(0.01)
     hits = base.retrieve("the dog", mode="semantic", top_k=100)
     said = {

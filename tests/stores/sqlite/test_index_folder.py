@@ -150,7 +150,7 @@ class TestDrop:
         outside = tmp_path / "thesis"
         outside.mkdir()
         with pytest.raises(StoreError, match="not an index in"):
-            folder.drop(outside)
+            folder.delete(outside)
         assert outside.is_dir()
 
     def test_not_with_the_marker_of_another_base(self, tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ class TestDrop:
             (theirs.path / "text-01234567").mkdir()
         ours = IndexFolder(tmp_path / "kb.db.index", "b" * 32)
         with pytest.raises(StoreError, match="another base"):
-            ours.drop(theirs.path / "text-01234567")
+            ours.delete(theirs.path / "text-01234567")
         assert (theirs.path / "text-01234567").is_dir()
 
     def test_not_without_a_marker_beside_other_files(self, tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ class TestDrop:
         (folder.path / "text-01234567").mkdir(parents=True)
         (folder.path / "thesis").mkdir()
         with pytest.raises(StoreError, match="did not write"):
-            folder.drop(folder.path / "text-01234567")
+            folder.delete(folder.path / "text-01234567")
         assert (folder.path / "text-01234567").is_dir()
 
 

@@ -57,7 +57,7 @@ class CollectionState:
         return {
             "collection": self.collection,
             "base": self.base_id,
-            NUMBER: self.position.number,
+            NUMBER: self.position.seq,
             "token": str(self.position.token),
             "chunks": self.chunks,
             "sum": self.length,
@@ -209,7 +209,7 @@ class Collections:
             must=[
                 models.HasIdCondition(has_id=[STATE_POINT]),
                 models.FieldCondition(
-                    key=NUMBER, match=models.MatchValue(value=former.position.number)
+                    key=NUMBER, match=models.MatchValue(value=former.position.seq)
                 ),
             ]
         )

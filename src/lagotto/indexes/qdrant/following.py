@@ -115,13 +115,13 @@ class QdrantFollower(ABC):
     def refresh(self) -> None:
         self._state = self.collections.current(briefly=True)
 
-    def indexed_up_to(self, changes: ChangeLog) -> int:
+    def applied_seq(self, changes: ChangeLog) -> int:
         if self._state is None:
             self.refresh()
         state = self._state
-        return state.position.number if state and is_of(changes, state.position) else 0
+        return state.position.seq if state and is_of(changes, state.position) else 0
 
-    def discard(self, position: LogPosition) -> None:
+    def reset_if_at(self, position: LogPosition) -> None:
         with self._changing:
             self.refresh()
             if self._state is not None and self._state.position == position:
@@ -129,7 +129,7 @@ class QdrantFollower(ABC):
                 self.collections.forget_current()
                 self._state = None
 
-    def drop(self) -> None:
+    def delete(self) -> None:
         with self._changing:
             self.collections.delete_all()
             self._state = None
@@ -176,11 +176,11 @@ class QdrantFollower(ABC):
         return remote_index_state(
             self.role,
             where=self.server.address.shown,
-            indexed_up_to=state.position.number,
-            changes=changes.head.number,
+            applied_seq=state.position.seq,
+            changes=changes.head.seq,
         )
 
-    def tidy(self, changes: ChangeLog) -> None:
+    def compact(self, changes: ChangeLog) -> None:
         with self._changing:
             self.refresh()
             state = self._state
@@ -188,10 +188,10 @@ class QdrantFollower(ABC):
                 return
             self._delete_removed(state)
             self.collections.delete_abandoned()
-            if state.position == changes.head and self._is_worn(state):
+            if state.position == changes.head and self._needs_rebuild(state):
                 self._rebuild(changes)
 
-    def _is_worn(self, state: CollectionState) -> bool:
+    def _needs_rebuild(self, state: CollectionState) -> bool:
         return self._outdated(state) or self._count(state) != state.chunks
 
     def _caught_up(self, changes: ChangeLog) -> CollectionState:
@@ -204,14 +204,14 @@ class QdrantFollower(ABC):
 
     def _followed(self, state: CollectionState | None, changes: ChangeLog) -> CollectionState:
         while True:
-            if state is not None and state.position.number > changes.head.number:
+            if state is not None and state.position.seq > changes.head.seq:
                 return state
             if state is None or not is_of(changes, state.position):
                 if state is not None:
                     log.warning(OTHER_HISTORY, self.role)
                 state = self._create(changes)
                 self.collections.make_current(state)
-            ranges = changes.ranges(since=state.position.number, at_once=AT_ONCE)
+            ranges = changes.ranges(since=state.position.seq, at_once=AT_ONCE)
             step = next(islice(ranges, 1), None)
             if step is None:
                 return state
@@ -436,7 +436,7 @@ class QdrantFollower(ABC):
         if not state.removals:
             return
         now = time.monotonic()
-        self._removed_by.append((state.position.number, now))
+        self._removed_by.append((state.position.seq, now))
         old = [number for number, since in self._removed_by if now - since >= GRACE]
         if not old:
             return
@@ -456,7 +456,7 @@ class QdrantFollower(ABC):
 def is_of(changes: ChangeLog, position: LogPosition) -> bool:
     """Whether a position is one of this history, and not ahead of it."""
     number, token = position
-    return number <= changes.head.number and changes.token_at(number) == token
+    return number <= changes.head.seq and changes.token_at(number) == token
 
 
 def _compared(state: CollectionState, changes: ChangeLog) -> Iterator[tuple[int, int]]:
@@ -464,7 +464,7 @@ def _compared(state: CollectionState, changes: ChangeLog) -> Iterator[tuple[int,
     if state.chunks <= COMPARED:
         yield from changes.ranges(since=0, at_once=BATCH)
         return
-    starts = np.random.default_rng().choice(changes.head.number, COMPARED // BATCH, replace=False)
+    starts = np.random.default_rng().choice(changes.head.seq, COMPARED // BATCH, replace=False)
     for start in sorted(starts.tolist()):
         yield from islice(changes.ranges(since=start, at_once=BATCH), 1)
 

@@ -91,7 +91,7 @@ def by_keys(keys: Sequence[int]) -> Condition:
 def seen(state: CollectionState, *conditions: Condition | None) -> models.Filter | None:
     """What a search asks for; it may give points after the position, which the caller drops."""
     must = [condition for condition in conditions if condition is not None]
-    hidden = [removed_up_to(state.position.number)] if state.removals else []
+    hidden = [removed_up_to(state.position.seq)] if state.removals else []
     if not must and not hidden:
         return None
     return models.Filter(must=must, must_not=hidden)
@@ -99,7 +99,7 @@ def seen(state: CollectionState, *conditions: Condition | None) -> models.Filter
 
 def visible(state: CollectionState, *conditions: Condition | None) -> models.Filter:
     """Exactly the points that are visible, for counting them."""
-    upto = models.Range(gte=1.0, lte=float(state.position.number))
+    upto = models.Range(gte=1.0, lte=float(state.position.seq))
     found = seen(state, models.FieldCondition(key=KEY, range=upto), *conditions)
     assert found is not None
     return found
@@ -149,7 +149,7 @@ class Pushdown:
         """The part of `allowed` that the snapshot has."""
         if allowed is None:
             return AllowedPoints(most=self._state.chunks)
-        keys = allowed.keys[allowed.keys <= self._state.position.number]
+        keys = allowed.keys[allowed.keys <= self._state.position.seq]
         if len(keys) <= FEW_KEYS:
             exact = by_keys(keys.tolist())
             return AllowedPoints(len(keys), keys, exact, few=True, shards=self._shards(allowed))
@@ -178,8 +178,8 @@ class Pushdown:
 
     async def _updated_since(self) -> ChunkKeys:
         if self._updated is None:
-            since, changes = self._state.position.number, self._changes
-            head = changes.head.number
+            since, changes = self._state.position.seq, self._changes
+            head = changes.head.seq
             self._updated = (
                 await changes.run(lambda: changes.updated(since, head))
                 if since < head

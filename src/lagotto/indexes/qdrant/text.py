@@ -239,7 +239,7 @@ class QdrantText:
         self._frequencies = dictionary.frequencies(state.position)
 
     @property
-    def indexed_up_to(self) -> LogPosition:
+    def position(self) -> LogPosition:
         return self._state.position
 
     async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
@@ -451,7 +451,7 @@ class QdrantText:
 
     async def _terms(self, keys: ChunkKeys) -> dict[int, list[str]]:
         """The terms of those of `keys` that the record has at this position."""
-        keys = keys[keys <= self._state.position.number]
+        keys = keys[keys <= self._state.position.seq]
         if not len(keys):
             return {}
         chunks = await self._changes.run(lambda: self._changes.texts_of(keys))
@@ -486,7 +486,7 @@ class QdrantTextIndex(QdrantFollower):
     def stored_length(self, terms: int, /) -> int:
         return terms
 
-    def follow(self, changes: ChangeLog) -> QdrantText | None:
+    def catch_up(self, changes: ChangeLog) -> QdrantText | None:
         state = self._caught_up(changes)
         if state.position != changes.head:
             return None
@@ -550,7 +550,7 @@ class QdrantTextIndex(QdrantFollower):
 
 def _estimated_mean(changes: ChangeLog) -> float:
     """The mean length of the chunks of a log, or of a sample if there are many."""
-    last = changes.head.number
+    last = changes.head.seq
     keys = np.arange(1, last + 1, dtype=np.int64)
     if last > SAMPLED:
         keys = np.sort(np.random.default_rng(last).choice(last, SAMPLED, replace=False) + 1)

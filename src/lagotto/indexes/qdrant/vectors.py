@@ -41,7 +41,7 @@ class QdrantVectorIndex(QdrantFollower):
         self.model_id = model_id
         self.dimension = dimension
 
-    def follow(self, changes: ChangeLog) -> QdrantVectors | None:
+    def catch_up(self, changes: ChangeLog) -> QdrantVectors | None:
         state = self._caught_up(changes)
         return QdrantVectors(self, state, changes) if state.position == changes.head else None
 
@@ -91,7 +91,7 @@ class QdrantVectors:
         self._pushdown = Pushdown(state, changes)
 
     @property
-    def indexed_up_to(self) -> LogPosition:
+    def position(self) -> LogPosition:
         return self._state.position
 
     async def search(self, query: Vector, *, k: int, allowed: FilterKeys | None) -> Hits:
@@ -160,7 +160,7 @@ class QdrantVectors:
 
     async def _exact(self, query: Vector, keys: ChunkKeys) -> Hits:
         """Those of ascending keys that the record has at this position, with their cosines."""
-        keys = keys[keys <= self._state.position.number]
+        keys = keys[keys <= self._state.position.seq]
         if not len(keys):
             return NO_HITS
         having, vectors = await self._changes.run(

@@ -111,9 +111,9 @@ class TantivyWriter:
         return self._snapshot
 
     @property
-    def stamp(self) -> int:
+    def seq(self) -> int:
         """The number of the last change that was applied."""
-        return self._snapshot.position.number
+        return self._snapshot.position.seq
 
     @property
     def position(self) -> LogPosition:
@@ -151,25 +151,25 @@ class TantivyWriter:
         added: Iterable[tuple[int, Sequence[str]]],
         removed: Iterable[int],
         since: int,
-        stamp: int,
+        seq: int,
         token: int = 0,
         owners: Mapping[int, int] | None = None,
     ) -> None:
-        """Apply the changes after `since` up to `stamp` in one commit: keys come, keys go.
+        """Apply the changes after `since` up to `seq` in one commit: keys come, keys go.
 
         A key that is there already is replaced. Another process may have been here: if the index
-        has got to `stamp`, or was made again and hasn't got to `since`, nothing is done, and
-        `stamp` tells where it is. As it may also have come part of the way, `removed` has to name
+        has got to `seq`, or was made again and hasn't got to `since`, nothing is done, and
+        `seq` tells where it is. As it may also have come part of the way, `removed` has to name
         all keys that went, even those that came after `since`. `token` is that of the commit
-        which the change `stamp` belongs to, `owners` are the documents of the added chunks.
+        which the change `seq` belongs to, `owners` are the documents of the added chunks.
         """
         chunks = {key: " ".join(terms) for key, terms in added}
         replaced = {*chunks, *removed}
         with self._writing() as writer:
             current, meta = read_state(self._folder)
-            if since <= current.number < stamp:
+            if since <= current.seq < seq:
                 _change(writer, chunks, replaced, owners or {})
-                after = LogPosition(stamp, token)
+                after = LogPosition(seq, token)
                 _announce(self._folder, meta, before=current if replaced else after, after=after)
                 if replaced:
                     writer.commit()
@@ -251,8 +251,8 @@ class TantivyWriter:
 def _announce(folder: Path, meta: TantivyMeta, *, before: LogPosition, after: LogPosition) -> None:
     Announcement(
         base=meta.opstamp,
-        before=before.number,
-        after=after.number,
+        before=before.seq,
+        after=after.seq,
         before_token=before.token,
         after_token=after.token,
     ).write(folder)
@@ -321,7 +321,7 @@ class TantivyIndex:
         index = self._index
         return index.position if index else START
 
-    def follow(self, changes: ChangeLog) -> TantivyText | None:
+    def catch_up(self, changes: ChangeLog) -> TantivyText | None:
         index = self._index
         snapshot = index.snapshot if index else None
         if snapshot is None or snapshot.position != changes.head:
@@ -336,7 +336,7 @@ class TantivyIndex:
             known = [self._readable(), served]
             usable = [each for each in known if each is not None and _is_of(changes, each.position)]
             # while the index is rebuilt, the one before has come further
-            served = max(usable, key=lambda each: each.position.number, default=None)
+            served = max(usable, key=lambda each: each.position.seq, default=None)
         if served is None:
             return None
         self._served = served
@@ -355,18 +355,18 @@ class TantivyIndex:
     def refresh(self) -> None:
         """Nothing to ask: `latest` reads the files."""
 
-    def drop(self) -> None:
+    def delete(self) -> None:
         """Nothing besides files."""
 
-    def indexed_up_to(self, changes: ChangeLog) -> int:
+    def applied_seq(self, changes: ChangeLog) -> int:
         try:
             with tantivy_errors(self.folder):
                 position, _ = read_state(self.folder)
         except StoreError:
             return 0
-        return position.number if changes.token_at(position.number) == position.token else 0
+        return position.seq if changes.token_at(position.seq) == position.token else 0
 
-    def discard(self, position: LogPosition) -> None:
+    def reset_if_at(self, position: LogPosition) -> None:
         with self._changing, self._indexes.lock(timeout=self._timeout):
             index = self._opened()
             index.reload_if_changed()
@@ -374,7 +374,7 @@ class TantivyIndex:
                 log.warning(OTHER_HISTORY, "text")
                 self._empty()
 
-    def tidy(self, changes: ChangeLog) -> None:
+    def compact(self, changes: ChangeLog) -> None:
         """Rebuild the index if too many of its chunks are removed ones."""
         with self._changing:
             index = self._index
@@ -399,13 +399,13 @@ class TantivyIndex:
             return Finding(level="note", what=f"the text index is being written: {exc}")
         except StoreError as exc:
             return damaged_index("text", exc) if self.folder.exists() else missing_index("text")
-        if changes.token_at(position.number) != position.token:
+        if changes.token_at(position.seq) != position.token:
             return other_history("text")
         if meta.dead > MOST_DEAD * meta.total:
             what = f"{meta.dead} of the {meta.total} chunks in the text index are removed"
             return Finding(level="note", what=what, advice="the next search rebuilds it")
-        last = changes.head.number
-        return index_state("text", folder=self.folder, indexed_up_to=position.number, changes=last)
+        last = changes.head.seq
+        return index_state("text", folder=self.folder, applied_seq=position.seq, changes=last)
 
     def _verified(self) -> tuple[LogPosition, TantivyMeta]:
         """Read every file; one that looks damaged may be half written: then under the lock."""
@@ -424,18 +424,18 @@ class TantivyIndex:
 
     def _caught_up(self, changes: ChangeLog) -> TantivySnapshot:
         """Step by step, so that other processes get the lock; mostly one step does all."""
-        last = changes.head.number
+        last = changes.head.seq
         with self._changing:
-            size = step_size(last - self.position.number)
-            if self.position.number < last:
-                log.info("text index: reading changes %d to %d", self.position.number, last)
+            size = step_size(last - self.position.seq)
+            if self.position.seq < last:
+                log.info("text index: reading changes %d to %d", self.position.seq, last)
             while True:
                 with (
                     tantivy_errors(self.folder),
                     self._indexes.lock(timeout=self._timeout),
                 ):
                     snapshot = self._repairing_step(changes, size)
-                if snapshot.position.number >= last:
+                if snapshot.position.seq >= last:
                     return snapshot
 
     def _repairing_step(self, changes: ChangeLog, size: int) -> TantivySnapshot:
@@ -448,14 +448,14 @@ class TantivyIndex:
     def _step(self, changes: ChangeLog, size: int) -> TantivySnapshot:
         index = self._opened()
         index.reload_if_changed()
-        last = changes.head.number
-        if index.stamp > last:
+        last = changes.head.seq
+        if index.seq > last:
             return index.snapshot
-        if changes.token_at(index.stamp) != index.position.token:
+        if changes.token_at(index.seq) != index.position.token:
             log.warning(OTHER_HISTORY, "text")
             self._empty()
         index = self._opened()
-        for start, stop in islice(changes.ranges(since=index.stamp, at_once=size), 1):
+        for start, stop in islice(changes.ranges(since=index.seq, at_once=size), 1):
             _apply(index, changes, start, stop)
         return index.snapshot
 
@@ -496,7 +496,7 @@ class TantivyIndex:
 
     def _empty(self) -> None:
         self._index = None
-        self._indexes.drop(self.folder)
+        self._indexes.delete(self.folder)
 
 
 class TantivyText:
@@ -506,7 +506,7 @@ class TantivyText:
         self._index = index
         self._snapshot = snapshot
         self._changes = changes
-        self.indexed_up_to = snapshot.position
+        self.position = snapshot.position
         self.immediate = snapshot.count <= IMMEDIATE_CHUNKS
 
     async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
@@ -567,7 +567,7 @@ def open_tantivy(site: IndexSite) -> TantivyIndex:
 def _is_of(changes: ChangeLog, position: LogPosition) -> bool:
     """Whether a position is one of this history, and not ahead of it."""
     number, token = position
-    return number <= changes.head.number and changes.token_at(number) == token
+    return number <= changes.head.seq and changes.token_at(number) == token
 
 
 def step_size(missing: int) -> int:
@@ -602,7 +602,7 @@ def _apply(index: TantivyWriter, changes: ChangeLog, start: int, stop: int) -> N
         added=((chunk.key, _analyzed(chunk)) for chunk in texts),
         removed=changes.removed(start, stop).tolist(),
         since=start,
-        stamp=stop,
+        seq=stop,
         token=changes.token_at(stop) or 0,
         owners={chunk.key: chunk.document for chunk in texts},
     )

@@ -227,9 +227,9 @@ class TantivySnapshot:
 
     def vocabulary(self) -> list[str]:
         """All terms that some chunk has, the most frequent ones first."""
-        living = Query.all_query() if self.dead else None
+        live = Query.all_query() if self.dead else None
         with tantivy_errors(self.folder):
-            counted = self.searcher.terms_with_prefix(TERMS, "", filter_query=living)
+            counted = self.searcher.terms_with_prefix(TERMS, "", filter_query=live)
         return [term for term, _ in counted]
 
     def document_frequency(self, word: Word) -> int:

@@ -28,8 +28,8 @@ from lagotto.errors import IndexDamagedError, StoreError, StoreFullError, StoreR
 from lagotto.indexes.base import LogPosition
 from lagotto.indexes.vectors.rows import (
     MatrixSnapshot,
-    Places,
     RowChecksums,
+    RowLookup,
     Sums,
     VectorSegment,
     block_sums,
@@ -206,7 +206,7 @@ def _write_part(
         dimension=dimension,
         count=len(keys),
         words=sketch.frame.words if sketch else 0,
-        stamp=position.number,
+        stamp=position.seq,
         token=position.token,
         files={path.name: Mark.of(path) for path in part.iterdir() if path.name != ROWS},
     )
@@ -234,12 +234,12 @@ def _mapped(path: Path, meta: Meta) -> VectorSegment:
     sums = map_array(path / SUMS, dtype="<u4", shape=(blocks,))
     checksums = RowChecksums(rows, sums, path=path / ROWS)
     if not meta.words:
-        return VectorSegment(keys, rows, Places(keys), checksums=checksums)
+        return VectorSegment(keys, rows, RowLookup(keys), checksums=checksums)
     lines = 1 + meta.words * WORD
     frame = map_array(path / FRAME, dtype="<f4", shape=(lines, meta.dimension))
     codes = map_array(path / CODES, dtype="<u8", shape=(meta.words, meta.count))
     sketch = Sketch(Frame(frame[0], frame[1:]), codes)
-    return VectorSegment(keys, rows, Places(keys), sketch=sketch, checksums=checksums)
+    return VectorSegment(keys, rows, RowLookup(keys), sketch=sketch, checksums=checksums)
 
 
 def _generations(folder: Path) -> list[Path]:

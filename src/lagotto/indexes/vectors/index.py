@@ -34,7 +34,7 @@ from lagotto.indexes.base import (
 from lagotto.indexes.folder import IndexFolder
 from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.vectors.files import Generation, read_generation, read_newest, write_generation
-from lagotto.indexes.vectors.rows import MatrixSnapshot, Places, VectorSegment, check_vectors
+from lagotto.indexes.vectors.rows import MatrixSnapshot, RowLookup, VectorSegment, check_vectors
 from lagotto.indexes.vectors.sketch import Frame, Scores, Sketch, Tuning
 
 FIRST_ROWS = 64
@@ -75,7 +75,7 @@ class Tail:
     def _segment(self, alive: NDArray[np.bool_] | None) -> VectorSegment:
         keys = self._keys[: self._used]
         sketch = Sketch(self._frame, self._codes[:, : self._used]) if self._frame else None
-        return VectorSegment(keys, self._rows[: self._used], Places(keys), alive, sketch)
+        return VectorSegment(keys, self._rows[: self._used], RowLookup(keys), alive, sketch)
 
     def _grow(self, size: int) -> None:
         used = slice(self._used)
@@ -138,7 +138,9 @@ class VectorMatrix:
     def wants_compaction(self) -> bool:
         """Whether enough rows are new or removed to make `save` or `compacted` worthwhile."""
         snapshot = self._snapshot
-        return snapshot.loose() > max(self._tuning.loose_rows, len(snapshot.base.keys) // 4)
+        return snapshot.uncompacted() > max(
+            self._tuning.uncompacted_rows, len(snapshot.base.keys) // 4
+        )
 
     def snapshot(self) -> MatrixSnapshot:
         """The present state of the index, for several consistent reads."""
@@ -183,20 +185,20 @@ class VectorMatrix:
         return index
 
     @property
-    def stamp(self) -> int | None:
+    def seq(self) -> int | None:
         """The number of the last change that was saved, None if none was."""
-        return self.saved.number if self.saved else None
+        return self.saved.seq if self.saved else None
 
-    def save(self, folder: Path, *, stamp: int, token: int = 0) -> None:
+    def save(self, folder: Path, *, seq: int, token: int = 0) -> None:
         """Write all rows as a new base to `folder`, and map them from there.
 
         The former base stays valid until the new one is complete. Failures are StoreErrors, and
-        leave the index unchanged. Searches and changes continue meanwhile: `stamp` and `token` are
+        leave the index unchanged. Searches and changes continue meanwhile: `seq` and `token` are
         those of the last change made before the call.
         """
         with self._saving:
             saved = self._snapshot
-            position = LogPosition(stamp, token)
+            position = LogPosition(seq, token)
             path = write_generation(folder, saved, model_id=self.model_id, position=position)
             written = read_generation(path, model_id=self.model_id, dimension=self.dimension)
             with self._writing:
@@ -207,9 +209,9 @@ class VectorMatrix:
         """Start from a base with what was in `saved`, and repeat what has changed since."""
         later = self._snapshot
         self._start_from(base)
-        keys, rows = later.tail.living_from(len(saved.tail.keys))
-        gone = np.concatenate([keys, np.setdiff1d(saved.keys, later.keys, assume_unique=True)])
-        rest = self._snapshot.without(gone)
+        keys, rows = later.tail.live_from(len(saved.tail.keys))
+        removed = np.concatenate([keys, np.setdiff1d(saved.keys, later.keys, assume_unique=True)])
+        rest = self._snapshot.without(removed)
         tail = self._tail.append(keys, rows, alive=None)
         self._snapshot = replace(rest, tail=tail)
 
@@ -241,7 +243,7 @@ class EmbeddedVectors:
         self, index: EmbeddedVectorIndex, rows: MatrixSnapshot, changes: ChangeLog
     ) -> None:
         self.rows = rows
-        self.indexed_up_to = changes.head
+        self.position = changes.head
         self._index = index
         self._changes = changes
 
@@ -278,7 +280,7 @@ class EmbeddedVectorIndex:
     Rows live in memory or in mapped files; they are saved to `folder` when many have changed.
     """
 
-    kind = "exact"
+    kind = "embedded"
     remote = False
 
     def __init__(
@@ -292,7 +294,7 @@ class EmbeddedVectorIndex:
         self._rows: VectorMatrix | None = None
         self._changing = threading.Lock()
 
-    def follow(self, changes: ChangeLog) -> EmbeddedVectors | None:
+    def catch_up(self, changes: ChangeLog) -> EmbeddedVectors | None:
         with self._changing:
             rows = self._caught_up(changes)
             if self.position != changes.head:
@@ -301,15 +303,15 @@ class EmbeddedVectorIndex:
 
     def latest(self, changes: ChangeLog) -> EmbeddedVectors | None:
         """Catches up as well: rows are read no faster from the record than into the index."""
-        return self.follow(changes)
+        return self.catch_up(changes)
 
     def refresh(self) -> None:
-        """Nothing to ask: `follow` reads the files."""
+        """Nothing to ask: `catch_up` reads the files."""
 
-    def drop(self) -> None:
+    def delete(self) -> None:
         """Nothing besides files."""
 
-    def indexed_up_to(self, changes: ChangeLog) -> int:
+    def applied_seq(self, changes: ChangeLog) -> int:
         position = self.position
         if position == START:
             try:
@@ -317,14 +319,14 @@ class EmbeddedVectorIndex:
             except IndexDamagedError:
                 return 0
             position = saved.position if saved else START
-        return position.number if changes.token_at(position.number) == position.token else 0
+        return position.seq if changes.token_at(position.seq) == position.token else 0
 
-    def discard(self, position: LogPosition) -> None:
+    def reset_if_at(self, position: LogPosition) -> None:
         with self._changing:
             if self.position == position:
                 self._empty()
 
-    def tidy(self, changes: ChangeLog) -> None:
+    def compact(self, changes: ChangeLog) -> None:
         """Save the rows if many are new or removed; searches follow the log meanwhile."""
         with self._changing:
             rows, position = self._rows, self.position
@@ -333,7 +335,7 @@ class EmbeddedVectorIndex:
 
     def close(self) -> None:
         with self._changing:
-            if self._rows is not None and self._rows.snapshot().loose() >= WORTH_SAVING:
+            if self._rows is not None and self._rows.snapshot().uncompacted() >= WORTH_SAVING:
                 self._save(self._rows, self.position)
             self._rows = None
             self.position = START
@@ -346,7 +348,7 @@ class EmbeddedVectorIndex:
         except IndexDamagedError as exc:
             return damaged_index("vector", exc)
         position = saved.position if saved else START
-        if changes.token_at(position.number) != position.token:
+        if changes.token_at(position.seq) != position.token:
             return other_history("vector")
         if saved and (other := self._other_vectors(saved, changes)):
             what = (
@@ -354,19 +356,17 @@ class EmbeddedVectorIndex:
                 "checksums are right"
             )
             return Finding(level="problem", what=what, advice=DAMAGED_RECORD)
-        last = changes.head.number
-        newer = next(changes.ranges(since=position.number, at_once=WORTH_SAVING), None)
+        last = changes.head.seq
+        newer = next(changes.ranges(since=position.seq, at_once=WORTH_SAVING), None)
         if newer is not None and newer[1] == last:
             what = (
-                f"the vector index has {position.number} of {last} changes; the rest are few "
+                f"the vector index has {position.seq} of {last} changes; the rest are few "
                 "enough to read at every start"
             )
             return Finding(level="ok", what=what)
         if saved is None:
             return missing_index("vector")
-        return index_state(
-            "vector", folder=self.folder, indexed_up_to=position.number, changes=last
-        )
+        return index_state("vector", folder=self.folder, applied_seq=position.seq, changes=last)
 
     def _other_vectors(self, saved: Generation, changes: ChangeLog) -> int:
         """How many vectors of the record differ from the rows of the index."""
@@ -375,7 +375,7 @@ class EmbeddedVectorIndex:
             try:
                 keys, vectors = changes.added_vectors(
                     start,
-                    min(stop, saved.position.number),
+                    min(stop, saved.position.seq),
                     model_id=self.model_id,
                     dimension=self.dimension,
                 )
@@ -399,11 +399,11 @@ class EmbeddedVectorIndex:
 
     def _caught_up(self, changes: ChangeLog) -> VectorMatrix:
         rows = self._verified(changes)
-        if self.position.number >= changes.head.number:
+        if self.position.seq >= changes.head.seq:
             return rows
-        last = changes.head.number
-        log.info("vector index: reading changes %d to %d", self.position.number, last)
-        for start, stop in changes.ranges(since=self.position.number):
+        last = changes.head.seq
+        log.info("vector index: reading changes %d to %d", self.position.seq, last)
+        for start, stop in changes.ranges(since=self.position.seq):
             keys, vectors = changes.added_vectors(
                 start, stop, model_id=self.model_id, dimension=self.dimension
             )
@@ -419,9 +419,9 @@ class EmbeddedVectorIndex:
         if self._rows is None:
             self._rows = self._load()
             self.position = self._rows.saved or START
-        if self.position == changes.head or self.position.number > changes.head.number:
+        if self.position == changes.head or self.position.seq > changes.head.seq:
             return self._rows
-        if changes.token_at(self.position.number) != self.position.token:
+        if changes.token_at(self.position.seq) != self.position.token:
             return self._empty()
         return self._rows
 
@@ -442,7 +442,7 @@ class EmbeddedVectorIndex:
         """
         try:
             with self._indexes.lock(timeout=0):
-                rows.save(self.folder, stamp=position.number, token=position.token)
+                rows.save(self.folder, seq=position.seq, token=position.token)
         except StoreBusyError as exc:
             log.debug("the vector index is not saved: %s", exc)
         except StoreError as exc:
@@ -462,7 +462,7 @@ class EmbeddedVectorIndex:
 
     def _drop(self) -> None:
         try:
-            self._indexes.drop(self.folder)
+            self._indexes.delete(self.folder)
         except StoreError as exc:
             log.warning("the unusable vector index can't be deleted: %s", exc)
 

@@ -21,7 +21,7 @@ SPARSE = 8
 """Table entries per key beyond which a table takes too much memory."""
 
 
-class Places:
+class RowLookup:
     """Finds the rows of keys; of a key that occurs twice, the later row.
 
     Keys are numbered in the order of writing, so they are dense: a table with an entry for every
@@ -121,7 +121,7 @@ class RowChecksums:
         self._intact[block] = True
 
 
-FEW = 3
+FEW_ROWS = 3
 """Scoring this many times the candidates takes no longer than selecting them by the sketch."""
 
 
@@ -136,7 +136,7 @@ class VectorSegment:
 
     keys: ChunkKeys
     rows: Vectors
-    places: Places
+    lookup: RowLookup
     alive: NDArray[np.bool_] | None = None
     sketch: Sketch | None = None
     checksums: RowChecksums | None = None
@@ -145,25 +145,25 @@ class VectorSegment:
     def of(cls, keys: ChunkKeys, rows: Vectors, *, tuning: Tuning) -> Self:
         """A segment of these rows, with a sketch if they are many."""
         sketch = Sketch.of(rows) if len(rows) > tuning.exact_rows else None
-        return cls(keys, rows, Places(keys), sketch=sketch)
+        return cls(keys, rows, RowLookup(keys), sketch=sketch)
 
     @classmethod
     def empty(cls, dimension: int) -> Self:
         """A segment without rows."""
         keys = np.empty(0, dtype=np.int64)
-        return cls(keys, np.empty((0, dimension), dtype=np.float32), Places(keys))
+        return cls(keys, np.empty((0, dimension), dtype=np.float32), RowLookup(keys))
 
     def __len__(self) -> int:
-        return len(self.keys) if self._living is None else len(self._living)
+        return len(self.keys) if self._live is None else len(self._live)
 
     @property
-    def living_keys(self) -> ChunkKeys:
+    def live_keys(self) -> ChunkKeys:
         """The keys of the rows that count, in their order."""
-        return self.keys if self._living is None else self.keys[self._living]
+        return self.keys if self._live is None else self.keys[self._live]
 
     def find(self, keys: ChunkKeys) -> Positions:
         """The position of each key's row, -1 for keys of other segments."""
-        found = self.places.find(keys)
+        found = self.lookup.find(keys)
         if self.alive is not None:
             found[~self.alive[found] & (found >= 0)] = -1
         return found
@@ -171,17 +171,17 @@ class VectorSegment:
     def without(self, keys: ChunkKeys) -> Self:
         """The segment without the rows of `keys`; unknown keys are ignored."""
         found = self.find(keys)
-        gone = found[found >= 0]
-        if not len(gone):
+        removed = found[found >= 0]
+        if not len(removed):
             return self
         alive = np.ones(len(self.keys), dtype=np.bool_) if self.alive is None else self.alive.copy()
-        alive[gone] = False
+        alive[removed] = False
         return replace(self, alive=alive)
 
     def choose(self, allowed: ChunkKeys | None) -> Positions | None:
         """The positions of the living rows with allowed keys; None stands for all rows."""
         if allowed is None:
-            return self._living
+            return self._live
         found = self.find(allowed)
         return found[found >= 0]
 
@@ -217,7 +217,7 @@ class VectorSegment:
         self.verify(found[here])
         target[here] = self.rows.take(found[here], axis=0)
 
-    def living_from(self, start: int) -> tuple[ChunkKeys, Vectors]:
+    def live_from(self, start: int) -> tuple[ChunkKeys, Vectors]:
         """Keys and rows of the living rows from a position on."""
         later = np.arange(start, len(self.keys))
         if self.alive is not None:
@@ -235,11 +235,11 @@ class VectorSegment:
         return dots(self.rows, query, among)
 
     @cached_property
-    def _living(self) -> Positions | None:
+    def _live(self) -> Positions | None:
         return None if self.alive is None else np.flatnonzero(self.alive)
 
     def _many(self, among: Positions | None, count: int) -> bool:
-        return len(self.keys if among is None else among) > FEW * count
+        return len(self.keys if among is None else among) > FEW_ROWS * count
 
 
 COPIED = 8192
@@ -270,7 +270,7 @@ class MatrixSnapshot:
     @property
     def keys(self) -> ChunkKeys:
         """All keys in the index, ascending."""
-        return np.sort(np.concatenate([self.base.living_keys, self.tail.living_keys]))
+        return np.sort(np.concatenate([self.base.live_keys, self.tail.live_keys]))
 
     def search(self, query: Vector, k: int, *, allowed: ChunkKeys | None = None) -> Hits:
         """The `k` rows with the greatest cosine, greatest first, ties by key."""
@@ -316,7 +316,7 @@ class MatrixSnapshot:
         """The snapshot without the rows of `keys`."""
         return replace(self, base=self.base.without(keys), tail=self.tail.without(keys))
 
-    def loose(self) -> int:
+    def uncompacted(self) -> int:
         """The number of rows outside the base, and of dead rows in it."""
         return len(self.tail.keys) + len(self.base.keys) - len(self.base)
 

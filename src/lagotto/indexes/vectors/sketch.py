@@ -20,15 +20,15 @@ class Tuning:
 
     Up to `exact_rows` rows all are scored. Beyond, a sketch proposes `candidates` rows, plus
     `per_hit` for every requested hit, plus one for every `rows_per_candidate` rows, since more
-    rows have more near duplicates. A base is rewritten when more than `loose_rows`, and more than
-    a quarter of it, are new or dead.
+    rows have more near duplicates. A base is rewritten when more than `uncompacted_rows`,
+    and more than a quarter of it, are new or removed.
     """
 
     exact_rows: int = 20_000
     candidates: int = 600
     per_hit: int = 2
     rows_per_candidate: int = 400
-    loose_rows: int = 2_000
+    uncompacted_rows: int = 2_000
 
     def candidates_for(self, k: int, *, rows: int) -> int:
         """How many of `rows` to score for the best `k`."""

@@ -45,7 +45,7 @@ class PoolSettings:
 class Address:
     """Where a base is: the form for messages, the driver's URL, and the pool settings."""
 
-    place: str
+    location: str
     url: URL = field(repr=False)
     pool: PoolSettings
 
@@ -59,20 +59,20 @@ def parse_location(location: str) -> Address:
     """Parse a location; several hosts are separated by commas, as in libpq."""
     url = _parsed(location)
     shown = url.difference_update_query(_SECRET).render_as_string(hide_password=True)
-    place = mask_location(shown)
+    location = mask_location(shown)
     if not url.database:
-        raise ConfigError(f"{place} names no database; write postgresql://host/database")
-    options = _options(url, place)
+        raise ConfigError(f"{location} names no database; write postgresql://host/database")
+    options = _options(url, location)
     pool = _pool({name: options.pop(name) for name in _POOL if name in options})
     try:
         make_conninfo(**options)
     except psycopg.ProgrammingError as exc:
         raise ConfigError(
-            f"{place}: {str(exc).strip()}; the part after ? takes options of libpq, "
+            f"{location}: {str(exc).strip()}; the part after ? takes options of libpq, "
             f"and {', '.join(_POOL)}"
         ) from exc
     options = {"connect_timeout": CONNECT_TIMEOUT, **options}
-    return Address(place, url.set(drivername="postgresql+psycopg", query=options), pool)
+    return Address(location, url.set(drivername="postgresql+psycopg", query=options), pool)
 
 
 def _parsed(location: str) -> URL:
@@ -100,12 +100,12 @@ def _parsed(location: str) -> URL:
     return url.set(drivername="postgresql")
 
 
-def _options(url: URL, place: str) -> dict[str, str]:
+def _options(url: URL, location: str) -> dict[str, str]:
     options = {}
     for name, value in url.query.items():
         if not isinstance(value, str):
             raise ConfigError(
-                f"{place} gives {name} more than once; separate several hosts by commas"
+                f"{location} gives {name} more than once; separate several hosts by commas"
             )
         options[name] = value
     return options

@@ -35,55 +35,59 @@ EXTENSIONS = {"vector": "0.8.0", "pg_trgm": "1.6"}
 
 
 @contextmanager
-def postgres_errors(place: str) -> Iterator[None]:
+def postgres_errors(location: str) -> Iterator[None]:
     """Translate errors of psycopg and SQLAlchemy into StoreErrors."""
     try:
         yield
     except NoConnectionLeft as exc:
         raise StoreBusyError(
-            f"{place}: too many searches at once, all connections are in use; try again later, or "
-            "raise max_connections=... in the address"
+            f"{location}: too many searches at once, all connections are in use; try again later, "
+            "or raise max_connections=... in the address"
         ) from exc
     except UnicodeEncodeError as exc:
         raise ConfigError(f"{exc.object!r:.100} is not valid Unicode text; correct it") from exc
     except DBAPIError as exc:
         if not isinstance(exc.orig, psycopg.Error):
             raise
-        raise _explained(place, exc.orig) from exc
+        raise _explained(location, exc.orig) from exc
     except psycopg.Error as exc:
-        raise _explained(place, exc) from exc
+        raise _explained(location, exc) from exc
 
 
-def _explained(place: str, error: psycopg.Error) -> StoreError:
+def _explained(location: str, error: psycopg.Error) -> StoreError:
     said = " ".join(str(error).split())
     if isinstance(error, errors.InsufficientPrivilege):
         return StoreReadOnlyError(
-            f"{place}: {said}; ask the owner of the database to grant the privilege"
+            f"{location}: {said}; ask the owner of the database to grant the privilege"
         )
     if isinstance(error, errors.ReadOnlySqlTransaction):
-        return StoreReadOnlyError(f"{place} can only be read: {said}; write to the primary server")
+        return StoreReadOnlyError(
+            f"{location} can only be read: {said}; write to the primary server"
+        )
     if isinstance(error, errors.LockNotAvailable):
-        return StoreBusyError(f"{place}: another process is writing; try again when it has ended")
+        return StoreBusyError(
+            f"{location}: another process is writing; try again when it has ended"
+        )
     if isinstance(error, errors.QueryCanceled):
         return StoreBusyError(
-            f"{place}: the server ended a query ({said}); give the search more time, or raise the "
-            "server's statement_timeout"
+            f"{location}: the server ended a query ({said}); give the search more time, or raise "
+            "the server's statement_timeout"
         )
     if isinstance(error, errors.SerializationFailure | errors.DeadlockDetected):
-        return StoreBusyError(f"{place}: another transaction interfered ({said}); try again")
+        return StoreBusyError(f"{location}: another transaction interfered ({said}); try again")
     if isinstance(error, errors.DiskFull):
         return StoreFullError(
-            f"{place}: the server's disk is full ({said}); free some space and add the documents "
-            "again (what was stored before is safe)"
+            f"{location}: the server's disk is full ({said}); free some space and add the "
+            "documents again (what was stored before is safe)"
         )
     if isinstance(error, errors.UndefinedTable | errors.UndefinedColumn):
-        return NotABaseError(f"{place} is not a Lagotto base any more: {said}; open it again")
+        return NotABaseError(f"{location} is not a Lagotto base any more: {said}; open it again")
     if _is_unavailable(error):
         return StoreUnavailableError(
-            f"{place} can't be reached: {said}; check the address and that the server is running, "
-            "then try again (what was stored before is safe)"
+            f"{location} can't be reached: {said}; check the address and that the server is "
+            "running, then try again (what was stored before is safe)"
         )
-    return StoreError(f"{place}: {said}")
+    return StoreError(f"{location}: {said}")
 
 
 def _is_unavailable(error: psycopg.Error) -> bool:
@@ -94,25 +98,25 @@ def _is_unavailable(error: psycopg.Error) -> bool:
     return state.startswith(("08", "57P", "53300"))
 
 
-def missing_extension(place: str, name: str, error: psycopg.Error) -> StoreError:
+def missing_extension(location: str, name: str, error: psycopg.Error) -> StoreError:
     """The error for an extension that this user may not add, or that the server lacks."""
     if isinstance(error, errors.InsufficientPrivilege):
         return StoreReadOnlyError(
-            f"{place}: the extension {name} is missing, and this user may not add it; have an "
+            f"{location}: the extension {name} is missing, and this user may not add it; have an "
             f"administrator run in this database: CREATE EXTENSION {name};"
         )
     package = "pgvector" if name == "vector" else "postgresql-contrib"
     return StoreError(
-        f"{place}: the server doesn't have the extension {name} ({str(error).strip()}); install "
+        f"{location}: the server doesn't have the extension {name} ({str(error).strip()}); install "
         f"{package} on the server, then run: CREATE EXTENSION {name};"
     )
 
 
-def old_extension(place: str, name: str, version: str) -> StoreError:
+def old_extension(location: str, name: str, version: str) -> StoreError:
     """The error for an extension that is too old."""
     return StoreError(
-        f"{place}: the extension {name} has version {version}, but {EXTENSIONS[name]} is needed; "
-        f"install a newer version on the server, then run: ALTER EXTENSION {name} UPDATE;"
+        f"{location}: the extension {name} has version {version}, but {EXTENSIONS[name]} is "
+        f"needed; install a newer version on the server, then run: ALTER EXTENSION {name} UPDATE;"
     )
 
 

@@ -32,7 +32,7 @@ REBUILDER = 0x4C414752
 """`LAGR`: the class of the advisory lock that a rebuild holds."""
 
 FOLLOWERS: dict[IndexRole, int] = {"text": 0x4C414754, "vectors": 0x4C414756}
-"""`LAGT` and `LAGV`: the classes of the advisory locks that followers of remote indexes hold."""
+"""`LAGT` and `LAGV`: the classes of the advisory locks that updaters of remote indexes hold."""
 
 PREPARER = 0x4C414750
 """`LAGP`: the advisory lock for what all bases of a database share."""
@@ -74,11 +74,11 @@ def may_merge(connection: Connection) -> bool:
 
 
 @contextmanager
-def follower_lock(connection: Connection, role: IndexRole) -> Iterator[bool]:
-    """Try to lock a remote index for a follower, until the end of the transaction.
+def updater_lock(connection: Connection, role: IndexRole) -> Iterator[bool]:
+    """Try to lock a remote index for an updater, until the end of the transaction.
 
     The transaction may see a state from before the lock was released: then the index is ahead of
-    it, and the follower leaves it alone.
+    it, and the updater leaves it alone.
     """
     acquire = text(f"SELECT pg_try_advisory_xact_lock({FOLLOWERS[role]}, {_SCHEMA}::int)")
     yield bool(connection.scalar(acquire))

@@ -459,13 +459,13 @@ SELECT chunk_key, sum(score ORDER BY word)::float4 AS score FROM worded GROUP BY
 """
 """BM25 from the postings: a word has one IDF, and counts by its best alternative."""
 
-_RECIPROCAL: LiteralString = "coalesce((%(rrf_k)s + 1)::float8 / (%(rrf_k)s + {place}), 0)"
+_RECIPROCAL: LiteralString = "coalesce((%(rrf_k)s + 1)::float8 / (%(rrf_k)s + {rank}), 0)"
 _SHARE: LiteralString = "greatest({score}, 0) / nullif(greatest(max({score}) OVER (), 0), 0)"
 _BY_WORDS: LiteralString = _SHARE.format(score="text::float8")
 _FUSED: Mapping[Scale, tuple[LiteralString, LiteralString]] = {
     "rrf": (
-        _RECIPROCAL.format(place="semantic_place"),
-        _RECIPROCAL.format(place="text_place"),
+        _RECIPROCAL.format(rank="semantic_rank"),
+        _RECIPROCAL.format(rank="text_rank"),
     ),
     "absolute": (
         "greatest((semantic::float8 - %(floor)s) "
@@ -478,18 +478,18 @@ _FUSED: Mapping[Scale, tuple[LiteralString, LiteralString]] = {
 _STATEMENT: LiteralString = """
 WITH nearest AS MATERIALIZED ({nearest}
 ), semantic_leg AS MATERIALIZED (
-    SELECT chunk_key, score, rank() OVER (ORDER BY score DESC) AS place FROM (
+    SELECT chunk_key, score, rank() OVER (ORDER BY score DESC) AS rank FROM (
         SELECT chunk_key, {cosine} AS score FROM nearest
         ORDER BY score DESC, chunk_key LIMIT {depth}
     ) AS best WHERE score >= %(least_semantic)s::float4
 ), matching AS MATERIALIZED ({matches}
 ), text_leg AS MATERIALIZED (
-    SELECT chunk_key, score, rank() OVER (ORDER BY score DESC) AS place FROM (
+    SELECT chunk_key, score, rank() OVER (ORDER BY score DESC) AS rank FROM (
         SELECT chunk_key, score FROM matching WHERE {allowed}
         ORDER BY score DESC, chunk_key LIMIT {depth}
     ) AS best WHERE score >= %(least_text)s::float4
 ), candidate AS MATERIALIZED (
-    SELECT chunk_key, s.place AS semantic_place, t.place AS text_place,
+    SELECT chunk_key, s.rank AS semantic_rank, t.rank AS text_rank,
         {semantic} AS semantic, {text} AS text
     FROM semantic_leg AS s FULL JOIN text_leg AS t USING (chunk_key) {filled}
 ), fused AS MATERIALIZED (
@@ -497,13 +497,13 @@ WITH nearest AS MATERIALIZED ({nearest}
         %(semantic_weight)s * coalesce({by_meaning}, 0) + %(text_weight)s * coalesce({by_words}, 0)
     ) / (%(semantic_weight)s + %(text_weight)s), 0), 1) AS score FROM candidate
 ), chosen AS (
-    SELECT chunk_key FROM fused ORDER BY score DESC, least(semantic_place, text_place)
+    SELECT chunk_key FROM fused ORDER BY score DESC, least(semantic_rank, text_rank)
     FETCH FIRST {passages} ROWS WITH TIES
 ), joined AS (
     SELECT string_agg(
         int8send(chunk_key) || float4send(coalesce(semantic, 'NaN'))
-        || float4send(coalesce(text, 'NaN')) || int8send(coalesce(semantic_place, 0))
-        || int8send(coalesce(text_place, 0)) || float8send(score), '' ORDER BY chunk_key
+        || float4send(coalesce(text, 'NaN')) || int8send(coalesce(semantic_rank, 0))
+        || int8send(coalesce(text_rank, 0)) || float8send(score), '' ORDER BY chunk_key
     ) AS candidates FROM fused
 ), passage AS ({hydrated})
 SELECT CASE row_number() OVER () WHEN 1 THEN candidates END, passage.*
@@ -515,8 +515,8 @@ _CANDIDATE = np.dtype(
         ("key", ">i8"),
         ("semantic", ">f4"),
         ("text", ">f4"),
-        ("semantic_place", ">i8"),
-        ("text_place", ">i8"),
+        ("semantic_rank", ">i8"),
+        ("text_rank", ">i8"),
         ("fused", ">f8"),
     ]
 )
@@ -615,7 +615,7 @@ def _found(joined: bytes | None) -> HybridFound:
 
 def _leg(candidates: NDArray[np.void], name: str) -> Hits:
     """A leg's own list: by score and then by key."""
-    own = candidates[candidates[f"{name}_place"] > 0]
+    own = candidates[candidates[f"{name}_rank"] > 0]
     keys, scores = own["key"].astype(np.int64), own[name].astype(np.float32)
     return top_k(keys, scores, len(keys))
 

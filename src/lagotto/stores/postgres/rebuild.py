@@ -25,8 +25,8 @@ from lagotto._internal.concurrency import in_thread
 from lagotto.documents import Document, digest
 from lagotto.errors import StoreBusyError, StoreError
 from lagotto.indexes.base import Finding
+from lagotto.indexes.updater import delete_remote
 from lagotto.stores.base import BaseConfig, Pending, unfinished_rebuild
-from lagotto.stores.index_follower import drop_remote
 from lagotto.stores.postgres.address import Address
 from lagotto.stores.postgres.database import create_single, postgres_errors
 from lagotto.stores.postgres.locks import REBUILDER, WRITER
@@ -122,7 +122,7 @@ async def postgres_staging(
     base: PostgresStore, config: BaseConfig
 ) -> AsyncIterator[PostgresStaging]:
     """The next generation of a base."""
-    with postgres_errors(base.place):
+    with postgres_errors(base.location):
         single = create_single(base.address).execution_options(isolation_level="AUTOCOMMIT")
         async with single.connect() as connection:  # holds the lock until it closes
             schemas = await connection.run_sync(Schemas.of)
@@ -130,7 +130,7 @@ async def postgres_staging(
                 text(f"SELECT pg_try_advisory_lock({REBUILDER}, {schemas.oid})")
             ):
                 raise StoreBusyError(
-                    f"another process is rebuilding {base.place}; wait until it has finished"
+                    f"another process is rebuilding {base.location}; wait until it has finished"
                 )
             staging = PostgresStaging(base, config, schemas)
             await connection.run_sync(staging.prepare)
@@ -188,7 +188,7 @@ class PostgresStaging:
     async def switch(self) -> bool:
         await self.store.close()
         engine = create_single(self._base.address).execution_options(isolation_level="AUTOCOMMIT")
-        with postgres_errors(self._base.place):
+        with postgres_errors(self._base.location):
             async with engine.connect() as connection:  # holds the lock until it closes
                 milliseconds = int(self._base.busy_timeout * 1000)
                 await connection.execute(text(f"SET lock_timeout = {milliseconds}"))
@@ -200,7 +200,7 @@ class PostgresStaging:
                     return False
                 former = self._base.remote_indexes()
                 await self._rename(connection)
-        await in_thread(drop_remote, former)
+        await in_thread(delete_remote, former)
         return True
 
     def _can_resume(self, connection: Connection) -> bool:
@@ -210,7 +210,7 @@ class PostgresStaging:
             return False
         connection.execute(text(f"SET search_path = {_path(self._schemas)}"))
         try:
-            if schema_version(connection, self._base.place) != SCHEMA_VERSION:
+            if schema_version(connection, self._base.location) != SCHEMA_VERSION:
                 return False
             stored, base_id = read_config(connection), setting(connection, "base_id")
         finally:
@@ -253,7 +253,7 @@ class PostgresStaging:
         await connection.execute(text(f"SET lock_timeout = {int(LOCK_TIMEOUT * 1000)}"))
         while True:
             try:
-                with postgres_errors(self._base.place):
+                with postgres_errors(self._base.location):
                     await connection.run_sync(self._renamed)
                 break
             except StoreBusyError:

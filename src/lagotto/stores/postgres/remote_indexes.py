@@ -1,6 +1,6 @@
 """Indexes of a base on a server that are behind a network of their own, such as a Qdrant cluster.
 
-They follow the change log in a thread, over a connection of their own, one process at a time.
+They read the change log in a thread, over a connection of their own, one process at a time.
 Writers of such a base write one after the other, each in one transaction that takes its numbers
 too: so changes are committed in the order of their numbers, and an index that has come to a number
 lacks nothing before it.
@@ -34,20 +34,20 @@ from lagotto.indexes.registry import (
     open_text_index,
     open_vector_index,
 )
-from lagotto.stores.base import BaseConfig, DegradedLeg
-from lagotto.stores.index_follower import (
-    IndexFollower,
-    follow_all,
-    until_followed,
+from lagotto.indexes.updater import (
+    IndexUpdater,
+    catch_up_all,
+    retry_while_locked,
     update_all,
 )
+from lagotto.stores.base import BaseConfig, DegradedLeg
 from lagotto.stores.postgres.address import Address
 from lagotto.stores.postgres.database import create_blocking, postgres_errors
-from lagotto.stores.postgres.locks import follower_lock
+from lagotto.stores.postgres.locks import updater_lock
 from lagotto.stores.postgres.transaction import ReadTransaction
 from lagotto.stores.sql.changelog import AnyIndex, SqlChangeLog
 from lagotto.stores.sql.queries import read_config, setting
-from lagotto.stores.sql.view import IndexLags, IndexSnapshots, refreshed
+from lagotto.stores.sql.view import IndexSnapshots, IndexTooFarBehind, refreshed
 
 POSTINGS, PGVECTOR = "postings", "pgvector"
 """The indexes in tables, which a base on a server has unless it is made with others."""
@@ -69,15 +69,15 @@ class RemoteIndexes:
     """
 
     def __init__(
-        self, address: Address, wanted: IndexChoice, *, place: str, timeout: float
+        self, address: Address, wanted: IndexChoice, *, location: str, timeout: float
     ) -> None:
         self._address = address
         self._wanted = wanted
-        self._place = place
+        self._location = location
         self._timeout = timeout
         self._engine: Engine | None = None
-        self.follower = IndexFollower(self.follow)
-        self._snapshots = IndexSnapshots(self.follower, in_threads=False)
+        self.updater = IndexUpdater(self.catch_up)
+        self._snapshots = IndexSnapshots(self.updater, in_threads=False)
         self.text: TextIndex[SqlChangeLog] | None = None
         self.vectors: VectorIndex[SqlChangeLog] | None = None
         self.choice = IndexChoice()
@@ -110,7 +110,7 @@ class RemoteIndexes:
         stored = (config.text_index or POSTINGS, config.vector_index or PGVECTOR)
         wanted = (self._wanted.text, self._wanted.vectors)
         text, vectors = (
-            chosen(*pair, usual="", role=role, place=self._place)
+            chosen(*pair, usual="", role=role, location=self._location)
             for role, pair in zip(("text", "vector"), zip(stored, wanted, strict=True), strict=True)
         )
         return IndexChoice(
@@ -119,7 +119,7 @@ class RemoteIndexes:
 
     def close(self) -> None:
         """Apply what is still to be applied, within a time limit, and close the connections."""
-        self.follower.finish()
+        self.updater.finish()
         self._snapshots.clear()
         for index in self.all():
             index.close()
@@ -132,30 +132,30 @@ class RemoteIndexes:
         """The indexes that are open."""
         return [index for index in (self.text, self.vectors) if index is not None]
 
-    def follow(self) -> None:
+    def catch_up(self) -> None:
         """Bring the indexes to the head of the change log; blocks."""
-        with postgres_errors(self._place), self._connection() as connection:
+        with postgres_errors(self._location), self._connection() as connection:
             self.adapt(read_config(connection), setting(connection, "base_id") or "")
-            follow_all(
+            catch_up_all(
                 {"text": self.text, "vectors": self.vectors},
                 SqlChangeLog(connection),
-                lock=partial(follower_lock, connection),
+                lock=partial(updater_lock, connection),
             )
 
-    async def catch_up(self, *, least: int) -> None:
-        """Follow if an index lacks `least` changes or more."""
+    async def update(self, *, least: int) -> None:
+        """Catch up if an index lacks `least` changes or more."""
 
         def update() -> None:
-            with postgres_errors(self._place), self._connection() as connection:
+            with postgres_errors(self._location), self._connection() as connection:
                 self.adapt(read_config(connection), setting(connection, "base_id") or "")
                 update_all(
                     {"text": self.text, "vectors": self.vectors},
                     SqlChangeLog(connection),
-                    lock=partial(follower_lock, connection),
+                    lock=partial(updater_lock, connection),
                     least=least,
                 )
 
-        await in_thread(until_followed, update)
+        await in_thread(retry_while_locked, update)
 
     async def snapshots(self, reader: ReadTransaction, position: LogPosition) -> RemoteSnapshots:
         """Snapshots at the state of a reader, once the indexes lack few enough changes."""
@@ -168,8 +168,8 @@ class RemoteIndexes:
             )
             try:
                 found = await self._at(reader, position, (text, vectors), down, gave_up)
-            except IndexLags:
-                gave_up = await self.follower.catch_up()
+            except IndexTooFarBehind:
+                gave_up = await self.updater.catch_up()
                 if gave_up is not None and not isinstance(gave_up, IndexUnavailableError):
                     raise gave_up from None
                 if attempt == 1 and gave_up is None:
@@ -178,9 +178,9 @@ class RemoteIndexes:
             if found is None:
                 await self._discard_other_histories(reader)
                 continue
-            self.follower.request()
+            self.updater.request()
             return found
-        raise StoreBusyError(f"{self._place}: an index of the base is changing; search again")
+        raise StoreBusyError(f"{self._location}: an index of the base is changing; search again")
 
     async def _at(
         self,
@@ -219,10 +219,10 @@ class RemoteIndexes:
         def foreign(connection: Connection) -> list[AnyIndex]:
             changes = SqlChangeLog(connection)
             positions = ((index, index.position) for index in self.all())
-            return [one for one, at in positions if changes.token_at(at.number) != at.token]
+            return [one for one, at in positions if changes.token_at(at.seq) != at.token]
 
         for index in await reader.ask(foreign):
-            await in_thread(index.discard, index.position)
+            await in_thread(index.reset_if_at, index.position)
 
     def states(self, connection: Connection) -> Iterator[IndexState]:
         """How far each index has come, as far as it is known."""
@@ -239,9 +239,9 @@ class RemoteIndexes:
 
     def check(self) -> list[Finding]:
         """What is to be said of the indexes; blocks, and changes nothing."""
-        with postgres_errors(self._place), self._connection() as connection:
+        with postgres_errors(self._location), self._connection() as connection:
             changes = SqlChangeLog(connection)
-            return [index.check(changes) for index in self.all()] if changes.head.number else []
+            return [index.check(changes) for index in self.all()] if changes.head.seq else []
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
@@ -259,6 +259,6 @@ def _state(role: IndexRole, index: AnyIndex, changes: SqlChangeLog) -> IndexStat
     return IndexState(
         role=role,
         kind=index.kind,
-        indexed_up_to=index.indexed_up_to(changes),
-        changes=changes.head.number,
+        applied_seq=index.applied_seq(changes),
+        changes=changes.head.seq,
     )

@@ -32,14 +32,14 @@ COUNTERS = ("document", "chunk_set", "change", "segment", "state")
 STATISTICS = ("indexed_chunks", "indexed_terms")
 
 
-def prepare_schema(connection: Connection, place: str) -> None:
+def prepare_schema(connection: Connection, location: str) -> None:
     """Create a base, or upgrade an older one; the caller is the only writer."""
-    version = schema_version(connection, place)
+    version = schema_version(connection, location)
     if version == SCHEMA_VERSION:
         return
     acquire_database_lock(connection)
     for name in EXTENSIONS:
-        _add_extension(connection, name, place)
+        _add_extension(connection, name, location)
     if version == 0:
         _create(connection)
     else:
@@ -47,7 +47,7 @@ def prepare_schema(connection: Connection, place: str) -> None:
     put_setting(connection, "schema", str(SCHEMA_VERSION))
 
 
-def schema_version(connection: Connection, place: str) -> int:
+def schema_version(connection: Connection, location: str) -> int:
     """The version of the tables, 0 if there are none; raises if they are not ours."""
     own = connection.scalar(
         text("SELECT current_schema()")
@@ -57,13 +57,13 @@ def schema_version(connection: Connection, place: str) -> int:
         return 0
     version = setting(connection, "schema") if "setting" in tables else None
     if version is None and "setting" in tables and setting(connection, "schema_version"):
-        raise before_release(place)
+        raise before_release(location)
     if version is None:
         raise NotABaseError(
-            f"{place} is not a Lagotto base, but has tables of the same names; choose another "
+            f"{location} is not a Lagotto base, but has tables of the same names; choose another "
             "database, or another schema with ?options=-csearch_path=NAME,public"
         )
-    check_version(int(version), place)
+    check_version(int(version), location)
     return int(version)
 
 
@@ -103,7 +103,7 @@ def enforce_dimension(connection: Connection, config: BaseConfig | None) -> None
         connection.exec_driver_sql(statement.replace("%", "%%"))
 
 
-def _add_extension(connection: Connection, name: str, place: str) -> None:
+def _add_extension(connection: Connection, name: str, location: str) -> None:
     found = text("SELECT extversion FROM pg_extension WHERE extname = :name")
     version = connection.scalar(found, {"name": name})
     if version is None:
@@ -113,10 +113,10 @@ def _add_extension(connection: Connection, name: str, place: str) -> None:
         except DBAPIError as exc:
             if not isinstance(exc.orig, psycopg.Error):
                 raise
-            raise missing_extension(place, name, exc.orig) from exc
+            raise missing_extension(location, name, exc.orig) from exc
         version = connection.scalar(found, {"name": name})
     if _numbers(str(version)) < _numbers(EXTENSIONS[name]):
-        raise old_extension(place, name, str(version))
+        raise old_extension(location, name, str(version))
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -134,9 +134,9 @@ async def is_missing(location: str) -> bool:
     address = parse_location(location)
     engine = create_single(address)
     try:
-        with postgres_errors(address.place):
+        with postgres_errors(address.location):
             async with engine.connect() as connection:
-                return await connection.run_sync(schema_version, address.place) == 0
+                return await connection.run_sync(schema_version, address.location) == 0
     finally:
         await engine.dispose()
 
@@ -150,16 +150,16 @@ async def discard_if_empty(location: str) -> bool:
     address = parse_location(location)
     engine = create_single(address)
     try:
-        with postgres_errors(address.place):
+        with postgres_errors(address.location):
             async with engine.begin() as connection:
-                return await connection.run_sync(_discard, address.place)
+                return await connection.run_sync(_discard, address.location)
     finally:
         await engine.dispose()
 
 
-def _discard(connection: Connection, place: str) -> bool:
+def _discard(connection: Connection, location: str) -> bool:
     acquire_locks(connection, None, timeout=BUSY_TIMEOUT)
-    if connection.scalar(_OTHERS) or schema_version(connection, place) == 0:
+    if connection.scalar(_OTHERS) or schema_version(connection, location) == 0:
         return False
     if not _never_had_a_document(connection):
         return False

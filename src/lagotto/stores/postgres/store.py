@@ -43,15 +43,15 @@ from lagotto.stores.postgres.text_index import (
     PostingSegment,
     add_segment,
     altered_chunks,
-    conclude,
     count_chunks,
     drop_terms,
     due_step,
     entry_segment,
     findable_keys,
-    forget,
     is_current,
+    mark_removed,
     merge,
+    record_commit,
     renew,
     take_segment_number,
 )
@@ -118,16 +118,16 @@ def replace(
     *,
     segment: PostingSegment,
     reserved: Reserved,
-    place: str,
+    location: str,
     guard: WriteGuard | None = None,
 ) -> None:
     """Store entries, replacing former versions of their documents."""
-    former = _check(connection, entries, place, guard)
+    former = _check(connection, entries, location, guard)
     gone = _remove(connection, list(former.values()))
     write_entries(connection, entries, numbers=reserved.numbers, put=copy_rows)
     keys = findable_keys(entries, reserved.numbers.chunks)
     added = add_segment(connection, reserved.segment, segment, keys)
-    conclude(connection, added + -gone)
+    record_commit(connection, added + -gone)
 
 
 def replace_in_order(
@@ -135,7 +135,7 @@ def replace_in_order(
     entries: Sequence[Entry],
     *,
     segment: PostingSegment | None,
-    place: str,
+    location: str,
     guard: WriteGuard | None = None,
 ) -> None:
     """Store entries as `replace` does, in a base whose indexes follow the change log.
@@ -143,7 +143,7 @@ def replace_in_order(
     The caller is the only writer until the commit, so that changes are committed in the order of
     their numbers. `segment` is None if words are indexed elsewhere.
     """
-    former = _check(connection, entries, place, guard)
+    former = _check(connection, entries, location, guard)
     gone = _remove_in_order(connection, list(former.values()))
     numbers = number_entries(connection, entries)
     write_entries(connection, entries, numbers=numbers, put=copy_rows)
@@ -151,14 +151,14 @@ def replace_in_order(
     added = Counts(len(keys))
     if segment is not None:
         added = add_segment(connection, take_segment_number(connection), segment, keys)
-    conclude(connection, added + -gone)
+    record_commit(connection, added + -gone)
 
 
 def _check(
-    connection: Connection, entries: Sequence[Entry], place: str, guard: WriteGuard | None
+    connection: Connection, entries: Sequence[Entry], location: str, guard: WriteGuard | None
 ) -> dict[Name, int]:
     """Raise unless entries may be stored; the keys of the documents that they replace."""
-    enforce_dimension(connection, check_config(connection, entries, place))
+    enforce_dimension(connection, check_config(connection, entries, location))
     documents = [entry.document for entry in entries]
     check_guard(connection, guard, documents)
     return document_keys(connection, documents)
@@ -170,7 +170,7 @@ def change_metadata(
     """Replace the metadata of documents."""
     check_guard(connection, guard, documents)
     update_documents(connection, documents)
-    conclude(connection)
+    record_commit(connection)
 
 
 def names_to_remove(connection: Connection, where: Filter) -> set[Name]:
@@ -193,12 +193,12 @@ def remove(
     ]
     if found:
         take_away = _remove_in_order if in_order else _remove
-        conclude(connection, -take_away(connection, [document.key for document in found]))
+        record_commit(connection, -take_away(connection, [document.key for document in found]))
     return [document.id for document in found]
 
 
 def _remove(connection: Connection, keys: Sequence[int]) -> Counts:
-    gone = forget(connection, keys)
+    gone = mark_removed(connection, keys)
     remove_documents(connection, keys)
     return gone
 
@@ -227,9 +227,9 @@ def index_states(connection: Connection, remote: IndexChoice) -> Iterator[IndexS
     """The state of the indexes in tables: they are written with the chunks, so they never lag."""
     last = counter(connection, "change")
     if remote.text is None:
-        yield IndexState(role="text", kind="postings", indexed_up_to=last, changes=last)
+        yield IndexState(role="text", kind="postings", applied_seq=last, changes=last)
     if remote.vectors is None:
-        yield IndexState(role="vectors", kind="pgvector", indexed_up_to=last, changes=last)
+        yield IndexState(role="vectors", kind="pgvector", applied_seq=last, changes=last)
 
 
 def findings(connection: Connection, remote: IndexChoice) -> list[Finding]:
@@ -332,7 +332,7 @@ class PostgresStore:
     ) -> None:
         self._wanted = IndexChoice.of(text_index=text_index, vector_index=vector_index)
         self.address = parse_location(location)
-        self.place = self.location = self.address.place
+        self.location = self.address.location
         self.busy_timeout = busy_timeout
         self._servers: Servers | None = None
         self._new_copy_of: str | None = None
@@ -340,7 +340,7 @@ class PostgresStore:
             WordIndex(change=self._write_alone, fresh=self._fresh), TrigramIndex(self._write_alone)
         )
         self._remote = RemoteIndexes(
-            self.address, self._wanted, place=self.place, timeout=busy_timeout
+            self.address, self._wanted, location=self.location, timeout=busy_timeout
         )
         self._views = ViewFactory(self._native, self._remote)
         self._settling: asyncio.Task[None] | None = None
@@ -390,7 +390,7 @@ class PostgresStore:
                 entries=entries,
                 segment=segment,
                 reserved=reserved,
-                place=self.place,
+                location=self.location,
                 guard=guard,
             ),
             None if reserved.first else names_of([entry.document for entry in entries]),
@@ -405,7 +405,7 @@ class PostgresStore:
             counts = await self._language_counts([entry.document for entry in entries])
             segment = await in_thread(entry_segment, entries, counts)
         written = partial(
-            replace_in_order, entries=entries, segment=segment, place=self.place, guard=guard
+            replace_in_order, entries=entries, segment=segment, location=self.location, guard=guard
         )
         await self._write_alone(written)
         await self._merge()
@@ -436,9 +436,9 @@ class PostgresStore:
         return gone
 
     async def update_indexes(self, *, least: int = 1) -> None:
-        """Let indexes that are behind a network follow; others are written with the documents."""
+        """Let indexes that are behind a network catch up; others are written with the documents."""
         if self._remote.are_used:
-            await self._remote.catch_up(least=least)
+            await self._remote.update(least=least)
 
     async def versions(self, collection: str, ids: Sequence[str]) -> dict[str, Version]:
         return await self._read(
@@ -462,7 +462,7 @@ class PostgresStore:
 
     @asynccontextmanager
     async def view(self, where: Filter) -> AsyncIterator[SqlView]:
-        with postgres_errors(self.place):
+        with postgres_errors(self.location):
             engine = _one_state(self._opened().searching)
             async with engine.begin() as connection, ReadTransaction.on(connection) as reader:
                 yield await self._views.view(reader, where)
@@ -470,7 +470,7 @@ class PostgresStore:
     @asynccontextmanager
     async def _fresh(self) -> AsyncIterator[ReadTransaction]:
         """A reader of the latest state."""
-        with postgres_errors(self.place):
+        with postgres_errors(self.location):
             engine = _one_state(self._opened().writing)
             async with engine.begin() as connection, ReadTransaction.on(connection) as reader:
                 yield reader
@@ -480,7 +480,7 @@ class PostgresStore:
         found = await self._read(
             lambda connection: read_info(
                 connection,
-                location=self.place,
+                location=self.location,
                 bytes_on_disk=int(connection.scalar(_SIZE) or 0),
                 indexes=[
                     *index_states(connection, self._remote.choice),
@@ -529,18 +529,18 @@ class PostgresStore:
         return [*found, *await in_thread(self._remote.check)]
 
     def _is_ready(self, connection: Connection) -> bool:
-        version = schema_version(connection, self.place)
+        version = schema_version(connection, self.location)
         return version == SCHEMA_VERSION and is_current(connection)
 
     def _prepare(self, connection: Connection) -> None:
-        if schema_version(connection, self.place) == 0:
-            prepare_schema(connection, self.place)
+        if schema_version(connection, self.location) == 0:
+            prepare_schema(connection, self.location)
             put_setting(connection, "text_index", self._wanted.text or POSTINGS)
             put_setting(connection, "vector_index", self._wanted.vectors or PGVECTOR)
             if self._new_copy_of is not None:
                 mark_copy(connection, self._new_copy_of)
         else:
-            prepare_schema(connection, self.place)
+            prepare_schema(connection, self.location)
         renew(connection)
 
     def _settle_soon(self) -> None:
@@ -555,7 +555,7 @@ class PostgresStore:
 
     async def _settle(self) -> None:
         try:
-            with postgres_errors(self.place):
+            with postgres_errors(self.location):
                 await build_graph(create_single(self.address))
         except StoreBusyError:
             log.warning("the graph of vectors is built later: a transaction has been open for long")
@@ -566,7 +566,7 @@ class PostgresStore:
         """Read from one state of the base; `latest` asks the primary, since a standby may lag."""
         servers = self._opened()
         engine = servers.writing if latest else servers.asking
-        with postgres_errors(self.place):
+        with postgres_errors(self.location):
             async with _one_state(engine).begin() as connection:
                 await connection.run_sync(set_statement_timeout)
                 return await connection.run_sync(question)
@@ -600,7 +600,7 @@ class PostgresStore:
             acquire_locks(connection, names, timeout=wait)
             return change(connection)
 
-        with postgres_errors(self.place):
+        with postgres_errors(self.location):
             async with _many_states(self._opened().writing).begin() as connection:
                 return await connection.run_sync(write)
 
@@ -619,7 +619,7 @@ class PostgresStore:
 
     def _opened(self) -> Servers:
         if self._servers is None:
-            raise StoreError(f"{self.place} is closed; open it first")
+            raise StoreError(f"{self.location} is closed; open it first")
         return self._servers
 
 

@@ -77,8 +77,8 @@ from lagotto.terms.words import JOINER
 RECORD = np.dtype([("key", "<u4"), ("count", "<u2"), ("length", "<u2")])
 LARGEST = 2**16 - 1
 
-MOST_PLACES = 256
-LAST_PLACE = 2**14 - 1
+MOST_POSITIONS = 256
+LAST_POSITION = 2**14 - 1
 """The limits of a tsvector: positions per term, and the last position."""
 
 Postings = NDArray[np.void]
@@ -89,7 +89,7 @@ class ChunkTerms:
     """The terms of a findable chunk: their number, and the tsvector of their positions."""
 
     length: int
-    places: bytes
+    positions: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +128,8 @@ def make_segment(
         length = min(len(terms), LARGEST)
         chunks.append(ChunkTerms(len(terms), tsvector(terms)))
         for term, count in Counter(terms).items():
-            place = numbers.setdefault(term, len(numbers))
-            found.append((place, number, min(count, LARGEST), length))
+            position = numbers.setdefault(term, len(numbers))
+            found.append((position, number, min(count, LARGEST), length))
     table = np.array(found, np.int64).reshape(-1, 4)
     table = table[np.argsort(table[:, 0], kind="stable")]
     postings = np.empty(len(table), RECORD)
@@ -164,15 +164,15 @@ def entry_segment(entries: Sequence[Entry], counts: LanguageCounts) -> PostingSe
 
 def tsvector(terms: Sequence[str]) -> bytes:
     """The terms with their positions, in the binary format of a tsvector."""
-    places: dict[str, list[int]] = {}
-    for place, term in enumerate(terms[:LAST_PLACE], 1):
-        places.setdefault(term, []).append(place)
-    lexemes = [_lexeme(term, some[:MOST_PLACES]) for term, some in places.items()]
+    positions: dict[str, list[int]] = {}
+    for position, term in enumerate(terms[:LAST_POSITION], 1):
+        positions.setdefault(term, []).append(position)
+    lexemes = [_lexeme(term, some[:MOST_POSITIONS]) for term, some in positions.items()]
     return b"".join([struct.pack(">i", len(lexemes)), *lexemes])
 
 
-def _lexeme(term: str, places: Sequence[int]) -> bytes:
-    return term.encode() + struct.pack(f">xH{len(places)}H", len(places), *places)
+def _lexeme(term: str, positions: Sequence[int]) -> bytes:
+    return term.encode() + struct.pack(f">xH{len(positions)}H", len(positions), *positions)
 
 
 def phrase(terms: Sequence[str]) -> str:
@@ -186,7 +186,7 @@ def quoted(term: str) -> str:
     return f"'{doubled}'"
 
 
-def living(records: bytes, gone: ChunkKeys) -> Postings:
+def live(records: bytes, gone: ChunkKeys) -> Postings:
     """The postings in one or several joined rows, without those of removed chunks."""
     postings = np.frombuffer(records, RECORD)
     if not len(gone):
@@ -259,11 +259,11 @@ def add_segment(
     if not len(keys):
         return UNCHANGED
     connection.execute(insert(SegmentRow).values(number=number, chunks=len(keys)))
-    places = (
-        (integer(key), integer(chunk.length), chunk.places)
+    positions = (
+        (integer(key), integer(chunk.length), chunk.positions)
         for key, chunk in zip(keys.tolist(), segment.chunks, strict=True)
     )
-    copy_encoded(connection, "chunk_terms", ("chunk_key", "length", "terms"), places)
+    copy_encoded(connection, "chunk_terms", ("chunk_key", "length", "terms"), positions)
     keep_words(connection, keys.tolist(), segment.texts)
     add_postings(connection, number, segment.rows(keys))
     _add_terms(connection, segment.terms)
@@ -282,7 +282,7 @@ def take_segment_number(connection: Connection) -> int:
     return take_numbers(connection, "segment", 1)
 
 
-def forget(connection: Connection, document_keys: Sequence[int]) -> Counts:
+def mark_removed(connection: Connection, document_keys: Sequence[int]) -> Counts:
     """List the chunks of documents about to be removed as gone; return their counts."""
     if not document_keys:
         return UNCHANGED
@@ -295,7 +295,7 @@ def count_chunks(connection: Connection, document_keys: Sequence[int]) -> int:
     return connection.scalar(_CHUNKS_OF, {"documents": list(document_keys)}) or 0
 
 
-def conclude(connection: Connection, change: Counts = UNCHANGED) -> None:
+def record_commit(connection: Connection, change: Counts = UNCHANGED) -> None:
     """Record the change and update the statistics.
 
     Must be the last step of a transaction: from here on writers wait for each other.
@@ -366,7 +366,7 @@ class PostingsText:
 
     reader: ReadTransaction
     known: Statistics
-    indexed_up_to: LogPosition
+    position: LogPosition
     immediate: ClassVar[bool] = False
     _postings: dict[str, Postings] = field(default_factory=dict)
     _scored: dict[TextQuery, tuple[NDArray[np.float32], Mask]] = field(default_factory=dict)
@@ -497,13 +497,13 @@ class PostingsText:
         if unread:
             rows = joined(await self.reader.rows(_OF_TERMS, {"terms": sorted(unread)}))
             for term in unread:
-                self._postings[term] = living(rows.get(term, b""), self.known.gone)
+                self._postings[term] = live(rows.get(term, b""), self.known.gone)
 
     async def _beginning_with(self, start: str) -> Mask:
         bounds = {"start": start, "stop": start + BEHIND_ALL}
         rows = await self.reader.rows(_OF_PREFIX, bounds)
         records = b"".join(records for _, records in rows)
-        return self.mask(living(records, self.known.gone)["key"])
+        return self.mask(live(records, self.known.gone)["key"])
 
     async def _in_order(self, terms: Sequence[str]) -> Mask:
         """The chunks that contain these terms one after the other."""
@@ -644,12 +644,12 @@ def _clear_away(connection: Connection, number: int) -> None:
     former = [one for one, _ in sizes]
     last = ""
     while page := _take_page(connection, former, behind=last):
-        kept = ((term, living(records, gone).tobytes()) for term, records in page)
+        kept = ((term, live(records, gone).tobytes()) for term, records in page)
         add_postings(connection, number, [row for row in kept if row[1]])
         last = page[-1][0]
     _replace_segments(connection, former, (number, sum(chunks for _, chunks in sizes) - len(gone)))
     connection.execute(_DROP_GONE, {"keys": gone.tolist()})
-    conclude(connection)
+    record_commit(connection)
 
 
 def _take_page(
@@ -691,7 +691,7 @@ def renew(connection: Connection) -> None:
         keys = np.array([chunk.key for chunk in chunks], np.int64)
         indexed += add_segment(connection, take_segment_number(connection), segment, keys)
     put_setting(connection, "text_rules", text_rules())
-    conclude(connection, indexed)
+    record_commit(connection, indexed)
 
 
 ROWS_AT_ONCE = 5_000
@@ -762,7 +762,7 @@ def _compared(connection: Connection, chunks: int) -> Iterator[ChunkText]:
     changes = SqlChangeLog(connection)
     starts = [0]
     if chunks > COMPARED:
-        head = changes.head.number
+        head = changes.head.seq
         some = np.random.default_rng().choice(head, COMPARED // SUM_PAGE, replace=False)
         starts = sorted(some.tolist())
     for start in starts:

@@ -26,7 +26,7 @@ from sqlalchemy.types import TypeEngine
 from sqlalchemy.util import await_only
 
 from lagotto.indexes.base import ChunkKeys
-from lagotto.stores.sql.filters import Place
+from lagotto.stores.sql.filters import StrPos
 from lagotto.stores.sql.tables import (
     BIND,
     Instant,
@@ -151,8 +151,8 @@ def _timestamp(_type: Instant, _compiler: DDLCompiler, **_how: Any) -> str:
     return "TIMESTAMPTZ"
 
 
-@compiles(Place, DIALECT)
-def _strpos(element: Place, compiler: SQLCompiler, **how: Any) -> str:
+@compiles(StrPos, DIALECT)
+def _strpos(element: StrPos, compiler: SQLCompiler, **how: Any) -> str:
     return f"strpos({compiler.process(element.clauses, **how)})"
 
 

@@ -116,7 +116,7 @@ class PgVectors:
     dimension: int | None
     chunks: int
     indexed: bool
-    indexed_up_to: LogPosition
+    position: LogPosition
     immediate: ClassVar[bool] = False
 
     async def search(self, query: Vector, *, k: int, allowed: FilterKeys | None) -> Hits:

@@ -135,7 +135,7 @@ class ViewFactory:
             dimension=known.get("dimension"),
             chunks=known["indexed_chunks"],
             indexed=indexed,
-            indexed_up_to=position,
+            position=position,
         )
 
     async def _gone(self, reader: ReadTransaction, state: int) -> ChunkKeys:

@@ -294,7 +294,7 @@ class SqlChangeLog:
         return self._tokens[number]
 
     def ranges(self, *, since: int, at_once: int = AT_ONCE) -> Iterator[tuple[int, int]]:
-        return ranges(self.connection, since=since, until=self.head.number, at_once=at_once)
+        return ranges(self.connection, since=since, until=self.head.seq, at_once=at_once)
 
     def added_texts(self, start: int, stop: int) -> list[ChunkText]:
         return added_texts(self.connection, start, stop)

@@ -79,15 +79,15 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
 }
 
 
-class Place(FunctionElement[int]):
+class StrPos(FunctionElement[int]):
     """The 1-based offset of the second text in the first; 0 if it does not occur."""
 
     type = Integer()
     inherit_cache = True
 
 
-@compiles(Place)
-def _instr(element: Place, compiler: SQLCompiler, **options: Any) -> str:
+@compiles(StrPos)
+def _instr(element: StrPos, compiler: SQLCompiler, **options: Any) -> str:
     return f"instr({compiler.process(element.clauses, **options)})"
 
 
@@ -177,10 +177,10 @@ def _contains(field: FieldRef, value: JsonScalar) -> Bool:
     if field.name == "page":
         return _page("$eq", value)
     if field.path is None:
-        return func.coalesce(Place(_column(field), value) > 0, false())
+        return func.coalesce(StrPos(_column(field), value) > 0, false())
     element = and_(AttributeRow.in_list, AttributeRow.kind == kind_of(value))
     if isinstance(value, str):
-        inside = and_(not_(AttributeRow.in_list), Place(AttributeRow.text_value, value) > 0)
+        inside = and_(not_(AttributeRow.in_list), StrPos(AttributeRow.text_value, value) > 0)
         equal = and_(element, AttributeRow.text_value == value)
         return _attribute(field, or_(inside, equal))
     return _attribute(field, and_(element, _operate(AttributeRow.number_value, "$eq", value)))

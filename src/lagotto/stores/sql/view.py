@@ -35,6 +35,7 @@ from lagotto.indexes.overlay import (
     is_short,
 )
 from lagotto.indexes.text_query import Match, Term, TextQuery, Word, single_words
+from lagotto.indexes.updater import IndexUpdater
 from lagotto.stores.base import (
     DegradedLeg,
     NativeParts,
@@ -44,7 +45,6 @@ from lagotto.stores.base import (
     StoredChunks,
     TrigramTextSearch,
 )
-from lagotto.stores.index_follower import IndexFollower
 from lagotto.stores.sql.changelog import RecordReader, SqlChangeLog
 from lagotto.stores.sql.read import (
     read_neighbours,
@@ -61,7 +61,7 @@ MOST_SCANNED = 100_000
 150 MB, held until the next write."""
 
 
-class IndexLags(Exception):  # noqa: N818 a signal, not an error
+class IndexTooFarBehind(Exception):  # noqa: N818 a signal, not an error
     """An index lacks more than can be read at a search; it has to catch up first."""
 
 
@@ -70,14 +70,14 @@ class IndexSnapshots:
 
     `down` says why an index can't be reached: then the record is searched, within limits. `gave_up`
     says why an index can't catch up: then the search does without what it lacks. Both are noted in
-    `degraded`. Without either, IndexLags is raised where too much is lacking.
+    `degraded`. Without either, IndexTooFarBehind is raised where too much is lacking.
 
     `in_threads` says that searches ask from several threads: then only one of them reads at a time.
     Coroutines of one event loop must not wait for a lock of threads.
     """
 
-    def __init__(self, follower: IndexFollower, *, in_threads: bool) -> None:
-        self._follower = follower
+    def __init__(self, updater: IndexUpdater, *, in_threads: bool) -> None:
+        self._updater = updater
         self._newer: NewerChunks | None = None
         self._vectors: OverlayVectors | None = None
         self._reading = threading.Lock() if in_threads else nullcontext()
@@ -103,15 +103,15 @@ class IndexSnapshots:
         """The text index at the head of the log; None if it is ahead of the log."""
         gave_up = down or gave_up
         former = None if down else index.latest(changes)
-        position = former.indexed_up_to if former else START
-        if former is not None and position.number >= changes.head.number:
+        position = former.position if former else START
+        if former is not None and position.seq >= changes.head.seq:
             return former
-        if former is None and not down and index.position.number > changes.head.number:
+        if former is None and not down and index.position.seq > changes.head.seq:
             return None
         newer = self._newer_texts(changes, position)
-        problem = gave_up or (None if index.remote else self._follower.problem)
+        problem = gave_up or (None if index.remote else self._updater.problem)
         if newer is None and gave_up is None:
-            raise IndexLags
+            raise IndexTooFarBehind
         if problem is not None:
             what = "are searched without it" if newer else "are not searched for words"
             degraded.append(DegradedLeg("text", _why("text", changes, position, what, problem)))
@@ -132,17 +132,17 @@ class IndexSnapshots:
         gave_up = down or gave_up
         if not index.remote:
             if gave_up is None and not is_short(changes, since=index.position):
-                raise IndexLags
+                raise IndexTooFarBehind
             return index.latest(changes)
         latest = None if down else index.latest(changes)
-        position = latest.indexed_up_to if latest else START
-        if latest is not None and position.number >= changes.head.number:
+        position = latest.position if latest else START
+        if latest is not None and position.seq >= changes.head.seq:
             return latest
         readable = is_short(
             changes, since=position, most=MOST_CHUNKS if gave_up is None else MOST_SCANNED
         )
         if not readable and gave_up is None:
-            raise IndexLags
+            raise IndexTooFarBehind
         if gave_up is not None:
             what = "are searched without it" if readable else "are not searched by vectors"
             why = _why("vector", changes, position, what, gave_up)
@@ -171,10 +171,10 @@ class IndexSnapshots:
         changes: SqlChangeLog,
     ) -> OverlayVectors:
         """The index with what it lacks, which is read once for each state."""
-        between = (latest.indexed_up_to, changes.head)
+        between = (latest.position, changes.head)
         with self._reading:
             known = self._vectors
-            if known is not None and (known.since, known.indexed_up_to) == between:
+            if known is not None and (known.since, known.position) == between:
                 return known.over(latest)
             self._vectors = OverlayVectors.of(
                 latest, changes, model_id=index.model_id, dimension=index.dimension
@@ -199,7 +199,7 @@ def _why(
 ) -> str:
     if isinstance(problem, IndexUnavailableError) and position == START:
         return f"the {which} index can't be used, so chunks {what} ({problem})"
-    behind = changes.head.number - position.number
+    behind = changes.head.seq - position.seq
     return f"the {which} index is {behind} changes behind, which {what} ({problem})"
 
 

@@ -57,14 +57,16 @@ def mark_copy(connection: Connection, source: str | None) -> None:
     put_config(connection, config)
 
 
-def check_config(connection: Connection, entries: Sequence[Entry], place: str) -> BaseConfig | None:
+def check_config(
+    connection: Connection, entries: Sequence[Entry], location: str
+) -> BaseConfig | None:
     """Raise unless all entries were made as the base's others; the first one decides.
 
     Returns what was decided, None if it was so before.
     """
     first = stored = read_config(connection)
     for entry in entries:
-        stored = agreed_config(stored, entry, place=place)
+        stored = agreed_config(stored, entry, location=location)
     if stored == first:
         return None
     put_config(connection, stored)

@@ -47,7 +47,7 @@ def check_base(
         return [*found, Finding(level="problem", what=str(exc))]
     text, vectors = indexes(connection)
     changes = SqlChangeLog(connection)
-    if changes.head.number:
+    if changes.head.seq:
         found.append(text.check(changes))
     if vectors is not None:
         found.append(vectors.check(changes))

@@ -104,11 +104,11 @@ class Fts5Index:
     def stored_length(self, terms: int, /) -> int:
         return terms
 
-    def follow(self, changes: SqlChangeLog) -> Fts5Text:
+    def catch_up(self, changes: SqlChangeLog) -> Fts5Text:
         return Fts5Text(changes.reader, changes.head, self._vocabularies, self._chunks)
 
     def latest(self, changes: SqlChangeLog) -> Fts5Text:
-        return self.follow(changes)
+        return self.catch_up(changes)
 
     def prepare(self, texts: Iterable[ContextText]) -> PreparedTexts:
         prepared: dict[ContextText, Sequence[str]] = {}
@@ -127,16 +127,16 @@ class Fts5Index:
     def refresh(self) -> None:
         """Nothing to ask: the tables are in the file."""
 
-    def drop(self) -> None:
+    def delete(self) -> None:
         """Nothing besides its tables, which a rebuild deletes."""
 
-    def indexed_up_to(self, changes: SqlChangeLog) -> int:
-        return changes.head.number
+    def applied_seq(self, changes: SqlChangeLog) -> int:
+        return changes.head.seq
 
-    def discard(self, position: LogPosition) -> None:
+    def reset_if_at(self, position: LogPosition) -> None:
         """Nothing to do: it has the history of the file."""
 
-    def tidy(self, changes: SqlChangeLog) -> None:
+    def compact(self, changes: SqlChangeLog) -> None:
         """Nothing to do: FTS5 merges its segments with every write."""
 
     def close(self) -> None:
@@ -147,7 +147,7 @@ class Fts5Index:
             _COUNTED[kind].scalar(changes.connection) for kind in ("missing", "surplus")
         )
         if not missing and not surplus:
-            what = f"the text index in the file is up to date ({changes.head.number} changes)"
+            what = f"the text index in the file is up to date ({changes.head.seq} changes)"
             return Finding(level="ok", what=what)
         return Finding(
             level="problem",
@@ -176,7 +176,7 @@ class Fts5Text:
         vocabularies: VocabularyCache,
         chunks: dict[LogPosition, int],
     ) -> None:
-        self.indexed_up_to = position
+        self.position = position
         self._record = record
         self._vocabularies = vocabularies
         self._chunks = chunks
@@ -199,7 +199,7 @@ class Fts5Text:
 
     async def statistics(self) -> TextStatistics:
         """FTS5 keeps the mean length to itself."""
-        position = self.indexed_up_to
+        position = self.position
         count = self._chunks.get(position)
         if count is None:
             count = int(await self._record.ask(_COUNT.scalar) or 0)
@@ -224,7 +224,7 @@ class Fts5Text:
         )
 
     def _vocabulary(self, connection: ReadConnection) -> TermLookup:
-        return self._vocabularies.at(self.indexed_up_to, lambda: _VOCABULARY.column(connection))
+        return self._vocabularies.at(self.position, lambda: _VOCABULARY.column(connection))
 
 
 def expression(match: Word | Prefix | Phrase) -> str | None:

@@ -21,8 +21,8 @@ from lagotto.errors import StoreBusyError
 from lagotto.filters import And
 from lagotto.indexes.base import Finding
 from lagotto.indexes.folder import IndexFolder, file_errors, size_of
+from lagotto.indexes.updater import delete_remote
 from lagotto.stores.base import BaseConfig, Entry, Pending, unfinished_rebuild
-from lagotto.stores.index_follower import drop_remote
 from lagotto.stores.sql import SCHEMA_VERSION
 from lagotto.stores.sql.changelog import AnyIndex
 from lagotto.stores.sql.queries import document_keys, read_config, setting
@@ -116,7 +116,7 @@ class SqliteStaging:
         with self._base._transaction() as connection:
             last = counter(connection, "change")
         if self._path.exists() and not self._can_resume():
-            self._base.indexes.drop(folder)
+            self._base.indexes.delete(folder)
         if not self._path.exists():
             with file_errors(self._path):
                 self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -132,9 +132,9 @@ class SqliteStaging:
         self._base.finish_updates()
         for index in indexes.indexes():
             if index.name not in self._moved:
-                indexes.drop(index)
-        indexes.drop(folder)
-        drop_remote(self._former)
+                indexes.delete(index)
+        indexes.delete(folder)
+        delete_remote(self._former)
 
     async def pending(self) -> Pending:
         return await in_thread(self._pending)
@@ -215,7 +215,7 @@ class SqliteStaging:
             for index in theirs.indexes():
                 target = self._base.indexes.path / index.name
                 if target.exists():
-                    self._base.indexes.drop(target)
+                    self._base.indexes.delete(target)
                 with file_errors(target):
                     index.rename(target)
                 self._moved.add(index.name)

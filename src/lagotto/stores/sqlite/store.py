@@ -43,6 +43,12 @@ from lagotto.indexes.registry import (
     open_text_index,
     open_vector_index,
 )
+from lagotto.indexes.updater import (
+    IndexUpdater,
+    catch_up_all,
+    retry_while_locked,
+    update_all,
+)
 from lagotto.stores.base import (
     EVERYTHING,
     BaseConfig,
@@ -51,12 +57,6 @@ from lagotto.stores.base import (
     StoreInfo,
     Version,
     WriteGuard,
-)
-from lagotto.stores.index_follower import (
-    IndexFollower,
-    follow_all,
-    until_followed,
-    update_all,
 )
 from lagotto.stores.sql import SCHEMA_VERSION
 from lagotto.stores.sql.changelog import AnyIndex, SqlChangeLog, main_languages_of
@@ -89,7 +89,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 DEFAULT_TEXT_INDEX = "tantivy"
-DEFAULT_VECTOR_INDEX = "exact"
+DEFAULT_VECTOR_INDEX = "embedded"
 
 
 class SqliteStore:
@@ -128,13 +128,13 @@ class SqliteStore:
         self._new_copy_of: str | None = None
         self._text: TextIndex[SqlChangeLog] | None = None
         self._vectors: VectorIndex[SqlChangeLog] | None = None
-        self._follower = IndexFollower(self._follow_changes)
+        self._updater = IndexUpdater(self._catch_up)
         self._views = SqliteViews(
             self.path,
             text=self._text_index,
             vectors=self._vector_index,
-            follow_rebuild=self._follow_rebuild,
-            follower=self._follower,
+            reload_if_rebuilt=self._reload_if_rebuilt,
+            updater=self._updater,
         )
         self._writer: ThreadPoolExecutor | None = None
         self.chunk_cache = SqlChunkCache(read=self._read_tables, write=self._write_cache)
@@ -170,14 +170,14 @@ class SqliteStore:
         prepared = await in_thread(self._text_index().prepare, self._texts(entries))
 
         def change(connection: Connection) -> None:
-            self._follow_rebuild(connection)
+            self._reload_if_rebuilt(connection)
             write(
                 connection,
                 entries,
                 index=self._text_index(),
                 prepared=prepared,
                 numbering=self._numbering,
-                place=str(self.path),
+                location=str(self.path),
                 guard=guard,
             )
 
@@ -195,7 +195,7 @@ class SqliteStore:
 
         def change(connection: Connection) -> list[str]:
             with damage_errors(self.path):
-                self._follow_rebuild(connection)
+                self._reload_if_rebuilt(connection)
                 return delete(connection, where, index=self._text_index())
 
         return await self._write(change)
@@ -239,7 +239,7 @@ class SqliteStore:
             with self._reading() as connection:
                 self._update_indexes(connection, least=least)
 
-        await in_thread(until_followed, update)
+        await in_thread(retry_while_locked, update)
 
     async def info(self) -> StoreInfo:
         def read(connection: SqliteConnection) -> StoreInfo:
@@ -335,7 +335,7 @@ class SqliteStore:
     def _open_text(self) -> TextIndex[SqlChangeLog]:
         return open_text_index(self._site(self._chosen.text or DEFAULT_TEXT_INDEX))
 
-    def _follow_rebuild(self, connection: ReadConnection) -> int | None:
+    def _reload_if_rebuilt(self, connection: ReadConnection) -> int | None:
         """Use the indexes of the present generation: another process may have rebuilt the base.
 
         None if the connection still sees a former one, whose indexes are being deleted.
@@ -363,40 +363,40 @@ class SqliteStore:
 
     def finish_updates(self) -> None:
         """Wait for what brings indexes up to date in the background; blocks."""
-        self._follower.finish()
+        self._updater.finish()
 
-    def _follow_changes(self) -> None:
+    def _catch_up(self) -> None:
         """Bring the indexes up to date; runs beside searches."""
         with self._reading() as connection, damage_errors(self.path):
-            if self._follow_rebuild(connection) is None:
+            if self._reload_if_rebuilt(connection) is None:
                 return
             reader = SqliteReader(connection, path=self.path)
             changes = SqlChangeLog(connection, reader=reader)
             changes.damaged = self._views.damaged
-            follow_all(
+            catch_up_all(
                 {"text": self._text_index(), "vectors": self._vector_index(connection)},
                 changes,
-                lock=self._follower_lock,
+                lock=self._updater_lock,
             )
 
     def _update_indexes(self, connection: SqliteConnection, *, least: int) -> None:
         """Let indexes that lack `least` changes or more follow to the state of the connection."""
         with damage_errors(self.path):
-            self._follow_rebuild(connection)
+            self._reload_if_rebuilt(connection)
             changes = SqlChangeLog(connection)
             changes.damaged = self._views.damaged
             update_all(
                 {"text": self._text_index(), "vectors": self._vector_index(connection)},
                 changes,
-                lock=self._follower_lock,
+                lock=self._updater_lock,
                 least=least,
             )
 
-    def _follower_lock(self, role: IndexRole) -> AbstractContextManager[bool]:
+    def _updater_lock(self, role: IndexRole) -> AbstractContextManager[bool]:
         return self.indexes.try_lock(f".following-{role}")
 
     def _close(self) -> None:
-        self._follower.finish()
+        self._updater.finish()
         self._views.clear()
         for index in (self._text, self._vectors):
             if index is not None:
@@ -424,12 +424,12 @@ class SqliteStore:
         self, connection: Connection
     ) -> tuple[TextIndex[SqlChangeLog], VectorIndex[SqlChangeLog] | None]:
         """The indexes of the present generation."""
-        self._follow_rebuild(connection)
+        self._reload_if_rebuilt(connection)
         return self._text_index(), self._vector_index(connection)
 
     def _index_states(self, connection: ReadConnection) -> Iterator[IndexState]:
         """The position of each index in the change log."""
-        self._follow_rebuild(connection)
+        self._reload_if_rebuilt(connection)
         changes = SqlChangeLog(connection)
         roles: dict[IndexRole, TextIndex[SqlChangeLog] | VectorIndex[SqlChangeLog] | None] = {
             "text": self._text_index(),
@@ -440,8 +440,8 @@ class SqliteStore:
                 yield IndexState(
                     role=role,
                     kind=index.kind,
-                    indexed_up_to=index.indexed_up_to(changes),
-                    changes=changes.head.number,
+                    applied_seq=index.applied_seq(changes),
+                    changes=changes.head.seq,
                 )
 
     def _bytes_on_disk(self) -> int:
@@ -464,20 +464,20 @@ class SqliteStore:
 
     def _choice(self, connection: ReadConnection) -> IndexChoice:
         """The indexes of the base, at the addresses that the user gave, if any."""
-        stored, place = read_config(connection), str(self.path)
+        stored, location = read_config(connection), str(self.path)
         text = chosen(
             stored.text_index,
             self._wanted.text,
             usual=DEFAULT_TEXT_INDEX,
             role="text",
-            place=place,
+            location=location,
         )
         vectors = chosen(
             stored.vector_index,
             self._wanted.vectors,
             usual=DEFAULT_VECTOR_INDEX,
             role="vector",
-            place=place,
+            location=location,
         )
         return IndexChoice(text, vectors)
 

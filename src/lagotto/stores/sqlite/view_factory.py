@@ -28,9 +28,9 @@ from lagotto.indexes.base import (
     VectorSnapshot,
 )
 from lagotto.indexes.folder import file_errors
+from lagotto.indexes.updater import IndexUpdater
 from lagotto.indexes.vectors.index import EmbeddedVectors
 from lagotto.stores.base import DegradedLeg
-from lagotto.stores.index_follower import IndexFollower
 from lagotto.stores.sql.changelog import (
     Head,
     RecordReader,
@@ -41,7 +41,7 @@ from lagotto.stores.sql.changelog import (
     token_at,
 )
 from lagotto.stores.sql.read import findable_keys, unit_vectors
-from lagotto.stores.sql.view import IndexLags, IndexSnapshots, SqlView, refreshed
+from lagotto.stores.sql.view import IndexSnapshots, IndexTooFarBehind, SqlView, refreshed
 from lagotto.stores.sqlite.database import (
     DriverHandle,
     SqliteConnection,
@@ -73,8 +73,8 @@ class SqliteViews:
     """Makes views; caches what they have in common as long as nothing is written.
 
     `text` gives the text index, `vectors` that of the base's model, None while it has no model.
-    `follow_rebuild` makes these the indexes of the generation that a connection sees. The
-    `follower` brings them up to date; a search does not wait for it, but reads the rest itself.
+    `reload_if_rebuilt` makes these the indexes of the generation that a connection sees. The
+    `updater` brings them up to date; a search does not wait for it, but reads the rest itself.
     """
 
     def __init__(
@@ -83,18 +83,18 @@ class SqliteViews:
         *,
         text: Callable[[], TextIndex[SqlChangeLog]],
         vectors: Callable[[SqliteConnection], VectorIndex[SqlChangeLog] | None],
-        follow_rebuild: Callable[[SqliteConnection], int | None],
-        follower: IndexFollower,
+        reload_if_rebuilt: Callable[[SqliteConnection], int | None],
+        updater: IndexUpdater,
     ) -> None:
         self._path = path
         self._text = text
         self._vectors = vectors
-        self._follow_rebuild = follow_rebuild
+        self._reload_if_rebuilt = reload_if_rebuilt
         self._ready: _State | None = None
         self._filters: dict[tuple[str, int], tuple[FilterKeys, Sequence[str]]] = {}
         self._languages: tuple[int, Sequence[str | None]] | None = None
-        self._snapshots = IndexSnapshots(follower, in_threads=True)
-        self._follower = follower
+        self._snapshots = IndexSnapshots(updater, in_threads=True)
+        self._updater = updater
         self._requested: LogPosition | None = None
         self.damaged: set[int] = set()
         """Chunks whose vectors were left out of the index, as they are none."""
@@ -115,7 +115,7 @@ class SqliteViews:
             sqlite_errors(self._path),
             file_errors(self._path),
             ExitStack() as stack,
-            suppress(IndexLags),
+            suppress(IndexTooFarBehind),
         ):
             self._read(database, And(), stack, DriverHandle(), None)
 
@@ -132,7 +132,7 @@ class SqliteViews:
         view: SqlView | None = None
         with ExitStack() as mine:
             connection = mine.enter_context(database.connection())
-            with damage_errors(self._path), suppress(IndexLags):
+            with damage_errors(self._path), suppress(IndexTooFarBehind):
                 if read_head(connection) != ready.head:
                     return None
                 view = self._at_state(connection, where, ready, None)
@@ -151,8 +151,8 @@ class SqliteViews:
             read = partial(self._read, database, where, stack, driver, gave_up)
             try:
                 return await interruptible(read, interrupt=driver.interrupt)
-            except IndexLags:
-                gave_up = await self._follower.catch_up()
+            except IndexTooFarBehind:
+                gave_up = await self._updater.catch_up()
             if gave_up is not None and not isinstance(gave_up, CANT_FOLLOW):
                 raise gave_up
             if attempt == 1 and gave_up is None:
@@ -169,7 +169,7 @@ class SqliteViews:
     ) -> SqlView:
         """A read transaction, and all that the search needs of the same state.
 
-        IndexLags if an index has to catch up first; `gave_up` says why it can't.
+        IndexTooFarBehind if an index has to catch up first; `gave_up` says why it can't.
         """
         with ExitStack() as mine:
             connection = mine.enter_context(database.connection())
@@ -191,7 +191,7 @@ class SqliteViews:
     def _state(self, connection: SqliteConnection) -> _State | None:
         """None if the base has been rebuilt since the transaction began."""
         head = read_head(connection)
-        generation = self._follow_rebuild(connection)
+        generation = self._reload_if_rebuilt(connection)
         if generation is None:
             return None
         remote = any(index.remote for index in self._indexes(connection))
@@ -213,8 +213,8 @@ class SqliteViews:
         positions = [index.position for index in indexes]
         connection.rollback()
         for index, position in zip(indexes, positions, strict=True):
-            if token_at(connection, position.number) != position.token:
-                index.discard(position)
+            if token_at(connection, position.seq) != position.token:
+                index.reset_if_at(position)
 
     def _at_state(
         self, connection: SqliteConnection, where: Filter, state: _State, gave_up: StoreError | None
@@ -279,9 +279,9 @@ class SqliteViews:
 
         And again as long as it fails.
         """
-        if position != START and (position != self._requested or self._follower.problem):
+        if position != START and (position != self._requested or self._updater.problem):
             self._requested = position
-            self._follower.request()
+            self._updater.request()
 
     def _resolved(
         self, connection: SqliteConnection, where: Filter, token: int

@@ -197,11 +197,11 @@ def write(
     index: Index,
     prepared: PreparedTexts,
     numbering: Numbering | None,
-    place: str,
+    location: str,
     guard: WriteGuard | None = None,
 ) -> None:
     """Replace documents, with all that is derived from them."""
-    check_config(connection, entries, place)
+    check_config(connection, entries, location)
     documents = [entry.document for entry in entries]
     check_guard(connection, guard, documents)
     former = document_keys(connection, documents)

@@ -47,7 +47,7 @@ WORDS = ["oak", "lake", "marsh", "dog", "hazel", "oaken"]
 def text_index(address: str) -> Iterator[QdrantTextIndex]:
     index = QdrantTextIndex(IndexSite(secrets.token_hex(16), timeout=20, address=address))
     yield index
-    index.drop()
+    index.delete()
     index.close()
 
 
@@ -56,7 +56,7 @@ def vector_index(address: str) -> Iterator[QdrantVectorIndex]:
     site = IndexSite(secrets.token_hex(16), timeout=20, address=address)
     index = QdrantVectorIndex(site, model_id="m", dimension=DIMENSION)
     yield index
-    index.drop()
+    index.delete()
     index.close()
 
 
@@ -88,7 +88,7 @@ async def test_k_results_whatever_the_engine_knows_of_the_filter(
     allowed = FilterKeys(red, where=where)
     query = TextQuery(((Term("oak"),), (Term("marsh"),)))
     with vector_index(qdrant_address) as vectors, text_index(qdrant_address) as words:
-        nearest, matching = vectors.follow(log), words.follow(log)
+        nearest, matching = vectors.catch_up(log), words.catch_up(log)
         assert nearest is not None
         assert matching is not None
         for k in (1, 5, 40, 50):
@@ -115,7 +115,7 @@ async def test_the_server_is_asked_with_the_condition(
         return usual(self, question, **options)  # type: ignore[arg-type]
 
     with vector_index(qdrant_address) as index:
-        snapshot = index.follow(log)
+        snapshot = index.catch_up(log)
         assert snapshot is not None
         monkeypatch.setattr(QdrantServer, "ask", counted)
         for where, most in ((Eq("color", "deep red"), 1), (Contains("color", "red"), 5)):
@@ -182,12 +182,12 @@ async def test_text_is_exact_although_the_mean_length_has_drifted(
     for words in texts:
         log.add(words)
     with text_index(qdrant_address) as index:
-        assert index.follow(log) is not None
+        assert index.catch_up(log) is not None
         for words in later:
             log.add(f"{words} {words} {words}")
         for key in data.draw(st.sets(st.integers(1, len(texts)), max_size=3)):
             log.remove(key)
-        snapshot = index.follow(log)
+        snapshot = index.catch_up(log)
         assert snapshot is not None
         some = data.draw(st.sets(st.integers(1, len(texts) + len(later))))
         kept = np.array(sorted(some & log.chunks.keys()), np.int64)
@@ -212,11 +212,11 @@ async def test_the_mean_decides_which_chunks_are_best(
     for _ in range(3):
         log.add("dog")
     with text_index(qdrant_address) as index:
-        index.follow(log)
+        index.catch_up(log)
         for number in range(200):
             log.add(" ".join(["lake"] * 3 + ["marsh"] * (40 + number)), language="en")
             log.add(" ".join(["lake"] + ["marsh"] * (number // 8)), language="en")
-        snapshot = index.follow(log)
+        snapshot = index.catch_up(log)
         assert snapshot is not None
         query = TextQuery(((Term("lake"),),))
         vector = query_vector(query.words, [1.0])
@@ -230,7 +230,7 @@ async def test_the_mean_decides_which_chunks_are_best(
 async def test_what_the_record_does_not_have_is_never_shown(qdrant_address: str) -> None:
     log = colored_log(20)
     with vector_index(qdrant_address) as vectors, text_index(qdrant_address) as words:
-        nearest, matching = vectors.follow(log), words.follow(log)
+        nearest, matching = vectors.catch_up(log), words.catch_up(log)
         assert nearest is not None
         assert matching is not None
         for key in (1, 4, 7):
@@ -250,7 +250,7 @@ async def test_the_order_of_words_is_read_from_the_record(qdrant_address: str) -
     every = np.arange(1, 5)
     words: tuple[tuple[Term, ...], ...]
     with text_index(qdrant_address) as index:
-        snapshot = index.follow(log)
+        snapshot = index.catch_up(log)
         assert snapshot is not None
         assert (await snapshot.matching(phrase, every)).tolist() == [1, 3]
         assert (await snapshot.matching(Without(phrase), every)).tolist() == [2, 4]
@@ -264,7 +264,7 @@ async def test_equal_scores_are_ordered_by_key(qdrant_address: str) -> None:
     for _ in range(150):
         log.add("a lake", unit_vector(1), language="en")
     with text_index(qdrant_address) as words:
-        snapshot: QdrantText | None = words.follow(log)
+        snapshot: QdrantText | None = words.catch_up(log)
         assert snapshot is not None
         query = TextQuery(((Term("lake"),),))
         found = await snapshot.search(query, k=7, allowed=None)
@@ -273,7 +273,7 @@ async def test_equal_scores_are_ordered_by_key(qdrant_address: str) -> None:
 
 def test_the_names_of_collections_tell_prefix_role_and_base(qdrant_address: str) -> None:
     with text_index(qdrant_address) as index:
-        index.follow(colored_log(1))
+        index.catch_up(colored_log(1))
         state = Collections.current(index.collections)
         assert state is not None
         assert state.collection.startswith("lagotto-test-text-")

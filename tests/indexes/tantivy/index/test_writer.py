@@ -28,7 +28,7 @@ def keys(*numbers: int) -> NDArray[np.int64]:
 
 def made(folder: Path, corpus: Corpus) -> TantivyWriter:
     index = TantivyWriter.open(folder)
-    index.apply(added=corpus.items(), removed=(), since=0, stamp=1)
+    index.apply(added=corpus.items(), removed=(), since=0, seq=1)
     return index
 
 
@@ -115,9 +115,9 @@ def test_scores_follow_the_keys(tmp_path: Path) -> None:
 
 def test_ties_go_by_key_also_at_the_cut(tmp_path: Path) -> None:
     index = TantivyWriter.open(tmp_path)
-    for stamp, first in enumerate((400, 0, 200), start=1):
+    for seq, first in enumerate((400, 0, 200), start=1):
         batch = {key: ["same"] for key in range(first + 200, first, -1)}
-        index.apply(added=batch.items(), removed=(), since=stamp - 1, stamp=stamp)
+        index.apply(added=batch.items(), removed=(), since=seq - 1, seq=seq)
     for k in (1, 7, 250, 600, 10_000_000):
         assert index.search(words("same"), k).keys.tolist() == list(range(1, min(k, 600) + 1))
     even = np.arange(0, 600, 2)
@@ -178,7 +178,7 @@ def test_whole_documents_are_looked_for_instead_of_their_chunks(tmp_path: Path, 
     index = TantivyWriter.open(tmp_path)
     corpus = {key: ["x"] + ["y"] * (key // 200) for key in range(6000)}
     owners = {key: 10_000 + key // 5 for key in corpus}
-    index.apply(added=corpus.items(), removed=(), since=0, stamp=1, owners=owners)
+    index.apply(added=corpus.items(), removed=(), since=0, seq=1, owners=owners)
     documents = np.arange(11_200 - size, 11_200)
     allowed = np.arange(6000 - 5 * size, 6000)
     everything = pairs(index.search(words("x"), 6000))
@@ -211,7 +211,7 @@ def test_scores_do_not_depend_on_the_segments(tmp_path: Path) -> None:
     whole = made(tmp_path / "whole", corpus)
     pieces = TantivyWriter.open(tmp_path / "pieces")
     for key, each in corpus.items():
-        pieces.apply(added=[(key, each)], removed=(), since=key, stamp=key + 1)
+        pieces.apply(added=[(key, each)], removed=(), since=key, seq=key + 1)
     for query in (words("w1"), words("w0", "w3", "w7"), words("w19", "w2")):
         expected = whole.search(query, 20)
         found = pieces.search(query, 20)
@@ -222,18 +222,18 @@ def test_scores_do_not_depend_on_the_segments(tmp_path: Path) -> None:
 def test_applying_again_changes_nothing(tmp_path: Path) -> None:
     index = made(tmp_path, PETS)
     before = pairs(index.search(words("cat", "dog"), 5))
-    index.apply(added=[(9, ["cat"])], removed=[1], since=0, stamp=1)
+    index.apply(added=[(9, ["cat"])], removed=[1], since=0, seq=1)
     assert pairs(index.search(words("cat", "dog"), 5)) == before
-    index.apply(added=PETS.items(), removed=(), since=1, stamp=2)
+    index.apply(added=PETS.items(), removed=(), since=1, seq=2)
     assert [key for key, _ in pairs(index.search(words("cat", "dog"), 5))] == [
         key for key, _ in before
     ]
-    assert index.stamp == 2
+    assert index.seq == 2
 
 
 def test_removed_chunks_are_gone(tmp_path: Path) -> None:
     index = made(tmp_path, PETS)
-    index.apply(added=[(2, ["bird"])], removed=[1, 77], since=1, stamp=5)
+    index.apply(added=[(2, ["bird"])], removed=[1, 77], since=1, seq=5)
     assert index.search(words("cat", "bird"), 5).keys.tolist() == [2]
     assert index.scores(words("cat"), keys(1, 2)).tolist() == [0, 0]
     assert sorted(index.vocabulary()) == sorted(["bird", *PETS[3], *PETS[4]])
@@ -251,28 +251,28 @@ def test_document_frequency_without_removals(tmp_path: Path) -> None:
 
 def test_changes_that_do_not_follow_on_are_left_out(tmp_path: Path) -> None:
     index = made(tmp_path, PETS)
-    index.apply(added=[(9, ["cat"])], removed=[1], since=2, stamp=3)
-    assert (index.stamp, index.search(words("cat"), 5).keys.tolist()) == (1, [2, 1])
-    index.apply(added=[(9, ["cat"])], removed=[1], since=0, stamp=3)
-    assert (index.stamp, sorted(index.search(words("cat"), 5).keys.tolist())) == (3, [2, 9])
+    index.apply(added=[(9, ["cat"])], removed=[1], since=2, seq=3)
+    assert (index.seq, index.search(words("cat"), 5).keys.tolist()) == (1, [2, 1])
+    index.apply(added=[(9, ["cat"])], removed=[1], since=0, seq=3)
+    assert (index.seq, sorted(index.search(words("cat"), 5).keys.tolist())) == (3, [2, 9])
 
 
 def test_the_stamp_moves_without_changes_too(tmp_path: Path) -> None:
-    assert TantivyWriter.open(tmp_path).stamp == 0
+    assert TantivyWriter.open(tmp_path).seq == 0
     index = made(tmp_path, PETS)
-    index.apply(added=(), removed=(), since=1, stamp=8)
-    assert (index.stamp, TantivyWriter.open(tmp_path).stamp) == (8, 8)
-    index.apply(added=(), removed=[1], since=8, stamp=9)
-    assert (index.stamp, TantivyWriter.open(tmp_path).stamp) == (9, 9)
+    index.apply(added=(), removed=(), since=1, seq=8)
+    assert (index.seq, TantivyWriter.open(tmp_path).seq) == (8, 8)
+    index.apply(added=(), removed=[1], since=8, seq=9)
+    assert (index.seq, TantivyWriter.open(tmp_path).seq) == (9, 9)
 
 
 def test_a_second_reader_sees_what_was_applied_when_it_looks(tmp_path: Path) -> None:
     reader = TantivyWriter.open(tmp_path)
     held = reader.snapshot
     made(tmp_path, PETS)
-    assert (reader.stamp, len(reader.search(words("cat"), 5))) == (0, 0)
+    assert (reader.seq, len(reader.search(words("cat"), 5))) == (0, 0)
     reader.reload_if_changed()
-    assert (reader.stamp, len(reader.search(words("cat"), 5))) == (1, 2)
+    assert (reader.seq, len(reader.search(words("cat"), 5))) == (1, 2)
     assert reader.snapshot is not held
     assert len(held.search(words("cat"), 5)) == 0
     held = reader.snapshot

@@ -12,7 +12,7 @@ from lagotto.stores.postgres.text_index import (
     RECORD,
     due_segments,
     joined,
-    living,
+    live,
     make_segment,
     phrase,
     tsvector,
@@ -43,9 +43,9 @@ def test_a_segment_holds_every_term_of_every_chunk(texts: list[str]) -> None:
 def test_chunks_that_are_gone_have_no_postings() -> None:
     segment = make_segment([("dog", None), ("dog cat", None)], [None, None])
     rows = joined(list(segment.rows(np.array([4, 9]))))
-    assert living(rows["dog"], np.array([4]))["key"].tolist() == [9]
-    assert living(rows["dog"], np.array([], np.int64))["key"].tolist() == [4, 9]
-    assert not len(living(rows["cat"], np.array([9])))
+    assert live(rows["dog"], np.array([4]))["key"].tolist() == [9]
+    assert live(rows["dog"], np.array([], np.int64))["key"].tolist() == [4, 9]
+    assert not len(live(rows["cat"], np.array([9])))
 
 
 @given(SIZES)

@@ -4,7 +4,7 @@
 export const LEGS = ["semantic", "text", "fuzzy", "exact"];
 const WEIGHT_OF = { semantic: "w_vec", text: "w_text", fuzzy: "w_fuzzy", exact: "w_exact" };
 const FARTHEST = 3; // standard deviations beyond which zscore tells no difference
-const LIFTED_RANK = 3; // how far a wording that is merely mentioned lifts its best holder
+const BOOSTED_RANK = 3; // how far a wording that is merely mentioned boosts its best holder
 
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
 const clip = (number) => Math.min(1, Math.max(0, number));
@@ -48,8 +48,8 @@ export function fuse(candidates, inputs, scoring) {
   const damped = Object.fromEntries(
     Object.entries(weights).map(([leg, weight]) => [leg, weight * (inputs.damping[leg] ?? 1)]),
   );
-  if (inputs.exact === "lifted" && columns.exact && damped.exact) {
-    lift(candidates, columns, damped, inputs, scoring);
+  if (inputs.exact === "boosted" && columns.exact && damped.exact) {
+    boost(candidates, columns, damped, inputs, scoring);
   }
   const fused = blend(columns, damped, candidates.length, inputs, scoring);
   return { ...fused, columns, bestRanks: bestRanks(columns, candidates.length) };
@@ -83,12 +83,12 @@ function weightsOf(inputs, scoring) {
   return weights;
 }
 
-/** Give the best holder of a mentioned wording just the weight that lifts it. */
-function lift(candidates, columns, weights, inputs, scoring) {
+/** Give the best holder of a mentioned wording just the weight that boosts it to that rank. */
+function boost(candidates, columns, weights, inputs, scoring) {
   const rest = blend(columns, { ...weights, exact: 0 }, candidates.length, inputs, scoring).scores;
   const holds = candidates.map(({ chunk_id: id }) => id in inputs.holders);
   const best = Math.max(...rest.filter((_, row) => holds[row]));
-  const wanted = [...rest].sort((a, b) => b - a)[Math.min(LIFTED_RANK, rest.length) - 1];
+  const wanted = [...rest].sort((a, b) => b - a)[Math.min(BOOSTED_RANK, rest.length) - 1];
   const others = sum(LEGS.filter((leg) => leg !== "exact" && columns[leg]).map((leg) => weights[leg] ?? 0));
   const chosen = rest.map((score, row) => holds[row] && score === best);
   columns.exact = {

@@ -19,8 +19,8 @@ log = logging.getLogger(__name__)
 
 Log = TypeVar("Log", bound=ChangeLog)
 
-FollowerLock = Callable[[IndexRole], AbstractContextManager[bool]]
-"""Takes the lock that followers of an index have for themselves; whether it was free."""
+UpdaterLock = Callable[[IndexRole], AbstractContextManager[bool]]
+"""Takes the lock that updaters of an index exclude each other by; whether it was free."""
 
 HEAD_START = 0.1
 """Seconds that the search which asks for a run has for itself: beside one it takes twice as long,
@@ -36,14 +36,14 @@ LONGEST_WAIT = 10.0
 """Seconds that closing a base waits for the run that is under way, and again once it is stopped."""
 
 BETWEEN_ATTEMPTS = 0.2
-"""Seconds until the next attempt to follow an index that another process is following."""
+"""Seconds until the next attempt to update an index that another process is updating."""
 
 
-class FollowedElsewhere(Exception):  # noqa: N818 a signal, not an error
-    """Another process is following an index that still lacks changes."""
+class IndexLocked(Exception):  # noqa: N818 a signal, not an error
+    """Another process is updating an index that still lacks changes."""
 
 
-class IndexFollower:
+class IndexUpdater:
     """Runs `work` when requested, but not too often; the thread ends when there is nothing to do.
 
     `problem` is why the last run failed, None if it did not.
@@ -125,7 +125,7 @@ class IndexFollower:
         except Interrupted:
             _tell(waiting, None)
             return
-        except FollowedElsewhere:
+        except IndexLocked:
             self._try_again(waiting)
             return
         except StoreError as exc:
@@ -151,15 +151,15 @@ class IndexFollower:
         _tell(waiting, None)
 
 
-def follow_all(
+def catch_up_all(
     indexes: Mapping[IndexRole, TextIndex[Log] | VectorIndex[Log] | None],
     changes: Log,
     *,
-    lock: FollowerLock,
+    lock: UpdaterLock,
 ) -> None:
     """Bring each of the indexes up to date; one that can't be reached does not keep the others.
 
-    FollowedElsewhere if another process is doing so for one of them, and is not done yet.
+    IndexLocked if another process is doing so for one of them, and is not done yet.
     """
     problems = _Problems()
     for role, index in indexes.items():
@@ -167,8 +167,8 @@ def follow_all(
             continue
         with problems.noted(), _alone(role, index, changes, lock) as alone:
             if alone:
-                index.follow(changes)
-                index.tidy(changes)
+                index.catch_up(changes)
+                index.compact(changes)
     problems.tell()
 
 
@@ -176,30 +176,30 @@ def update_all(
     indexes: Mapping[IndexRole, TextIndex[Log] | VectorIndex[Log] | None],
     changes: Log,
     *,
-    lock: FollowerLock,
+    lock: UpdaterLock,
     least: int,
 ) -> None:
-    """Bring those of the indexes up to date that lack `least` changes or more; as `follow_all`."""
+    """As `catch_up_all`, for those of the indexes that lack `least` changes or more."""
     problems = _Problems()
     for role, index in indexes.items():
         if index is None:
             continue
         with problems.noted():
             index.refresh()
-            if changes.head.number - index.indexed_up_to(changes) < least:
+            if changes.head.seq - index.applied_seq(changes) < least:
                 continue
             with _alone(role, index, changes, lock) as alone:
                 if alone:
-                    index.follow(changes)
+                    index.catch_up(changes)
     problems.tell()
 
 
-def until_followed(work: Callable[[], None]) -> None:
+def retry_while_locked(work: Callable[[], None]) -> None:
     """Run `work` until no other process keeps it from being done; blocks."""
     while True:
         try:
             work()
-        except FollowedElsewhere:
+        except IndexLocked:
             checkpoint()
             time.sleep(BETWEEN_ATTEMPTS)
         else:
@@ -211,11 +211,11 @@ def _alone(
     role: IndexRole,
     index: TextIndex[Log] | VectorIndex[Log],
     changes: Log,
-    lock: FollowerLock,
+    lock: UpdaterLock,
 ) -> Iterator[bool]:
-    """Whether an index is this follower's; if not, FollowedElsewhere while it lacks changes.
+    """Whether an index is this updater's; if not, IndexLocked while it lacks changes.
 
-    Two followers at once could leave a chunk in an index behind a network that is gone from the
+    Two updaters at once could leave a chunk in an index behind a network that is gone from the
     record: the slower one writes it after the faster one has removed it. Embedded indexes have
     locks of their own.
     """
@@ -226,8 +226,8 @@ def _alone(
         yield free
     if not free:
         index.refresh()
-        if index.indexed_up_to(changes) < changes.head.number:
-            raise FollowedElsewhere
+        if index.applied_seq(changes) < changes.head.seq:
+            raise IndexLocked
 
 
 class _Problems:
@@ -235,7 +235,7 @@ class _Problems:
 
     def __init__(self) -> None:
         self._unavailable: IndexUnavailableError | None = None
-        self._elsewhere: FollowedElsewhere | None = None
+        self._locked: IndexLocked | None = None
 
     @contextmanager
     def noted(self) -> Iterator[None]:
@@ -244,23 +244,23 @@ class _Problems:
             yield
         except IndexUnavailableError as exc:
             self._unavailable = exc
-        except FollowedElsewhere as exc:
-            self._elsewhere = exc
+        except IndexLocked as exc:
+            self._locked = exc
 
     def tell(self) -> None:
         """Raise what was noted."""
-        problem = self._unavailable or self._elsewhere
+        problem = self._unavailable or self._locked
         if problem is not None:
             raise problem
 
 
-def drop_remote(indexes: Iterable[TextIndex[Log] | VectorIndex[Log] | None]) -> None:
+def delete_remote(indexes: Iterable[TextIndex[Log] | VectorIndex[Log] | None]) -> None:
     """Delete the indexes of a former generation that are behind a network; blocks."""
     for index in indexes:
         if index is None or not index.remote:
             continue
         try:
-            index.drop()
+            index.delete()
         except IndexUnavailableError as exc:
             log.warning("the former %s index could not be deleted: %s", index.kind, exc)
 

@@ -13,27 +13,27 @@ import pytest
 
 from lagotto._internal.concurrency import checkpoint
 from lagotto.errors import IndexUnavailableError, StoreFullError
+from lagotto.indexes import updater
 from lagotto.indexes.base import LogPosition
-from lagotto.stores import index_follower as follower
-from lagotto.stores.index_follower import (
-    FollowedElsewhere,
-    IndexFollower,
-    follow_all,
-    until_followed,
+from lagotto.indexes.updater import (
+    IndexLocked,
+    IndexUpdater,
+    catch_up_all,
+    retry_while_locked,
     update_all,
 )
 
 
-def until_idle(following: IndexFollower) -> None:
+def until_idle(indexing: IndexUpdater) -> None:
     deadline = time.monotonic() + 60
-    while following._thread is not None:
+    while indexing._thread is not None:
         assert time.monotonic() < deadline
         time.sleep(0.005)
 
 
 def test_many_requests_are_few_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """All that come while one runs are served by the next."""
-    monkeypatch.setattr(follower, "SHORTEST_PAUSE", 0.01)
+    monkeypatch.setattr(updater, "SHORTEST_PAUSE", 0.01)
     begun, go, runs = threading.Event(), threading.Event(), list[int]()
 
     def work() -> None:
@@ -41,37 +41,37 @@ def test_many_requests_are_few_runs(monkeypatch: pytest.MonkeyPatch) -> None:
         begun.set()
         go.wait(60)
 
-    following = IndexFollower(work)
-    following.request()
+    indexing = IndexUpdater(work)
+    indexing.request()
     assert begun.wait(60)
     for _ in range(100):
-        following.request()
+        indexing.request()
     go.set()
-    until_idle(following)
+    until_idle(indexing)
     assert len(runs) == 2
-    assert following.problem is None
+    assert indexing.problem is None
 
 
 def test_what_is_requested_is_done_before_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without waiting for the pause between two runs."""
-    monkeypatch.setattr(follower, "SHORTEST_PAUSE", 3600.0)
+    monkeypatch.setattr(updater, "SHORTEST_PAUSE", 3600.0)
     first, runs = threading.Event(), list[int]()
 
     def work() -> None:
         runs.append(1)
         first.set()
 
-    following = IndexFollower(work)
-    following.request()
+    indexing = IndexUpdater(work)
+    indexing.request()
     assert first.wait(60)
-    following.request()
-    following.finish()
+    indexing.request()
+    indexing.finish()
     assert len(runs) == 2
-    assert following._thread is None
+    assert indexing._thread is None
 
 
 def test_what_takes_too_long_is_stopped_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follower, "LONGEST_WAIT", 0.2)
+    monkeypatch.setattr(updater, "LONGEST_WAIT", 0.2)
     begun, runs = threading.Event(), list[str]()
 
     def work() -> None:
@@ -81,31 +81,31 @@ def test_what_takes_too_long_is_stopped_at_the_end(monkeypatch: pytest.MonkeyPat
             time.sleep(0.01)
         runs.append("ended")
 
-    following = IndexFollower(work)
-    following.request()
+    indexing = IndexUpdater(work)
+    indexing.request()
     assert begun.wait(60)
-    following.finish()
-    until_idle(following)
+    indexing.finish()
+    until_idle(indexing)
     assert runs == []
     runs.append("opened again")
-    following.request()
-    until_idle(following)
+    indexing.request()
+    until_idle(indexing)
     assert runs == ["opened again", "ended"]
-    assert following.problem is None
+    assert indexing.problem is None
 
 
 async def test_waiting_for_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follower, "SHORTEST_PAUSE", 3600.0)
+    monkeypatch.setattr(updater, "SHORTEST_PAUSE", 3600.0)
     problems: list[StoreFullError | None] = [StoreFullError("full"), None]
 
     def work() -> None:
         if problem := problems.pop(0):
             raise problem
 
-    following = IndexFollower(work)
-    assert isinstance(await following.catch_up(), StoreFullError)
-    assert await following.catch_up() is None
-    following.finish()
+    indexing = IndexUpdater(work)
+    assert isinstance(await indexing.catch_up(), StoreFullError)
+    assert await indexing.catch_up() is None
+    indexing.finish()
 
 
 async def test_whoever_stops_waiting_does_not_stop_the_run() -> None:
@@ -115,13 +115,13 @@ async def test_whoever_stops_waiting_does_not_stop_the_run() -> None:
         go.wait(10)
         done.set()
 
-    following = IndexFollower(work)
+    indexing = IndexUpdater(work)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
-            await following.catch_up()
+            await indexing.catch_up()
     go.set()
     assert await asyncio.to_thread(done.wait, 10)
-    following.finish()
+    indexing.finish()
 
 
 async def test_an_error_of_ours_reaches_who_waits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,29 +132,29 @@ async def test_an_error_of_ours_reaches_who_waits(monkeypatch: pytest.MonkeyPatc
         threads.append(threading.current_thread())
         raise ZeroDivisionError
 
-    following = IndexFollower(work)
+    indexing = IndexUpdater(work)
     with pytest.raises(ZeroDivisionError):
-        await following.catch_up()
+        await indexing.catch_up()
     with pytest.raises(ZeroDivisionError):
-        await following.catch_up()
+        await indexing.catch_up()
     for thread in threads:
         thread.join(10)
 
 
-async def test_waiting_for_another_process_that_follows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follower, "SHORTEST_PAUSE", 3600.0)
-    monkeypatch.setattr(follower, "BETWEEN_ATTEMPTS", 0.01)
+async def test_waiting_for_another_process_that_catches_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(updater, "SHORTEST_PAUSE", 3600.0)
+    monkeypatch.setattr(updater, "BETWEEN_ATTEMPTS", 0.01)
     attempts: list[int] = []
 
     def work() -> None:
         attempts.append(1)
         if len(attempts) < 3:
-            raise FollowedElsewhere
+            raise IndexLocked
 
-    following = IndexFollower(work)
-    assert await following.catch_up() is None
+    indexing = IndexUpdater(work)
+    assert await indexing.catch_up() is None
     assert len(attempts) == 3
-    following.finish()
+    indexing.finish()
 
 
 async def test_a_base_that_is_closed_leaves_it_to_the_other_process() -> None:
@@ -162,18 +162,18 @@ async def test_a_base_that_is_closed_leaves_it_to_the_other_process() -> None:
 
     def work() -> None:
         begun.set()
-        raise FollowedElsewhere
+        raise IndexLocked
 
-    following = IndexFollower(work)
-    waiting = asyncio.create_task(following.catch_up())
+    indexing = IndexUpdater(work)
+    waiting = asyncio.create_task(indexing.catch_up())
     assert await asyncio.to_thread(begun.wait, 10)
-    await asyncio.to_thread(following.finish)
+    await asyncio.to_thread(indexing.finish)
     assert await asyncio.wait_for(waiting, 10) is None
-    assert following._thread is None
+    assert indexing._thread is None
 
 
 class FakeIndex:
-    """An index behind a network, as far as followers care."""
+    """An index behind a network, as far as updaters care."""
 
     remote = True
 
@@ -185,15 +185,15 @@ class FakeIndex:
         if self.down:
             raise IndexUnavailableError("down")
 
-    def indexed_up_to(self, _: object) -> int:
+    def applied_seq(self, _: object) -> int:
         return self.reached
 
-    def follow(self, _: object) -> None:
+    def catch_up(self, _: object) -> None:
         self.refresh()
-        self.calls.append("follow")
+        self.calls.append("catch_up")
 
-    def tidy(self, _: object) -> None:
-        self.calls.append("tidy")
+    def compact(self, _: object) -> None:
+        self.calls.append("compact")
 
 
 def lock_held_for(*roles: str) -> Any:
@@ -203,17 +203,17 @@ def lock_held_for(*roles: str) -> Any:
 LOG: Any = SimpleNamespace(head=LogPosition(9, 0))
 
 
-def test_an_index_of_another_follower_is_left_alone() -> None:
+def test_an_index_of_another_updater_is_left_alone() -> None:
     text, vectors = FakeIndex(reached=8), FakeIndex()
     indexes: Any = {"text": text, "vectors": vectors}
-    with pytest.raises(FollowedElsewhere):
-        follow_all(indexes, LOG, lock=lock_held_for("text"))
-    with pytest.raises(FollowedElsewhere):
+    with pytest.raises(IndexLocked):
+        catch_up_all(indexes, LOG, lock=lock_held_for("text"))
+    with pytest.raises(IndexLocked):
         update_all(indexes, LOG, lock=lock_held_for("text"), least=1)
-    assert (text.calls, vectors.calls) == ([], ["follow", "tidy", "follow"])
+    assert (text.calls, vectors.calls) == ([], ["catch_up", "compact", "catch_up"])
     update_all(indexes, LOG, lock=lock_held_for("text"), least=2)  # it lacks only one
     text.reached = 9
-    follow_all(indexes, LOG, lock=lock_held_for("text"))
+    catch_up_all(indexes, LOG, lock=lock_held_for("text"))
     assert text.calls == []
 
 
@@ -221,21 +221,21 @@ def test_an_index_that_is_down_does_not_keep_the_others() -> None:
     text, vectors = FakeIndex(down=True), FakeIndex()
     indexes: Any = {"text": text, "vectors": vectors}
     with pytest.raises(IndexUnavailableError):
-        follow_all(indexes, LOG, lock=lock_held_for())
+        catch_up_all(indexes, LOG, lock=lock_held_for())
     with pytest.raises(IndexUnavailableError):
         update_all(indexes, LOG, lock=lock_held_for(), least=1)
-    assert vectors.calls == ["follow", "tidy", "follow"]
+    assert vectors.calls == ["catch_up", "compact", "catch_up"]
 
 
 def test_embedded_indexes_need_no_lock() -> None:
     index: Any = FakeIndex()
     index.remote = False
-    follow_all({"text": index, "vectors": None}, LOG, lock=lock_held_for("text"))
-    assert index.calls == ["follow", "tidy"]
+    catch_up_all({"text": index, "vectors": None}, LOG, lock=lock_held_for("text"))
+    assert index.calls == ["catch_up", "compact"]
 
 
 def test_a_blocking_call_waits_for_the_other_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follower, "BETWEEN_ATTEMPTS", 0.01)
+    monkeypatch.setattr(updater, "BETWEEN_ATTEMPTS", 0.01)
     text = FakeIndex()
     indexes: Any = {"text": text}
     held = ["text"]
@@ -246,5 +246,5 @@ def test_a_blocking_call_waits_for_the_other_process(monkeypatch: pytest.MonkeyP
         finally:
             held.clear()
 
-    until_followed(work)
-    assert text.calls == ["follow"]
+    retry_while_locked(work)
+    assert text.calls == ["catch_up"]
