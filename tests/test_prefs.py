@@ -19,7 +19,7 @@ from lagotto.prefs import (
     ScoringPrefs,
     VectorPrefs,
 )
-from lagotto.testing.filters import FILTERS
+from lagotto.testing.strategies import FILTERS
 
 PRESETS = ("aiblox", "contextpack", "kotlin-rag", "local-rag", "oasis")
 

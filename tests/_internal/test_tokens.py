@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from lagotto._internal.tokens import ApproximateTokenizer
-from lagotto.testing.tokenizers import TokenizerContract
+from lagotto.testing.embedders import TokenizerContract
 
 
 class TestApproximateTokenizer(TokenizerContract):

@@ -25,9 +25,9 @@ from lagotto.rerankers.llm import LlmConfig, LlmReranker
 from lagotto.rerankers.wrappers import CachedReranker
 from lagotto.results import format_citation
 from lagotto.testing.hash_embedder import HashEmbedder
-from lagotto.testing.server import Reply, ScriptedServer, chat_reply, chat_route
 from tests.conformance.lists import Angles, spread
 from tests.rerankers.doubles import Scripted
+from tests.servers.scripted import Reply, ScriptedServer, chat_reply, chat_route
 
 PACK = RetrievalPrefs.preset("contextpack")
 QUESTION = "What is the main topic of the report?"

@@ -23,10 +23,10 @@ from lagotto.retrieval.retriever import HybridRetriever
 from lagotto.stores.memory import MemoryStore, MemoryView
 from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.testing.hash_embedder import HashEmbedder
-from lagotto.testing.server import Reply, ScriptedServer, rerank_route
 from lagotto.testing.stores import EMBEDDER as ENTRIES
 from lagotto.testing.stores import entry
 from tests.conformance.lists import DOCUMENTS, LONG, Angles, candidates, named, spread
+from tests.servers.scripted import Reply, ScriptedServer, rerank_route
 
 EMBEDDER = HashEmbedder(dimension=64)
 KOTLIN = RetrievalPrefs.preset("kotlin-rag")

@@ -26,10 +26,10 @@ from lagotto.stores.base import Capabilities
 from lagotto.stores.memory import MemoryStore, MemoryView
 from lagotto.stores.sql.view import SqlView
 from lagotto.testing.hash_embedder import HashEmbedder
-from lagotto.testing.server import ScriptedServer, chat_reply, chat_route
 from lagotto.testing.stores import EMBEDDER as ENTRIES
 from lagotto.testing.stores import entry
 from tests.conformance.lists import DOCUMENTS, LONG, Angles, candidates, named, spread
+from tests.servers.scripted import ScriptedServer, chat_reply, chat_route
 
 EMBEDDER = HashEmbedder(dimension=64)
 OASIS = RetrievalPrefs.preset("oasis")

@@ -19,10 +19,10 @@ from lagotto.retrieval.query.expansion import Expansion
 from lagotto.retrieval.retriever import HybridRetriever
 from lagotto.stores.memory import MemoryStore
 from lagotto.testing.hash_embedder import HashEmbedder
-from lagotto.testing.server import ScriptedServer, chat_route
 from lagotto.testing.stores import EMBEDDER as ENTRIES
 from lagotto.testing.stores import entry
 from tests.conformance.lists import DOCUMENTS, LONG
+from tests.servers.scripted import ScriptedServer, chat_route
 
 QUERY = "configure logging"
 CHAT = "/chat/completions"

@@ -12,7 +12,7 @@ from lagotto.errors import ConfigError, EmbeddingServiceError
 from lagotto.models.http import RetryPolicy
 from lagotto.testing.embedders import TEXTS, EmbedderContract
 from lagotto.testing.hash_embedder import HashEmbedder
-from lagotto.testing.server import Reply, Request, ScriptedServer, embeddings_route
+from tests.servers.scripted import Reply, Request, ScriptedServer, embeddings_route
 
 PATH = "/v1/embeddings"
 SOURCE = HashEmbedder(dimension=16)

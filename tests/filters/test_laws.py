@@ -31,7 +31,7 @@ from lagotto.filters import (
     parse_filter,
 )
 from lagotto.filters.algebra import Operand
-from lagotto.testing.filters import (
+from lagotto.testing.strategies import (
     DATES,
     FILTERS,
     NAMES,
@@ -39,8 +39,8 @@ from lagotto.testing.filters import (
     SCALARS,
     TEXTS,
     VALUES,
-    documents,
 )
+from lagotto.testing.strategies import filterable_documents as documents
 
 FORM_KEYS = ["a", "title", "page", "$and", "$or", "$not", "$eq", "$gt", "$in", "$exists", "$x"]
 PATHS = st.sampled_from([name for name in NAMES if field_ref(name).path])

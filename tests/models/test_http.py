@@ -8,7 +8,7 @@ import pytest
 
 from lagotto.errors import EmbeddingServiceError, RerankError
 from lagotto.models.http import JsonService, RetryPolicy
-from lagotto.testing.server import Reply, Request, ScriptedServer
+from tests.servers.scripted import Reply, Request, ScriptedServer
 
 PATH = "/echo"
 QUICK = RetryPolicy(tries=3, timeout=5.0, pause=0.001, longest_pause=0.5)

@@ -14,7 +14,7 @@ from lagotto.embedders.onnx import PUBLISHED, TOKENIZER
 from lagotto.errors import NativeEmbeddingError, WeightsError
 from lagotto.models import tokenizer
 from lagotto.models.tokenizer import LONG_TEXT, HfTokenizer
-from lagotto.testing.tokenizers import TokenizerContract
+from lagotto.testing.embedders import TokenizerContract
 
 PATH = PUBLISHED.find() / TOKENIZER
 MINILM = HfTokenizer(PATH)

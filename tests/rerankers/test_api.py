@@ -11,7 +11,7 @@ from lagotto.models.http import RetryPolicy
 from lagotto.rerankers.api import ApiReranker, from_name
 from lagotto.rerankers.base import LOGIT, UNIT, Candidate, create_reranker
 from lagotto.testing.rerankers import RerankerContract
-from lagotto.testing.server import (
+from tests.servers.scripted import (
     Reply,
     ScriptedServer,
     rerank_route,

@@ -18,9 +18,9 @@ from lagotto.prefs import RetrievalPrefs
 from lagotto.request_context import RequestContext
 from lagotto.stores.base import Store
 from lagotto.stores.registry import create_store
-from lagotto.testing.filters import FILTERS
-from lagotto.testing.filters import documents as filterable
 from lagotto.testing.hash_embedder import HashEmbedder
+from lagotto.testing.strategies import FILTERS
+from lagotto.testing.strategies import filterable_documents as filterable
 
 pytestmark = pytest.mark.slow
 

@@ -23,9 +23,9 @@ from lagotto.filters import Eq
 from lagotto.server.access import ApiKeys, digest_of, make_key
 from lagotto.server.app import OPERATIONS
 from lagotto.stores.base import KeyedValue, MemoryKeyedValues
-from lagotto.testing.server import Reply, ScriptedServer
 from tests.server.running import Running, serving
 from tests.server.test_tasks import ended
+from tests.servers.scripted import Reply, ScriptedServer
 
 
 @pytest.fixture(scope="module")

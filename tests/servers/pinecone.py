@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import numpy as np
 
-from lagotto.testing.server import Reply, Request, ScriptedServer
+from tests.servers.scripted import Reply, Request, ScriptedServer
 
 MOST_DOCUMENTS = 1_000
 MOST_BYTES = 2 * 1024 * 1024

@@ -1,4 +1,4 @@
-"""Contract tests for embedders: inherit from EmbedderContract and provide an `embedder` fixture."""
+"""Contract tests for embedders and tokenizers: inherit, and provide the fixture that they name."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from lagotto._internal.tokens import Tokenizer
 from lagotto.documents import Vectors
 from lagotto.embedders.base import Embedder, Role
-from lagotto.testing.tokenizers import AWKWARD_TEXTS, TokenizerContract
 
 TEXTS = (
     "Stargate Atlantis was cancelled in 2008.",
@@ -19,6 +21,26 @@ TEXTS = (
     "Romagna was bred for retrieving waterfowl from the marshes of Ravenna and Comacchio.",
     "Short.",
 )
+
+AWKWARD_TEXTS = (
+    "",
+    " ",
+    "\n\t\r",
+    "\0",
+    "a\0b",
+    "\ud800",
+    "x\udfffy",
+    "\ufffd",
+    "e\u0301a\u0308",
+    "ﬁ ½ ẛ̣ ㍿",
+    "👩‍👩‍👧‍👦 🏳️‍🌈",
+    "漢字かな交じり文",
+    "مرحبا بالعالم",
+    "[CLS] [SEP] [PAD] <s> </s> <|endoftext|>",
+    "a" * 10_000,
+    "word " * 10_000,
+)
+"""Texts that tokenizers and embedders are known to fail on."""
 
 
 @pytest.mark.asyncio
@@ -97,3 +119,46 @@ class EmbedderContract:
         assert vectors.shape == (len(texts), embedder.info.dimension)
         assert vectors.dtype == np.float32
         np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-5)
+
+
+class TokenizerContract:
+    """The contract of `lagotto._internal.tokens.Tokenizer`."""
+
+    def test_is_a_tokenizer(self, tokenizer: Tokenizer) -> None:
+        assert isinstance(tokenizer, Tokenizer)
+        assert tokenizer.id
+        assert tokenizer.id == tokenizer.id.strip()
+
+    def test_counts_words(self, tokenizer: Tokenizer) -> None:
+        few, many, none = tokenizer.count(["one two", "one two three four five six", ""])
+        assert 2 <= few < many
+        assert none == 0
+
+    def test_no_texts(self, tokenizer: Tokenizer) -> None:
+        assert tokenizer.count([]) == []
+        assert tokenizer.starts([]) == []
+
+    def test_awkward_texts(self, tokenizer: Tokenizer) -> None:
+        self.check(tokenizer, list(AWKWARD_TEXTS))
+
+    @settings(
+        deadline=None,
+        suppress_health_check=[
+            HealthCheck.differing_executors,
+            HealthCheck.function_scoped_fixture,
+        ],
+    )
+    @given(texts=st.lists(st.text(st.characters(codec=None)), max_size=4))
+    def test_any_texts(self, tokenizer: Tokenizer, texts: list[str]) -> None:
+        self.check(tokenizer, texts)
+
+    def check(self, tokenizer: Tokenizer, texts: list[str]) -> None:
+        """Check these texts, in one call and one by one."""
+        counts, starts = tokenizer.count(texts), tokenizer.starts(texts)
+        assert counts == [len(item) for item in starts]
+        assert counts == [tokenizer.count([text])[0] for text in texts]
+        for text, offsets in zip(texts, starts, strict=True):
+            assert offsets.dtype == "int64"
+            assert offsets.tolist() == sorted(offsets.tolist())
+            assert all(0 <= offset < len(text) for offset in offsets)
+            assert offsets.tolist() == tokenizer.starts([text])[0].tolist()

@@ -11,7 +11,7 @@ import pytest
 
 from lagotto.rerankers.base import Candidate, Judgement, Reranker, Verdict
 from lagotto.results import LegScore
-from lagotto.testing.tokenizers import AWKWARD_TEXTS
+from lagotto.testing.embedders import AWKWARD_TEXTS
 
 QUERY = "When was Stargate Atlantis cancelled?"
 CANDIDATES = (

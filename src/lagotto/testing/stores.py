@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 
 import numpy as np
 import pytest
@@ -60,7 +59,6 @@ from lagotto.stores.base import (
     Entry,
     Lease,
     NewValue,
-    Passage,
     SourceFile,
     Store,
     View,
@@ -69,9 +67,8 @@ from lagotto.stores.base import (
 )
 from lagotto.stores.memory import MemoryStore, outline
 from lagotto.terms import content_terms, index_terms, query_terms
-from lagotto.testing.filters import FILTERS
-from lagotto.testing.filters import documents as filterable_documents
 from lagotto.testing.hash_embedder import HashEmbedder
+from lagotto.testing.strategies import FILTERS, filterable_documents
 
 __all__ = [
     "CHUNKER",
@@ -155,54 +152,8 @@ def changed_document(chance: random.Random, name: str) -> Document:
     return Document(id=name, text=text, language="en")
 
 
-class HistoryContract:
-    """What a search finds depends on what is stored, not on how it came to be."""
-
-    def make(self) -> AbstractAsyncContextManager[Store]:
-        """An empty store, open."""
-        raise NotImplementedError
-
-    @pytest.mark.parametrize("seed", range(4))
-    async def test_any_history_ends_as_in_the_oracle(self, seed: int) -> None:
-        chance = random.Random(seed)
-        oracle = MemoryStore()
-        async with self.make() as store:
-            for _ in range(STEPS):
-                names = chance.sample(NAMES, chance.randint(1, 3))
-                if chance.random() < 0.6:
-                    made = [await entry(changed_document(chance, name)) for name in names]
-                    await store.write(made)
-                    await oracle.write(made)
-                else:
-                    gone = await store.delete(In("document_id", names))
-                    assert gone == await oracle.delete(In("document_id", names))
-                if chance.random() < 0.7:
-                    await _compare(store, oracle, chance.choice(WORDS))
-            await _compare(store, oracle, "oak lake")
-
-
-async def _compare(store: Store, oracle: Store, text: str) -> None:
-    (vector,) = await EMBEDDER.embed([text], role="query")
-    async with store.view(And()) as ours, oracle.view(And()) as theirs:
-        near = await ours.semantic(vector, k=99)
-        right = await theirs.semantic(vector, k=99)
-        assert await _texts(ours, near) == await _texts(theirs, right)
-        np.testing.assert_allclose(near.scores, right.scores, atol=1e-5)
-        query = text_query(text, ours.languages)
-        found = await ours.text(query, k=99)
-        assert await _texts(ours, found) == await _texts(theirs, await theirs.text(query, k=99))
-
-
-async def _texts(view: View, hits: Hits) -> Counter[tuple[str, str]]:
-    """The passages of hits, all of which are there."""
-    passages = await view.passages(hits.keys)
-    assert len(passages) == len(hits)
-    return Counter((passage.document.id, passage.chunk.text) for passage in passages)
-
-
 MANY = 100_000
-SECONDS = 10.0
-"""What one question may take, on a busy machine too."""
+"""Values of a condition: as many as documents in a large base."""
 
 TEXT = "A page on oaks. A page on lakes."
 MANY_DOCUMENTS = (
@@ -261,72 +212,6 @@ def _nested(depth: int, *, each: int) -> Filter:
     return found
 
 
-class ManyValuesContract:
-    """What a store does with as many values as documents in a large base."""
-
-    def make(self) -> AbstractAsyncContextManager[Store]:
-        """An empty store, open."""
-        raise NotImplementedError
-
-    @pytest.fixture
-    async def trees(self) -> AsyncIterator[Store]:
-        """A store with documents that differ in what filters ask for."""
-        async with self.make() as store:
-            await store.write(await entries(MANY_DOCUMENTS))
-            yield store
-
-    async def test_filters_take_any_number_of_values(self, trees: Store) -> None:
-        oracle = MemoryStore()
-        await oracle.write(await entries(MANY_DOCUMENTS))
-        for number, where in enumerate(filters()):
-            expected = await _seen(oracle, where)
-            started = time.monotonic()
-            assert await _seen(trees, where) == expected, number
-            assert time.monotonic() - started < SECONDS
-
-    async def test_a_filter_is_asked_twice(self, trees: Store) -> None:
-        where = And(In("document_id", [*MANY_NAMES, "oak"]), In("year", NUMBERS))
-        first = await _seen(trees, where)
-        started = time.monotonic()
-        assert await _seen(trees, And(*where.filters)) == first
-        assert time.monotonic() - started < SECONDS
-
-    async def test_filters_may_be_wide_and_deep(self, trees: Store) -> None:
-        oracle = MemoryStore()
-        await oracle.write(await entries(MANY_DOCUMENTS))
-        for number, where in enumerate(wide_filters()):
-            expected = await _seen(oracle, where)
-            assert await _seen(trees, where) == expected, number
-            assert expected[0], number
-
-    async def test_too_many_conditions_are_refused(self, trees: Store) -> None:
-        for field in ("year", "page"):
-            where = Or(*(Gt(field, number) for number in range(MAX_CONDITIONS + 1)))
-            with pytest.raises(FilterError, match=f"has {MAX_CONDITIONS + 1} conditions"):
-                await _seen(trees, where)
-            with pytest.raises(FilterError, match="conditions"):
-                async with trees.view(where):
-                    pass
-            with pytest.raises(FilterError, match="conditions"):
-                await trees.delete(where)
-        assert (await trees.info()).documents == len(MANY_DOCUMENTS)
-
-    async def test_any_number_of_ids_is_deleted(self, trees: Store) -> None:
-        started = time.monotonic()
-        assert await trees.delete(In("document_id", [*MANY_NAMES, "oak", "one"])) == ["oak", "one"]
-        assert time.monotonic() - started < SECONDS
-        assert (await trees.info()).documents == len(MANY_DOCUMENTS) - 2
-
-
-async def _seen(store: Store, where: Filter) -> tuple[list[str], list[str]]:
-    """Ids of the documents that match, and texts of the chunks that a search finds."""
-    documents = [document.id async for document in store.documents(where)]
-    (vector,) = await EMBEDDER.embed(["oak"], role="query")
-    async with store.view(where) as view:
-        hits = await view.semantic(vector, k=50)
-        return documents, sorted(item.chunk.text for item in await view.passages(hits.keys))
-
-
 QUERY_WORDS = ("a", "ab", "b", "b1", "ц", "цаб", "京")
 ODD = ("", "A", "a b", 'a"', "a*", "a.", "(", "\\", "-b", "a\0", "\ud800", "NOT", "terms:a")
 """What can't be a term, and means something to some engine."""
@@ -373,180 +258,10 @@ def terms_of(document: Document) -> list[str]:
     return index_terms(in_context(document.title, document.text), document.language)
 
 
-class TextQueryContract:
-    """What `View` promises about words, conditions and exclusions."""
-
-    score_tolerance = 1e-4
-    """How far text scores may be from the oracle's, as a share of them."""
-
-    @asynccontextmanager
-    async def make(self) -> AsyncIterator[Store]:
-        """An empty store, open."""
-        raise NotImplementedError
-        yield
-
-    @settings(
-        max_examples=30,
-        deadline=None,
-        suppress_health_check=[HealthCheck.differing_executors, HealthCheck.too_slow],
-    )
-    @given(
-        corpora(),
-        st.lists(st.tuples(ALTERNATIVES, st.none() | MATCHES), max_size=6),
-        st.lists(MATCHES, max_size=3),
-    )
-    @example([NO_WORD, A_WORD], [(((Term("a", 0.5),),), None)], [])
-    def test_conditions_mean_the_same_everywhere(
-        self,
-        documents: list[Document],
-        queries: list[tuple[tuple[tuple[Term, ...], ...], Match | None]],
-        excluded: list[Match],
-    ) -> None:
-        asyncio.run(
-            self._check_conditions(documents, [TextQuery(*parts) for parts in queries], excluded)
-        )
-
-    async def _check_conditions(
-        self, documents: list[Document], queries: list[TextQuery], excluded: list[Match]
-    ) -> None:
-        oracle = MemoryStore()
-        async with self.make() as store:
-            for each in (oracle, store):
-                await each.write(await entries(documents))
-            for where in (And(), Eq("even", True)):
-                async with store.view(where) as ours, oracle.view(where) as right:
-                    allowed = [item for item in documents if matches(where, item)]
-                    for query in queries:
-                        await self._check_query(ours, right, query, allowed)
-                    for match in excluded:
-                        rest = [item for item in allowed if not holds(match, terms_of(item))]
-                        kept, right_kept = await ours.excluding(match), await right.excluding(match)
-                        assert await _everything(kept) == {item.id for item in rest}
-                        for query in queries:
-                            await self._check_query(kept, right_kept, query, rest)
-
-    async def _check_query(
-        self, ours: View, oracle: View, query: TextQuery, allowed: Sequence[Document]
-    ) -> None:
-        """What is found, with which score, in which order, and what is filled in."""
-        hits = await ours.text(query, k=EVERYTHING)
-        found = await _names(ours, hits.keys)
-        assert set(found) == {item.id for item in allowed if is_asked_for(query, terms_of(item))}
-        right = await oracle.text(query, k=EVERYTHING)
-        expected = dict(zip(await _names(oracle, right.keys), right.scores, strict=True))
-        scores = np.array([expected[name] for name in found], np.float32)
-        np.testing.assert_allclose(hits.scores, scores, rtol=self.score_tolerance)
-        order = np.lexsort((hits.keys, -hits.scores))
-        assert order.tolist() == list(range(len(hits)))
-        for k in (1, 2):
-            first = await ours.text(query, k=k)
-            assert first.keys.tolist() == hits.keys[:k].tolist()
-        await _check_fill(ours, query, hits)
-
-    async def test_a_variant_scores_no_more_than_its_word(self) -> None:
-        texts = ["tea pots", "tea pot", "tea pot", "tea pot", "tea", "tea"]
-        documents = [Document(id=str(n), text=text, title="x") for n, text in enumerate(texts)]
-        word = TextQuery(((Term("pots"), Term("pot")),))
-        async with self.make() as store:
-            await store.write(await entries(documents))
-            async with store.view(And()) as view:
-                hits = await view.text(word, k=EVERYTHING)
-                plain = await view.text(TextQuery(((Term("pots"),),)), k=1)
-        # Each holds the word once in 3 terms; 4 of 6 chunks hold it, and mean length is 16 / 6.
-        expected = math.log(1 + 2.5 / 4.5) * 2.2 / (1 + 1.2 * (0.25 + 0.75 * 3 / (16 / 6)))
-        assert hits.scores.tolist() == pytest.approx([expected] * 4, rel=self.score_tolerance)
-        assert plain.scores[0] > 2 * expected
-
-    async def test_conditions_may_be_nested_deeply(self) -> None:
-        match: Match = Word(("dog",))
-        for _ in range(40):
-            match = Without(Either((Every((Prefix("x"), Word(("nobody",)))), Without(match))))
-        async with self.make() as store:
-            await store.write(await entries())
-            async with store.view(And()) as view:
-                found = await view.text(TextQuery((), match), k=EVERYTHING)
-                assert set(await _names(view, found.keys)) == {"dog", "truffle"}
-
-    async def test_rarities_are_exact(self) -> None:
-        oracle = MemoryStore()
-        terms = ["dog", "truffl", "a", "nowhere", "", "озер", "\ud800"]
-        asked = [*single_words(terms), Word(("dog", "озер")), Word(("dog", "nowhere")), Word(())]
-        async with self.make() as store:
-            for each in (oracle, store):
-                await each.write(await entries())
-                await each.delete(Eq("document_id", "truffle"))
-            for where in (And(), Eq("document_id", "ru")):
-                async with store.view(where) as ours, oracle.view(where) as right:
-                    assert list(await ours.idf(asked)) == list(await right.idf(asked))
-                    assert (await ours.idf([])).shape == (0,)
-
-    async def test_an_empty_store_has_no_conditions_to_meet(self) -> None:
-        async with self.make() as store, store.view(And()) as view:
-            nothing = await view.excluding(Word(("a",)))
-            assert len(await nothing.text(TextQuery((), Every(())), k=5)) == 0
-            assert np.isfinite(await view.idf([Word(("a",))])).all()
-
-    async def test_a_view_without_something_leaves_the_first_one_as_it_is(self) -> None:
-        async with self.make() as store:
-            await store.write(await entries())
-            async with store.view(And()) as view:
-                everything = await _everything(view)
-                less = await view.excluding(Word(("dog",)))
-                least = await less.excluding(Word(("connect",)))
-                assert await _everything(less) == everything - {"dog", "truffle"}
-                assert await _everything(least) == everything - {"dog", "truffle", "code"}
-                assert await _everything(view) == everything
-
-    async def test_sources_come_whole(self) -> None:
-        names = [(item.collection, item.id) for item in reversed(DOCUMENTS)]
-        async with self.make() as store:
-            await store.write(await entries())
-            async with store.view(Eq("document_id", "ru")) as view:
-                asked = [names[0], ("default", "nobody"), *names[1:], ("'", '"')]
-                assert await view.sources(asked) == list(reversed(DOCUMENTS))
-                assert await view.sources([]) == []
-
-
-def is_asked_for(query: TextQuery, terms: Sequence[str]) -> bool:
-    """Whether a chunk with these terms is found."""
-    if query.where is not None:
-        return holds(query.where, terms)
-    return any(term.text in terms for word in query.words for term in word)
-
-
-async def _check_fill(view: View, query: TextQuery, hits: Hits) -> None:
-    """Scores that are filled in are those that a search gives, and 0 for what it does not find."""
-    everything = await _keys(view)
-    found = dict(zip(hits.keys.tolist(), hits.scores.tolist(), strict=True))
-    filled = await view.text_scores(query, everything)
-    expected = [found.get(key, 0.0) for key in everything.tolist()]
-    assert filled.tolist() == pytest.approx(expected, rel=1e-5)
-
-
-async def _keys(view: View) -> ChunkKeys:
-    (vector,) = await EMBEDDER.embed(["any"], role="query")
-    return (await view.semantic(vector, k=EVERYTHING)).keys
-
-
-async def _everything(view: View) -> set[str]:
-    return set(await _names(view, await _keys(view)))
-
-
-async def _names(view: View, keys: ChunkKeys) -> list[str]:
-    passages = await view.passages(keys)
-    assert len(passages) == len(keys)
-    return [item.document.id for item in passages]
-
-
 ANY_TEXT = (
     "", " ", '"', "a AND (b OR", "NOT -x* ^2 ~", "col:val", "\0", "👩‍👩‍👧", "'; DROP TABLE chunk;",
     "x " * 50_000, "שלום", "*", "\ud800",
 )  # fmt: skip
-
-
-async def found(view: View, hits: Hits) -> list[Passage]:
-    """The passages of hits."""
-    return await view.passages(hits.keys)
 
 
 async def text_ids(store: Store, text: str, where: Filter | None = None) -> list[str]:
@@ -562,14 +277,30 @@ async def semantic_ids(store: Store, text: str, where: Filter | None = None) -> 
         return await _ids(view, await view.semantic(vector, k=10))
 
 
-class StoreContract(TextQueryContract, ManyValuesContract, HistoryContract):
+class StoreContract:
     """What `lagotto.stores.base.Store` promises. A subclass makes empty, open stores."""
+
+    score_tolerance = 1e-4
+    """How far text scores may be from the oracle's, as a share of them."""
+
+    @asynccontextmanager
+    async def make(self) -> AsyncIterator[Store]:
+        """An empty store, open."""
+        raise NotImplementedError
+        yield
 
     @pytest.fixture
     async def store(self) -> AsyncIterator[Store]:
         """A store with DOCUMENTS in it."""
         async with self.make() as store:
             await store.write(await entries())
+            yield store
+
+    @pytest.fixture
+    async def trees(self) -> AsyncIterator[Store]:
+        """A store with documents that differ in what filters ask for."""
+        async with self.make() as store:
+            await store.write(await entries(MANY_DOCUMENTS))
             yield store
 
     async def test_many_documents_are_listed_in_order(self, store: Store) -> None:
@@ -900,7 +631,7 @@ class StoreContract(TextQueryContract, ManyValuesContract, HistoryContract):
                     await view.text(text_query(text, view.languages), k=50),
                     await view.semantic(vector, k=50),
                 ):
-                    passages = await found(view, hits)
+                    passages = await view.passages(hits.keys)
                     assert len(passages) == len(hits)
                     names = {(item.document.collection, item.document.id) for item in passages}
                     assert names <= remaining
@@ -943,23 +674,12 @@ class StoreContract(TextQueryContract, ManyValuesContract, HistoryContract):
                         mine.scores, right.scores, rtol=self.score_tolerance, atol=1e-5
                     )
             everything = await ours.semantic(vector, k=50)
-            await self._check_fill(ours, everything, vector, query)
+            filled = await ours.semantic_scores(vector, everything.keys)
+            np.testing.assert_allclose(filled, everything.scores, atol=1e-6)
+            await _check_fill(ours, query, await ours.text(query, k=EVERYTHING))
             assert await _scored(ours, everything) == await _scored(
                 theirs, await theirs.semantic(vector, k=50)
             )
-
-    async def _check_fill(
-        self, view: View, everything: Hits, vector: np.ndarray[tuple[int], np.dtype[np.float32]],
-        query: TextQuery,
-    ) -> None:  # fmt: skip
-        """Scores that are filled in are those that a search gives."""
-        filled = await view.semantic_scores(vector, everything.keys)
-        np.testing.assert_allclose(filled, everything.scores, atol=1e-6)
-        texts = await view.text(query, k=50)
-        scores = await view.text_scores(query, everything.keys)
-        expected = dict(zip(texts.keys.tolist(), texts.scores.tolist(), strict=True))
-        for key, score in zip(everything.keys.tolist(), scores.tolist(), strict=True):
-            assert score == pytest.approx(expected.get(key, 0.0), rel=1e-5)
 
     @settings(
         max_examples=30,
@@ -1069,7 +789,7 @@ class StoreContract(TextQueryContract, ManyValuesContract, HistoryContract):
                 assert {child.parent_id for child in children} == set(parents)
                 assert set(parents.values()) <= set(chunks)
                 hits = await view.text(text_query("sentence", view.languages), k=100)
-                passages = await found(view, hits)
+                passages = await view.passages(hits.keys)
                 assert {passage.chunk.level for passage in passages} == {"child"}
 
     @pytest.mark.parametrize(("page", "count"), [(1, 1), (2, 1), (3, 1), (4, 0)])
@@ -1133,9 +853,239 @@ class StoreContract(TextQueryContract, ManyValuesContract, HistoryContract):
         await store.write([good])
         assert await store.get("default", "new") == good.document
 
+    @settings(
+        max_examples=30,
+        deadline=None,
+        suppress_health_check=[HealthCheck.differing_executors, HealthCheck.too_slow],
+    )
+    @given(
+        corpora(),
+        st.lists(st.tuples(ALTERNATIVES, st.none() | MATCHES), max_size=6),
+        st.lists(MATCHES, max_size=3),
+    )
+    @example([NO_WORD, A_WORD], [(((Term("a", 0.5),),), None)], [])
+    def test_conditions_mean_the_same_everywhere(
+        self,
+        documents: list[Document],
+        queries: list[tuple[tuple[tuple[Term, ...], ...], Match | None]],
+        excluded: list[Match],
+    ) -> None:
+        asyncio.run(
+            self._check_conditions(documents, [TextQuery(*parts) for parts in queries], excluded)
+        )
+
+    async def _check_conditions(
+        self, documents: list[Document], queries: list[TextQuery], excluded: list[Match]
+    ) -> None:
+        oracle = MemoryStore()
+        async with self.make() as store:
+            for each in (oracle, store):
+                await each.write(await entries(documents))
+            for where in (And(), Eq("even", True)):
+                async with store.view(where) as ours, oracle.view(where) as right:
+                    allowed = [item for item in documents if matches(where, item)]
+                    for query in queries:
+                        await self._check_query(ours, right, query, allowed)
+                    for match in excluded:
+                        rest = [item for item in allowed if not holds(match, terms_of(item))]
+                        kept, right_kept = await ours.excluding(match), await right.excluding(match)
+                        assert await _everything(kept) == {item.id for item in rest}
+                        for query in queries:
+                            await self._check_query(kept, right_kept, query, rest)
+
+    async def _check_query(
+        self, ours: View, oracle: View, query: TextQuery, allowed: Sequence[Document]
+    ) -> None:
+        """What is found, with which score, in which order, and what is filled in."""
+        hits = await ours.text(query, k=EVERYTHING)
+        found = await _names(ours, hits.keys)
+        assert set(found) == {item.id for item in allowed if is_asked_for(query, terms_of(item))}
+        right = await oracle.text(query, k=EVERYTHING)
+        expected = dict(zip(await _names(oracle, right.keys), right.scores, strict=True))
+        scores = np.array([expected[name] for name in found], np.float32)
+        np.testing.assert_allclose(hits.scores, scores, rtol=self.score_tolerance)
+        order = np.lexsort((hits.keys, -hits.scores))
+        assert order.tolist() == list(range(len(hits)))
+        for k in (1, 2):
+            first = await ours.text(query, k=k)
+            assert first.keys.tolist() == hits.keys[:k].tolist()
+        await _check_fill(ours, query, hits)
+
+    async def test_a_variant_scores_no_more_than_its_word(self) -> None:
+        texts = ["tea pots", "tea pot", "tea pot", "tea pot", "tea", "tea"]
+        documents = [Document(id=str(n), text=text, title="x") for n, text in enumerate(texts)]
+        word = TextQuery(((Term("pots"), Term("pot")),))
+        async with self.make() as store:
+            await store.write(await entries(documents))
+            async with store.view(And()) as view:
+                hits = await view.text(word, k=EVERYTHING)
+                plain = await view.text(TextQuery(((Term("pots"),),)), k=1)
+        # Each holds the word once in 3 terms; 4 of 6 chunks hold it, and mean length is 16 / 6.
+        expected = math.log(1 + 2.5 / 4.5) * 2.2 / (1 + 1.2 * (0.25 + 0.75 * 3 / (16 / 6)))
+        assert hits.scores.tolist() == pytest.approx([expected] * 4, rel=self.score_tolerance)
+        assert plain.scores[0] > 2 * expected
+
+    async def test_conditions_may_be_nested_deeply(self) -> None:
+        match: Match = Word(("dog",))
+        for _ in range(40):
+            match = Without(Either((Every((Prefix("x"), Word(("nobody",)))), Without(match))))
+        async with self.make() as store:
+            await store.write(await entries())
+            async with store.view(And()) as view:
+                found = await view.text(TextQuery((), match), k=EVERYTHING)
+                assert set(await _names(view, found.keys)) == {"dog", "truffle"}
+
+    async def test_rarities_are_exact(self) -> None:
+        oracle = MemoryStore()
+        terms = ["dog", "truffl", "a", "nowhere", "", "озер", "\ud800"]
+        asked = [*single_words(terms), Word(("dog", "озер")), Word(("dog", "nowhere")), Word(())]
+        async with self.make() as store:
+            for each in (oracle, store):
+                await each.write(await entries())
+                await each.delete(Eq("document_id", "truffle"))
+            for where in (And(), Eq("document_id", "ru")):
+                async with store.view(where) as ours, oracle.view(where) as right:
+                    assert list(await ours.idf(asked)) == list(await right.idf(asked))
+                    assert (await ours.idf([])).shape == (0,)
+
+    async def test_an_empty_store_has_no_conditions_to_meet(self) -> None:
+        async with self.make() as store, store.view(And()) as view:
+            nothing = await view.excluding(Word(("a",)))
+            assert len(await nothing.text(TextQuery((), Every(())), k=5)) == 0
+            assert np.isfinite(await view.idf([Word(("a",))])).all()
+
+    async def test_a_view_without_something_leaves_the_first_one_as_it_is(self) -> None:
+        async with self.make() as store:
+            await store.write(await entries())
+            async with store.view(And()) as view:
+                everything = await _everything(view)
+                less = await view.excluding(Word(("dog",)))
+                least = await less.excluding(Word(("connect",)))
+                assert await _everything(less) == everything - {"dog", "truffle"}
+                assert await _everything(least) == everything - {"dog", "truffle", "code"}
+                assert await _everything(view) == everything
+
+    async def test_sources_come_whole(self) -> None:
+        names = [(item.collection, item.id) for item in reversed(DOCUMENTS)]
+        async with self.make() as store:
+            await store.write(await entries())
+            async with store.view(Eq("document_id", "ru")) as view:
+                asked = [names[0], ("default", "nobody"), *names[1:], ("'", '"')]
+                assert await view.sources(asked) == list(reversed(DOCUMENTS))
+                assert await view.sources([]) == []
+
+    async def test_filters_take_any_number_of_values(self, trees: Store) -> None:
+        oracle = MemoryStore()
+        await oracle.write(await entries(MANY_DOCUMENTS))
+        for number, where in enumerate(filters()):
+            expected = await _seen(oracle, where)
+            for _ in range(2):  # the second time from a cache, where there is one
+                assert await _seen(trees, where) == expected, number
+
+    async def test_filters_may_be_wide_and_deep(self, trees: Store) -> None:
+        oracle = MemoryStore()
+        await oracle.write(await entries(MANY_DOCUMENTS))
+        for number, where in enumerate(wide_filters()):
+            expected = await _seen(oracle, where)
+            assert await _seen(trees, where) == expected, number
+            assert expected[0], number
+
+    async def test_too_many_conditions_are_refused(self, trees: Store) -> None:
+        for field in ("year", "page"):
+            where = Or(*(Gt(field, number) for number in range(MAX_CONDITIONS + 1)))
+            with pytest.raises(FilterError, match=f"has {MAX_CONDITIONS + 1} conditions"):
+                await _seen(trees, where)
+            with pytest.raises(FilterError, match="conditions"):
+                async with trees.view(where):
+                    pass
+            with pytest.raises(FilterError, match="conditions"):
+                await trees.delete(where)
+        assert (await trees.info()).documents == len(MANY_DOCUMENTS)
+
+    async def test_any_number_of_ids_is_deleted(self, trees: Store) -> None:
+        assert await trees.delete(In("document_id", [*MANY_NAMES, "oak", "one"])) == ["oak", "one"]
+        assert (await trees.info()).documents == len(MANY_DOCUMENTS) - 2
+
+    @pytest.mark.parametrize("seed", range(4))
+    async def test_any_history_ends_as_in_the_oracle(self, seed: int) -> None:
+        chance = random.Random(seed)
+        oracle = MemoryStore()
+        async with self.make() as store:
+            for _ in range(STEPS):
+                names = chance.sample(NAMES, chance.randint(1, 3))
+                if chance.random() < 0.6:
+                    made = [await entry(changed_document(chance, name)) for name in names]
+                    await store.write(made)
+                    await oracle.write(made)
+                else:
+                    gone = await store.delete(In("document_id", names))
+                    assert gone == await oracle.delete(In("document_id", names))
+                if chance.random() < 0.7:
+                    await _compare_legs(store, oracle, chance.choice(WORDS))
+            await _compare_legs(store, oracle, "oak lake")
+
+
+def is_asked_for(query: TextQuery, terms: Sequence[str]) -> bool:
+    """Whether a chunk with these terms is found."""
+    if query.where is not None:
+        return holds(query.where, terms)
+    return any(term.text in terms for word in query.words for term in word)
+
+
+async def _check_fill(view: View, query: TextQuery, hits: Hits) -> None:
+    """Scores that are filled in are those that a search gives, and 0 for what it does not find."""
+    everything = await _keys(view)
+    found = dict(zip(hits.keys.tolist(), hits.scores.tolist(), strict=True))
+    filled = await view.text_scores(query, everything)
+    expected = [found.get(key, 0.0) for key in everything.tolist()]
+    assert filled.tolist() == pytest.approx(expected, rel=1e-5)
+
+
+async def _keys(view: View) -> ChunkKeys:
+    (vector,) = await EMBEDDER.embed(["any"], role="query")
+    return (await view.semantic(vector, k=EVERYTHING)).keys
+
+
+async def _everything(view: View) -> set[str]:
+    return set(await _names(view, await _keys(view)))
+
+
+async def _names(view: View, keys: ChunkKeys) -> list[str]:
+    passages = await view.passages(keys)
+    assert len(passages) == len(keys)
+    return [item.document.id for item in passages]
+
+
+async def _compare_legs(store: Store, oracle: Store, text: str) -> None:
+    (vector,) = await EMBEDDER.embed([text], role="query")
+    async with store.view(And()) as ours, oracle.view(And()) as theirs:
+        near = await ours.semantic(vector, k=99)
+        right = await theirs.semantic(vector, k=99)
+        assert await _texts(ours, near) == await _texts(theirs, right)
+        np.testing.assert_allclose(near.scores, right.scores, atol=1e-5)
+        query = text_query(text, ours.languages)
+        found = await ours.text(query, k=99)
+        assert await _texts(ours, found) == await _texts(theirs, await theirs.text(query, k=99))
+
+
+async def _texts(view: View, hits: Hits) -> Counter[tuple[str, str]]:
+    """The passages of hits, all of which are there."""
+    passages = await view.passages(hits.keys)
+    assert len(passages) == len(hits)
+    return Counter((passage.document.id, passage.chunk.text) for passage in passages)
+
+
+async def _seen(store: Store, where: Filter) -> tuple[list[str], list[str]]:
+    """Ids of the documents that match, and texts of the chunks that a search finds."""
+    documents = [document.id async for document in store.documents(where)]
+    (vector,) = await EMBEDDER.embed(["oak"], role="query")
+    async with store.view(where) as view:
+        hits = await view.semantic(vector, k=50)
+        return documents, sorted(item.chunk.text for item in await view.passages(hits.keys))
+
 
 async def _ids(view: View, hits: Hits) -> list[str]:
-    return list(dict.fromkeys(item.document.id for item in await found(view, hits)))
+    return list(dict.fromkeys(await _names(view, hits.keys)))
 
 
 def _words(chunk: Chunk) -> str:
@@ -1147,7 +1097,7 @@ def _first_terms(text: str, view: View) -> list[Term]:
 
 
 async def _scored(view: View, hits: Hits) -> dict[str, float]:
-    passages = await found(view, hits)
+    passages = await view.passages(hits.keys)
     pairs = zip(passages, hits.scores.tolist(), strict=True)
     return {passage.chunk.id: round(score, 4) for passage, score in pairs}
 

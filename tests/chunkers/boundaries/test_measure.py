@@ -16,8 +16,8 @@ from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.embedders.onnx import minilm
 from lagotto.stores.base import BaseConfig
 from lagotto.testing.chunkers import ChunkerContract
+from lagotto.testing.embedders import TokenizerContract
 from lagotto.testing.hash_embedder import HashEmbedder
-from lagotto.testing.tokenizers import TokenizerContract
 
 WORDPIECE = minilm().tokenizer
 MEASURING = measuring_tokenizer(WORDPIECE, ("LATIN",))

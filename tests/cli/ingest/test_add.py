@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from lagotto.testing.server import ScriptedServer
 from tests.cli.running import command, run
+from tests.servers.scripted import ScriptedServer
 
 pytestmark = pytest.mark.slow
 

@@ -10,8 +10,8 @@ import pytest
 from lagotto import Document, KnowledgeBase
 from lagotto.errors import DegradedError
 from lagotto.testing.hash_embedder import HashEmbedder
-from lagotto.testing.server import Reply
 from tests.servers.pinecone import PineconeServer
+from tests.servers.scripted import Reply
 
 DESIGNS = Path(__file__).parents[3] / "docs" / "reference-designs.md"
 EXAMPLE = re.compile(r"^```python title=.*?\n(.*?)^```", re.DOTALL | re.MULTILINE)

@@ -25,8 +25,8 @@ from lagotto.testing.indexes import (
     sample_log,
     unit_vector,
 )
-from lagotto.testing.server import Reply
 from tests.servers.pinecone import PineconeServer
+from tests.servers.scripted import Reply
 
 QUERY = unit_vector(100)
 

@@ -12,7 +12,8 @@ from lagotto.filters import And, Contains, Eq, Exists, Filter, Gt, In, Lt, Ne, N
 from lagotto.indexes.base import ChunkFields
 from lagotto.indexes.pinecone import CROWDED, collections_of, condition, metadata_of
 from lagotto.stores.sql.read import attribute_rows
-from lagotto.testing.filters import FILTERS, documents
+from lagotto.testing.strategies import FILTERS
+from lagotto.testing.strategies import filterable_documents as documents
 from tests.servers.pinecone import MOST_METADATA, holds
 
 

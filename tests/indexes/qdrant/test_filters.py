@@ -25,8 +25,9 @@ from lagotto.indexes.qdrant.filters import (
 from lagotto.indexes.qdrant.points import by_keys, visible
 from lagotto.indexes.qdrant.vectors import QdrantVectorIndex
 from lagotto.indexes.registry import IndexSite
-from lagotto.testing.filters import FILTERS, documents
 from lagotto.testing.indexes import DIMENSION, MemoryChangeLog, unit_vector
+from lagotto.testing.strategies import FILTERS
+from lagotto.testing.strategies import filterable_documents as documents
 from tests.indexes.qdrant.payloads import NOT_SHRUNK, fields_of, meets
 
 TEXTS = st.text(max_size=20) | st.text("019-./:T aZ", max_size=20)

@@ -17,7 +17,7 @@ from lagotto.models.http import RetryPolicy
 from lagotto.rerankers.base import Candidate, ScoreScale, Verdict
 from lagotto.rerankers.llm import LlmConfig, LlmReranker, from_name, from_score_name, runs
 from lagotto.testing.rerankers import RerankerContract
-from lagotto.testing.server import (
+from tests.servers.scripted import (
     Handler,
     Reply,
     Request,

@@ -11,10 +11,10 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import FilePayload
 
-from lagotto.testing.server import Reply, ScriptedServer
 from tests.server.page.documents import ATTACKS, hostile
 from tests.server.page.tab import Tab, expect
 from tests.server.running import Running
+from tests.servers.scripted import Reply, ScriptedServer
 
 
 def check(tab: Tab) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Document
 from lagotto.filters import And, Filter
-from lagotto.testing.filters import FILTERS
+from lagotto.testing.strategies import FILTERS
 from tests.retrieval.test_filters import (
     QUERIES,
     STRATEGIES,
