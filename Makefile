@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo docs test test-fast test-llm check queries bench campaign fuzz mutants clean
+.PHONY: demo docs test test-fast test-llm check bench campaign fuzz mutants clean
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
@@ -25,9 +25,6 @@ check: .venv/ready  ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-
-queries: .venv/ready  ## compile the named queries for SQLite, after a change of statements.py
-	$(BIN)/python -m lagotto.stores.sql.query_compiler
 
 .venv/postgres: .venv/ready
 ifndef LAGOTTO_TEST_POSTGRES

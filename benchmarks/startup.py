@@ -47,7 +47,7 @@ prefs = RetrievalPrefs.from_env()""",
     "hybrid, again": "bundle = kb.search(question, prefs=prefs)",
     "print": """
 from lagotto.cli.output import stdout
-from lagotto.cli.output import print_document
+from lagotto.cli.render import print_document
 for number, item in enumerate(bundle.candidates, 1):
     own = [one for one in bundle.evidence if one.item_id == item.item_id]
     print_document(stdout(), item, own, number=number, query=question)""",
@@ -93,29 +93,33 @@ def main() -> None:
         "--documents", nargs="+", default=DOCUMENTS, help="[default: three pages of the docs]"
     )
     parser.add_argument("--question", default="which operators have filters?")
+    parser.add_argument("--filters", help="search under this filter too, as JSON")
     parser.add_argument("--before", type=Path, help="the folder `src` of another checkout")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         sources = {"lagotto search": ROOT / "src"}
         if options.before:
             sources["lagotto search, before"] = options.before
-        commands = {}
+        commands: dict[str, tuple[list[str], Path]] = {}
         for number, (name, source) in enumerate(sources.items()):
             base = options.base or _small_base(
                 Path(folder) / f"{number}.db", options.documents, source
             )
-            commands[name] = ["-m", "lagotto", "--kb", base, "search", options.question]
-            _cpu(commands[name], source)  # compiles modules, and brings the indexes up to date
-        base = commands["lagotto search"][3]
-        whole: dict[str, list[float]] = {name: [] for name in sources}
+            command = ["-m", "lagotto", "--kb", base, "search", options.question]
+            commands[name] = command, source
+            if options.filters:
+                commands[f"{name}, filtered"] = [*command, "--filters", options.filters], source
+            _cpu(command, source)  # compiles modules, and brings the indexes up to date
+        base = commands["lagotto search"][0][3]
+        whole: dict[str, list[float]] = {name: [] for name in commands}
         stages: list[dict[str, float]] = []
         floor: dict[str, list[float]] = {name: [] for name in FLOOR}
         given = (
             f"base, question, model = {base!r}, {options.question!r}, {str(PUBLISHED.find())!r}\n"
         )
         for _ in range(options.runs):
-            for name, source in sources.items():
-                whole[name].append(_cpu(commands[name], source))
+            for name, (command, source) in commands.items():
+                whole[name].append(_cpu(command, source))
             stages.append(_staged(given))
             for name, code in FLOOR.items():
                 program = f"{BEFORE}\n{given}{code}\ngc.freeze()"

@@ -14,8 +14,8 @@ from lagotto.documents import Document, Page, Vectors
 from lagotto.filters import Eq
 from lagotto.indexes.base import ChunkFields
 from lagotto.stores.sql.changelog import SqlChangeLog
-from lagotto.stores.sql.queries import ReadConnection
 from lagotto.stores.sql.read import findable_keys
+from lagotto.stores.sql.statements import ReadConnection
 from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.testing.stores import entry
 

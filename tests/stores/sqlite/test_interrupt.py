@@ -23,7 +23,7 @@ from lagotto.indexes.tantivy import index as tantivy_index
 from lagotto.indexes.text_query import TextQuery
 from lagotto.request_context import RequestContext
 from lagotto.stores.base import Entry
-from lagotto.stores.sql.queries import ReadConnection, SqlText
+from lagotto.stores.sql.statements import ReadConnection, Statement
 from lagotto.stores.sqlite import fts5
 from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.terms import index_terms
@@ -39,7 +39,7 @@ async def test_a_slow_statement_is_interrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def slow(connection: ReadConnection, query: TextQuery, k: int, among: object) -> Hits:
-        SqlText(FOR_EVER).rows(connection)
+        Statement(FOR_EVER).rows(connection)
         raise AssertionError("that never ends")
 
     async with AsyncKnowledgeBase(

@@ -8,13 +8,12 @@ import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any, Literal, LiteralString
 
 import numpy as np
 from numpy.typing import NDArray
 from psycopg import errors
-from sqlalchemy import Connection, Select, Table, column, make_url, select, table, text
+from sqlalchemy import Connection, Table, text
 from sqlalchemy.schema import CreateTable, DropTable
 
 from lagotto.documents import storable
@@ -39,8 +38,7 @@ from lagotto.stores.postgres.vector_index import MARGIN, PgVectors
 from lagotto.stores.sql.changelog import added_texts, ranges
 from lagotto.stores.sql.queries import setting
 from lagotto.stores.sql.read import counter, passages_of
-from lagotto.stores.sql.statements import select_passages
-from lagotto.stores.sql.tables import ChunkRow
+from lagotto.stores.sql.statements import PASSAGE_COLUMNS, SELECT_PASSAGES
 from lagotto.stores.sql.view import Extension
 from lagotto.stores.sql.write import put_setting
 from lagotto.terms.languages import is_language
@@ -621,8 +619,7 @@ def _leg(candidates: NDArray[np.void], name: str) -> Hits:
 
 
 def _passages(rows: Sequence[tuple[Any, ...]]) -> dict[int, Passage]:
-    names = passage_columns()
-    read = (dict(zip(names, row[1:], strict=True)) for row in rows)
+    read = (dict(zip(PASSAGE_COLUMNS, row[1:], strict=True)) for row in rows)
     return passages_of(fields for fields in read if fields["key"] is not None)
 
 
@@ -651,23 +648,8 @@ def statement(
         by_words=by_words,
         depth=depth,
         passages=passages,
-        hydrated=passage_sql(),
+        hydrated=f"{SELECT_PASSAGES} WHERE chunk.key IN (SELECT chunk_key FROM chosen)",
     )
-
-
-@cache
-def passage_sql() -> LiteralString:
-    """The statement of `read_passages` for the chosen chunks."""
-    chosen: Select[tuple[int]] = select(column("chunk_key")).select_from(table("chosen"))
-    wanted = select_passages().where(ChunkRow.key.in_(chosen))
-    dialect = make_url("postgresql+psycopg://").get_dialect()()
-    return str(wanted.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
-
-
-@cache
-def passage_columns() -> tuple[str, ...]:
-    """The names of the columns of `passage_sql`."""
-    return tuple(select_passages().selected_columns.keys())
 
 
 RANK_FUNCTIONS = ("ts_rank", "ts_rank_cd")

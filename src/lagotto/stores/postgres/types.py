@@ -21,23 +21,12 @@ from psycopg.sql import SQL, Composed, Identifier
 from psycopg.types.numeric import DecimalBinaryDumper
 from sqlalchemy import JSON, BigInteger, Boolean, Connection, LargeBinary, String
 from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.compiler import DDLCompiler, SQLCompiler
+from sqlalchemy.sql.compiler import DDLCompiler
 from sqlalchemy.types import TypeEngine
 from sqlalchemy.util import await_only
 
 from lagotto.indexes.base import ChunkKeys
-from lagotto.stores.sql.filters import StrPos
-from lagotto.stores.sql.tables import (
-    BIND,
-    Instant,
-    IsAmong,
-    ListKind,
-    Number,
-    PageIsAmong,
-    StoredVector,
-    Tables,
-    ValueList,
-)
+from lagotto.stores.sql.tables import BIND, Instant, Number, StoredVector, Tables
 from lagotto.stores.sql.write import insert_rows
 
 INT8, INT8_ARRAY = 20, 1016
@@ -126,17 +115,7 @@ def _exact(number: float | None) -> Decimal | None:
     return None if number is None else Decimal(number)
 
 
-def _array(values: Sequence[str | float]) -> list[str | float] | list[Decimal]:
-    """Values as an array; numbers are exact, as above."""
-    if any(isinstance(value, float) for value in values):
-        return [Decimal(value) for value in values]
-    return list(values)
-
-
-_ARRAYS: dict[ListKind, str] = {"text": "text[]", "number": "numeric[]", "key": "bigint[]"}
-
 BIND[Number, DIALECT] = _exact
-BIND[ValueList, DIALECT] = _array
 BIND[StoredVector, DIALECT] = VectorParameter.of_bytes
 
 
@@ -149,30 +128,6 @@ def _vector(_type: StoredVector, _compiler: DDLCompiler, **_how: Any) -> str:
 @compiles(Instant, DIALECT)
 def _timestamp(_type: Instant, _compiler: DDLCompiler, **_how: Any) -> str:
     return "TIMESTAMPTZ"
-
-
-@compiles(StrPos, DIALECT)
-def _strpos(element: StrPos, compiler: SQLCompiler, **how: Any) -> str:
-    return f"strpos({compiler.process(element.clauses, **how)})"
-
-
-@compiles(ValueList, DIALECT)
-def _array_type(kind: ValueList, _compiler: DDLCompiler, **_how: Any) -> str:
-    return _ARRAYS[kind.kind]
-
-
-@compiles(IsAmong, DIALECT)
-def _in_array(element: IsAmong, compiler: SQLCompiler, **how: Any) -> str:
-    column, values = (compiler.process(part, **how) for part in element.clauses)
-    kind = list(element.clauses)[1].type.compile(compiler.dialect)
-    return f"{column} = ANY(CAST({values} AS {kind}))"
-
-
-@compiles(PageIsAmong, DIALECT)
-def _between_array(element: PageIsAmong, compiler: SQLCompiler, **how: Any) -> str:
-    first, last, values = (compiler.process(part, **how) for part in element.clauses)
-    pages = f"unnest(CAST({values} AS numeric[])) AS wanted (page)"
-    return f"EXISTS (SELECT 1 FROM {pages} WHERE page BETWEEN {first} AND {last})"
 
 
 HEADER = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, func, literal_column, select
+from sqlalchemy import Connection
 
 from lagotto.filters import And, Filter, merged
 from lagotto.indexes.base import ChunkKeys, FilterKeys, LogPosition
@@ -20,6 +20,7 @@ from lagotto.stores.postgres.vector_index import PgVectors, keep_candidates
 from lagotto.stores.sql.changelog import main_languages, read_head
 from lagotto.stores.sql.filters import chunks_that_match, filter_notes
 from lagotto.stores.sql.read import findable_keys
+from lagotto.stores.sql.statements import Statement
 from lagotto.stores.sql.view import SqlView
 
 MOST_ANSWERS = 64
@@ -206,9 +207,9 @@ async def _state(reader: ReadTransaction) -> tuple[dict[str, int], str | None]:
 
 def _matching(connection: Connection, where: Filter) -> ChunkKeys:
     """Keys of the matching chunks, sent as one value, which is faster than rows."""
-    found = chunks_that_match(connection, where).subquery()
-    joined = func.string_agg(func.int8send(found.c.key), literal_column("''::bytea"))
-    return keys_of(connection.scalar(select(joined)))
+    sql, values = chunks_that_match(connection, where)
+    joined = Statement(f"SELECT string_agg(int8send(key), ''::bytea) FROM ({sql}) AS matching")
+    return keys_of(joined.scalar(connection, **values))
 
 
 def _position(connection: Connection) -> LogPosition:

@@ -19,7 +19,8 @@ from lagotto.indexes.base import (
     VectorIndex,
 )
 from lagotto.stores.base import LanguageCounts, main_language, query_languages
-from lagotto.stores.sql.queries import SEPARATOR, NamedQuery, ReadConnection, in_batches
+from lagotto.stores.sql import statements
+from lagotto.stores.sql.queries import in_batches
 from lagotto.stores.sql.read import (
     MALFORMED,
     UnreadableRow,
@@ -27,20 +28,16 @@ from lagotto.stores.sql.read import (
     readable,
     unit_vectors,
 )
+from lagotto.stores.sql.statements import SEPARATOR, ReadConnection, Statement
 
 FIRST_LIMIT = 100
 GROWTH = 16
 
-_IN_BASE = NamedQuery("LANGUAGES")
-_IN_COLLECTION = NamedQuery("LANGUAGES_OF_COLLECTION")
-_ANY_UNKNOWN = NamedQuery("ANY_UNKNOWN_LANGUAGE")
-_COUNTS = NamedQuery("LANGUAGE_COUNTS")
-
 
 def main_languages(connection: ReadConnection) -> list[str | None]:
     """The languages to stem a query in."""
-    counts = dict[str | None, int](_ordering_counts(connection, _IN_BASE).items())
-    if _ANY_UNKNOWN.scalar(connection):
+    counts = dict[str | None, int](_ordering_counts(connection, statements.LANGUAGES).items())
+    if statements.ANY_UNKNOWN_LANGUAGE.scalar(connection):
         counts[None] = 1
     return query_languages(counts)
 
@@ -53,7 +50,7 @@ def main_languages_of(
         counts = language_counts(connection)
     else:
         counts = {
-            name: _ordering_counts(connection, _IN_COLLECTION, collection=name)
+            name: _ordering_counts(connection, statements.LANGUAGES_OF_COLLECTION, collection=name)
             for name in collections
         }
     return {name: main_language(counts, name) for name in collections}
@@ -62,12 +59,12 @@ def main_languages_of(
 def language_counts(connection: ReadConnection) -> LanguageCounts:
     """How many documents of each collection are in each language."""
     counts: dict[str, dict[str, int]] = {}
-    for collection, language, count in _COUNTS.rows(connection):
+    for collection, language, count in statements.LANGUAGE_COUNTS.rows(connection):
         counts.setdefault(collection, {})[_name(language)] = count
     return counts
 
 
-def _ordering_counts(connection: ReadConnection, query: NamedQuery, **asked: str) -> dict[str, int]:
+def _ordering_counts(connection: ReadConnection, query: Statement, **asked: str) -> dict[str, int]:
     """Numbers of documents that put the languages in their order.
 
     Most bases have one main language, so the others are counted soon, and of the main one it is
@@ -91,15 +88,13 @@ MOST_PAGES = 10_000
 
 Values = dict[str, tuple[JsonScalar, ...]]
 
-_CHUNKS = NamedQuery("CHUNK_PAGES")
-_OWN = NamedQuery("OWN_FIELDS")
-_ATTRIBUTES = NamedQuery("ATTRIBUTES")
-
 
 def read_fields(connection: ReadConnection, keys: ChunkKeys) -> list[ChunkFields]:
     """The fields of those of `keys` that can be found."""
     chunks = [
-        row for some in in_batches(keys.tolist()) for row in _CHUNKS.rows(connection, keys=some)
+        row
+        for some in in_batches(keys.tolist())
+        for row in statements.CHUNK_PAGES.rows(connection, keys=some)
     ]
     documents: dict[int, Values] = {}
     for some in in_batches(sorted({owner for _, owner, _, _ in chunks})):
@@ -115,10 +110,10 @@ def read_fields(connection: ReadConnection, keys: ChunkKeys) -> list[ChunkFields
 def _documents(connection: ReadConnection, keys: Sequence[int]) -> dict[int, Values]:
     found: dict[int, Values] = {
         record.pop("key"): {name: (value,) for name, value in record.items() if value is not None}
-        for record in _OWN.records(connection, keys=keys)
+        for record in statements.OWN_FIELDS.records(connection, keys=keys)
     }
     values: dict[tuple[int, str], list[JsonScalar]] = defaultdict(list)
-    for owner, field, kind, text, number in _ATTRIBUTES.rows(connection, keys=keys):
+    for owner, field, kind, text, number in statements.ATTRIBUTES.rows(connection, keys=keys):
         values[owner, field].append(str(text) if kind == "text" else _number(kind, number))
     for (document, field), some in values.items():
         found[document][field] = tuple(some)
@@ -168,7 +163,12 @@ def ranges(
     while start < until:
         stop = until
         if until - start > at_once:
-            stop = _NTH.scalar(connection, start=start, until=until, skipped=at_once - 1) or until
+            stop = (
+                statements.NTH_CHUNK.scalar(
+                    connection, start=start, until=until, skipped=at_once - 1
+                )
+                or until
+            )
         yield start, stop
         start = stop
 
@@ -184,32 +184,21 @@ class Head(NamedTuple):
         return LogPosition(self.change, token_at(connection, self.change) or 0)
 
 
-_NTH = NamedQuery("NTH_CHUNK")
-_HEAD = NamedQuery("HEAD")
-_TOKEN_AT = NamedQuery("TOKEN_AT")
-_REMOVED = NamedQuery("REMOVED")
-_UPDATED = NamedQuery("UPDATED")
-_ADDED_TEXTS = NamedQuery("ADDED_TEXTS")
-_TEXTS_OF = NamedQuery("TEXTS_OF")
-_ADDED_VECTORS = NamedQuery("ADDED_VECTORS")
-_VECTORS_OF = NamedQuery("VECTORS_OF")
-
-
 def read_head(connection: ReadConnection) -> Head:
     """The state that a connection sees."""
-    ((change, token),) = _HEAD.rows(connection)
+    ((change, token),) = statements.HEAD.rows(connection)
     return Head(change, token)
 
 
 def token_at(connection: ReadConnection, number: int) -> int | None:
     """The token of the commit that a change belongs to, None if there is no such change."""
-    token: int | None = _TOKEN_AT.scalar(connection, number=number) if number else 0
+    token: int | None = statements.TOKEN_AT.scalar(connection, number=number) if number else 0
     return token
 
 
 def removed(connection: ReadConnection, start: int, stop: int) -> ChunkKeys:
     """Keys of the chunks whose removal lies in the range."""
-    keys = _REMOVED.scalar(connection, start=start, stop=stop)
+    keys = statements.REMOVED.scalar(connection, start=start, stop=stop)
     return np.fromstring(keys or "", np.int64, sep=SEPARATOR)
 
 
@@ -218,7 +207,7 @@ def added_texts(connection: ReadConnection, start: int, stop: int) -> list[Chunk
 
     Those of unknown language have the main language of their collection.
     """
-    return _texts(connection, _ADDED_TEXTS.rows(connection, start=start, stop=stop))
+    return _texts(connection, statements.ADDED_TEXTS.rows(connection, start=start, stop=stop))
 
 
 def texts_of(connection: ReadConnection, keys: ChunkKeys) -> list[ChunkText]:
@@ -226,7 +215,7 @@ def texts_of(connection: ReadConnection, keys: ChunkKeys) -> list[ChunkText]:
     return [
         text
         for some in in_batches(keys.tolist())
-        for text in _texts(connection, _TEXTS_OF.rows(connection, keys=some))
+        for text in _texts(connection, statements.TEXTS_OF.rows(connection, keys=some))
     ]
 
 
@@ -253,7 +242,7 @@ def stored_vectors(
     """Those of `keys` that have vectors, ascending, and these as stored."""
     rows: list[Sequence[Any]] = []
     for some in in_batches(sorted(keys)):
-        rows += _VECTORS_OF.rows(connection, keys=some, model_id=model_id)
+        rows += statements.VECTORS_OF.rows(connection, keys=some, model_id=model_id)
     return rows
 
 
@@ -303,7 +292,7 @@ class SqlChangeLog:
         self, start: int, stop: int, *, model_id: str, dimension: int
     ) -> tuple[ChunkKeys, Vectors]:
         asked = {"start": start, "stop": stop, "model_id": model_id}
-        return self._whole(_ADDED_VECTORS.rows(self.connection, **asked), dimension)
+        return self._whole(statements.ADDED_VECTORS.rows(self.connection, **asked), dimension)
 
     def removed(self, start: int, stop: int) -> ChunkKeys:
         """Kept for the next index, which mostly asks for the same range."""
@@ -312,7 +301,9 @@ class SqlChangeLog:
         return self._removed[2]
 
     def updated(self, start: int, stop: int) -> ChunkKeys:
-        return np.array(_UPDATED.column(self.connection, start=start, stop=stop), np.int64)
+        return np.array(
+            statements.UPDATED.column(self.connection, start=start, stop=stop), np.int64
+        )
 
     def texts_of(self, keys: ChunkKeys) -> list[ChunkText]:
         return texts_of(self.connection, keys)

@@ -19,7 +19,6 @@ from lagotto.stores.base import fingerprint
 from lagotto.stores.sql.changelog import ranges
 from lagotto.stores.sql.queries import AT_ONCE, setting
 from lagotto.stores.sql.read import are_units, counter, document_of
-from lagotto.stores.sql.statements import TEXT_ROW
 from lagotto.stores.sql.tables import (
     ChunkCacheRow,
     ChunkRow,
@@ -35,11 +34,12 @@ SHOWN = 5
 
 MANY_REMOVALS = 10_000
 
+_TEXT_ROW = ChunkTextRow.chunk_key == ChunkRow.key
 _DOCUMENT: BindParameter[int] = bindparam("document_key")
 _DOCUMENTS = select(DocumentRow.__table__).where(DocumentRow.key == _DOCUMENT)
 _CHUNK_TEXTS = (
     select(ChunkRow.start, ChunkRow.end, ChunkTextRow.text)
-    .join(ChunkTextRow, TEXT_ROW)
+    .join(ChunkTextRow, _TEXT_ROW)
     .where(ChunkRow.document_key == _DOCUMENT)
 )
 _VECTORS = select(EmbeddingRow.chunk_key, EmbeddingRow.vector).where(
@@ -148,7 +148,7 @@ def _lost_texts(connection: Connection) -> list[Finding]:
     statement = (
         select(func.count())
         .select_from(ChunkRow)
-        .outerjoin(ChunkTextRow, TEXT_ROW)
+        .outerjoin(ChunkTextRow, _TEXT_ROW)
         .where(ChunkTextRow.chunk_key.is_(None))
     )
     count = connection.scalar(statement)

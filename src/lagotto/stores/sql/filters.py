@@ -1,38 +1,25 @@
-"""Filters as SQL conditions over documents and chunks, never NULL, so that NOT is exact."""
+"""Filters as SQL: conditions over documents and chunks, never NULL, so that NOT is exact."""
 
 from __future__ import annotations
 
-import operator
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Integer,
-    Select,
-    and_,
-    bindparam,
-    false,
-    func,
-    not_,
-    or_,
-    select,
-    true,
-    tuple_,
-)
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.orm import InstrumentedAttribute
-from sqlalchemy.sql.compiler import SQLCompiler
-from sqlalchemy.sql.functions import FunctionElement
 
 from lagotto._internal.concurrency import checkpoint
 from lagotto.documents import Chunk, Document, JsonScalar
 from lagotto.filters import (
     And,
-    Condition,
     Contains,
     Eq,
     Exists,
@@ -55,181 +42,9 @@ from lagotto.filters import (
 from lagotto.filters.algebra import ScalarKind, kind_of
 from lagotto.filters.evaluate import metadata_fields, other_kind_notes, unknown_field_notes
 from lagotto.indexes.base import ChunkKeys, FilterKeys
-from lagotto.stores.sql.queries import NamedQuery, ReadConnection
-from lagotto.stores.sql.query_compiler import ExpressionQuery
+from lagotto.stores.sql import statements
 from lagotto.stores.sql.read import document_of, read_chunks
-from lagotto.stores.sql.statements import OUTLINE_COLUMNS
-from lagotto.stores.sql.tables import (
-    AttributeRow,
-    ChunkRow,
-    DocumentRow,
-    IsAmong,
-    PageIsAmong,
-    ValueList,
-)
-
-Bool = ColumnElement[bool]
-
-_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "$eq": operator.eq,
-    "$gt": operator.gt,
-    "$gte": operator.ge,
-    "$lt": operator.lt,
-    "$lte": operator.le,
-}
-
-
-class StrPos(FunctionElement[int]):
-    """The 1-based offset of the second text in the first; 0 if it does not occur."""
-
-    type = Integer()
-    inherit_cache = True
-
-
-@compiles(StrPos)
-def _instr(element: StrPos, compiler: SQLCompiler, **options: Any) -> str:
-    return f"instr({compiler.process(element.clauses, **options)})"
-
-
-def condition(root: Filter) -> Bool:
-    """`root` as a condition on DocumentRow and, for `page`, on ChunkRow."""
-    match root:
-        case And(filters):
-            return and_(true(), *map(condition, filters))
-        case Or(filters):
-            return or_(false(), *map(condition, filters))
-        case Not(inner):
-            return not_(condition(inner))
-        case Ne(field, value):
-            return not_(_equals(field, value))
-        case NotIn(field, values):
-            return not_(_any_of(field, values))
-        case Condition(field):
-            return _condition(root, field)
-    raise TypeError(f"not a filter: {root!r}")
-
-
-def concerns_chunks(root: Filter) -> bool:
-    """Whether chunks of one document may differ in the answer."""
-    return "page" in fields(root)
-
-
-def _condition(root: Condition, field: FieldRef) -> Bool:
-    match root:
-        case Exists():
-            return not_(_missing(field))
-        case Eq(_, value):
-            return _equals(field, value)
-        case In(_, values):
-            return _any_of(field, values)
-        case Contains(_, value):
-            return _contains(field, value)
-        case Gt(_, value) | Gte(_, value) | Lt(_, value) | Lte(_, value):
-            return _compares(field, root.operator, value)
-    raise TypeError(f"not a condition: {root!r}")
-
-
-def _any_of(field: FieldRef, values: Sequence[JsonScalar]) -> Bool:
-    """One condition for all values of a kind: databases limit how many may be combined by OR."""
-    by_kind: dict[ScalarKind | None, list[Any]] = {}
-    for value in dict.fromkeys((kind_of(value), value) for value in values):
-        by_kind.setdefault(value[0], []).append(value[1])
-    missing = [_missing(field)] if by_kind.pop(None, None) else []
-    met = [_is_among(field, kind, some) for kind, some in by_kind.items() if kind]
-    return or_(false(), *missing, *met)
-
-
-def _is_among(field: FieldRef, kind: ScalarKind, values: list[Any]) -> Bool:
-    plain = [int(value) for value in values] if kind == "boolean" else values
-    if field.name == "page":
-        return _page_among(list(filter(_is_whole, plain)))
-    given = bindparam(None, plain, ValueList("text" if kind == "text" else "number"))
-    if field.path is None:
-        return func.coalesce(IsAmong(_column(field), given), false())
-    column = AttributeRow.text_value if kind == "text" else AttributeRow.number_value
-    return _attribute(field, and_(AttributeRow.kind == kind, IsAmong(column, given)))
-
-
-def _equals(field: FieldRef, value: JsonScalar) -> Bool:
-    return _missing(field) if value is None else _compares(field, "$eq", value)
-
-
-def _missing(field: FieldRef) -> Bool:
-    if field.path is not None:
-        return not_(_attribute(field, true()))
-    if field.name == "page":
-        return ChunkRow.page_first.is_(None)
-    return _column(field).is_(None)
-
-
-def _compares(field: FieldRef, name: str, value: JsonScalar) -> Bool:
-    if field.name == "page":
-        return _page(name, value)
-    if field.path is None:
-        return func.coalesce(_operate(_column(field), name, value), false())
-    kind = kind_of(value)
-    column = AttributeRow.text_value if kind == "text" else AttributeRow.number_value
-    typed = AttributeRow.kind == kind
-    return _attribute(field, and_(typed, _operate(column, name, value)))
-
-
-def _contains(field: FieldRef, value: JsonScalar) -> Bool:
-    if field.name == "page":
-        return _page("$eq", value)
-    if field.path is None:
-        return func.coalesce(StrPos(_column(field), value) > 0, false())
-    element = and_(AttributeRow.in_list, AttributeRow.kind == kind_of(value))
-    if isinstance(value, str):
-        inside = and_(not_(AttributeRow.in_list), StrPos(AttributeRow.text_value, value) > 0)
-        equal = and_(element, AttributeRow.text_value == value)
-        return _attribute(field, or_(inside, equal))
-    return _attribute(field, and_(element, _operate(AttributeRow.number_value, "$eq", value)))
-
-
-def _operate(
-    column: ColumnElement[object] | InstrumentedAttribute[object], name: str, value: JsonScalar
-) -> Bool:
-    plain = int(value) if isinstance(value, bool) else value  # as AttributeRow has it
-    met: Bool = _OPERATORS[name](column, plain)
-    return met
-
-
-def _page(name: str, value: JsonScalar) -> Bool:
-    """Some page between the first and the last compares so with `value`."""
-    first, last = ChunkRow.page_first, ChunkRow.page_last
-    if name == "$eq":
-        met: Bool = and_(first <= value, last >= value) if _is_whole(value) else false()
-    elif name in ("$gt", "$gte"):
-        met = _operate(last, name, value)
-    else:
-        met = _operate(first, name, value)
-    return func.coalesce(met, false())
-
-
-def _page_among(numbers: list[Any]) -> Bool:
-    """Some page of a chunk is one of `numbers`; most chunks have two pages at most."""
-    first, last = ChunkRow.page_first, ChunkRow.page_last
-    pages = bindparam(None, numbers, ValueList("number"))
-    between = and_(last > first + 1, PageIsAmong(first, last, pages))
-    return func.coalesce(or_(IsAmong(first, pages), IsAmong(last, pages), between), false())
-
-
-def _is_whole(value: JsonScalar) -> bool:
-    return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-
-
-def _attribute(field: FieldRef, test: Bool) -> Bool:
-    """Some value of the field passes; not correlated, so that the index leads the way."""
-    return DocumentRow.key.in_(
-        select(AttributeRow.document_key).where(AttributeRow.field == field.name, test)
-    )
-
-
-def _column(field: FieldRef) -> InstrumentedAttribute[object]:
-    name = "id" if field.name == "document_id" else field.name
-    column: InstrumentedAttribute[object] = getattr(DocumentRow, name)
-    return column
-
+from lagotto.stores.sql.statements import OUTLINE, WHOLE, ReadConnection, Statement
 
 PAGE = 500
 """Documents that a listing reads at once."""
@@ -241,50 +56,99 @@ deep, which a condition adds one or two to; and planning takes longer than sever
 Page = tuple[list[Document], tuple[str, str] | None]
 """Documents, and the collection and id after which the next page starts."""
 
-_FINDABLE_OF = NamedQuery("FINDABLE_OF_DOCUMENTS")
-_HAS_FIELD = NamedQuery("HAS_FIELD")
-_HAS_KIND = NamedQuery("HAS_KIND")
-_FIELDS = NamedQuery("FIELDS")
+
+class DocumentName(NamedTuple):
+    """What a document is called: by the database, and by its collection and id."""
+
+    key: int
+    collection: str
+    id: str
 
 
-def matching_documents(connection: Connection, where: Filter) -> Iterator[tuple[int, Document]]:
-    """Keys and outlines of the documents that match, in order of collection and id."""
+class BoundSql(NamedTuple):
+    """SQL with the values of its parameters."""
+
+    sql: str
+    values: Mapping[str, Any]
+
+    def rows(self, connection: ReadConnection) -> Sequence[Sequence[Any]]:
+        """All rows."""
+        return Statement(self.sql).rows(connection, **self.values)
+
+    def records(self, connection: ReadConnection) -> list[dict[str, Any]]:
+        """All rows, by the names of their columns."""
+        return Statement(self.sql).records(connection, **self.values)
+
+    def keys(self, connection: ReadConnection) -> ChunkKeys:
+        """The first column, of keys."""
+        return _array(Statement(self.sql).column(connection, **self.values))
+
+
+def resolve_filter(connection: ReadConnection, where: Filter) -> FilterKeys:
+    """The chunks that can be found and match."""
     where = merged(where)
-    whole = concerns_chunks(where)  # the pages of a document stand in its structure
-    columns = list(DocumentRow.__table__.columns) if whole else OUTLINE_COLUMNS
-    statement = select(*columns).order_by(DocumentRow.collection, DocumentRow.id)
-    if not whole:
-        statement = statement.where(_meets(connection, where))
-    for row in connection.execute(statement):
-        document = document_of(row._mapping)
-        if not whole or matches(where, document):
-            yield row.key, document
+    if concerns_chunks(where):
+        sql, values = chunks_that_match(connection, where)
+        return FilterKeys(
+            BoundSql(f"{sql} ORDER BY chunk.key", values).keys(connection), where=where
+        )
+    met = _meets(connection, where)
+    documents = BoundSql(f"{_DOCUMENTS} WHERE {met.sql}", met.values).keys(connection)
+    keys = statements.FINDABLE_OF_DOCUMENTS.column(connection, documents=documents.tolist())
+    return FilterKeys(_array(keys), documents, where)
 
 
-def matching_page(
-    connection: Connection, where: Filter, after: tuple[str, str] | None, *, size: int = PAGE
-) -> Page:
-    """The next documents that match, after a collection and id; and where the next page starts.
-
-    A document that matches throughout is on exactly one page, whatever is written between them.
-    """
+def chunks_that_match(connection: ReadConnection, where: Filter) -> BoundSql:
+    """Asks for the keys of the chunks that can be found and match."""
     where = merged(where)
-    whole = concerns_chunks(where)
-    columns = list(DocumentRow.__table__.columns) if whole else OUTLINE_COLUMNS
-    name = tuple_(DocumentRow.collection, DocumentRow.id)
-    statement = select(*columns).order_by(*name.clauses).limit(size)
-    if after is not None:
-        statement = statement.where(name > after)
-    if not whole:
-        statement = statement.where(_meets(connection, where))
-    rows = connection.execute(statement).all()
-    documents = [document_of(row._mapping) for row in rows]
-    last = (rows[-1].collection, rows[-1].id) if len(rows) == size else None
-    return [item for item in documents if not whole or matches(where, item)], last
+    met, values = _meets(connection, where)
+    if concerns_chunks(where):
+        return BoundSql(f"{_CHUNKS} WHERE chunk.level != 'parent' AND {met}", values)
+    return BoundSql(
+        "SELECT chunk.key FROM chunk WHERE chunk.level != 'parent' "
+        f"AND chunk.document_key IN ({_DOCUMENTS} WHERE {met})",
+        values,
+    )
+
+
+def filter_notes(
+    connection: ReadConnection, where: Filter, *, matches_some: bool
+) -> tuple[str, ...]:
+    """Notes on the fields of a filter that no document has, or only with other kinds of values."""
+
+    def has_kind(name: str, kind: str) -> bool:
+        return bool(statements.HAS_KIND.scalar(connection, field=name, kind=kind))
+
+    asked = metadata_fields(where)
+    unknown = {name for name in asked if not statements.HAS_FIELD.scalar(connection, field=name)}
+    if unknown:
+        return unknown_field_notes(unknown, statements.FIELDS.column(connection))
+    return () if matches_some else other_kind_notes(where, has_kind)
+
+
+def matching_names(connection: ReadConnection, where: Filter) -> list[DocumentName]:
+    """Keys and names of the documents that match, in order of collection and id."""
+    where = merged(where)
+    if concerns_chunks(where):
+        found = _listed(connection, where)
+        return [DocumentName(key, item.collection, item.id) for key, item in found]
+    met, values = _meets(connection, where)
+    names = f"SELECT key, collection, id FROM document WHERE {met} ORDER BY collection, id"
+    return [DocumentName(*row) for row in BoundSql(names, values).rows(connection)]
+
+
+def read_matching_chunks(
+    connection: ReadConnection, where: Filter, collection: str, document_id: str
+) -> list[Chunk]:
+    """The chunks of a document, none unless it matches."""
+    named = And(Eq("collection", collection), Eq("document_id", document_id), where)
+    if not matching_names(connection, named):
+        return []
+    return read_chunks(connection, collection, document_id)
 
 
 async def paged_documents(
-    read: Callable[[Callable[[Connection], Page]], Awaitable[Page]], where: Filter
+    read: Callable[[Callable[[ReadConnection], Page]], Awaitable[Page]], where: Filter
 ) -> AsyncIterator[Document]:
     """The documents that match, a page at a time; `read` asks one state of the base."""
     after: tuple[str, str] | None = None
@@ -296,95 +160,75 @@ async def paged_documents(
             return
 
 
-class DocumentName(NamedTuple):
-    """What a document is called: by the database, and by its collection and id."""
+def matching_page(
+    connection: ReadConnection, where: Filter, after: tuple[str, str] | None, *, size: int = PAGE
+) -> Page:
+    """The next documents that match, after a collection and id; and where the next page starts.
 
-    key: int
-    collection: str
-    id: str
-
-
-def matching_names(connection: Connection, where: Filter) -> list[DocumentName]:
-    """Keys and names of the documents that match, in order of collection and id."""
+    A document that matches throughout is on exactly one page, whatever is written between them.
+    """
     where = merged(where)
-    if concerns_chunks(where):
-        found = matching_documents(connection, where)
-        return [DocumentName(key, item.collection, item.id) for key, item in found]
-    columns = (DocumentRow.key, DocumentRow.collection, DocumentRow.id)
-    statement = select(*columns).where(_meets(connection, where))
-    rows = connection.execute(statement.order_by(DocumentRow.collection, DocumentRow.id))
-    return [DocumentName(*row) for row in rows]
+    records = _read_outlines(connection, where, after=after, size=size)
+    last = (records[-1]["collection"], records[-1]["id"]) if len(records) == size else None
+    return [item for _, item in _matching(records, where)], last
 
 
-def read_matching_chunks(
-    connection: Connection, where: Filter, collection: str, document_id: str
-) -> list[Chunk]:
-    """The chunks of a document, none unless it matches."""
-    named = And(Eq("collection", collection), Eq("document_id", document_id), where)
-    if not matching_names(connection, named):
-        return []
-    return read_chunks(connection, collection, document_id)
+def _listed(connection: ReadConnection, where: Filter) -> Iterator[tuple[int, Document]]:
+    """Keys of the documents that match, and these."""
+    return _matching(_read_outlines(connection, where), where)
 
 
-def resolve_filter(connection: ReadConnection, where: Filter) -> FilterKeys:
-    """The chunks that can be found and match."""
-    where = merged(where)
-    if concerns_chunks(where):
-        chunks = ExpressionQuery(chunks_that_match(connection, where).order_by(ChunkRow.key))
-        return FilterKeys(_array(chunks.column(connection)), where=where)
-    matching = select(DocumentRow.key).where(_meets(connection, where))
-    documents = ExpressionQuery(matching).column(connection)
-    keys = _FINDABLE_OF.column(connection, documents=documents)
-    return FilterKeys(_array(keys), _array(documents), where)
+def _read_outlines(
+    connection: ReadConnection,
+    where: Filter,
+    *,
+    after: tuple[str, str] | None = None,
+    size: int | None = None,
+) -> list[dict[str, Any]]:
+    """Documents in order of collection and id; all of them if the filter is about pages.
+
+    The pages of a document stand in its structure, so these are read whole.
+    """
+    whole = concerns_chunks(where)
+    met, values = ("true", {}) if whole else _meets(connection, where)
+    sql = f"SELECT {WHOLE if whole else OUTLINE} FROM document WHERE {met}"
+    if after is not None:
+        sql += " AND (collection, id) > (:after_collection, :after_id)"
+        values = {**values, "after_collection": after[0], "after_id": after[1]}
+    sql += " ORDER BY collection, id" + (f" LIMIT {size}" if size else "")
+    return BoundSql(sql, values).records(connection)
 
 
-def _array(keys: Sequence[int]) -> ChunkKeys:
-    return np.fromiter(keys, np.int64, len(keys))
+def _matching(
+    records: Sequence[Mapping[str, Any]], where: Filter
+) -> Iterator[tuple[int, Document]]:
+    whole = concerns_chunks(where)
+    for record in records:
+        document = document_of(record)
+        if not whole or matches(where, document):
+            yield record["key"], document
 
 
-def filter_notes(
-    connection: ReadConnection, where: Filter, *, matches_some: bool
-) -> tuple[str, ...]:
-    """Notes on the fields of a filter that no document has, or only with other kinds of values."""
-
-    def has_kind(name: str, kind: str) -> bool:
-        return bool(_HAS_KIND.scalar(connection, field=name, kind=kind))
-
-    asked = metadata_fields(where)
-    unknown = {name for name in asked if not _HAS_FIELD.scalar(connection, field=name)}
-    if unknown:
-        return unknown_field_notes(unknown, _FIELDS.column(connection))
-    return () if matches_some else other_kind_notes(where, has_kind)
+_DOCUMENTS = "SELECT document.key FROM document"
+_CHUNKS = "SELECT chunk.key FROM chunk JOIN document ON document.key = chunk.document_key"
 
 
-def chunks_that_match(connection: ReadConnection, where: Filter) -> Select[int]:
-    """Asks for the keys of the chunks that can be found and match."""
-    where = merged(where)
-    found = select(ChunkRow.key).where(ChunkRow.level != "parent")
-    met = _meets(connection, where)
-    if concerns_chunks(where):
-        found = found.join(DocumentRow, DocumentRow.key == ChunkRow.document_key)
-        return found.where(met)
-    return found.where(ChunkRow.document_key.in_(select(DocumentRow.key).where(met)))
-
-
-def _meets(connection: ReadConnection, where: Filter) -> ColumnElement[bool]:
+def _meets(connection: ReadConnection, where: Filter) -> BoundSql:
     """A merged filter as a condition; of one with many conditions, the keys of what matches."""
     if _size(where) <= AT_ONCE:
         return condition(where)
-    key = ChunkRow.key if concerns_chunks(where) else DocumentRow.key
-    rows = select(key)
-    if concerns_chunks(where):
-        rows = rows.join(DocumentRow, DocumentRow.key == ChunkRow.document_key)
-    keys = _keys(connection, where, rows).tolist()
-    return IsAmong(key, bindparam(None, keys, ValueList("key")))
+    of_chunks = concerns_chunks(where)
+    keys = _keys(connection, where, _CHUNKS if of_chunks else _DOCUMENTS).tolist()
+    column = "chunk.key" if of_chunks else "document.key"
+    return BoundSql(f"{column} IN (:matching key)", {"matching": keys})
 
 
-def _keys(connection: ReadConnection, where: Filter, rows: Select[int]) -> ChunkKeys:
+def _keys(connection: ReadConnection, where: Filter, rows: str) -> ChunkKeys:
     """The keys of those of `rows` that match: parts of a filter are asked for one by one."""
     checkpoint()
     if _size(where) <= AT_ONCE:
-        return _array(ExpressionQuery(rows.where(condition(where))).column(connection))
+        met, values = condition(where)
+        return BoundSql(f"{rows} WHERE {met}", values).keys(connection)
     match where:
         case Not(inner):
             everything = _keys(connection, And(), rows)
@@ -413,3 +257,155 @@ def _batches(junction: type[And | Or], filters: Sequence[Filter]) -> Iterator[Fi
 
 def _size(where: Filter) -> int:
     return sum(1 for _ in conditions(where))
+
+
+def _array(keys: Sequence[int]) -> ChunkKeys:
+    return np.fromiter(keys, np.int64, len(keys))
+
+
+def concerns_chunks(root: Filter) -> bool:
+    """Whether chunks of one document may differ in the answer."""
+    return "page" in fields(root)
+
+
+def condition(root: Filter) -> BoundSql:
+    """`root` as a condition on `document` and, for `page`, on `chunk`."""
+    compiler = _Compiler()
+    return BoundSql(compiler.condition(root), compiler.values)
+
+
+_OPERATORS = {"$eq": "=", "$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
+
+
+class _Compiler:
+    """Writes conditions, and gives each value a parameter."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+
+    def condition(self, root: Filter) -> str:
+        match root:
+            case And(filters):
+                return _joined("AND", map(self.condition, filters), none="true")
+            case Or(filters):
+                return _joined("OR", map(self.condition, filters), none="false")
+            case Not(inner):
+                return _not(self.condition(inner))
+            case Ne(field, value):
+                return _not(self._equals(field, value))
+            case NotIn(field, values):
+                return _not(self._any_of(field, values))
+            case Exists(field):
+                return _not(self._missing(field))
+            case Eq(field, value):
+                return self._equals(field, value)
+            case In(field, values):
+                return self._any_of(field, values)
+            case Contains(field, value):
+                return self._contains(field, value)
+            case Gt(field, value) | Gte(field, value) | Lt(field, value) | Lte(field, value):
+                return self._compares(field, root.operator, value)
+        raise TypeError(f"not a filter: {root!r}")
+
+    def _bind(self, value: JsonScalar | Sequence[JsonScalar]) -> str:
+        name = f"value_{len(self.values)}"
+        self.values[name] = int(value) if isinstance(value, bool) else value  # as rows have it
+        return f":{name}"
+
+    def _any_of(self, field: FieldRef, values: Sequence[JsonScalar]) -> str:
+        """One condition for all values of a kind: databases limit how many OR may combine."""
+        by_kind: dict[ScalarKind | None, list[Any]] = {}
+        for kind, value in dict.fromkeys((kind_of(value), value) for value in values):
+            by_kind.setdefault(kind, []).append(value)
+        missing = [self._missing(field)] if by_kind.pop(None, None) else []
+        met = [self._is_among(field, kind, some) for kind, some in by_kind.items() if kind]
+        return _joined("OR", [*missing, *met], none="false")
+
+    def _is_among(self, field: FieldRef, kind: ScalarKind, values: list[Any]) -> str:
+        plain = [int(value) for value in values] if kind == "boolean" else values
+        if field.name == "page":
+            return self._page_among([value for value in plain if _is_whole(value)])
+        listed = f"IN ({self._bind(plain)} {'text' if kind == 'text' else 'number'})"
+        if field.path is None:
+            return f"coalesce({_column(field)} {listed}, false)"
+        return self._attribute(field, f"{self._kind(kind)} AND {_value_column(kind)} {listed}")
+
+    def _equals(self, field: FieldRef, value: JsonScalar) -> str:
+        return self._missing(field) if value is None else self._compares(field, "$eq", value)
+
+    def _missing(self, field: FieldRef) -> str:
+        if field.path is not None:
+            return _not(self._attribute(field, "true"))
+        return f"{'chunk.page_first' if field.name == 'page' else _column(field)} IS NULL"
+
+    def _compares(self, field: FieldRef, name: str, value: JsonScalar) -> str:
+        if field.name == "page":
+            return self._page(name, value)
+        compared = f"{_OPERATORS[name]} {self._bind(value)}"
+        if field.path is None:
+            return f"coalesce({_column(field)} {compared}, false)"
+        kind = kind_of(value)
+        return self._attribute(field, f"{self._kind(kind)} AND {_value_column(kind)} {compared}")
+
+    def _contains(self, field: FieldRef, value: JsonScalar) -> str:
+        if field.name == "page":
+            return self._page("$eq", value)
+        if field.path is None:
+            return f"coalesce(strpos({_column(field)}, {self._bind(value)}) > 0, false)"
+        kind, bound = kind_of(value), self._bind(value)
+        equal = f"attribute.in_list AND {self._kind(kind)} AND {_value_column(kind)} = {bound}"
+        if kind != "text":
+            return self._attribute(field, equal)
+        inside = f"NOT attribute.in_list AND strpos(attribute.text_value, {bound}) > 0"
+        return self._attribute(field, f"({inside} OR {equal})")
+
+    def _page(self, name: str, value: JsonScalar) -> str:
+        """Some page between the first and the last compares so with `value`."""
+        if name == "$eq":
+            if not _is_whole(value):
+                return "false"
+            bound = self._bind(value)
+            return f"coalesce(chunk.page_first <= {bound} AND chunk.page_last >= {bound}, false)"
+        column = "chunk.page_last" if name in ("$gt", "$gte") else "chunk.page_first"
+        return f"coalesce({column} {_OPERATORS[name]} {self._bind(value)}, false)"
+
+    def _page_among(self, numbers: list[Any]) -> str:
+        """Some page of a chunk is one of `numbers`; most chunks have two pages at most."""
+        pages = f"({self._bind(numbers)} number)"
+        first, last = "chunk.page_first", "chunk.page_last"
+        between = f"SELECT 1 FROM {pages} WHERE value BETWEEN {first} AND {last}"
+        return (
+            f"coalesce({first} IN {pages} OR {last} IN {pages} "
+            f"OR ({last} > {first} + 1 AND EXISTS ({between})), false)"
+        )
+
+    def _attribute(self, field: FieldRef, test: str) -> str:
+        """Some value of the field passes; not correlated, so that the index leads the way."""
+        return (
+            "document.key IN (SELECT attribute.document_key FROM attribute "
+            f"WHERE attribute.field = {self._bind(field.name)} AND {test})"
+        )
+
+    def _kind(self, kind: ScalarKind | None) -> str:
+        return f"attribute.kind = {self._bind(kind)}"
+
+
+def _joined(word: str, conditions: Iterable[str], *, none: str) -> str:
+    parts = list(conditions)
+    return f"({f' {word} '.join(parts)})" if parts else none
+
+
+def _not(condition: str) -> str:
+    return f"NOT ({condition})"
+
+
+def _column(field: FieldRef) -> str:
+    return f"document.{'id' if field.name == 'document_id' else field.name}"
+
+
+def _value_column(kind: ScalarKind | None) -> str:
+    return "attribute.text_value" if kind == "text" else "attribute.number_value"
+
+
+def _is_whole(value: JsonScalar) -> bool:
+    return isinstance(value, int) or (isinstance(value, float) and value.is_integer())

@@ -19,14 +19,14 @@ from lagotto.filters.algebra import kind_of
 from lagotto.filters.fields import field_name
 from lagotto.indexes.base import ChunkKeys
 from lagotto.stores.base import Passage, StoredChunks, Version, fingerprint
+from lagotto.stores.sql import statements
 from lagotto.stores.sql.queries import (
-    NamedQuery,
-    ReadConnection,
     asked_names,
     in_batches,
     keys_by_name,
     name_batches,
 )
+from lagotto.stores.sql.statements import ReadConnection
 
 log = logging.getLogger(__name__)
 
@@ -229,34 +229,20 @@ Buffer = bytes | memoryview  # of the drivers
 OUTLINE = "document_"
 """What the fields of a passage's document begin with."""
 
-_COUNTER = NamedQuery("COUNTER")
-_FINDABLE_KEYS = NamedQuery("FINDABLE_KEYS")
-_DOCUMENT = NamedQuery("DOCUMENT")
-_DOCUMENTS = NamedQuery("DOCUMENTS")
-_VERSIONS = NamedQuery("VERSIONS")
-_CHUNKS = NamedQuery("CHUNKS")
-_CHUNKS_OF_DOCUMENT = NamedQuery("CHUNKS_OF_DOCUMENT")
-_CHUNKS_AT = NamedQuery("CHUNKS_AT")
-_ACROSS_PAGES = NamedQuery("ACROSS_PAGES")
-_PARENTS = NamedQuery("PARENTS")
-_STORED_CHUNKS = NamedQuery("STORED_CHUNKS")
-_VECTORS = NamedQuery("VECTORS")
-_PASSAGES = NamedQuery("PASSAGES")
-
 
 def counter(connection: ReadConnection, name: str) -> int:
     """The last number given out."""
-    return int(_COUNTER.scalar(connection, name=name))
+    return int(statements.COUNTER.scalar(connection, name=name))
 
 
 def findable_keys(connection: ReadConnection) -> ChunkKeys:
     """Keys of all chunks that can be found, ascending."""
-    return np.array(_FINDABLE_KEYS.column(connection), np.int64)
+    return np.array(statements.FINDABLE_KEYS.column(connection), np.int64)
 
 
 def read_document(connection: ReadConnection, collection: str, document_id: str) -> Document | None:
     """A document, whole."""
-    found = _DOCUMENT.records(connection, collection=collection, document_id=document_id)
+    found = statements.DOCUMENT.records(connection, collection=collection, document_id=document_id)
     return document_of(found[0]) if found else None
 
 
@@ -272,7 +258,7 @@ def read_sources(
         wanted = set(batch)
         records = [
             record
-            for record in _DOCUMENTS.records(connection, **asked_names(batch))
+            for record in statements.DOCUMENTS.records(connection, **asked_names(batch))
             if (record["collection"], record["id"]) in wanted
         ]
         made = readable(document_of, records) if searching else map(document_of, records)
@@ -286,7 +272,7 @@ def read_versions(
     """What is stored of each document, and what its chunks were made with."""
     found: dict[str, Version] = {}
     for some in in_batches(ids):
-        rows = _VERSIONS.rows(connection, collection=collection, ids=some)
+        rows = statements.VERSIONS.rows(connection, collection=collection, ids=some)
         for name, content_hash, language, digest, chunker_id, model_id in rows:
             made_by = (chunker_id, model_id) if chunker_id else None
             found[name] = Version(content_hash, language, digest, made_by)
@@ -296,7 +282,7 @@ def read_versions(
 def read_chunks(connection: ReadConnection, collection: str, document_id: str) -> list[Chunk]:
     """The chunks of a document, parents first."""
     name = {"collection": collection, "document_id": document_id}
-    records = _CHUNKS_OF_DOCUMENT.records(connection, **name)
+    records = statements.CHUNKS_OF_DOCUMENT.records(connection, **name)
     return [chunk_of(record, **name) for record in records]
 
 
@@ -307,7 +293,7 @@ def read_parents(connection: ReadConnection, chunks: Sequence[Chunk]) -> dict[st
     for some in in_batches(wanted):
         asked = asked_names((collection, name) for collection, name, _ in some)
         names = set(some)
-        for record in _PARENTS.records(
+        for record in statements.PARENTS.records(
             connection, **asked, parents=[parent for *_, parent in some]
         ):
             name = {field: record[field] for field in ("collection", "document_id")}
@@ -337,7 +323,7 @@ def read_neighbours(
     found = [
         chunk
         for some in in_batches(_keys_at(connection, sorted(wanted)))
-        for chunk in readable(made, _CHUNKS.records(connection, keys=some))
+        for chunk in readable(made, statements.CHUNKS.records(connection, keys=some))
     ]
     return sorted(found, key=lambda c: (c.collection, c.document_id, c.level, c.ordinal))
 
@@ -351,7 +337,7 @@ def _ordinals_around(
         first, last = chunk.pages
         position = {"owner": owner, "level": chunk.level, "ordinal": chunk.ordinal}
         pages = {"first_page": first, "last_page": last}
-        ((before, after),) = _ACROSS_PAGES.rows(connection, **position, **pages)
+        ((before, after),) = statements.ACROSS_PAGES.rows(connection, **position, **pages)
         if before is not None:
             ordinals |= set(range(before - across + 1, before + 1))
         if after is not None:
@@ -366,7 +352,7 @@ def _keys_at(connection: ReadConnection, positions: Sequence[tuple[int, str, int
         wanted = set(some)
         owners = sorted({owner for owner, _, _ in some})
         ordinals = sorted({ordinal for _, _, ordinal in some})
-        rows = _CHUNKS_AT.rows(connection, owners=owners, ordinals=ordinals)
+        rows = statements.CHUNKS_AT.rows(connection, owners=owners, ordinals=ordinals)
         found += [key for key, *position in rows if tuple(position) in wanted]
     return found
 
@@ -378,7 +364,7 @@ def read_stored(
     found: dict[tuple[str, str], StoredChunks] = {}
     for some in name_batches(names):
         wanted = set(some)
-        rows = _STORED_CHUNKS.rows(connection, **asked_names(some))
+        rows = statements.STORED_CHUNKS.rows(connection, **asked_names(some))
         for (collection, name, *made_by), chunks in groupby(rows, key=lambda row: tuple(row[:4])):
             if (collection, name) in wanted:
                 keys = np.fromiter((chunk[4] for chunk in chunks), np.int64)
@@ -393,7 +379,7 @@ def read_vectors(connection: ReadConnection, keys: Sequence[int]) -> Vectors:
     """
     found: list[Sequence[Any]] = []
     for some in in_batches(keys):
-        found += _VECTORS.rows(connection, keys=some)
+        found += statements.VECTORS.rows(connection, keys=some)
     sizes = Counter(len(vector) // 4 for _, vector in found if isinstance(vector, Buffer))
     dimension = sizes.most_common(1)[0][0] if sizes else 0
     known, vectors = unit_vectors(found, dimension)
@@ -435,7 +421,7 @@ def read_passages(connection: ReadConnection, keys: Sequence[int]) -> dict[int, 
     """The chunks of `keys` with their texts and the outlines of their documents."""
     found: dict[int, Passage] = {}
     for some in in_batches(keys):
-        records = _PASSAGES.records(connection, keys=list(map(int, some)))
+        records = statements.PASSAGES.records(connection, keys=list(map(int, some)))
         with paused_collector():
             found |= passages_of(records)
     return found

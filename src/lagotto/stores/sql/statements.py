@@ -1,111 +1,155 @@
-"""The named queries: what searches, indexes and listings read, for every database.
+"""All SQL that searches, indexes and listings read, as text, for every database.
 
-`queries` runs them. All parameters are bound by name; lists of values are one parameter each.
+A statement is written once. Parameters are `:name`; a list of values is one parameter, `IN (:ids
+text)` or `FROM (:pages number)`. What SQLite and PostgreSQL write differently is replaced when a
+statement is run. As text it needs no SQLAlchemy, whose import takes longer than a search in a small
+base.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-from sqlalchemy import (
-    ColumnElement,
-    Integer,
-    ScalarSelect,
-    Select,
-    Text,
-    bindparam,
-    cast,
-    exists,
-    func,
-    literal,
-    literal_column,
-    select,
-    true,
-)
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, Protocol
 
 from lagotto.filters.fields import RESERVED
-from lagotto.stores.sql.queries import SEPARATOR
-from lagotto.stores.sql.read import OUTLINE
-from lagotto.stores.sql.tables import (
-    AttributeRow,
-    ChunkRow,
-    ChunkSetRow,
-    ChunkTextRow,
-    Counter,
-    DocumentRow,
-    EmbeddingRow,
-    HistoryRow,
-    IsAmong,
-    ListKind,
-    MetadataUpdateRow,
-    RemovalRow,
-    Setting,
-    ValueList,
+
+
+class ReadConnection(Protocol):
+    """Runs SQL text: a connection of SQLAlchemy, or one of sqlite3 alone (`SqliteConnection`)."""
+
+    @property
+    def dialect(self) -> Any:
+        """The database; its `name` is `sqlite` or `postgresql`."""
+        ...
+
+    def exec_driver_sql(self, statement: str, parameters: Any, /) -> Any:
+        """Run a statement as the driver takes it; the result has `keys()` and `all()`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """SQL text that reads; `values` are those of its parameters."""
+
+    sql: str
+
+    def rows(self, connection: ReadConnection, /, **values: Any) -> Sequence[Sequence[Any]]:
+        """All rows, each with its values in the order of the columns."""
+        return self._run(connection, values)[1]
+
+    def records(self, connection: ReadConnection, /, **values: Any) -> list[dict[str, Any]]:
+        """All rows, by the names of their columns."""
+        names, rows = self._run(connection, values)
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def column(self, connection: ReadConnection, /, **values: Any) -> list[Any]:
+        """The first value of every row."""
+        return [row[0] for row in self.rows(connection, **values)]
+
+    def scalar(self, connection: ReadConnection, /, **values: Any) -> Any:
+        """The first value of the first row, None if there is no row."""
+        rows = self.rows(connection, **values)
+        return rows[0][0] if rows else None
+
+    def _run(
+        self, connection: ReadConnection, values: Mapping[str, Any]
+    ) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+        in_file = connection.dialect.name == "sqlite"
+        written, bind = (_for_sqlite, _sqlite_value) if in_file else (_for_postgres, _server_value)
+        bound = {name: bind(value) for name, value in values.items()}
+        result = connection.exec_driver_sql(written(self.sql), bound)
+        names, rows = tuple(result.keys()), result.all()
+        if in_file and not JSON_COLUMNS.isdisjoint(names):
+            rows = list(_decoded(names, rows))
+        return names, rows
+
+
+JSON_COLUMNS = {"metadata", "structure", "heading_path", "sections", "document_metadata"}
+"""The columns that hold JSON, by the names they have in statements; psycopg decodes it itself."""
+
+NOT_JSON = object()
+"""For a damaged value: an object that no record can be made of."""
+
+_LIST = re.compile(r"(IN|FROM) \(:(\w+) (text|number|key)\)")
+_PARAMETER = re.compile(r"(?<!:):(\w+)")
+_ARRAYS = {"text": "text[]", "number": "numeric[]", "key": "bigint[]"}
+
+
+@lru_cache(maxsize=256)
+def _for_sqlite(sql: str) -> str:
+    """A list is a JSON array."""
+    sql = sql.replace("strpos(", "instr(").replace("string_agg(", "group_concat(")
+    return _LIST.sub(
+        lambda found: (
+            f"IN (SELECT value FROM json_each(:{found[2]}))"
+            if found[1] == "IN"
+            else f"FROM json_each(:{found[2]})"
+        ),
+        sql,
+    )
+
+
+@lru_cache(maxsize=256)
+def _for_postgres(sql: str) -> str:
+    """A list is an array."""
+
+    def array(found: re.Match[str]) -> str:
+        values = f":{found[2]}::{_ARRAYS[found[3]]}"
+        return f"= ANY({values})" if found[1] == "IN" else f"FROM unnest({values}) AS each (value)"
+
+    return _PARAMETER.sub(r"%(\1)s", _LIST.sub(array, sql.replace("%", "%%")))
+
+
+def _sqlite_value(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, list | tuple) else value
+
+
+def _server_value(value: Any) -> Any:
+    """Floats as decimals, since PostgreSQL rounds a numeric to compare it with a float."""
+    if isinstance(value, list | tuple):
+        exact = any(isinstance(item, float) for item in value)
+        return [Decimal(item) for item in value] if exact else list(value)
+    return Decimal(value) if isinstance(value, float) else value
+
+
+def _decoded(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[list[Any]]:
+    columns = [index for index, name in enumerate(names) if name in JSON_COLUMNS]
+    for row in rows:
+        decoded = list(row)
+        for index in columns:
+            if decoded[index] is not None:
+                decoded[index] = _json(decoded[index])
+        yield decoded
+
+
+def _json(stored: Any) -> Any:
+    try:
+        return json.loads(stored)
+    except (ValueError, TypeError, RecursionError):
+        return NOT_JSON
+
+
+def prefixed(table: str, names: str) -> str:
+    """Columns of a table, separated by commas."""
+    return ", ".join(f'{table}."{name}"' for name in names.split())
+
+
+OUTLINE_NAMES = (
+    "collection id kind source source_ref title summary language metadata created_at updated_at "
+    "content_hash fingerprint"
 )
-
-CHUNK_TEXT = func.coalesce(
-    ChunkTextRow.text,
-    func.substr(
-        DocumentRow.text,
-        cast(ChunkRow.start + 1, Integer),
-        cast(ChunkRow.end - ChunkRow.start, Integer),
-    ),
-)
-"""The text of a chunk; cut out of its document's if its own row is lost.
-
-The statement joins ChunkTextRow with `TEXT_ROW`, outer.
-"""
-
-TEXT_ROW = ChunkTextRow.chunk_key == ChunkRow.key
-
-OUTLINE_COLUMNS = [
-    column for column in DocumentRow.__table__.columns if column.name not in ("text", "structure")
-]
+OUTLINE = prefixed("document", f"key {OUTLINE_NAMES}")
 """What a document is shown with where its text is not needed."""
 
+WHOLE = prefixed("document", f"key {OUTLINE_NAMES} structure text")
 
-def is_among(column: Any, name: str, kind: ListKind) -> ColumnElement[bool]:
-    """Whether a column equals one of the values of the parameter `name`."""
-    return IsAmong(column, bindparam(name, type_=ValueList(kind)))
-
-
-def select_passages() -> Select[Any]:
-    """Asks for chunks with their texts and the outlines of their documents."""
-    outline = [column for column in OUTLINE_COLUMNS if column.name != "key"]
-    return _CHUNKS.add_columns(*(column.label(f"{OUTLINE}{column.name}") for column in outline))
-
-
-def _counted(where: ColumnElement[bool]) -> Select[Any]:
-    """Asks for each known language with the number of documents in it, up to `most`.
-
-    The next language is looked up in the index, which has a step per language then, not per
-    document.
-    """
-    found = select(func.min(DocumentRow.language).label("language")).cte("found", recursive=True)
-    following: ScalarSelect[str] = (
-        select(func.min(DocumentRow.language))
-        .where(DocumentRow.language > found.c.language)
-        .scalar_subquery()
-    )
-    found = found.union_all(select(following).where(found.c.language.is_not(None)))
-    some = (
-        select(literal(1, Integer).label("one"))
-        .select_from(DocumentRow)
-        .where(DocumentRow.language == found.c.language, where)
-        .limit(bindparam("most", type_=Integer))
-        .correlate(found)
-        .subquery()
-    )
-    number = select(func.count()).select_from(some).scalar_subquery()
-    return select(found.c.language, number).where(found.c.language.is_not(None))
-
-
-_FINDABLE = ChunkRow.level != "parent"
-_IN_COLLECTION = DocumentRow.collection == bindparam("collection")
-_NAMED = (
-    is_among(DocumentRow.collection, "collections", "text"),
-    is_among(DocumentRow.id, "ids", "text"),
-)
+_FINDABLE = "chunk.level != 'parent'"
+_NAMED = "document.collection IN (:collections text) AND document.id IN (:ids text)"
 """Of these collections and with these ids: an index finds them, and some more than were asked for.
 
 SQLite would read the whole index for a list of pairs.
@@ -113,185 +157,169 @@ SQLite would read the whole index for a list of pairs.
 
 # Settings and size of a base
 
-SETTING = select(Setting.value).where(Setting.name == bindparam("name"))
-SETTINGS = select(Setting.name, Setting.value).where(is_among(Setting.name, "names", "text"))
-COUNTER = select(Counter.value).where(Counter.name == bindparam("name"))
-COLLECTION_SIZES = select(DocumentRow.collection, func.count()).group_by(DocumentRow.collection)
-KNOWN_LANGUAGES = select(DocumentRow.language).where(DocumentRow.language.is_not(None)).distinct()
-OF_UNKNOWN_LANGUAGE = select(func.count()).where(DocumentRow.language.is_(None))
-FINDABLE_CHUNKS = select(func.count()).where(_FINDABLE)
+SETTING = Statement("SELECT value FROM setting WHERE name = :name")
+SETTINGS = Statement("SELECT name, value FROM setting WHERE name IN (:names text)")
+COUNTER = Statement("SELECT value FROM counter WHERE name = :name")
+COLLECTION_SIZES = Statement("SELECT collection, count(*) FROM document GROUP BY collection")
+KNOWN_LANGUAGES = Statement("SELECT DISTINCT language FROM document WHERE language IS NOT NULL")
+OF_UNKNOWN_LANGUAGE = Statement("SELECT count(*) FROM document WHERE language IS NULL")
+FINDABLE_CHUNKS = Statement(f"SELECT count(*) FROM chunk WHERE {_FINDABLE}")
 
 # Languages
 
-LANGUAGES = _counted(true())
-LANGUAGES_OF_COLLECTION = _counted(_IN_COLLECTION)
-ANY_UNKNOWN_LANGUAGE = select(exists().where(DocumentRow.language.is_(None)))
-LANGUAGE_COUNTS = (
-    select(DocumentRow.collection, DocumentRow.language, func.count())
-    .where(DocumentRow.language.is_not(None))
-    .group_by(DocumentRow.collection, DocumentRow.language)
+# The next language is looked up in the index, which has a step per language then, not per document.
+_LANGUAGES = """
+WITH RECURSIVE found(language) AS (
+    SELECT min(language) FROM document
+    UNION ALL
+    SELECT (SELECT min(document.language) FROM document WHERE document.language > found.language)
+    FROM found WHERE found.language IS NOT NULL
+)
+SELECT found.language, (
+    SELECT count(*) FROM (
+        SELECT 1 FROM document WHERE document.language = found.language {where} LIMIT :most
+    ) AS counted
+)
+FROM found WHERE found.language IS NOT NULL
+"""
+LANGUAGES = Statement(_LANGUAGES.format(where=""))
+"""Each known language with the number of documents in it, up to `most`."""
+
+LANGUAGES_OF_COLLECTION = Statement(
+    _LANGUAGES.format(where="AND document.collection = :collection")
+)
+ANY_UNKNOWN_LANGUAGE = Statement("SELECT EXISTS (SELECT 1 FROM document WHERE language IS NULL)")
+LANGUAGE_COUNTS = Statement(
+    "SELECT collection, language, count(*) FROM document WHERE language IS NOT NULL "
+    "GROUP BY collection, language"
 )
 
 # Documents
 
-DOCUMENT = select(DocumentRow.__table__).where(
-    _IN_COLLECTION, DocumentRow.id == bindparam("document_id")
+DOCUMENT = Statement(
+    f"SELECT {WHOLE} FROM document WHERE collection = :collection AND id = :document_id"
 )
-DOCUMENTS = select(DocumentRow.__table__).where(*_NAMED)
-DOCUMENT_KEYS = select(DocumentRow.collection, DocumentRow.id, DocumentRow.key).where(*_NAMED)
-VERSIONS = (
-    select(
-        DocumentRow.id,
-        DocumentRow.content_hash,
-        DocumentRow.language,
-        DocumentRow.fingerprint,
-        ChunkSetRow.chunker_id,
-        ChunkSetRow.model_id,
-    )
-    .outerjoin(ChunkSetRow, ChunkSetRow.document_key == DocumentRow.key)
-    .where(_IN_COLLECTION, is_among(DocumentRow.id, "ids", "text"))
+DOCUMENTS = Statement(f"SELECT {WHOLE} FROM document WHERE {_NAMED}")
+DOCUMENT_KEYS = Statement(f"SELECT collection, id, key FROM document WHERE {_NAMED}")
+VERSIONS = Statement("""
+SELECT document.id, document.content_hash, document.language, document.fingerprint,
+    chunk_set.chunker_id, chunk_set.model_id
+FROM document LEFT JOIN chunk_set ON chunk_set.document_key = document.key
+WHERE document.collection = :collection AND document.id IN (:ids text)
+""")
+HAS_FIELD = Statement("SELECT EXISTS (SELECT 1 FROM attribute WHERE field = :field)")
+HAS_KIND = Statement(
+    "SELECT EXISTS (SELECT 1 FROM attribute WHERE field = :field AND kind = :kind)"
 )
-HAS_FIELD = select(exists().where(AttributeRow.field == bindparam("field")))
-HAS_KIND = select(
-    exists().where(AttributeRow.field == bindparam("field"), AttributeRow.kind == bindparam("kind"))
-)
-FIELDS = select(AttributeRow.field).distinct()
+FIELDS = Statement("SELECT DISTINCT field FROM attribute")
 
 # Chunks
 
-_CHUNKS = (
-    select(
-        *ChunkRow.__table__.columns,
-        ChunkSetRow.chunker_id,
-        CHUNK_TEXT.label("text"),
-    )
-    .select_from(ChunkRow)
-    .join(DocumentRow, DocumentRow.key == ChunkRow.document_key)
-    .outerjoin(ChunkTextRow, TEXT_ROW)
-    .join(ChunkSetRow, ChunkSetRow.key == ChunkRow.set_key)
+# The text of a chunk is cut out of its document's if its own row is lost.
+_TEXT = """coalesce(chunk_text.text, substr(
+    document.text, CAST(chunk.start + 1 AS INTEGER), CAST(chunk."end" - chunk.start AS INTEGER)
+)) AS text"""
+_CHUNK_NAMES = (
+    "key id document_key set_key level parent_id ordinal start end token_count page_first "
+    "page_last heading_path element row_first row_last item_first item_last line_first line_last "
+    "sections"
 )
-_BY_KEY = is_among(ChunkRow.key, "keys", "key")
-FINDABLE_KEYS = select(ChunkRow.key).where(_FINDABLE).order_by(ChunkRow.key)
-FINDABLE_OF_DOCUMENTS = FINDABLE_KEYS.where(is_among(ChunkRow.document_key, "documents", "key"))
-PASSAGES = select_passages().where(_BY_KEY)
-CHUNKS = _CHUNKS.where(_BY_KEY)
-CHUNKS_OF_DOCUMENT = _CHUNKS.where(
-    _IN_COLLECTION, DocumentRow.id == bindparam("document_id")
-).order_by(ChunkRow.key)
-PARENTS = _CHUNKS.add_columns(DocumentRow.collection, DocumentRow.id.label("document_id")).where(
-    *_NAMED, is_among(ChunkRow.id, "parents", "text")
+_CHUNKS = f"SELECT {prefixed('chunk', _CHUNK_NAMES)}, chunk_set.chunker_id, {_TEXT}"
+_FROM_CHUNKS = """
+FROM chunk JOIN document ON document.key = chunk.document_key
+LEFT JOIN chunk_text ON chunk_text.chunk_key = chunk.key
+JOIN chunk_set ON chunk_set.key = chunk.set_key
+"""
+_OUTLINES = ", ".join(f"document.{name} AS document_{name}" for name in OUTLINE_NAMES.split())
+SELECT_PASSAGES = f"{_CHUNKS}, {_OUTLINES} {_FROM_CHUNKS}"
+"""Chunks with their texts and the outlines of their documents."""
+
+PASSAGE_COLUMNS = (
+    *_CHUNK_NAMES.split(),
+    "chunker_id",
+    "text",
+    *(f"document_{name}" for name in OUTLINE_NAMES.split()),
 )
-STORED_CHUNKS = (
-    select(
-        DocumentRow.collection,
-        DocumentRow.id,
-        ChunkSetRow.chunker_id,
-        ChunkSetRow.model_id,
-        ChunkRow.key,
-    )
-    .select_from(ChunkRow)
-    .join(DocumentRow, DocumentRow.key == ChunkRow.document_key)
-    .join(ChunkSetRow, ChunkSetRow.key == ChunkRow.set_key)
-    .where(*_NAMED, _FINDABLE)
-    .order_by(ChunkRow.document_key, ChunkRow.key)
+
+_BY_KEY = "chunk.key IN (:keys key)"
+FINDABLE_KEYS = Statement(f"SELECT key FROM chunk WHERE {_FINDABLE} ORDER BY key")
+FINDABLE_OF_DOCUMENTS = Statement(
+    f"SELECT key FROM chunk WHERE {_FINDABLE} AND document_key IN (:documents key) ORDER BY key"
 )
-CHUNKS_AT = select(ChunkRow.key, ChunkRow.document_key, ChunkRow.level, ChunkRow.ordinal).where(
-    is_among(ChunkRow.document_key, "owners", "key"), is_among(ChunkRow.ordinal, "ordinals", "key")
+PASSAGES = Statement(f"{SELECT_PASSAGES} WHERE {_BY_KEY}")
+CHUNKS = Statement(f"{_CHUNKS} {_FROM_CHUNKS} WHERE {_BY_KEY}")
+CHUNKS_OF_DOCUMENT = Statement(
+    f"{_CHUNKS} {_FROM_CHUNKS} "
+    "WHERE document.collection = :collection AND document.id = :document_id ORDER BY chunk.key"
 )
-_SAME_LEVEL = (
-    ChunkRow.document_key == bindparam("owner"),
-    ChunkRow.level == bindparam("level"),
+PARENTS = Statement(
+    f"{_CHUNKS}, document.collection, document.id AS document_id {_FROM_CHUNKS} "
+    f"WHERE {_NAMED} AND chunk.id IN (:parents text)"
 )
-ACROSS_PAGES = select(
-    select(func.max(ChunkRow.ordinal))
-    .where(*_SAME_LEVEL, ChunkRow.ordinal < bindparam("ordinal"))
-    .where(ChunkRow.page_last < bindparam("first_page"))
-    .scalar_subquery(),
-    select(func.min(ChunkRow.ordinal))
-    .where(*_SAME_LEVEL, ChunkRow.ordinal > bindparam("ordinal"))
-    .where(ChunkRow.page_first > bindparam("last_page"))
-    .scalar_subquery(),
+STORED_CHUNKS = Statement(f"""
+SELECT document.collection, document.id, chunk_set.chunker_id, chunk_set.model_id, chunk.key
+FROM chunk JOIN document ON document.key = chunk.document_key
+JOIN chunk_set ON chunk_set.key = chunk.set_key
+WHERE {_NAMED} AND {_FINDABLE} ORDER BY chunk.document_key, chunk.key
+""")
+CHUNKS_AT = Statement(
+    "SELECT key, document_key, level, ordinal FROM chunk "
+    "WHERE document_key IN (:owners key) AND ordinal IN (:ordinals key)"
 )
-VECTORS = select(EmbeddingRow.chunk_key, EmbeddingRow.vector).where(
-    is_among(EmbeddingRow.chunk_key, "keys", "key")
-)
+_SAME_LEVEL = "FROM chunk WHERE document_key = :owner AND level = :level"
+ACROSS_PAGES = Statement(f"""
+SELECT
+    (SELECT max(ordinal) {_SAME_LEVEL} AND ordinal < :ordinal AND page_last < :first_page),
+    (SELECT min(ordinal) {_SAME_LEVEL} AND ordinal > :ordinal AND page_first > :last_page)
+""")
+VECTORS = Statement("SELECT chunk_key, vector FROM embedding WHERE chunk_key IN (:keys key)")
 
 # The change log
 
-HEAD = select(HistoryRow.change, HistoryRow.token).order_by(HistoryRow.state.desc()).limit(1)
-TOKEN_AT = (
-    select(HistoryRow.token)
-    .where(HistoryRow.change >= bindparam("number"))
-    .order_by(HistoryRow.change, HistoryRow.state)
-    .limit(1)
+SEPARATOR = ","
+"""Between values that a statement gives as one string."""
+
+HEAD = Statement("SELECT change, token FROM history ORDER BY state DESC LIMIT 1")
+TOKEN_AT = Statement(
+    "SELECT token FROM history WHERE change >= :number ORDER BY change, state LIMIT 1"
 )
-NTH_CHUNK = (
-    select(ChunkRow.key)
-    .where(ChunkRow.key > bindparam("start"), ChunkRow.key <= bindparam("until"))
-    .order_by(ChunkRow.key)
-    .offset(bindparam("skipped", type_=Integer))
-    .limit(1)
+NTH_CHUNK = Statement(
+    "SELECT key FROM chunk WHERE key > :start AND key <= :until "
+    "ORDER BY key LIMIT 1 OFFSET :skipped"
 )
-_SEPARATOR: Any = literal_column(f"'{SEPARATOR}'")
 # As one string: a third of the base may go at once, and as rows of their own these keys would take
 # ten times as long, each waiting for the interpreter where other threads are busy.
-REMOVED = select(func.aggregate_strings(cast(RemovalRow.chunk_key, Text), _SEPARATOR)).where(
-    RemovalRow.sequence > bindparam("start"), RemovalRow.sequence <= bindparam("stop")
+REMOVED = Statement(
+    f"SELECT string_agg(CAST(chunk_key AS TEXT), '{SEPARATOR}') FROM removal "
+    "WHERE sequence > :start AND sequence <= :stop"
 )
-UPDATED = (
-    select(ChunkRow.key)
-    .join(MetadataUpdateRow, MetadataUpdateRow.document_key == ChunkRow.document_key)
-    .where(
-        MetadataUpdateRow.sequence > bindparam("start"),
-        MetadataUpdateRow.sequence <= bindparam("stop"),
-        _FINDABLE,
-    )
-    .distinct()
-)
-_TEXTS = (
-    select(
-        ChunkRow.key,
-        ChunkRow.document_key,
-        DocumentRow.title,
-        ChunkRow.heading_path,
-        CHUNK_TEXT.label("text"),
-        DocumentRow.collection,
-        DocumentRow.language,
-    )
-    .select_from(ChunkRow)
-    .join(DocumentRow, DocumentRow.key == ChunkRow.document_key)
-    .outerjoin(ChunkTextRow, TEXT_ROW)
-    .where(_FINDABLE)
-)
-ADDED_TEXTS = _TEXTS.where(ChunkRow.key > bindparam("start"), ChunkRow.key <= bindparam("stop"))
-TEXTS_OF = _TEXTS.where(_BY_KEY)
-_VECTORS = select(EmbeddingRow.chunk_key, EmbeddingRow.vector).where(
-    EmbeddingRow.model_id == bindparam("model_id")
-)
-ADDED_VECTORS = _VECTORS.where(
-    EmbeddingRow.chunk_key > bindparam("start"), EmbeddingRow.chunk_key <= bindparam("stop")
-)
-VECTORS_OF = _VECTORS.where(is_among(EmbeddingRow.chunk_key, "keys", "key")).order_by(
-    EmbeddingRow.chunk_key
-)
+UPDATED = Statement(f"""
+SELECT DISTINCT chunk.key
+FROM chunk JOIN metadata_update ON metadata_update.document_key = chunk.document_key
+WHERE metadata_update.sequence > :start AND metadata_update.sequence <= :stop AND {_FINDABLE}
+""")
+_TEXTS = f"""
+SELECT chunk.key, chunk.document_key, document.title, chunk.heading_path, {_TEXT},
+    document.collection, document.language
+FROM chunk JOIN document ON document.key = chunk.document_key
+LEFT JOIN chunk_text ON chunk_text.chunk_key = chunk.key WHERE {_FINDABLE}
+"""
+ADDED_TEXTS = Statement(f"{_TEXTS} AND chunk.key > :start AND chunk.key <= :stop")
+TEXTS_OF = Statement(f"{_TEXTS} AND {_BY_KEY}")
+_OF_MODEL = "SELECT chunk_key, vector FROM embedding WHERE model_id = :model_id"
+ADDED_VECTORS = Statement(f"{_OF_MODEL} AND chunk_key > :start AND chunk_key <= :stop")
+VECTORS_OF = Statement(f"{_OF_MODEL} AND chunk_key IN (:keys key) ORDER BY chunk_key")
 
 # The fields of chunks as filters see them
 
-CHUNK_PAGES = select(
-    ChunkRow.key, ChunkRow.document_key, ChunkRow.page_first, ChunkRow.page_last
-).where(_BY_KEY, _FINDABLE)
-OWN_FIELDS = select(
-    DocumentRow.key,
-    *(
-        getattr(DocumentRow, "id" if name == "document_id" else name).label(name)
-        for name in RESERVED
-        if name != "page"
-    ),
-).where(is_among(DocumentRow.key, "keys", "key"))
-ATTRIBUTES = select(
-    AttributeRow.document_key,
-    AttributeRow.field,
-    AttributeRow.kind,
-    AttributeRow.text_value,
-    AttributeRow.number_value,
-).where(is_among(AttributeRow.document_key, "keys", "key"), AttributeRow.kind != "group")
+CHUNK_PAGES = Statement(
+    f"SELECT key, document_key, page_first, page_last FROM chunk WHERE {_BY_KEY} AND {_FINDABLE}"
+)
+_OWN = ", ".join(
+    "id AS document_id" if name == "document_id" else name for name in RESERVED if name != "page"
+)
+OWN_FIELDS = Statement(f"SELECT key, {_OWN} FROM document WHERE key IN (:keys key)")
+ATTRIBUTES = Statement(
+    "SELECT document_key, field, kind, text_value, number_value FROM attribute "
+    "WHERE document_key IN (:keys key) AND kind != 'group'"
+)

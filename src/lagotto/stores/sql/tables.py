@@ -1,15 +1,13 @@
-"""The tables, described once for every SQL store, and lists of values as one parameter."""
+"""The tables, described once for every SQL store."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, Self
+from collections.abc import Callable
+from typing import Any
 
 from sqlalchemy import (
     JSON,
     BigInteger,
-    Boolean,
     Dialect,
     ForeignKey,
     Index,
@@ -18,11 +16,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
 )
-from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
-from sqlalchemy.sql.compiler import SQLCompiler
-from sqlalchemy.sql.functions import FunctionElement
-from sqlalchemy.sql.operators import OperatorType
 from sqlalchemy.types import UserDefinedType
 
 
@@ -289,52 +283,3 @@ class HistoryRow(Tables):
     state: Mapped[int] = mapped_column(primary_key=True)
     change: Mapped[int]
     token: Mapped[int]
-
-
-ListKind = Literal["text", "number", "key"]
-"""Keys are integers; numbers may be any."""
-
-
-class ValueList(UserDefinedType[Sequence[str | int | float]]):
-    """Any number of values as one parameter: a JSON array, unless a dialect has arrays."""
-
-    cache_ok = True
-
-    def __init__(self, kind: ListKind) -> None:
-        self.kind = kind
-
-    def get_col_spec(self, **_: Any) -> str:
-        return "JSON"
-
-    def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any]:
-        return BIND.get((ValueList, dialect.name), json.dumps)
-
-
-class IsAmong(FunctionElement[bool]):
-    """Whether the first, a column, equals one of the second, a ValueList."""
-
-    type = Boolean()
-    inherit_cache = True
-
-    def self_group(self, against: OperatorType | None = None) -> Self:
-        """As it is: no index is used where SQLAlchemy compares the result with `true`."""
-        return self
-
-
-@compiles(IsAmong)
-def _in_json(element: IsAmong, compiler: SQLCompiler, **options: Any) -> str:
-    column, values = (compiler.process(part, **options) for part in element.clauses)
-    return f"{column} IN (SELECT value FROM json_each({values}))"
-
-
-class PageIsAmong(FunctionElement[bool]):
-    """Whether a number of the third, a ValueList, lies between the first and the second."""
-
-    type = Boolean()
-    inherit_cache = True
-
-
-@compiles(PageIsAmong)
-def _between_json(element: PageIsAmong, compiler: SQLCompiler, **options: Any) -> str:
-    first, last, values = (compiler.process(part, **options) for part in element.clauses)
-    return f"EXISTS (SELECT 1 FROM json_each({values}) WHERE value BETWEEN {first} AND {last})"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sqlite3
 import threading
@@ -11,7 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from lagotto._internal.concurrency import checkpoint, interruptible
 from lagotto._internal.locations import INDEX_MARKER
@@ -27,13 +27,7 @@ from lagotto.errors import (
 )
 from lagotto.indexes.folder import file_errors, usual_folder
 from lagotto.stores.sql import before_release, check_version
-from lagotto.stores.sql.queries import (
-    CompiledQuery,
-    PlainConnection,
-    QueryResult,
-    ReadConnection,
-    SqlText,
-)
+from lagotto.stores.sql.statements import ReadConnection, Statement
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -111,8 +105,6 @@ BUSY_TIMEOUT = 30.0
 BETWEEN_ATTEMPTS = 0.003
 """Seconds between two attempts to take the lock of the file."""
 
-NOT_JSON = object()
-
 KEPT_OPEN = 5
 """Connections that a pool keeps for the next searches."""
 
@@ -157,34 +149,42 @@ def execute_when_free(driver: sqlite3.Connection, statement: str, *, timeout: fl
             return
 
 
-class SqliteConnection(PlainConnection):
-    """Reads one state of the file, from the first query on."""
+class SqliteConnection:
+    """A ReadConnection that sees one state of the file, from the first statement on."""
+
+    dialect = SimpleNamespace(name="sqlite")
 
     def __init__(self, driver: sqlite3.Connection) -> None:
         self.driver = driver
 
-    def ask(self, query: CompiledQuery, values: Mapping[str, Any]) -> QueryResult:
+    def exec_driver_sql(self, statement: str, parameters: Mapping[str, Any], /) -> _Result:
         if not self.driver.in_transaction:
             self.driver.execute("BEGIN")
-        bound = {name: _bound(value) for name, value in values.items()}
-        names, rows = self._fetch(query.sql, {**query.constants, **bound})
-        return QueryResult(
-            names, _decoded(rows, query.json_columns) if query.json_columns else rows
-        )
-
-    def _fetch(self, sql: str, values: Mapping[str, Any]) -> tuple[list[str], list[Any]]:
         try:
-            cursor = self.driver.execute(sql, values)
-            return [column[0] for column in cursor.description], cursor.fetchall()
+            cursor = self.driver.execute(statement, parameters)
+            return _Result(cursor.description, cursor.fetchall())
         except sqlite3.OperationalError as exc:
             if "decode to UTF-8" not in str(exc) or self.driver.text_factory is text_or_bytes:
                 raise
             self.driver.text_factory = text_or_bytes  # slower, so only where it is needed
-            return self._fetch(sql, values)
+            return self.exec_driver_sql(statement, parameters)
 
     def rollback(self) -> None:
         """End the transaction; the next query sees the latest state."""
         self.driver.rollback()
+
+
+class _Result(NamedTuple):
+    """What a statement gave; the first value of a column's description is its name."""
+
+    description: Sequence[Sequence[Any]]
+    rows: list[Sequence[Any]]
+
+    def keys(self) -> list[str]:
+        return [column[0] for column in self.description]
+
+    def all(self) -> list[Sequence[Any]]:
+        return self.rows
 
 
 def text_or_bytes(stored: bytes) -> str | bytes:
@@ -193,27 +193,6 @@ def text_or_bytes(stored: bytes) -> str | bytes:
         return stored.decode()
     except UnicodeDecodeError:
         return stored
-
-
-def _bound(value: Any) -> Any:
-    return json.dumps(value) if isinstance(value, list | tuple) else value
-
-
-def _decoded(rows: Sequence[Sequence[Any]], json_columns: Sequence[int]) -> list[list[Any]]:
-    decoded = [list(row) for row in rows]
-    for row in decoded:
-        for index in json_columns:
-            if row[index] is not None:
-                row[index] = _json(row[index])
-    return decoded
-
-
-def _json(stored: Any) -> Any:
-    """What a column holds, or an object that no record can be made of."""
-    try:
-        return json.loads(stored)
-    except (ValueError, TypeError, RecursionError):
-        return NOT_JSON
 
 
 class ConnectionPool:
@@ -305,7 +284,7 @@ SQLITE_HEADER = b"SQLite format 3\0"
 CACHE_TIMEOUT = 0.05
 """Seconds that a search waits for other writers before it does without caching its chunks."""
 
-_VERSION = SqlText("PRAGMA user_version")
+_VERSION = Statement("PRAGMA user_version")
 
 
 class SqliteDatabase:

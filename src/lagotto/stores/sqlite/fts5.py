@@ -10,14 +10,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lagotto._internal.concurrency import checkpoint
 from lagotto.documents import storable
-from lagotto.errors import StoreError
 from lagotto.indexes.base import (
     REBUILD,
     START,
@@ -47,30 +45,29 @@ from lagotto.indexes.text_query import (
     Word,
 )
 from lagotto.stores.sql.changelog import RecordReader, SqlChangeLog
-from lagotto.stores.sql.queries import PlainConnection, ReadConnection, SqlText, setting
+from lagotto.stores.sql.queries import setting
+from lagotto.stores.sql.statements import ReadConnection, Statement
 from lagotto.terms import index_terms
 from lagotto.terms.vocabulary import MOST_CORRECTIONS, MOST_SIMILAR
 
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
-
-_FIND = SqlText("SELECT rowid, -bm25(chunk_terms) FROM chunk_terms WHERE chunk_terms MATCH :term")
-_COUNT = SqlText("SELECT count(*) FROM chunk_terms_docsize")
-_FREQUENCY = SqlText("SELECT doc FROM chunk_vocabulary WHERE term = :term")
-_HAVING = SqlText("SELECT count(*) FROM chunk_terms WHERE chunk_terms MATCH :wanted")
-_KEYS = SqlText("SELECT id FROM chunk_terms_docsize ORDER BY id")
-_MATCHING = SqlText("SELECT rowid FROM chunk_terms WHERE chunk_terms MATCH :wanted ORDER BY rowid")
-_WITH_TERMS = SqlText("SELECT rowid FROM chunk_terms WHERE terms <> '' ORDER BY rowid")
-_VOCABULARY = SqlText("SELECT term FROM chunk_vocabulary")
+_FIND = Statement("SELECT rowid, -bm25(chunk_terms) FROM chunk_terms WHERE chunk_terms MATCH :term")
+_COUNT = Statement("SELECT count(*) FROM chunk_terms_docsize")
+_FREQUENCY = Statement("SELECT doc FROM chunk_vocabulary WHERE term = :term")
+_HAVING = Statement("SELECT count(*) FROM chunk_terms WHERE chunk_terms MATCH :wanted")
+_KEYS = Statement("SELECT id FROM chunk_terms_docsize ORDER BY id")
+_MATCHING = Statement(
+    "SELECT rowid FROM chunk_terms WHERE chunk_terms MATCH :wanted ORDER BY rowid"
+)
+_WITH_TERMS = Statement("SELECT rowid FROM chunk_terms WHERE terms <> '' ORDER BY rowid")
+_VOCABULARY = Statement("SELECT term FROM chunk_vocabulary")
 _ADD = "INSERT INTO chunk_terms(rowid, terms) VALUES (?, ?)"
 _REMOVE = "DELETE FROM chunk_terms WHERE rowid IN (SELECT key FROM chunk WHERE document_key = ?)"
 _COUNTED = {
-    "missing": SqlText(
+    "missing": Statement(
         "SELECT count(*) FROM chunk WHERE level <> 'parent' "
         "AND key NOT IN (SELECT id FROM chunk_terms_docsize)"
     ),
-    "surplus": SqlText(
+    "surplus": Statement(
         "SELECT count(*) FROM chunk_terms_docsize WHERE id NOT IN (SELECT key FROM chunk)"
     ),
 }
@@ -122,7 +119,7 @@ class Fts5Index:
 
     def remove_documents(self, changes: SqlChangeLog, document_keys: Sequence[int]) -> None:
         for key in document_keys:
-            _driver(changes).exec_driver_sql(_REMOVE, (key,))
+            changes.connection.exec_driver_sql(_REMOVE, (key,))
 
     def refresh(self) -> None:
         """Nothing to ask: the tables are in the file."""
@@ -252,14 +249,7 @@ def _frequency(connection: ReadConnection, word: Word) -> int:
 def index_chunks(changes: SqlChangeLog, *, since: int, prepared: PreparedTexts) -> None:
     for start, stop in changes.ranges(since=since):
         if rows := _rows(changes.added_texts(start, stop), prepared):
-            _driver(changes).exec_driver_sql(_ADD, rows)
-
-
-def _driver(changes: SqlChangeLog) -> Connection:
-    """The connection of a change log that belongs to a write."""
-    if isinstance(changes.connection, PlainConnection):
-        raise StoreError("this change log belongs to a search; a search does not write")
-    return changes.connection
+            changes.connection.exec_driver_sql(_ADD, rows)
 
 
 def _search(connection: ReadConnection, query: TextQuery, k: int, among: ChunkKeys | None) -> Hits:
@@ -357,7 +347,7 @@ def _of(keys: ChunkKeys, found: ChunkKeys, scores: NDArray[np.float32]) -> NDArr
     return np.where(found[places] == keys, scores[places], np.float32(0))
 
 
-def _keys(connection: ReadConnection, query: SqlText, **values: str) -> ChunkKeys:
+def _keys(connection: ReadConnection, query: Statement, **values: str) -> ChunkKeys:
     keys = query.column(connection, **values)
     return np.fromiter(keys, np.int64, len(keys))
 

@@ -61,8 +61,10 @@ from lagotto.stores.base import (
 from lagotto.stores.sql import SCHEMA_VERSION
 from lagotto.stores.sql.changelog import AnyIndex, SqlChangeLog, main_languages_of
 from lagotto.stores.sql.chunk_cache import SqlChunkCache
-from lagotto.stores.sql.queries import ReadConnection, read_config, read_info, setting
-from lagotto.stores.sql.read import read_chunks, read_document, read_versions
+from lagotto.stores.sql.filters import paged_documents, read_matching_chunks
+from lagotto.stores.sql.queries import read_config, read_info, setting
+from lagotto.stores.sql.read import read_document, read_versions
+from lagotto.stores.sql.statements import ReadConnection
 from lagotto.stores.sql.view import SqlView
 from lagotto.stores.sqlite.database import (
     BUSY_TIMEOUT,
@@ -209,20 +211,13 @@ class SqliteStore:
         )
 
     def documents(self, where: Filter) -> AsyncIterator[Document]:
-        from lagotto.stores.sql.filters import paged_documents
-
-        return paged_documents(self._read_tables, where)
+        return paged_documents(self._read, where)
 
     async def chunks(
         self, collection: str, document_id: str, *, where: Filter = EVERYTHING
     ) -> list[Chunk]:
-        name = (collection, document_id)
-        if where == EVERYTHING:
-            return await self._read(lambda connection: read_chunks(connection, *name))
-        from lagotto.stores.sql.filters import read_matching_chunks
-
-        return await self._read_tables(
-            lambda connection: read_matching_chunks(connection, where, *name)
+        return await self._read(
+            lambda connection: read_matching_chunks(connection, where, collection, document_id)
         )
 
     @asynccontextmanager

@@ -40,6 +40,7 @@ from lagotto.stores.sql.changelog import (
     stored_vectors,
     token_at,
 )
+from lagotto.stores.sql.filters import filter_notes, resolve_filter
 from lagotto.stores.sql.read import findable_keys, unit_vectors
 from lagotto.stores.sql.view import IndexSnapshots, IndexTooFarBehind, SqlView, refreshed
 from lagotto.stores.sqlite.database import (
@@ -291,8 +292,6 @@ class SqliteViews:
             return None, ()
         name = (where.cache_key, token)
         if name not in self._filters:
-            from lagotto.stores.sql.filters import filter_notes, resolve_filter
-
             while len(self._filters) >= FILTERS_CACHED:
                 self._filters.pop(next(iter(self._filters)), None)
             keys = resolve_filter(connection, where)

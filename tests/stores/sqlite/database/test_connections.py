@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from lagotto.stores.sql.queries import CompiledQuery, SqlText
+from lagotto.stores.sql.statements import Statement
 from lagotto.stores.sqlite.database import KEPT_OPEN, ConnectionPool, connect
 
-COUNT = SqlText("SELECT count(*) FROM thing")
+COUNT = Statement("SELECT count(*) FROM thing")
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_a_connection_is_used_again_without_its_transaction(pool: ConnectionPool
 
 def test_a_connection_is_released_after_an_error(pool: ConnectionPool) -> None:
     with pytest.raises(sqlite3.OperationalError), pool.connection() as first:
-        SqlText("SELECT * FROM nowhere").rows(first)
+        Statement("SELECT * FROM nowhere").rows(first)
     with pool.connection() as second:
         assert second.driver is first.driver
         assert COUNT.scalar(second) == 0
@@ -76,13 +76,13 @@ def test_closing_closes_what_is_in_use_when_it_is_released(pool: ConnectionPool)
 
 def test_json_is_decoded_and_lists_are_json(pool: ConnectionPool) -> None:
     add(pool)
-    query = CompiledQuery(
-        "SELECT *, NULL FROM thing WHERE number IN (SELECT value FROM json_each(:some))",
-        json_columns=[1, 2],
+    query = Statement(
+        "SELECT number, value AS metadata, NULL AS sections FROM thing "
+        "WHERE number IN (:some number)"
     )
     with pool.connection() as connection:
-        assert connection.ask(query, {"some": [1, 5]}).rows == [[1, [1], None]]
-        assert connection.ask(query, {"some": (2,)}).rows == []
+        assert query.rows(connection, some=[1, 5]) == [[1, [1], None]]
+        assert query.rows(connection, some=(2,)) == []
 
 
 def test_no_connection_is_left_open_where_a_file_is_no_database(tmp_path: Path) -> None:
