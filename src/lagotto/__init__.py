@@ -4,174 +4,155 @@ This module exports the knowledge base, records, results, preferences, filters a
 imported on first use, so `import lagotto` is cheap. docs/api.md lists the other public modules.
 """
 
+# ruff: noqa: I001  `X as X` says to type checkers that X is exported; one import per module
+
 from typing import TYPE_CHECKING
 
 from lagotto._internal.registry import lazy_exports
+from lagotto.errors import (
+    CitationError as CitationError,
+    ConfigError as ConfigError,
+    CorruptSourceError as CorruptSourceError,
+    DeadlineExceeded as DeadlineExceeded,
+    DegradedError as DegradedError,
+    EmbeddingError as EmbeddingError,
+    EmbeddingServiceError as EmbeddingServiceError,
+    EmptySourceError as EmptySourceError,
+    EncryptedSourceError as EncryptedSourceError,
+    FilterError as FilterError,
+    IndexDamagedError as IndexDamagedError,
+    IndexUnavailableError as IndexUnavailableError,
+    LagottoError as LagottoError,
+    ModelMismatchError as ModelMismatchError,
+    NativeEmbeddingError as NativeEmbeddingError,
+    NativeError as NativeError,
+    NotABaseError as NotABaseError,
+    NoTextLayerError as NoTextLayerError,
+    QueryError as QueryError,
+    ReadError as ReadError,
+    RebuiltError as RebuiltError,
+    ReplaceRefusedError as ReplaceRefusedError,
+    RerankError as RerankError,
+    RetrievalError as RetrievalError,
+    SearchCancelled as SearchCancelled,
+    SourceTooLargeError as SourceTooLargeError,
+    StoreBusyError as StoreBusyError,
+    StoreDamagedError as StoreDamagedError,
+    StoreError as StoreError,
+    StoreFullError as StoreFullError,
+    StoreReadOnlyError as StoreReadOnlyError,
+    StoreUnavailableError as StoreUnavailableError,
+    UnknownNameError as UnknownNameError,
+    UnsupportedFormatError as UnsupportedFormatError,
+    WeightsError as WeightsError,
+)
 
 if TYPE_CHECKING:
-    from lagotto.base.blocking import (
-        KnowledgeBase,
-    )
-    from lagotto.base.chunk_context import (
-        context_of_chunks,
-    )
+    from lagotto.base.blocking import KnowledgeBase as KnowledgeBase
+    from lagotto.base.chunk_context import context_of_chunks as context_of_chunks
     from lagotto.base.client import (
-        AsyncClient,
-        Client,
-    )
-    from lagotto.base.client import (
+        AsyncClient as AsyncClient,
+        Client as Client,
         open as open,  # noqa: A004
     )
-    from lagotto.base.copy import (
-        CopyReport,
-    )
+    from lagotto.base.copy import CopyReport as CopyReport
     from lagotto.base.ingest import (
-        AddReport,
-        Progress,
+        AddReport as AddReport,
+        Progress as Progress,
     )
-    from lagotto.base.judgements import (
-        RelevanceJudgement,
-    )
-    from lagotto.base.knowledge_base import (
-        AsyncKnowledgeBase,
-    )
-    from lagotto.base.rebuild import (
-        RebuildProgress,
-    )
-    from lagotto.base.tool import (
-        KnowledgeTool,
-    )
+    from lagotto.base.judgements import RelevanceJudgement as RelevanceJudgement
+    from lagotto.base.knowledge_base import AsyncKnowledgeBase as AsyncKnowledgeBase
+    from lagotto.base.rebuild import RebuildProgress as RebuildProgress
+    from lagotto.base.tool import KnowledgeTool as KnowledgeTool
     from lagotto.context import (
-        AnswerCheck,
-        Citation,
-        CitedPassage,
-        ContextPack,
-        ContextTrace,
-        SelectedChunk,
-        check_answer,
+        AnswerCheck as AnswerCheck,
+        Citation as Citation,
+        CitedPassage as CitedPassage,
+        ContextPack as ContextPack,
+        ContextTrace as ContextTrace,
+        SelectedChunk as SelectedChunk,
+        check_answer as check_answer,
     )
     from lagotto.documents import (
-        Block,
-        Chunk,
-        Document,
-        Heading,
-        Location,
-        Page,
-        Span,
-    )
-    from lagotto.errors import (
-        CitationError,
-        ConfigError,
-        CorruptSourceError,
-        DeadlineExceeded,
-        DegradedError,
-        EmbeddingError,
-        EmbeddingServiceError,
-        EmptySourceError,
-        EncryptedSourceError,
-        FilterError,
-        IndexDamagedError,
-        IndexUnavailableError,
-        LagottoError,
-        ModelMismatchError,
-        NativeEmbeddingError,
-        NativeError,
-        NotABaseError,
-        NoTextLayerError,
-        QueryError,
-        ReadError,
-        RebuiltError,
-        ReplaceRefusedError,
-        RerankError,
-        RetrievalError,
-        SearchCancelled,
-        SourceTooLargeError,
-        StoreBusyError,
-        StoreDamagedError,
-        StoreError,
-        StoreFullError,
-        StoreReadOnlyError,
-        StoreUnavailableError,
-        UnknownNameError,
-        UnsupportedFormatError,
-        WeightsError,
+        Block as Block,
+        Chunk as Chunk,
+        Document as Document,
+        Heading as Heading,
+        Location as Location,
+        Page as Page,
+        Span as Span,
     )
     from lagotto.filters import (
-        And,
-        Contains,
-        Eq,
-        Exists,
-        Filter,
-        Gt,
-        Gte,
-        In,
-        Lt,
-        Lte,
-        Ne,
-        Not,
-        NotIn,
-        Or,
-        parse_filter,
+        And as And,
+        Contains as Contains,
+        Eq as Eq,
+        Exists as Exists,
+        Filter as Filter,
+        Gt as Gt,
+        Gte as Gte,
+        In as In,
+        Lt as Lt,
+        Lte as Lte,
+        Ne as Ne,
+        Not as Not,
+        NotIn as NotIn,
+        Or as Or,
+        parse_filter as parse_filter,
     )
     from lagotto.prefs import (
-        CachePrefs,
-        ChunkingPrefs,
-        ContextPrefs,
-        DiversityPrefs,
-        ExpansionPrefs,
-        FtsPrefs,
-        FuzzyPrefs,
-        ParentsPrefs,
-        RerankPrefs,
-        RetrievalPrefs,
-        ScoringPrefs,
-        SnippetPrefs,
-        VectorPrefs,
+        CachePrefs as CachePrefs,
+        ChunkingPrefs as ChunkingPrefs,
+        ContextPrefs as ContextPrefs,
+        DiversityPrefs as DiversityPrefs,
+        ExpansionPrefs as ExpansionPrefs,
+        FtsPrefs as FtsPrefs,
+        FuzzyPrefs as FuzzyPrefs,
+        ParentsPrefs as ParentsPrefs,
+        RerankPrefs as RerankPrefs,
+        RetrievalPrefs as RetrievalPrefs,
+        ScoringPrefs as ScoringPrefs,
+        SnippetPrefs as SnippetPrefs,
+        VectorPrefs as VectorPrefs,
     )
-    from lagotto.presets import Preset, load_preset, preset_names
+    from lagotto.presets import (
+        Preset as Preset,
+        load_preset as load_preset,
+        preset_names as preset_names,
+    )
     from lagotto.readers import (
-        Columns,
-        ReadFailure,
-        Skipped,
-        SkippedFile,
+        Columns as Columns,
+        ReadFailure as ReadFailure,
+        Skipped as Skipped,
+        SkippedFile as SkippedFile,
     )
     from lagotto.request_context import (
-        CancellationToken,
-        RequestContext,
+        CancellationToken as CancellationToken,
+        RequestContext as RequestContext,
     )
     from lagotto.results import (
-        CandidateItem,
-        EvidenceChunk,
-        FusionInputs,
-        LegScore,
-        Results,
-        RetrievalBundle,
-        RetrievalResult,
-        RetrievalStats,
-        ScoreBreakdown,
-        ScoredCandidate,
+        CandidateItem as CandidateItem,
+        EvidenceChunk as EvidenceChunk,
+        FusionInputs as FusionInputs,
+        LegScore as LegScore,
+        Results as Results,
+        RetrievalBundle as RetrievalBundle,
+        RetrievalResult as RetrievalResult,
+        RetrievalStats as RetrievalStats,
+        ScoreBreakdown as ScoreBreakdown,
+        ScoredCandidate as ScoredCandidate,
     )
-    from lagotto.retrieval.base import (
-        Retriever,
-    )
-    from lagotto.retrieval.why_not import (
-        WhyNot,
-    )
-    from lagotto.stores import (
-        StoreInfo,
-    )
+    from lagotto.retrieval.base import Retriever as Retriever
+    from lagotto.retrieval.why_not import WhyNot as WhyNot
+    from lagotto.stores import StoreInfo as StoreInfo
 
 __version__ = "0.1.0.dev0"
 
-_MODULES = {
+_LAZY = {
     "base.blocking": ("KnowledgeBase",),
     "base.chunk_context": ("context_of_chunks",),
     "base.client": ("AsyncClient", "Client", "open"),
     "base.copy": ("CopyReport",),
-    "base.ingest": (
-        "AddReport",
-        "Progress",
-    ),
+    "base.ingest": ("AddReport", "Progress"),
     "base.judgements": ("RelevanceJudgement",),
     "base.knowledge_base": ("AsyncKnowledgeBase",),
     "base.rebuild": ("RebuildProgress",),
@@ -185,52 +166,7 @@ _MODULES = {
         "SelectedChunk",
         "check_answer",
     ),
-    "documents": (
-        "Block",
-        "Chunk",
-        "Document",
-        "Heading",
-        "Location",
-        "Page",
-        "Span",
-    ),
-    "errors": (
-        "CitationError",
-        "ConfigError",
-        "CorruptSourceError",
-        "DeadlineExceeded",
-        "DegradedError",
-        "EmbeddingError",
-        "EmbeddingServiceError",
-        "EmptySourceError",
-        "EncryptedSourceError",
-        "FilterError",
-        "IndexDamagedError",
-        "IndexUnavailableError",
-        "LagottoError",
-        "ModelMismatchError",
-        "NativeEmbeddingError",
-        "NativeError",
-        "NoTextLayerError",
-        "NotABaseError",
-        "QueryError",
-        "ReadError",
-        "RebuiltError",
-        "ReplaceRefusedError",
-        "RerankError",
-        "RetrievalError",
-        "SearchCancelled",
-        "SourceTooLargeError",
-        "StoreBusyError",
-        "StoreDamagedError",
-        "StoreError",
-        "StoreFullError",
-        "StoreReadOnlyError",
-        "StoreUnavailableError",
-        "UnknownNameError",
-        "UnsupportedFormatError",
-        "WeightsError",
-    ),
+    "documents": ("Block", "Chunk", "Document", "Heading", "Location", "Page", "Span"),
     "filters": (
         "And",
         "Contains",
@@ -263,21 +199,9 @@ _MODULES = {
         "SnippetPrefs",
         "VectorPrefs",
     ),
-    "presets": (
-        "Preset",
-        "load_preset",
-        "preset_names",
-    ),
-    "readers": (
-        "Columns",
-        "ReadFailure",
-        "Skipped",
-        "SkippedFile",
-    ),
-    "request_context": (
-        "CancellationToken",
-        "RequestContext",
-    ),
+    "presets": ("Preset", "load_preset", "preset_names"),
+    "readers": ("Columns", "ReadFailure", "Skipped", "SkippedFile"),
+    "request_context": ("CancellationToken", "RequestContext"),
     "results": (
         "CandidateItem",
         "EvidenceChunk",
@@ -294,121 +218,13 @@ _MODULES = {
     "retrieval.why_not": ("WhyNot",),
     "stores": ("StoreInfo",),
 }
-"""The module that defines each public name, as in the imports above."""
+"""The module that defines each name which is imported on first use, as in the imports above."""
 
-# Without `open`: `from lagotto import *` must not replace the built-in function.
-__all__ = [
-    "AddReport",
-    "And",
-    "AnswerCheck",
-    "AsyncClient",
-    "AsyncKnowledgeBase",
-    "Block",
-    "CachePrefs",
-    "CancellationToken",
-    "CandidateItem",
-    "Chunk",
-    "ChunkingPrefs",
-    "Citation",
-    "CitationError",
-    "CitedPassage",
-    "Client",
-    "Columns",
-    "ConfigError",
-    "Contains",
-    "ContextPack",
-    "ContextPrefs",
-    "ContextTrace",
-    "CopyReport",
-    "CorruptSourceError",
-    "DeadlineExceeded",
-    "DegradedError",
-    "DiversityPrefs",
-    "Document",
-    "EmbeddingError",
-    "EmbeddingServiceError",
-    "EmptySourceError",
-    "EncryptedSourceError",
-    "Eq",
-    "EvidenceChunk",
-    "Exists",
-    "ExpansionPrefs",
-    "Filter",
-    "FilterError",
-    "FtsPrefs",
-    "FusionInputs",
-    "FuzzyPrefs",
-    "Gt",
-    "Gte",
-    "Heading",
-    "In",
-    "IndexDamagedError",
-    "IndexUnavailableError",
-    "KnowledgeBase",
-    "KnowledgeTool",
-    "LagottoError",
-    "LegScore",
-    "Location",
-    "Lt",
-    "Lte",
-    "ModelMismatchError",
-    "NativeEmbeddingError",
-    "NativeError",
-    "Ne",
-    "NoTextLayerError",
-    "Not",
-    "NotABaseError",
-    "NotIn",
-    "Or",
-    "Page",
-    "ParentsPrefs",
-    "Preset",
-    "Progress",
-    "QueryError",
-    "ReadError",
-    "ReadFailure",
-    "RebuildProgress",
-    "RebuiltError",
-    "RelevanceJudgement",
-    "ReplaceRefusedError",
-    "RequestContext",
-    "RerankError",
-    "RerankPrefs",
-    "Results",
-    "RetrievalBundle",
-    "RetrievalError",
-    "RetrievalPrefs",
-    "RetrievalResult",
-    "RetrievalStats",
-    "Retriever",
-    "ScoreBreakdown",
-    "ScoredCandidate",
-    "ScoringPrefs",
-    "SearchCancelled",
-    "SelectedChunk",
-    "Skipped",
-    "SkippedFile",
-    "SnippetPrefs",
-    "SourceTooLargeError",
-    "Span",
-    "StoreBusyError",
-    "StoreDamagedError",
-    "StoreError",
-    "StoreFullError",
-    "StoreInfo",
-    "StoreReadOnlyError",
-    "StoreUnavailableError",
-    "UnknownNameError",
-    "UnsupportedFormatError",
-    "VectorPrefs",
-    "WeightsError",
-    "WhyNot",
-    "check_answer",
-    "context_of_chunks",
-    "load_preset",
-    "parse_filter",
-    "preset_names",
-]
+# The errors above, and all lazy names but `open`: `from lagotto import *` must not replace the
+# built-in function.
+__all__ = sorted(
+    {name for name, value in globals().items() if isinstance(value, type)}
+    | {name for names in _LAZY.values() for name in names} - {"open"}
+)
 
-
-__getattr__, __dir__ = lazy_exports(__name__, _MODULES)
+__getattr__, __dir__ = lazy_exports(__name__, _LAZY)
