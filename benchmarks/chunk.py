@@ -17,7 +17,7 @@ from pathlib import Path
 
 from lagotto.chunkers import CHUNKERS
 from lagotto.documents import Document
-from lagotto.embedders.onnx import PUBLISHED, MiniLMFiles, minilm
+from lagotto.embedders.onnx import TOKENIZER, minilm, minilm_files
 
 ROOT = Path(__file__).parent.parent
 IDS = ["section", "recursive", "sentence", "heading", "page", "code", "parent-child"]
@@ -53,7 +53,7 @@ def library_splitter() -> Callable[[str], list[tuple[int, str]]] | None:
         from tokenizers import Tokenizer
     except ImportError:
         return None
-    tokenizer = Tokenizer.from_file(str(MiniLMFiles(PUBLISHED.find(None)).tokenizer_path()))
+    tokenizer = Tokenizer.from_file(str(minilm_files()(TOKENIZER)))
     tokenizer.no_truncation()
     tokenizer.no_padding()
     splitter = TextSplitter.from_huggingface_tokenizer(tokenizer, 256, overlap=32, trim=False)

@@ -26,10 +26,9 @@ from lagotto._internal.concurrency import available_cpus
 from lagotto.embedders.onnx import (
     CONFIG,
     INT8_CONFIG,
-    PUBLISHED,
-    MiniLMFiles,
     OnnxEmbedder,
-    QuantizedMiniLMFiles,
+    minilm_files,
+    minilm_int8_files,
 )
 from synthetic import WORDS
 
@@ -45,11 +44,11 @@ class Variant:
     batch_tokens: int
 
     def create(self) -> OnnxEmbedder:
-        kind, config = (
-            (MiniLMFiles, CONFIG) if self.model == "minilm" else (QuantizedMiniLMFiles, INT8_CONFIG)
+        files, config = (
+            (minilm_files, CONFIG) if self.model == "minilm" else (minilm_int8_files, INT8_CONFIG)
         )
         config = config.model_copy(update={"batch_tokens": self.batch_tokens})
-        return OnnxEmbedder(kind(PUBLISHED.find()), config=config, threads=self.threads)
+        return OnnxEmbedder(files(), config=config, threads=self.threads)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from lagotto.embedders import create_embedder
-from lagotto.embedders.base import PreloadedEmbedder
 from lagotto.embedders.onnx import OnnxConfig, OnnxEmbedder, OnnxGraph, from_folder
 from lagotto.errors import ConfigError, EmbeddingError, WeightsError
-from lagotto.models.files import FolderFiles
 from lagotto.testing.embedders import EmbedderContract
 
 from .tiny_model import DIMENSION, TABLE, WORDS, make_model
@@ -31,11 +29,7 @@ def unit(vector: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def embedder_for(folder: Path, **settings: object) -> OnnxEmbedder:
     config = OnnxConfig.model_validate({**CONFIG.model_dump(), **settings})
-    return OnnxEmbedder(files_of(folder), config=config, threads=2)
-
-
-def files_of(folder: Path) -> FolderFiles:
-    return FolderFiles(folder, tokenizer="tokenizer.json", model="onnx/model.onnx")
+    return OnnxEmbedder(folder.joinpath, config=config, threads=2)
 
 
 @pytest.fixture
@@ -173,7 +167,6 @@ async def test_a_preloaded_model_is_loaded_once(
 
     monkeypatch.setattr(OnnxGraph, "__init__", load)
     embedder = embedder_for(folder)
-    assert isinstance(embedder, PreloadedEmbedder)
     embedder.preload()
     await embedder.embed(["red"], role="query")
     embedder.preload()
@@ -200,7 +193,7 @@ async def test_an_optional_input_is_supplied(tmp_path: Path) -> None:
 
 def test_no_threads(folder: Path) -> None:
     with pytest.raises(ConfigError, match="threads is 0"):
-        OnnxEmbedder(files_of(folder), config=CONFIG, threads=0)
+        OnnxEmbedder(folder.joinpath, config=CONFIG, threads=0)
 
 
 class TestFolder:

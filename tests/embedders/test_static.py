@@ -9,7 +9,6 @@ import pytest
 from lagotto.documents import Vectors
 from lagotto.embedders.static import StaticConfig, StaticEmbedder
 from lagotto.errors import ModelMismatchError, WeightsError
-from lagotto.models.files import FolderFiles
 from lagotto.testing.embedders import EmbedderContract
 
 from .tiny_model import DIMENSION, TABLE, WORDS, tiny_tokenizer
@@ -32,8 +31,7 @@ def write_tensors(path: Path, **arrays: np.ndarray) -> None:
 def make(folder: Path, *, config: StaticConfig = CONFIG, **arrays: np.ndarray) -> StaticEmbedder:
     tiny_tokenizer().save(str(folder / "tokenizer.json"))
     write_tensors(folder / "model.safetensors", **(arrays or {"embeddings": TABLE}))
-    files = FolderFiles(folder, tokenizer="tokenizer.json", model="model.safetensors")
-    return StaticEmbedder(files, config=config)
+    return StaticEmbedder(folder.joinpath, config=config)
 
 
 def unit(vector: Vectors) -> Vectors:

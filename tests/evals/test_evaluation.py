@@ -36,7 +36,7 @@ def hit(name: str) -> RetrievalResult:
 
 
 def test_documents_rank_by_their_best_passage() -> None:
-    base = Rankings(hybrid=["wiki/x", "wiki/x", "wiki/a", "wiki/b", "wiki/a"])
+    base: Any = Rankings(hybrid=["wiki/x", "wiki/x", "wiki/a", "wiki/b", "wiki/a"])
     (found,) = evaluate(base, QUERIES, {"all": {"mode": "hybrid"}}).systems
     assert found.ndcg.mean == pytest.approx((1 / log2(3) + 1 / log2(4)) / 2)
     assert found.reciprocal_rank == pytest.approx((1 / 2 + 1 / 3) / 2)
@@ -45,28 +45,28 @@ def test_documents_rank_by_their_best_passage() -> None:
 
 
 def test_a_judged_collection_counts_and_any_other_does_not() -> None:
-    base = Rankings(hybrid=["other/b", "other/a"])
+    base: Any = Rankings(hybrid=["other/b", "other/a"])
     (found,) = evaluate(base, QUERIES, {"all": {"mode": "hybrid"}}).systems
     assert found.recall == 1 / 2  # a, wherever it is, and b only in wiki
 
 
 @pytest.mark.parametrize(("rank", "expected"), [(100, 1.0), (101, 0.0)])
 def test_recall_is_that_of_the_first_hundred_documents(rank: int, expected: float) -> None:
-    base = Rankings(hybrid=[*(f"wiki/x{number}" for number in range(1, rank)), "wiki/a"])
+    base: Any = Rankings(hybrid=[*(f"wiki/x{number}" for number in range(1, rank)), "wiki/a"])
     (found,) = evaluate(base, QUERIES[:1], {"all": {"mode": "hybrid"}}).systems
     assert (found.recall, found.ndcg.mean, found.reciprocal_rank) == (expected, 0, 0)
 
 
 @pytest.mark.parametrize(("rank", "expected"), [(10, 1 / 10), (11, 0.0)])
 def test_other_metrics_are_of_the_first_ten(rank: int, expected: float) -> None:
-    base = Rankings(hybrid=[*(f"wiki/x{number}" for number in range(1, rank)), "wiki/a"])
+    base: Any = Rankings(hybrid=[*(f"wiki/x{number}" for number in range(1, rank)), "wiki/a"])
     (found,) = evaluate(base, QUERIES[:1], {"all": {"mode": "hybrid"}}).systems
     assert found.reciprocal_rank == pytest.approx(expected)
     assert bool(found.ndcg.mean) == bool(expected)
 
 
 def test_differences_are_from_the_last_system() -> None:
-    base = Rankings(keyword=["wiki/a"], hybrid=["wiki/b", "wiki/a"])
+    base: Any = Rankings(keyword=["wiki/a"], hybrid=["wiki/b", "wiki/a"])
     systems: dict[str, dict[str, Any]] = {
         "words": {"mode": "keyword"},
         "both": {"mode": "hybrid", "top_k": 7},
@@ -82,12 +82,13 @@ def test_differences_are_from_the_last_system() -> None:
 
 
 def test_many_queries_are_asked_in_batches() -> None:
-    base = Rankings(hybrid=["wiki/a"])
+    base: Any = Rankings(hybrid=["wiki/a"])
     done: list[int] = []
     evaluate(base, QUERIES * 60, {"all": {"mode": "hybrid"}}, progress=done.append)
     assert done == [len(queries) for queries, _ in base.asked] == [50, 50, 20]
 
 
 def test_no_query_is_an_error() -> None:
+    base: Any = Rankings()
     with pytest.raises(ConfigError, match="no query with a relevant document"):
-        evaluate(Rankings(), [], {"all": {}})
+        evaluate(base, [], {"all": {}})

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 from urllib.parse import quote
 
 from lagotto import errors
+from lagotto._internal.concurrency import in_thread
 from lagotto._internal.locations import is_served, mask_location
 from lagotto.base.blocking import KnowledgeBase, LoopThread, blocking, next_of
 from lagotto.base.export import ExportFormat, export_to, import_from
@@ -30,7 +31,7 @@ from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document, Vector
 from lagotto.errors import CitationError, ConfigError, LagottoError, StoreError
 from lagotto.filters import Filter, parse_filter
 from lagotto.prefs import Mode, RetrievalPrefs, Verb
-from lagotto.readers import Columns, FetchLimits, Ocr, ReadFailure, check_paths, load
+from lagotto.readers import Columns, FetchLimits, Ocr, ReadFailure, load
 from lagotto.request_context import RequestContext, cancel_scope
 from lagotto.results import Results, RetrievalBundle, RetrievalResult, RetrievalStats
 from lagotto.retrieval.why_not import WhyNot, unknown_document
@@ -417,8 +418,9 @@ class AsyncClient:
         options = read_options(collection, language, metadata, columns)
         paths, documents = paths_and_documents(sources, options.language)
         chosen: Any = {"include": include, "exclude": exclude, "everything": everything}
-        await asyncio.to_thread(check_paths, paths, **chosen)
         loading = load(paths, options=options, fetch_limits=fetch_limits, ocr=ocr, **chosen)
+        if problem := await in_thread(loading.find_files):
+            raise problem
         report = await self._send(chain(documents, loading), progress)
         return report.model_copy(
             update={"skipped": loading.skipped, "notes": (*report.notes, *loading.notes)}

@@ -33,7 +33,7 @@ from lagotto.errors import (
     ReplaceRefusedError,
     StoreError,
 )
-from lagotto.readers import Columns, ReadFailure, ReadOptions, Skipped
+from lagotto.readers import Columns, Loading, ReadFailure, ReadOptions, Skipped
 from lagotto.readers.language import with_language
 from lagotto.stores.base import Entry, Store, Version, WriteGuard, fingerprint
 
@@ -158,9 +158,10 @@ _UNSERIALISABLE = (TypeError, ValueError, RecursionError, OverflowError)
 
 
 class Progress(Record):
-    """The progress of an ingest; what it counts is stored durably, but for the last four.
+    """The progress of an ingest; what it counts is stored durably, but for the last five.
 
-    These run ahead: documents read and the last source of them, chunks made, chunks embedded.
+    These run ahead: documents read and the last source of them, chunks made, chunks embedded, and
+    the share of the files' bytes that is done; None if their sizes are not known.
     """
 
     added: int = 0
@@ -174,6 +175,7 @@ class Progress(Record):
     reading: str = ""
     found: int = 0
     embedded: int = 0
+    share: float | None = None
 
     @property
     def documents(self) -> int:
@@ -302,6 +304,8 @@ class Ingest:
         self._done = Progress()
         self._failures: list[ReadFailure] = []
         self._languages: Counter[str] = Counter()
+        self._file_ends: Mapping[str, int] = {}
+        self._bytes_read = self._bytes_stored = 0
         self.seen: set[tuple[str, str]] = set()
         """Collection and id of every document read, stored or not."""
 
@@ -309,13 +313,16 @@ class Ingest:
         self,
         results: Iterable[Document | ReadFailure],
         *,
-        interrupt: Callable[[], None] = lambda: None,
+        loading: Loading | None = None,
     ) -> AddReport:
-        """Add all documents of `results`.
+        """Add all documents of `results`, which come from `loading`, if files are read.
 
         On cancellation, a running write is completed if that is a matter of milliseconds, and
-        otherwise rolled back; `interrupt` is called, which stops a reader in another thread.
+        otherwise rolled back; the reader in another thread is stopped.
         """
+        if loading is not None and self._on_progress:
+            self._file_ends = await in_thread(loading.file_ends)
+        interrupt = loading.interrupt if loading else lambda: None
         prepared: asyncio.Queue[_Batch | None] = asyncio.Queue(QUEUED_BATCHES)
         embedded: asyncio.Queue[_Batch | None] = asyncio.Queue(QUEUED_BATCHES)
         stages = (
@@ -533,7 +540,21 @@ class Ingest:
         seconds = time.monotonic() - self._started
         self._done = self._done.model_copy(update={**changes, "seconds": seconds})
         if self._on_progress:
+            self._done = self._done.model_copy(update={"share": self._share()})
             self._on_progress(self._done)
+
+    def _share(self) -> float | None:
+        """The share of bytes in files that are done; of those under way, by their chunks."""
+        done, total = self._done, max(self._file_ends.values(), default=0)
+        if not total:
+            return None
+        self._bytes_read = self._file_ends.get(done.reading, self._bytes_read)
+        self._bytes_stored = self._file_ends.get(done.source, self._bytes_stored)
+        under_way = done.found - done.chunks
+        embedded = (done.embedded - done.chunks) / under_way if under_way > 0 else 0.0
+        ahead = max(0, self._bytes_read - self._bytes_stored) * min(1.0, embedded)
+        # a progress that goes back would confuse
+        return max(done.share or 0.0, (self._bytes_stored + ahead) / total)
 
     async def _store_each(
         self, store: Callable[[Sequence[T]], Awaitable[None]], items: Sequence[T], batch: _Batch

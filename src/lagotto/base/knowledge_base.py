@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
@@ -13,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
-from lagotto._internal.concurrency import LoopGuard
+from lagotto._internal.concurrency import LoopGuard, in_thread
 from lagotto._internal.locations import is_missing_file
 from lagotto._internal.tokens import Tokenizer
 from lagotto.base.parts import (
@@ -503,17 +502,18 @@ class AsyncKnowledgeBase(SearchVerbs):
         without it does not lose it, and another value replaces it. None takes a value back.
         """
         from lagotto.base.ingest import paths_and_documents, read_options
-        from lagotto.readers import check_paths, load
+        from lagotto.readers import load
 
         options = read_options(collection, language, metadata, columns)
         paths, documents = paths_and_documents(sources, options.language)
         chosen: Any = {"include": include, "exclude": exclude, "everything": everything}
-        await asyncio.to_thread(check_paths, paths, **chosen)
-        ingest = await self._ingest(progress)
         loading = load(paths, options=options, fetch_limits=fetch_limits, ocr=ocr, **chosen)
+        if problem := await in_thread(loading.find_files):
+            raise problem
+        ingest = await self._ingest(progress)
         given = await self._given(paths, options)
         results = chain(documents, given.applied(loading))
-        report = await ingest.run(results, interrupt=loading.interrupt)
+        report = await ingest.run(results, loading=loading)
         return report.model_copy(
             update={"skipped": loading.skipped, "notes": (*report.notes, *loading.notes)}
         )
@@ -581,11 +581,16 @@ class AsyncKnowledgeBase(SearchVerbs):
             everything=everything,
             options=options,
             ocr=ocr,
-            tracker=state,
+            needs_reading=state.needs_reading,
         )
-        report = await ingest.run(given.applied(loading), interrupt=loading.interrupt)
+        await in_thread(loading.find_files)  # what it finds wrong is a failure in the report
+        report = await ingest.run(given.applied(loading), loading=loading)
         outcome = await state.finish(
-            folders, seen=ingest.seen, failures=report.failures, moved=moved
+            folders,
+            read=loading.complete,
+            seen=ingest.seen,
+            failures=report.failures,
+            moved=moved,
         )
         await self._move(outcome.moved, given, collection)
         gone = outcome.gone

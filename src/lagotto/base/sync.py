@@ -103,7 +103,7 @@ class SyncOutcome(NamedTuple):
 
 
 class FolderSync:
-    """One run of `sync`: a FileTracker for `load`, then a judge of what is gone."""
+    """One run of `sync`: which files `load` has to read, then what is gone."""
 
     def __init__(
         self,
@@ -146,10 +146,6 @@ class FolderSync:
             self._unchanged.add(source.name)
         return not unchanged
 
-    def note_read(self, source: Source) -> None:
-        """Note that a file was read to its end."""
-        self._read.add(source.name)
-
     def _state(self, source: Source, path: Path) -> SourceFile:
         status = (source.path or path).stat()
         found = os.path.abspath(path)  # noqa: PTH100 links stay unresolved
@@ -166,15 +162,18 @@ class FolderSync:
         self,
         folders: Sequence[str | Path],
         *,
+        read: set[str],
         seen: Collection[tuple[str, str]],
         failures: Iterable[ReadFailure],
         moved: bool = False,
     ) -> SyncOutcome:
         """Store the state of the files; what is to be removed, and what is kept.
 
+        `read` are the files that were read to their ends, `seen` the documents that were read.
         With `moved`, documents from anywhere are to be removed if their files are gone and a file
         in `folders` has their content; without it, a note counts them.
         """
+        self._read = read
         documents = await self._files.documents(self._collection)
         failed = resolved(failure.source for failure in failures)
         roots, places = resolved(folders), _absolute(folders)

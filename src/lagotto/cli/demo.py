@@ -86,10 +86,10 @@ def demo_location(kb: str | None, *, keep: bool) -> Iterator[str]:
 
 def _fill(base: KnowledgeBase) -> None:
     from lagotto.cli.progress import Meter
-    from lagotto.demo import add_corpus, corpus
+    from lagotto.demo import add_corpus
 
     say("Adding the demo documents ...")
-    with corpus() as folder, Meter([folder]) as meter:
+    with Meter() as meter:
         report = add_corpus(base, progress=meter)
     say(str(report))
 

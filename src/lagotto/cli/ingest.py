@@ -28,20 +28,16 @@ MOST_FAILURES = 20
 
 def ingest(
     run: Callable[[KnowledgeBase, Meter], AddReport],
-    paths: list[Path],
     base: BaseOptions,
-    reading: ReadingOptions,
     making: MakingOptions,
     *,
-    verbose: int = 0,
+    verbose: int,
     as_json: bool,
 ) -> None:
-    """Open the base, run an ingest over `paths` with a progress bar, and print its report."""
+    """Open the base, run an ingest with a progress bar, and print its report."""
     from lagotto.cli.progress import Meter, resumable
-    from lagotto.readers.walk import Selection
 
-    chosen = Selection(tuple(reading.include), tuple(reading.exclude), reading.everything)
-    meter = Meter(paths, selection=chosen)
+    meter = Meter()
     with no_empty_base(base.kb):
         with resumable(meter), open_base(base, making) as kb:
             report = run(kb, meter)
@@ -155,24 +151,16 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Add files, folders and web addresses. Unchanged ones are skipped, changed ones replaced."""
+    from lagotto.readers import FetchLimits, check_path
 
-    from lagotto.readers import FetchLimits, check_paths
-    from lagotto.readers.base import is_address
-
-    check_paths(
-        paths,
-        include=reading.include,
-        exclude=reading.exclude,
-        everything=reading.everything,
-        for_a_text="save it in a file",
-    )
+    for path in paths:
+        check_path(path, for_a_text="save it in a file")
 
     def run(kb: KnowledgeBase, meter: Meter) -> AddReport:
         limits = FetchLimits(allow_private=allow_private)
         return kb.add(*paths, fetch_limits=limits, progress=meter, **read_arguments(reading))
 
-    files = [Path(path) for path in paths if not is_address(path)]
-    ingest(run, files, base, reading, making, verbose=verbose, as_json=as_json)
+    ingest(run, base, making, verbose=verbose, as_json=as_json)
 
 
 def sync(
@@ -201,7 +189,7 @@ def sync(
         given = read_arguments(reading)
         return kb.sync(*folders, checksum=checksum, moved=moved, progress=meter, **given)
 
-    ingest(run, folders, base, reading, making, verbose=verbose, as_json=as_json)
+    ingest(run, base, making, verbose=verbose, as_json=as_json)
 
 
 QUIET_MS = 1_000

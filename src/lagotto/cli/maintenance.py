@@ -20,7 +20,6 @@ from lagotto.cli.options import (
     Kb,
     MakingOptions,
     Pooling,
-    ReadingOptions,
     Verbose,
 )
 from lagotto.cli.output import one_line, print_json, printable, stdout, warn
@@ -259,4 +258,4 @@ def import_documents(
     def run(kb: KnowledgeBase, meter: Meter) -> AddReport:
         return kb.import_documents(path, collection=collection, progress=meter)
 
-    ingest(run, [path], base, ReadingOptions(), making, verbose=verbose, as_json=as_json)
+    ingest(run, base, making, verbose=verbose, as_json=as_json)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -25,7 +24,6 @@ from lagotto.base.ingest import Progress
 from lagotto.base.rebuild import RebuildProgress
 from lagotto.cli.options import INTERRUPTED
 from lagotto.cli.output import one_line, say
-from lagotto.readers.walk import Selection, walk
 
 WHOLE_RUN = 86_400.0
 """Seconds. Batches take long, so the remaining time is estimated from the whole run."""
@@ -107,21 +105,7 @@ class FetchMeter(ProgressBar):
 
 
 class Meter(ProgressBar):
-    """The progress of adding the files of `paths`."""
-
-    def __init__(self, paths: Iterable[Path], *, selection: Selection | None = None) -> None:
-        super().__init__()
-        self._paths = paths
-        self._selection = selection or Selection()
-        self._ends: dict[str, int] = {}
-        self._read = self._written = self._shown = 0
-
-    def __enter__(self) -> Self:
-        super().__enter__()
-        if not self._bar.disable:
-            self._ends = _ends(self._paths, self._selection)
-            self._bar.update(self._task, total=max(self._ends.values(), default=0) or None)
-        return self
+    """The progress of adding files."""
 
     def __call__(self, done: Progress) -> None:
         """Show a report of the ingest."""
@@ -132,20 +116,11 @@ class Meter(ProgressBar):
             counts += f", {done.embedded} of {done.found} chunks, {rate:.0f}/s"
         self._bar.update(
             self._task,
-            completed=self._bytes(done) if self._ends else None,
+            total=None if done.share is None else 1.0,
+            completed=done.share,
             counts=counts,
             file=one_line(Path(done.reading).name),
         )
-
-    def _bytes(self, done: Progress) -> int:
-        """The bytes of files that are done; of those under way, by the share of their chunks."""
-        self._read = self._ends.get(done.reading, self._read)
-        self._written = self._ends.get(done.source, self._written)
-        under_way = done.found - done.chunks
-        share = (done.embedded - done.chunks) / under_way if under_way > 0 else 0.0
-        reached = self._written + int(max(0, self._read - self._written) * min(1.0, share))
-        self._shown = max(self._shown, reached)  # a bar that goes back would confuse
-        return self._shown
 
 
 def _bar(console: Console) -> Bar:
@@ -162,17 +137,3 @@ def _bar(console: Console) -> Bar:
         disable=not console.is_terminal,
         speed_estimate_period=WHOLE_RUN,
     )
-
-
-def _ends(paths: Iterable[Path], selection: Selection) -> dict[str, int]:
-    """For each file, in reading order, the bytes up to its end: a measure of what is to be done."""
-    ends: dict[str, int] = {}
-    total = 0
-    for path in paths:
-        for item in walk(path, selection=selection) if path.is_dir() else [path]:
-            if isinstance(item, Path):
-                name = Path(os.path.realpath(item)).as_posix()
-                with suppress(OSError):
-                    total += item.stat().st_size + 1
-                ends.setdefault(name, total)
-    return ends

@@ -123,15 +123,6 @@ class TokenEmbedder(Embedder, Protocol):
         ...
 
 
-@runtime_checkable
-class PreloadedEmbedder(Embedder, Protocol):
-    """An embedder whose model can be loaded beside other work, such as opening a base."""
-
-    def preload(self) -> None:
-        """Start to load the model on a thread; what fails there fails again at the first call."""
-        ...
-
-
 def checked(vectors: Vectors, *, info: EmbedderInfo, count: int) -> Vectors:
     """Return `vectors` if they are `count` finite float32 rows of the model's dimension."""
     if vectors.shape[1:] != (info.dimension,):

@@ -20,7 +20,6 @@ from lagotto.errors import ConfigError, EmbeddingError, UnknownNameError, Weight
 from lagotto.models.files import (
     MODEL_FILES,
     FetchedModel,
-    FolderFiles,
     Hub,
     HubFile,
     ModelFiles,
@@ -65,14 +64,6 @@ class KnownModel(Record):
         if self.quantised_from is None:
             return FetchedModel(self.name, self.hashes)
         return FetchedModel(self.name, {**self.hashes, self.config.model_file: UNKNOWN})
-
-    def tokenizer_path(self) -> Path:
-        """The fetched tokenizer, verified."""
-        return self.files.verified(self.config.tokenizer_file)
-
-    def model_path(self) -> Path:
-        """The fetched weights, verified."""
-        return self.files.verified(self.config.model_file)
 
 
 def _transformer(
@@ -257,8 +248,8 @@ def fetch_model(
     if model.quantised_from is not None:
         check_quantizer()
     if model.name == "minilm-int8":  # made from `minilm`, wherever that is
-        found = onnx.QuantizedMiniLMFiles(fetch_model("minilm", source=source, progress=progress))
-        return found.model_path().parent
+        full = fetch_model("minilm", source=source, progress=progress)
+        return onnx.minilm_int8_files(full)(ONNX).parent
     if model.name == "minilm" and source is None and model_status(name).state == "present":
         return onnx.PUBLISHED.find()
     if not model.files.is_intact():
@@ -356,10 +347,8 @@ def _quantised(model: KnownModel, work: Path) -> Path:
 def _try_out(model: KnownModel, work: Path) -> None:
     """Embed a text; files that can't are deleted, so that the next call fetches them again."""
 
-    files = FolderFiles(work, tokenizer=model.config.tokenizer_file, model=model.config.model_file)
-
     async def embed() -> None:
-        embedder = create_from_files(model, files)
+        embedder = create_from_files(model, work.joinpath)
         try:
             await embedder.embed(["Does it work?"], role="query")
         finally:
@@ -386,7 +375,7 @@ def from_fetched(name: str, rest: str = "") -> Embedder:
         )
     model = MODELS[name]
     model.files.check_present()
-    return create_from_files(model, model)
+    return create_from_files(model, model.files.verified)
 
 
 def create_from_files(model: KnownModel, files: ModelFiles) -> Embedder:

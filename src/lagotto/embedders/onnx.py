@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,13 +26,12 @@ from lagotto.embedders.base import (
 from lagotto.errors import ConfigError, EmbeddingError, WeightsError
 from lagotto.models.files import (
     MODEL_FILES,
-    FolderFiles,
     ModelFiles,
     Published,
     own_cache,
     read_json_object,
 )
-from lagotto.models.onnx import OnnxSession, quantized
+from lagotto.models.onnx import OnnxSession, batches_by_length, quantized
 from lagotto.models.tokenizer import HfTokenizer
 
 if TYPE_CHECKING:
@@ -134,11 +133,14 @@ class OnnxEmbedder:
         """The model's tokenizer, loaded on first use."""
         with self._tokenizer_lock:
             if self._tokenizer is None:
-                self._tokenizer = HfTokenizer(self._files.tokenizer_path())
+                self._tokenizer = HfTokenizer(self._files(self.config.tokenizer_file))
             return self._tokenizer
 
     def preload(self) -> None:
-        """Start to load the model on one of the threads that run it."""
+        """Start to load the model on one of the threads that run it, beside other work.
+
+        What fails there fails again at the first call.
+        """
         if self._graph is None:
             self._pool.submit(self._loaded_graph)
 
@@ -146,11 +148,9 @@ class OnnxEmbedder:
         """Return one unit vector per text, in order."""
         rows = np.empty((len(texts), self.config.dimension), dtype=np.float32)
 
-        def embed_batch(batch: _Batch) -> None:
-            pooled = self._loaded_graph().pooled(batch.encodings, pooling=self.config.pooling)
-            rows[batch.positions] = checked(
-                normalised(pooled), info=self.info, count=len(batch.positions)
-            )
+        def embed_batch(batch: dict[int, Encoding]) -> None:
+            pooled = self._loaded_graph().pooled([*batch.values()], pooling=self.config.pooling)
+            rows[[*batch]] = checked(normalised(pooled), info=self.info, count=len(batch))
 
         await self._run_batches(texts, embed_batch, role=role)
         return rows
@@ -165,11 +165,9 @@ class OnnxEmbedder:
         found: dict[int, TokenVectors] = {}
         shift = len(self._prefix(role))
 
-        def embed_batch(batch: _Batch) -> None:
-            rows = self._loaded_graph().token_vectors(batch.encodings)
-            for position, encoding, vectors in zip(
-                batch.positions, batch.encodings, rows, strict=True
-            ):
+        def embed_batch(batch: dict[int, Encoding]) -> None:
+            rows = self._loaded_graph().token_vectors([*batch.values()])
+            for (position, encoding), vectors in zip(batch.items(), rows, strict=True):
                 spans = np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2)
                 starts, ends = np.maximum(spans - shift, 0).T
                 found[position] = TokenVectors(starts, ends, vectors)
@@ -184,18 +182,20 @@ class OnnxEmbedder:
         await asyncio.to_thread(pool.shutdown)
 
     async def _run_batches(
-        self, texts: Sequence[str], work: Callable[[_Batch], None], *, role: Role
+        self, texts: Sequence[str], work: Callable[[dict[int, Encoding]], None], *, role: Role
     ) -> None:
+        """Run `work` on batches of encoded texts, by their positions."""
         loop = asyncio.get_running_loop()
 
-        async def run(batch: _Batch) -> None:
-            await loop.run_in_executor(self._pool, work, batch)
+        async def run(batch: Sequence[int]) -> None:
+            some = {start + index: encodings[index] for index in batch}
+            await loop.run_in_executor(self._pool, work, some)
 
         prefix = self._prefix(role)
         for start in range(0, len(texts), WINDOW):
             window = [prefix + text for text in texts[start : start + WINDOW]]
             encodings = await loop.run_in_executor(self._pool, self._encode, window)
-            batches = _batches(encodings, start=start, budget=self.config.batch_tokens)
+            batches = batches_by_length(encodings, budget=self.config.batch_tokens)
             await run_all(batches, run, workers=self._threads)
 
     def _encode(self, texts: Sequence[str]) -> list[Encoding]:
@@ -207,26 +207,11 @@ class OnnxEmbedder:
     def _loaded_graph(self) -> OnnxGraph:
         with self._graph_lock:
             if self._graph is None:
-                self._graph = OnnxGraph(self._files.model_path())
+                self._graph = OnnxGraph(self._files(self.config.model_file))
             return self._graph
 
     def _new_pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(self._threads, thread_name_prefix="embed")
-
-
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    positions: list[int]
-    encodings: list[Encoding]
-
-
-def _batches(encodings: Sequence[Encoding], *, start: int, budget: int) -> Iterator[_Batch]:
-    """Group texts of similar length, longest first, into batches of at most `budget` tokens."""
-    order = sorted(range(len(encodings)), key=lambda index: -len(encodings[index]))
-    while order:
-        size = max(1, budget // len(encodings[order[0]]))
-        chosen, order = order[:size], order[size:]
-        yield _Batch([start + index for index in chosen], [encodings[index] for index in chosen])
 
 
 def from_folder(folder: str, *, threads: int | None = None) -> OnnxEmbedder:
@@ -234,8 +219,7 @@ def from_folder(folder: str, *, threads: int | None = None) -> OnnxEmbedder:
     if not folder:
         raise ConfigError("missing folder; write onnx:FOLDER")
     config = read_config(Path(folder))
-    files = FolderFiles(Path(folder), tokenizer=config.tokenizer_file, model=config.model_file)
-    return OnnxEmbedder(files, config=config, threads=threads)
+    return OnnxEmbedder(Path(folder).joinpath, config=config, threads=threads)
 
 
 class OnnxGraph:
@@ -314,38 +298,9 @@ CONFIG = OnnxConfig(
 INT8_CONFIG = CONFIG.model_copy(update={"model_id": "all-MiniLM-L6-v2-int8", "batch_tokens": 1})
 
 
-@dataclass(frozen=True, slots=True)
-class MiniLMFiles:
-    """The published files, with verified hashes."""
-
-    folder: Path
-
-    def tokenizer_path(self) -> Path:
-        """The published tokenizer."""
-        return PUBLISHED.verified(self.folder, TOKENIZER)
-
-    def model_path(self) -> Path:
-        """The published model."""
-        return PUBLISHED.verified(self.folder, MODEL)
-
-
-@dataclass(frozen=True, slots=True)
-class QuantizedMiniLMFiles(MiniLMFiles):
-    """The published tokenizer, and a quantised copy of the published model."""
-
-    def model_path(self) -> Path:
-        """The quantised model, created if it does not exist."""
-        return quantized(
-            lambda: PUBLISHED.verified(self.folder, MODEL),
-            name=INT8_CONFIG.model_id,
-            cache=own_cache(),
-        )
-
-
 def minilm(folder: str = "", *, threads: int | None = None) -> OnnxEmbedder:
     """Create MiniLM in full precision, from `folder` or a known location."""
-    files = MiniLMFiles(PUBLISHED.find(Path(folder) if folder else None))
-    return OnnxEmbedder(files, config=CONFIG, threads=threads)
+    return OnnxEmbedder(minilm_files(folder), config=CONFIG, threads=threads)
 
 
 def minilm_int8(folder: str = "", *, threads: int | None = None) -> OnnxEmbedder:
@@ -353,5 +308,21 @@ def minilm_int8(folder: str = "", *, threads: int | None = None) -> OnnxEmbedder
 
     The 8-bit file is created from the published one on first use, in Lagotto's cache folder.
     """
-    files = QuantizedMiniLMFiles(PUBLISHED.find(Path(folder) if folder else None))
-    return OnnxEmbedder(files, config=INT8_CONFIG, threads=threads)
+    return OnnxEmbedder(minilm_int8_files(folder), config=INT8_CONFIG, threads=threads)
+
+
+def minilm_files(folder: Path | str = "") -> ModelFiles:
+    """The published files of MiniLM, with verified hashes."""
+    return partial(PUBLISHED.verified, PUBLISHED.find(Path(folder) if folder else None))
+
+
+def minilm_int8_files(folder: Path | str = "") -> ModelFiles:
+    """The published tokenizer, and a quantised copy of the published model."""
+    published = minilm_files(folder)
+
+    def file(name: str) -> Path:
+        if name != MODEL:
+            return published(name)
+        return quantized(partial(published, MODEL), name=INT8_CONFIG.model_id, cache=own_cache())
+
+    return file

@@ -84,7 +84,7 @@ class StaticEmbedder:
         """The model's tokenizer, loaded on first use."""
         with self._lock:
             if self._tokenizer is None:
-                self._tokenizer = HfTokenizer(self._files.tokenizer_path())
+                self._tokenizer = HfTokenizer(self._files(self.config.tokenizer_file))
             return self._tokenizer
 
     async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
@@ -109,7 +109,7 @@ class StaticEmbedder:
     def _loaded_table(self) -> StaticTable:
         with self._lock:
             if self._table is None:
-                self._table = StaticTable(self._files.model_path())
+                self._table = StaticTable(self._files(self.config.model_file))
             return self._table
 
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from lagotto.errors import ConfigError
 from lagotto.evals.judged_queries import DocumentName, JudgedQuery
 from lagotto.results import Results
+
+if TYPE_CHECKING:
+    from lagotto.base.blocking import KnowledgeBase
+    from lagotto.base.client import Client
 
 Name = TypeVar("Name", bound=Hashable)
 
@@ -78,15 +82,6 @@ AT_ONCE = 50
 """Queries of one call, whose vectors are computed in batches."""
 
 
-class EvaluatedBase(Protocol):
-    """What evaluation asks of a base, wherever it is."""
-
-    @property
-    def retrieve_many(self) -> Callable[..., list[Results]]:
-        """The results of each of several queries, with the settings of all."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class SystemScores:
     """The means of one system over all queries; `difference` is that from the reference."""
@@ -120,7 +115,7 @@ class _Measured:
 
 
 def evaluate(
-    base: EvaluatedBase,
+    base: KnowledgeBase | Client,
     queries: Sequence[JudgedQuery],
     systems: Mapping[str, Settings],
     *,

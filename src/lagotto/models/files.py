@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 from urllib.parse import quote
 
 from pydantic import Field, ValidationError
@@ -91,36 +91,12 @@ MODEL_FILES = ("onnx/model.onnx", "model.onnx")
 """Where a model's folder may have its ONNX file, in order of preference."""
 
 
-class ModelFiles(Protocol):
-    """The files of a model, requested on a worker thread when they are needed.
+ModelFiles = Callable[[str], Path]
+"""Gives the path of a model's file by its name, on a worker thread when the file is needed.
 
-    Both methods may be slow, to verify or create a file, and raise WeightsError.
-    """
-
-    def tokenizer_path(self) -> Path:
-        """The model's tokenizer.json."""
-        ...
-
-    def model_path(self) -> Path:
-        """The file with the weights, with its external data beside it if it has any."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class FolderFiles:
-    """The files of a model in a folder, used without verification."""
-
-    folder: Path
-    tokenizer: str
-    model: str
-
-    def tokenizer_path(self) -> Path:
-        """The tokenizer in the folder."""
-        return self.folder / self.tokenizer
-
-    def model_path(self) -> Path:
-        """The model in the folder."""
-        return self.folder / self.model
+It may be slow, to verify or create the file, and raise WeightsError; the external data of a graph
+is beside it. `folder.joinpath` gives the files of a folder as they are.
+"""
 
 
 @dataclass(frozen=True, slots=True)

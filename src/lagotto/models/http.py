@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import random
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -46,17 +47,12 @@ class RetryPolicy(Record):
         return longest * random.uniform(0.5, 1.0)
 
 
-class Failure(Protocol):
-    """An error class; `status` is the HTTP status, if the service answered."""
-
-    def __call__(self, message: str, *, status: int | None = None) -> LagottoError: ...
-
-
 class JsonService:
     """A client for the JSON service at `base_url`, with at most `connections` connections.
 
     It connects on first use. `api_key` is sent as a bearer token; error messages show neither it
-    nor a password in the URL. Errors are raised as `failure`.
+    nor a password in the URL. Errors are raised as `failure`, an error class that takes the HTTP
+    `status`, if the service answered.
     """
 
     def __init__(
@@ -66,7 +62,7 @@ class JsonService:
         api_key: str | None,
         retry: RetryPolicy,
         connections: int,
-        failure: Failure,
+        failure: Callable[..., LagottoError],
     ) -> None:
         self._base_url = base_url.rstrip("/")
         self._api_key = api_key

@@ -112,6 +112,18 @@ class OnnxSession:
         return np.asarray(output, dtype=np.float32), mask
 
 
+def batches_by_length(encodings: Sequence[Encoding], *, budget: int) -> Iterator[list[int]]:
+    """Group texts of similar length, longest first, into batches of at most `budget` tokens.
+
+    Batches are the indices of their texts; padding counts.
+    """
+    order = sorted(range(len(encodings)), key=lambda index: -len(encodings[index]))
+    while order:
+        size = max(1, budget // max(1, len(encodings[order[0]])))
+        chosen, order = order[:size], order[size:]
+        yield chosen
+
+
 def quantized(source: Callable[[], Path], *, name: str, cache: Path) -> Path:
     """Return the 8-bit copy `name` in the folder `cache`, created from `source()` if missing.
 

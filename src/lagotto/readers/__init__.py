@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from lagotto.readers.base import Columns, Reader, ReadFailure, ReadOptions, Source
     from lagotto.readers.formats import READERS
     from lagotto.readers.language import detect_language
-    from lagotto.readers.loader import Loading, check_paths, load, read_bytes, read_path, read_text
+    from lagotto.readers.loader import Loading, check_path, load, read_bytes, read_path, read_text
     from lagotto.readers.ocr import Ocr, PageImage
     from lagotto.readers.process import Limits
     from lagotto.readers.walk import Skipped, SkippedFile
@@ -32,7 +32,7 @@ __all__ = [
     "Skipped",
     "SkippedFile",
     "Source",
-    "check_paths",
+    "check_path",
     "detect_language",
     "load",
     "read_bytes",
@@ -54,7 +54,7 @@ __getattr__, __dir__ = lazy_exports(
         "language": ("detect_language",),
         "loader": (
             "Loading",
-            "check_paths",
+            "check_path",
             "load",
             "read_bytes",
             "read_path",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from functools import cache
-from typing import Protocol
+from typing import Any
 
 from lagotto.documents import Document, in_context
 from lagotto.errors import ReadError
@@ -48,10 +48,6 @@ VARIETIES = {
 """Varieties that share a stemmer with their main language."""
 
 
-class _Identifier(Protocol):
-    def rank(self, text: str) -> list[tuple[str, float]]: ...
-
-
 def detect_language(text: str) -> str | None:
     """The ISO 639-1 code of the main language of `text`, or None when unsure."""
     sample = _sample(text)
@@ -83,7 +79,7 @@ def with_language(document: Document, language: str | None = None) -> Document:
 def confidence(text: str) -> float:
     """How much `text` resembles any language, from 0 to 1; 0 if it is too short."""
     sample = _sample(text)
-    return _identifier().rank(sample)[0][1] if len(sample.encode()) >= LETTERS_NEEDED else 0.0
+    return _ranked(sample)[0][1] if len(sample.encode()) >= LETTERS_NEEDED else 0.0
 
 
 def language_code(tag: str | None) -> str | None:
@@ -116,23 +112,28 @@ def _by_script(sample: str, letters: int) -> str | None:
 
 def _most_likely(sample: str) -> tuple[str, float]:
     shares: dict[str, float] = {}
-    for label, share in _identifier().rank(sample):
+    for label, share in _ranked(sample):
         language = VARIETIES.get(label, label)
         shares[language] = shares.get(language, 0.0) + share
     shares.pop("zxx", None)
     return max(shares.items(), key=lambda item: item[1])
 
 
+def _ranked(sample: str) -> list[tuple[str, float]]:
+    """The languages with their probabilities, the most likely first."""
+    ranked: list[tuple[str, float]] = _identifier().rank(sample)
+    return ranked
+
+
 @cache
-def _identifier() -> _Identifier:
+def _identifier() -> Any:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     try:
-        identifier: _Identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+        return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
     except OSError as exc:  # it is unpacked into a temporary file
         raise ReadError(
             "language detection",
             f"its model can't be unpacked in {tempfile.gettempdir()} ({exc.strerror}); free some "
             "disk space there, set TMPDIR, or pass the language",
         ) from exc
-    return identifier

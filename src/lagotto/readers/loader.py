@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
+from lagotto._internal.concurrency import with_checkpoints
 from lagotto.documents import Document, storable
 from lagotto.errors import (
     EmptySourceError,
@@ -72,16 +74,8 @@ def _strict(reader: Reader, source: Source, options: ReadOptions | None) -> Iter
             raise result
 
 
-class FileTracker(Protocol):
-    """Decides which files have to be read, and is told which ones were."""
-
-    def needs_reading(self, source: Source, path: Path) -> bool:
-        """Whether to read a file; `path` is where it was found, before links were resolved."""
-        ...
-
-    def note_read(self, source: Source) -> None:
-        """Note that all of a file was read, without any failure."""
-        ...
+NeedsReading = Callable[[Source, Path], bool]
+"""Whether to read a file; the path is where it was found, before links were resolved."""
 
 
 def load(
@@ -94,7 +88,7 @@ def load(
     limits: Limits | None = None,
     fetch_limits: FetchLimits | None = None,
     ocr: str | Ocr | None = None,
-    tracker: FileTracker | None = None,
+    needs_reading: NeedsReading = lambda _source, _path: True,
 ) -> Loading:
     """Read files, folders, web addresses and Sources.
 
@@ -114,43 +108,47 @@ def load(
     PDF, HTML, office files, books and mail are read in a child process within `limits`: a file that
     makes it hang, crash or exceed its memory is a failure, and the other files are read.
     """
-    loading = Loading(
+    return Loading(
+        [paths] if isinstance(paths, str | Path) else paths,
         selection=Selection(tuple(include), tuple(exclude), everything=everything),
         options=options or ReadOptions(),
         fetch_limits=fetch_limits,
         process=ReaderProcess(limits, ocr=create_ocr(ocr)),
-        tracker=tracker,
+        needs_reading=needs_reading,
     )
-    loading.start([paths] if isinstance(paths, str | Path) else paths)
-    return loading
 
 
 class Loading(Iterator["Document | ReadFailure"]):
-    """The results of `load`; `interrupt`, from any thread, stops reading the current file."""
+    """The results of `load`; `interrupt`, from any thread, stops reading the current file.
+
+    Nothing is opened before the first result is requested. `complete` has the names of the files
+    that were read to their ends, without any failure.
+    """
 
     def __init__(
         self,
+        paths: Iterable[str | Path | Source],
         *,
         selection: Selection,
         options: ReadOptions,
         process: ReaderProcess,
-        fetch_limits: FetchLimits | None = None,
-        tracker: FileTracker | None = None,
+        fetch_limits: FetchLimits | None,
+        needs_reading: NeedsReading,
     ) -> None:
+        self.complete: set[str] = set()
+        self._paths = paths
         self._selection = selection
         self._options = options
         self._process = process
         self._fetch_limits = fetch_limits
-        self._tracker = tracker
+        self._needs_reading = needs_reading
         self._formats = Formats()
         self._done: set[str] = set()
         self._skipped = SkipLog()
         self._notes: list[str] = []
-        self._results: Iterator[Document | ReadFailure] = iter(())
-
-    def start(self, paths: Iterable[str | Path | Source]) -> None:
-        """Set the paths to read; nothing is opened before the first result is requested."""
-        self._results = self._all(paths)
+        self._results = self._all()
+        self._walked: dict[Path, tuple[Iterable[Path | ReadError], SkipLog]] = {}
+        self._files: list[Path] = []
 
     def __next__(self) -> Document | ReadFailure:
         return next(self._results)
@@ -169,9 +167,48 @@ class Loading(Iterator["Document | ReadFailure"]):
         """Stop reading; the current file becomes a failure, and nothing follows it."""
         self._process.interrupt()
 
-    def _all(self, paths: Iterable[str | Path | Source]) -> Iterator[Document | ReadFailure]:
+    def find_files(self) -> ReadError | None:
+        """Walk the folders now, not while they are read, and return the first problem.
+
+        That is an empty path, one that does not exist, or a folder without a selected file.
+        """
+        problems: list[ReadError] = []
+        self._paths = tuple(self._paths)
+        for path in self._paths:
+            if isinstance(path, Source) or is_address(path):
+                continue
+            try:
+                check_path(path)
+            except ReadError as exc:
+                problems.append(exc)
+                continue
+            files: list[Path | ReadError] = [Path(path)]
+            if Path(path).is_dir():
+                found, skipped = self._walk(Path(path))
+                files = list(with_checkpoints(found))
+                self._walked[Path(path)] = files, skipped
+                if not files:
+                    problems.append(nothing_to_read(Path(path), skipped.result()))
+            self._files += [file for file in files if isinstance(file, Path)]
+        return problems[0] if problems else None
+
+    def file_ends(self) -> dict[str, int]:
+        """For each file of `find_files`, in reading order, the bytes up to its end."""
+        ends: dict[str, int] = {}
+        total = 0
+        for file in self._files:
+            with suppress(OSError):
+                total += file.stat().st_size + 1
+            ends.setdefault(Path(os.path.realpath(file)).as_posix(), total)
+        return ends
+
+    def _walk(self, folder: Path) -> tuple[Iterable[Path | ReadError], SkipLog]:
+        skipped = SkipLog()
+        return walk(folder, selection=self._selection, skipped=skipped), skipped
+
+    def _all(self) -> Iterator[Document | ReadFailure]:
         with self._process:
-            for path in paths:
+            for path in self._paths:
                 for result in self._of(path):
                     yield ReadFailure.of(result) if isinstance(result, ReadError) else result
                     if self._process.interrupted:
@@ -209,9 +246,9 @@ class Loading(Iterator["Document | ReadFailure"]):
             yield from self._source(source)
 
     def _folder(self, folder: Path) -> Iterator[Document | ReadError]:
-        skipped = SkipLog()
+        found, skipped = self._walked.pop(folder) if folder in self._walked else self._walk(folder)
         tried = 0
-        for item in walk(folder, selection=self._selection, skipped=skipped):
+        for item in found:
             if isinstance(item, ReadError):
                 yield item
             else:
@@ -241,8 +278,8 @@ class Loading(Iterator["Document | ReadFailure"]):
             for result in self._read(self._formats.name(source), source):
                 failed = failed or isinstance(result, ReadError)
                 yield result
-            if self._tracker is not None and not failed:
-                self._tracker.note_read(source)
+            if not failed:
+                self.complete.add(source.name)
         except EmptySourceError as exc:
             yield from self._without_text(path, exc, named=skipped is None)
         except ReadError as exc:
@@ -270,9 +307,6 @@ class Loading(Iterator["Document | ReadFailure"]):
         else:
             self._skipped.add(path, "no text layer" if scanned else "empty")
 
-    def _needs_reading(self, source: Source, path: Path) -> bool:
-        return self._tracker is None or self._tracker.needs_reading(source, path)
-
     def _read(self, name: str, source: Source) -> Iterator[Document | ReadError]:
         """Yield documents and errors; pages without text are noted, the others were read."""
         isolated = name in ISOLATED and READERS.is_builtin(name)
@@ -295,37 +329,15 @@ def nothing_to_read(folder: Path, skipped: Skipped) -> ReadError:
     return ReadError(folder.as_posix(), reason)
 
 
-def check_paths(
-    paths: Iterable[str | Path],
-    *,
-    include: Sequence[str] = (),
-    exclude: Sequence[str] = (),
-    everything: bool = False,
-    for_a_text: str = "pass Document(text=...)",
-) -> None:
-    """ReadError if a path is empty or does not exist, or for a folder without a selected file.
+def check_path(path: str | Path, *, for_a_text: str = "pass Document(text=...)") -> None:
+    """Raise ReadError if a path is empty, or neither a file nor a folder; addresses are not opened.
 
-    Web addresses are not opened. `for_a_text` is what to do with a text given in place of a path.
+    `for_a_text` is what to do with a text given in place of a path.
     """
-    selection = Selection(tuple(include), tuple(exclude), everything=everything)
-    for given in paths:
-        if given == "":  # as a path it would be the current folder
-            raise ReadError('""', "an empty path; pass . for the current folder")
-        try:
-            is_folder = Path(given).is_dir()
-        except (OSError, ValueError):  # a text, too long for a path
-            is_folder = False
-        if is_address(given):
-            continue
-        if not is_folder:
-            _check_file(given, for_a_text)
-            continue
-        skipped = SkipLog()
-        if not any(True for _ in walk(Path(given), selection=selection, skipped=skipped)):
-            raise nothing_to_read(Path(given), skipped.result())
-
-
-def _check_file(path: str | Path, for_a_text: str) -> None:
+    if path == "":  # as a path it would be the current folder
+        raise ReadError('""', "an empty path; pass . for the current folder")
+    if is_address(path) or os.path.isdir(path):  # noqa: PTH112 False for any text
+        return
     try:
         Source.of_path(path)
     except ReadError as exc:

@@ -99,6 +99,9 @@ class Reranker(Protocol):
     same input gives the same verdicts; no candidates give no verdicts and cause no request. `id`
     and `scale` never change. Several calls may run concurrently, and none of them blocks the event
     loop. Failures are RerankErrors.
+
+    A reranker of a service may also have `rerank_top(query, candidates, top_n=...)`, to tell the
+    service how many passages at most it is asked to judge.
     """
 
     @property
@@ -129,17 +132,6 @@ class Reranker(Protocol):
 
     async def close(self) -> None:
         """Free memory, threads and connections; closing twice is allowed."""
-        ...
-
-
-@runtime_checkable
-class TopReranker(Reranker, Protocol):
-    """A reranker that tells its service the most passages that it may be asked to judge."""
-
-    async def rerank_top(
-        self, query: str, candidates: Sequence[Candidate], *, top_n: int
-    ) -> Judgement:
-        """Return a verdict for each candidate, of which there are `top_n` or fewer."""
         ...
 
 

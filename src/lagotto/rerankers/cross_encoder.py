@@ -10,7 +10,7 @@ import asyncio
 import os
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ from lagotto._internal.concurrency import available_cpus, run_all
 from lagotto.documents import digest, in_context, storable
 from lagotto.errors import ConfigError, RerankError, native_panics
 from lagotto.models.files import MODEL_FILES, read_json_object
-from lagotto.models.onnx import OnnxSession
+from lagotto.models.onnx import OnnxSession, batches_by_length
 from lagotto.models.tokenizer import load_tokenizer
 from lagotto.rerankers.base import LOGIT, Candidate, Judgement, ScoreScale, Verdict
 
@@ -81,7 +81,8 @@ class CrossEncoderReranker:
             some = [encodings[index] for index in batch]
             scores[batch] = await loop.run_in_executor(self._pool, self._score, some)
 
-        await run_all(_batches(encodings), score, workers=self._threads)
+        batches = batches_by_length(encodings, budget=BATCH_TOKENS)
+        await run_all(batches, score, workers=self._threads)
         return Judgement([Verdict(float(value)) for value in scores])
 
     async def close(self) -> None:
@@ -115,15 +116,6 @@ class CrossEncoderReranker:
 
     def _new_pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(self._threads, thread_name_prefix="rerank")
-
-
-def _batches(encodings: Sequence[Encoding]) -> Iterator[list[int]]:
-    """Group pairs of similar length, longest first."""
-    order = sorted(range(len(encodings)), key=lambda index: -len(encodings[index]))
-    while order:
-        size = max(1, BATCH_TOKENS // max(1, len(encodings[order[0]])))
-        chosen, order = order[:size], order[size:]
-        yield chosen
 
 
 def from_name(name: str) -> CrossEncoderReranker:

@@ -12,7 +12,6 @@ from lagotto.chunkers import DEFAULT_CHUNKER
 from lagotto.chunkers.boundaries import measuring_tokenizer
 from lagotto.documents import Chunk, Vector
 from lagotto.embedders import Embedder
-from lagotto.embedders.base import PreloadedEmbedder
 from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.errors import ConfigError, EmbeddingError
 from lagotto.filters import And, Eq, Filter
@@ -283,8 +282,9 @@ def _is_embedded_as_it_is(prefs: RetrievalPrefs) -> bool:
 
 def _preload(embedder: Embedder) -> None:
     """Load the model while the view is opened and the query planned."""
-    if isinstance(embedder, PreloadedEmbedder):
-        embedder.preload()
+    preload = getattr(embedder, "preload", None)  # models that run here have it
+    if preload is not None:
+        preload()
 
 
 def _is_empty(prefs: RetrievalPrefs, vector: Vector | None) -> bool:

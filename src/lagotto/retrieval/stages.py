@@ -16,7 +16,7 @@ from lagotto.chunkers.structure import common_section
 from lagotto.documents import Chunk, ChunkSection, Span, Vectors
 from lagotto.errors import RerankError, StoreError
 from lagotto.prefs import ParentsPrefs, RerankPrefs
-from lagotto.rerankers.base import Candidate, Judgement, Reranker, TopReranker, Verdict
+from lagotto.rerankers.base import Candidate, Judgement, Reranker, Verdict
 from lagotto.results import LegScore
 from lagotto.retrieval.documents import term_worth
 from lagotto.retrieval.explain import Diagnostics, raise_unless
@@ -59,8 +59,10 @@ async def rerank(
 async def _judgement(
     reranker: Reranker, query: str, seen: Sequence[Candidate], *, most: int | str | None
 ) -> Judgement:
-    if isinstance(most, int) and isinstance(reranker, TopReranker):
-        return await reranker.rerank_top(query, seen, top_n=max(most, len(seen)))
+    rerank_top = getattr(reranker, "rerank_top", None)
+    if isinstance(most, int) and rerank_top is not None:
+        judgement: Judgement = await rerank_top(query, seen, top_n=max(most, len(seen)))
+        return judgement
     return await reranker.rerank(query, seen)
 
 

@@ -287,7 +287,7 @@ class TestQuantised:
         content = path.read_bytes()
         path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
         with pytest.raises(WeightsError, match=r"is damaged.*models fetch gte-small-int8"):
-            MODELS["gte-small-int8"].model_path()
+            MODELS["gte-small-int8"].files.verified("onnx/model.onnx")
 
     def test_without_the_extra_package(
         self, hub: LocalHub, monkeypatch: pytest.MonkeyPatch

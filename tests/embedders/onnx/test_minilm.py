@@ -9,7 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lagotto.embedders.onnx import CONFIG, PUBLISHED, MiniLMFiles, OnnxEmbedder, minilm, minilm_int8
+from lagotto.embedders.onnx import (
+    CONFIG,
+    PUBLISHED,
+    OnnxEmbedder,
+    minilm,
+    minilm_files,
+    minilm_int8,
+)
 from lagotto.errors import WeightsError
 from lagotto.testing.embedders import TEXTS, EmbedderContract
 
@@ -78,7 +85,7 @@ async def test_published_similarities(full: OnnxEmbedder) -> None:
 
 async def test_another_pooling_would_not_give_the_published_similarities() -> None:
     config = CONFIG.model_copy(update={"pooling": "cls"})
-    embedder = OnnxEmbedder(MiniLMFiles(PUBLISHED.find()), config=config)
+    embedder = OnnxEmbedder(minilm_files(), config=config)
     found = await similarities(embedder)
     await embedder.close()
     assert abs(found - SIMILARITIES).max() > 10 * ROUNDING
