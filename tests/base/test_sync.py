@@ -303,7 +303,7 @@ class TestMoved:
         assert len(base.documents()) == 6
         assert report.notes == (
             "3 documents of files that are gone have the content of files here, such as "
-            f"{notes / 'a.md'} that of {moved / 'a.md'}; sync with --moved removes them",
+            f"{notes / 'a.md'} that of {moved / 'a.md'}; sync with --prune-moved removes them",
         )
 
     def test_a_copy_and_other_content_stay(self, base: KnowledgeBase, notes: Path) -> None:

@@ -265,7 +265,7 @@ def _left_notes(moves: Collection[Move]) -> tuple[str, ...]:
     documents = "1 document" if len(moves) == 1 else f"{len(moves):,} documents"
     return (
         f"{documents} of files that are gone have the content of files here, such as "
-        f"{first.origin} that of {first.target}; sync with --moved removes them",
+        f"{first.origin} that of {first.target}; sync with --prune-moved removes them",
     )
 
 

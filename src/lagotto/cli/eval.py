@@ -40,10 +40,11 @@ def evaluate(
     ] = None,
     compare: Annotated[
         list[str] | None,
-        typer.Option("--compare", metavar="NAME=VALUE", help="Also with this setting changed."),
+        typer.Option("--compare", metavar="NAME=VALUE", help="Compare with this setting."),
     ] = None,
     queries: Annotated[
-        int | None, typer.Option("--queries", min=1, help="Ask only so many, a fixed sample.")
+        int | None,
+        typer.Option("--queries", min=1, help="Evaluate on a fixed sample of N queries."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -81,7 +81,7 @@ def read_arguments(reading: ReadingOptions) -> dict[str, Any]:
         "collection": reading.collection,
         "include": reading.include,
         "exclude": reading.exclude,
-        "everything": reading.everything,
+        "everything": reading.no_ignore,
         "language": reading.language,
         "metadata": parse_metadata(reading.metadata),
         "ocr": reading.ocr,
@@ -173,12 +173,9 @@ def sync(
     checksum: Annotated[
         bool, typer.Option("--checksum", help="Read every file, even if it looks unchanged.")
     ] = False,
-    moved: Annotated[
+    prune_moved: Annotated[
         bool,
-        typer.Option(
-            "--moved",
-            help="Remove documents of files that are gone from anywhere if their content is here.",
-        ),
+        typer.Option("--prune-moved", help="Remove the old copies of files that were moved here."),
     ] = False,
     verbose: Verbose = 0,
     as_json: AsJson = False,
@@ -186,8 +183,8 @@ def sync(
     """Add folders and remove what is gone. Documents of deleted files are removed."""
 
     def run(kb: KnowledgeBase, meter: Meter) -> AddReport:
-        given = read_arguments(reading)
-        return kb.sync(*folders, checksum=checksum, moved=moved, progress=meter, **given)
+        reads = read_arguments(reading)
+        return kb.sync(*folders, checksum=checksum, moved=prune_moved, progress=meter, **reads)
 
     ingest(run, base, making, verbose=verbose, as_json=as_json)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -21,8 +22,9 @@ from lagotto.cli.options import (
     MakingOptions,
     Pooling,
     Verbose,
+    option,
 )
-from lagotto.cli.output import one_line, print_json, printable, stdout, warn
+from lagotto.cli.output import one_line, print_json, print_report, printable, stdout, warn
 from lagotto.errors import StoreError
 
 if TYPE_CHECKING:
@@ -151,10 +153,7 @@ def copy(
     meter = CopyMeter()
     with resumable(meter):
         report = asyncio.run(_copy(source, target, meter))
-    if as_json:
-        print_json(report.model_dump(mode="json"))
-    else:
-        typer.echo(report)
+    print_report(report, as_json=as_json)
 
 
 async def _copy(source: str, target: str, meter: CopyMeter) -> CopyReport:
@@ -167,28 +166,18 @@ async def _copy(source: str, target: str, meter: CopyMeter) -> CopyReport:
         return await copy_base(ours, theirs, progress=meter)
 
 
-def rebuild(
-    kb: Kb = DEFAULT_KB,
-    new_embedder: Annotated[
-        str | None, typer.Option("--embedder", metavar="NAME", help="The new embedding model.")
-    ] = None,
-    chunker: Annotated[
-        str | None,
-        typer.Option("--chunker", metavar="NAME", help="The new chunker, such as heading:256/32."),
-    ] = None,
-    pooling: Annotated[
-        Pooling | None, typer.Option("--pooling", help="The new pooling of token vectors.")
-    ] = None,
-    text_index: Annotated[
-        str | None,
-        typer.Option("--text-index", metavar="NAME", help="The new full-text index."),
-    ] = None,
-    vector_index: Annotated[
-        str | None,
-        typer.Option("--vector-index", metavar="NAME", help="The new vector index."),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class RebuildOptions:
+    """What changes, by the names of the arguments of `KnowledgeBase.rebuild`."""
+
+    new_embedder: str | None = option("The new embedding model.", flag="--embedder", metavar="NAME")
+    chunker: str | None = option("The new chunker, such as heading:256/32.", metavar="NAME")
+    pooling: Pooling | None = option("The new pooling of token vectors.")
+    text_index: str | None = option("The new full-text index.", metavar="NAME")
+    vector_index: str | None = option("The new vector index.", metavar="NAME")
+
+
+def rebuild(new: RebuildOptions, kb: Kb = DEFAULT_KB, as_json: AsJson = False) -> None:
     """Rebuild chunks, vectors and indexes. Until it is complete, searches use the current state.
 
     What is not named stays as it is; with nothing named, only the indexes are rebuilt.
@@ -197,20 +186,11 @@ def rebuild(
     from lagotto.cli.progress import RebuildMeter, resumable
 
     check_exists(kb)
+    chosen = asdict(new)
     meter = RebuildMeter()
     with resumable(meter), KnowledgeBase(kb) as base:
-        report = base.rebuild(
-            embedder=new_embedder,
-            chunker=chunker,
-            pooling=pooling,
-            text_index=text_index,
-            vector_index=vector_index,
-            progress=meter,
-        )
-    if as_json:
-        print_json(report.model_dump(mode="json"))
-    else:
-        typer.echo(report)
+        report = base.rebuild(embedder=chosen.pop("new_embedder"), progress=meter, **chosen)
+    print_report(report, as_json=as_json)
 
 
 Format = Literal["jsonl", "beir"]

@@ -15,7 +15,7 @@ def models(
     action: Annotated[
         Literal["fetch"] | None, typer.Argument(metavar="fetch", help="Fetch a model.")
     ] = None,
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Its name.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Name of the model.")] = None,
     source: Annotated[
         str | None,
         typer.Option("--from", metavar="FOLDER|URL", help="Fetch from a folder, or another hub."),

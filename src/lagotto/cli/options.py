@@ -62,6 +62,17 @@ Pooling = Literal["chunk", "late"]
 _KIND = Parameter.KEYWORD_ONLY
 
 
+def option(help: str, *, default: Any = None, flag: str = "", **settings: Any) -> Any:  # noqa: A002
+    """A field of a group: an option with a help text, named like the field unless `flag` says so.
+
+    Several flags are separated by blanks. `settings` are those of Typer's options.
+    """
+    metadata = {"flag": flag, "help": help, **settings}
+    if isinstance(default, list):
+        return field(default_factory=default.copy, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
 @dataclass(frozen=True, slots=True)
 class BaseOptions:
     """The base and its embedder; defaults are the options given before the command."""
@@ -74,115 +85,60 @@ class BaseOptions:
 class ReadingOptions:
     """How files are read."""
 
-    collection: Annotated[
-        str, Option("--collection", metavar="NAME", help="The collection to add to.")
-    ] = DEFAULT_COLLECTION
-    include: Annotated[
-        list[str], Option("--include", metavar="GLOB", help="Only files that match, such as *.md.")
-    ] = field(default_factory=list)
-    exclude: Annotated[
-        list[str], Option("--exclude", metavar="GLOB", help="Skip files and folders that match.")
-    ] = field(default_factory=list)
-    everything: Annotated[
-        bool,
-        Option(
-            "--everything",
-            help="Read hidden, ignored, secret, vendored, minified and lock files too.",
-        ),
-    ] = False
-    language: Annotated[
-        str | None,
-        Option("--language", metavar="TAG", help="The language, such as en. [default: detected]"),
-    ] = None
-    metadata: Annotated[
-        list[str],
-        Option("--metadata", metavar="KEY=VALUE", help="Metadata for every document."),
-    ] = field(default_factory=list)
-    ocr: Annotated[
-        str | None,
-        Option("--ocr", metavar="NAME", help="Read scanned PDF pages: tesseract, ocrmypdf, auto."),
-    ] = None
-    text_column: Annotated[
-        list[str], Option("--text-column", metavar="NAME", help="JSONL, CSV: column of the text.")
-    ] = field(default_factory=list)
-    title_column: Annotated[
-        str | None,
-        Option("--title-column", metavar="NAME", help="JSONL, CSV: column of the title."),
-    ] = None
-    types: Annotated[
-        list[str],
-        Option(
-            "--types",
-            metavar="NAME=TYPE",
-            help="JSONL, CSV: types of columns, such as year=integer,zip=text; `text` for all. "
-            "[default: detected in CSV]",
-        ),
-    ] = field(default_factory=list)
-    id_column: Annotated[
-        str | None, Option("--id-column", metavar="NAME", help="JSONL, CSV: column of the id.")
-    ] = None
+    collection: str = option(
+        "The collection to add to.", metavar="NAME", default=DEFAULT_COLLECTION
+    )
+    include: list[str] = option("Only files that match, such as *.md.", metavar="GLOB", default=[])
+    exclude: list[str] = option("Skip files and folders that match.", metavar="GLOB", default=[])
+    no_ignore: bool = option(
+        "Read hidden, ignored, secret, vendored, minified and lock files too.", default=False
+    )
+    language: str | None = option("The language, such as en. [default: detected]", metavar="TAG")
+    metadata: list[str] = option("Metadata for every document.", metavar="KEY=VALUE", default=[])
+    ocr: str | None = option("Read scanned PDF pages: tesseract, ocrmypdf, auto.", metavar="NAME")
+    text_column: list[str] = option("JSONL, CSV: column of the text.", metavar="NAME", default=[])
+    title_column: str | None = option("JSONL, CSV: column of the title.", metavar="NAME")
+    types: list[str] = option(
+        "JSONL, CSV: types of columns, such as year=integer,zip=text; `text` for all. "
+        "[default: detected in CSV]",
+        metavar="NAME=TYPE",
+        default=[],
+    )
+    id_column: str | None = option("JSONL, CSV: column of the id.", metavar="NAME")
 
 
 @dataclass(frozen=True, slots=True)
 class MakingOptions:
     """What a new base is made with; an existing one has its own, which `rebuild` changes."""
 
-    chunker: Annotated[
-        str | None,
-        Option(
-            "--chunker", metavar="NAME", help="Chunker of a new base, such as recursive:256/32."
-        ),
-    ] = None
-    pooling: Annotated[
-        Pooling | None, Option("--pooling", help="How a new base pools token vectors.")
-    ] = None
-    text_index: Annotated[
-        str | None,
-        Option(
-            "--text-index",
-            metavar="NAME",
-            envvar="LAGOTTO_TEXT_INDEX",
-            help="Full-text index of a new base: tantivy, fts5 or qdrant://HOST:6333.",
-        ),
-    ] = None
-    vector_index: Annotated[
-        str | None,
-        Option(
-            "--vector-index",
-            metavar="NAME",
-            envvar="LAGOTTO_VECTOR_INDEX",
-            help="Vector index of a new base, such as qdrant://HOST:6333.",
-        ),
-    ] = None
+    chunker: str | None = option("Chunker of a new base, such as recursive:256/32.", metavar="NAME")
+    pooling: Pooling | None = option("How a new base pools token vectors.")
+    text_index: str | None = option(
+        "Full-text index of a new base: tantivy, fts5 or qdrant://HOST:6333.",
+        metavar="NAME",
+        envvar="LAGOTTO_TEXT_INDEX",
+    )
+    vector_index: str | None = option(
+        "Vector index of a new base, such as qdrant://HOST:6333.",
+        metavar="NAME",
+        envvar="LAGOTTO_VECTOR_INDEX",
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
     """What to search, and how; the same for `retrieve`, `search` and `context`."""
 
-    top_k: Annotated[
-        int | None,
-        Option("--top-k", min=1, help="Number of passages. [default: 10, for search 12]"),
-    ] = None
-    mode: Annotated[
-        Mode | None, Option("--mode", help="Vectors, full text, or both. [default: hybrid]")
-    ] = None
+    top_k: int | None = option("Number of passages. [default: 10, for search 12]", min=1)
+    mode: Mode | None = option("Vectors, full text, or both. [default: hybrid]")
     collection: InCollection = None
     filters: Filters = None
-    preset: Annotated[
-        str | None, Option("--preset", metavar="NAME", help="Start from a preset, see `presets`.")
-    ] = None
-    prefs: Annotated[
-        str | None, Option("--prefs", metavar="FILE", help="Read settings from a TOML file.")
-    ] = None
-    set: Annotated[
-        list[str],
-        Option("--set", metavar="NAME=VALUE", help="Change one setting: scoring.blend=rrf."),
-    ] = field(default_factory=list)
-    reranker: Annotated[
-        str | None,
-        Option("--reranker", metavar="NAME", help="Rerank the best candidates, such as overlap."),
-    ] = None
+    preset: str | None = option("Start from a preset, see `presets`.", metavar="NAME")
+    prefs: str | None = option("Read settings from a TOML file.", metavar="FILE")
+    set: list[str] = option(
+        "Change one setting: scoring.blend=rrf.", metavar="NAME=VALUE", default=[]
+    )
+    reranker: str | None = option("Rerank the best candidates, such as overlap.", metavar="NAME")
 
 
 def flatten_groups(command: Callable[..., None]) -> Callable[..., None]:
@@ -193,7 +149,7 @@ def flatten_groups(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def call(**values: Any) -> None:
         for name, group in groups.items():
-            members = {field.name: values.pop(field.name) for field in fields(group)}
+            members = {item.name: values.pop(item.name) for item in fields(group)}
             values[name] = group(**members)
         command(**values)
 
@@ -231,12 +187,23 @@ def _with_signature(
 def _members(group: Any) -> list[Parameter]:
     hints = get_type_hints(group, include_extras=True)
     return [
-        Parameter(field.name, _KIND, default=_default(field), annotation=hints[field.name])
-        for field in fields(group)
+        Parameter(
+            item.name, _KIND, default=_default(item), annotation=_annotation(item, hints[item.name])
+        )
+        for item in fields(group)
     ]
 
 
-def _default(field: Field[Any]) -> Any:
-    if field.default_factory is not MISSING:
-        return field.default_factory()
-    return Parameter.empty if field.default is MISSING else field.default
+def _annotation(item: Field[Any], hint: Any) -> Any:
+    """The type of a field with its option, as Typer takes it."""
+    if not item.metadata:
+        return hint
+    settings = dict(item.metadata)
+    flag = settings.pop("flag") or f"--{item.name.replace('_', '-')}"
+    return Annotated[hint, Option(*flag.split(), **settings)]
+
+
+def _default(item: Field[Any]) -> Any:
+    if item.default_factory is not MISSING:
+        return item.default_factory()
+    return Parameter.empty if item.default is MISSING else item.default

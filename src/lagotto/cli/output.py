@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
     from rich.console import Console
 
 
@@ -29,6 +30,14 @@ def print_json(value: object) -> None:
     """Print `value` as JSON on stdout, with control characters as escapes."""
     text = json.dumps(value, ensure_ascii=False, indent=2)
     typer.echo(_CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
+
+
+def print_report(report: BaseModel, *, as_json: bool) -> None:
+    """Print what a command did, as JSON or in words."""
+    if as_json:
+        print_json(report.model_dump(mode="json"))
+    else:
+        typer.echo(report)
 
 
 def say(message: str) -> None:

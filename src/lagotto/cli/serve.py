@@ -5,63 +5,54 @@ from __future__ import annotations
 import asyncio
 import re
 import signal
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from lagotto._internal.locations import is_served
 from lagotto._internal.memory import limit_arenas
 from lagotto.cli.connect import check_exists, open_store
-from lagotto.cli.options import AsJson, BaseOptions
+from lagotto.cli.options import AsJson, BaseOptions, option
 from lagotto.cli.output import print_json, say, stdout
 from lagotto.errors import ConfigError
 
 if TYPE_CHECKING:
     from lagotto.base.client import AsyncClient
     from lagotto.base.knowledge_base import AsyncKnowledgeBase
-    from lagotto.filters import Filter
     from lagotto.server.access import ApiKey
 
 
-def serve(
-    base: BaseOptions,
-    host: Annotated[str, typer.Option("--host", help="Address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port.")] = 8000,
-    workers: Annotated[int, typer.Option("--workers", min=1, help="Number of processes.")] = 1,
-    preset: Annotated[
-        str | None, typer.Option("--preset", metavar="NAME", help="Default settings of searches.")
-    ] = None,
-    timeout: Annotated[
-        float, typer.Option("--timeout", min=0.1, help="Most seconds for a request.")
-    ] = 30.0,
-    concurrency: Annotated[
-        int, typer.Option("--concurrency", min=1, help="Requests worked on at once, per process.")
-    ] = 16,
-    max_upload: Annotated[
-        int, typer.Option("--max-upload", min=1, help="Most bytes of an upload.")
-    ] = 100_000_000,
-    allow_reranker: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--allow-reranker", metavar="NAME", help="Let requests use this reranker as well."
-        ),
-    ] = None,
-    cors_origin: Annotated[
-        list[str] | None,
-        typer.Option("--cors-origin", metavar="ORIGIN", help="Let pages of this origin call it."),
-    ] = None,
-    batch_queries: Annotated[
-        bool,
-        typer.Option(
-            "--batch-queries",
-            help="Embed waiting queries together: for services, and for many clients.",
-        ),
-    ] = False,
-    log_queries: Annotated[
-        bool, typer.Option("--log-queries", help="Write queries to the log.")
-    ] = False,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """The settings of a server that have an option, by their names in ServerSettings."""
+
+    host: str = option("Address to listen at.", default="127.0.0.1")
+    port: int = option("Port.", min=0, max=65535, default=8000)
+    workers: int = option("Number of processes.", min=1, default=1)
+    preset: str | None = option("Default settings of searches.", metavar="NAME")
+    timeout: float = option("Request timeout in seconds.", min=0.1, default=30.0)
+    concurrency: int = option("Concurrent requests per process.", min=1, default=16)
+    max_upload: int = option("Maximum upload size in bytes.", min=1, default=100_000_000)
+    rerankers: list[str] = option(
+        "Let requests use this reranker as well.",
+        flag="--allow-reranker",
+        metavar="NAME",
+        default=[],
+    )
+    cors_origins: list[str] = option(
+        "Let pages of this origin call it.", flag="--cors-origin", metavar="ORIGIN", default=[]
+    )
+    batching: bool = option(
+        "Embed waiting queries together: for services, and for many clients.",
+        flag="--batch-queries",
+        default=False,
+    )
+    log_queries: bool = option("Write queries to the log.", default=False)
+
+
+def serve(base: BaseOptions, how: ServeOptions) -> None:
     """Serve the knowledge base over HTTP."""
     try:
         from lagotto.server.serve import serve as run
@@ -72,45 +63,27 @@ def serve(
             "`pip install 'lagotto[server]'`"
         ) from exc
     check_exists(base.kb)
-    settings = ServerSettings(
-        location=base.kb,
-        embedder=base.embedder,
-        preset=preset,
-        host=host,
-        port=port,
-        workers=workers,
-        timeout=timeout,
-        concurrency=concurrency,
-        max_upload=max_upload,
-        rerankers=(*LOCAL_RERANKERS, *(allow_reranker or ())),
-        cors_origins=tuple(cors_origin or ()),
-        batching=batch_queries,
-        log_queries=log_queries,
-    )
+    chosen = {**asdict(how), "rerankers": (*LOCAL_RERANKERS, *how.rerankers)}
     run(
-        settings,
+        ServerSettings(location=base.kb, embedder=base.embedder, **chosen),
         announce=lambda url: say(
             f"serving at {url}, described at {url}/openapi.json; Ctrl-C ends it"
         ),
     )
 
 
-def mcp(
-    base: BaseOptions,
-    write: Annotated[
-        bool, typer.Option("--write", help="Let agents add and remove documents, too.")
-    ] = False,
-    preset: Annotated[
-        str | None, typer.Option("--preset", metavar="NAME", help="Default settings of searches.")
-    ] = None,
-    http: Annotated[
-        bool, typer.Option("--http", help="Serve over HTTP at /mcp instead of stdin and stdout.")
-    ] = False,
-    host: Annotated[str, typer.Option("--host", help="With --http: address.")] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="With --http: port.")
-    ] = 8000,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class McpOptions:
+    """What agents may do, and how they reach the base."""
+
+    write: bool = option("Let agents add and remove documents, too.", default=False)
+    preset: str | None = option("Default settings of searches.", metavar="NAME")
+    http: bool = option("Serve over HTTP at /mcp instead of stdin and stdout.", default=False)
+    host: str = option("With --http: address.", default="127.0.0.1")
+    port: int = option("With --http: port.", min=0, max=65535, default=8000)
+
+
+def mcp(base: BaseOptions, how: McpOptions) -> None:
     """Serve the knowledge base to agents (MCP). Needs `lagotto[mcp]`."""
     try:
         from lagotto.mcp.server import serve_stdio
@@ -121,13 +94,13 @@ def mcp(
             "`pip install 'lagotto[mcp]'`"
         ) from exc
     check_exists(base.kb)
-    if http:
-        _serve_http(base, write=write, preset=preset, host=host, port=port)
+    if how.http:
+        _serve_http(base, how)
         return
     # A thread that reads stdin can't be interrupted; ending at once loses nothing that is stored.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     limit_arenas()
-    asyncio.run(serve_stdio(_opened(base, preset), writes=write))
+    asyncio.run(serve_stdio(_opened(base, how.preset), writes=how.write))
 
 
 def _opened(base: BaseOptions, preset: str | None) -> AsyncKnowledgeBase | AsyncClient:
@@ -142,9 +115,7 @@ def _opened(base: BaseOptions, preset: str | None) -> AsyncKnowledgeBase | Async
     return AsyncClient(base.kb)
 
 
-def _serve_http(
-    base: BaseOptions, *, write: bool, preset: str | None, host: str, port: int
-) -> None:
+def _serve_http(base: BaseOptions, how: McpOptions) -> None:
     from lagotto.server.serve import serve
     from lagotto.server.settings import ServerSettings
 
@@ -154,11 +125,11 @@ def _serve_http(
         ServerSettings(
             location=base.kb,
             embedder=base.embedder,
-            preset=preset,
-            host=host,
-            port=port,
+            preset=how.preset,
+            host=how.host,
+            port=how.port,
             only_mcp=True,
-            mcp_write=write,
+            mcp_write=how.write,
         ),
         announce=lambda url: say(f"serving MCP at {url}/mcp; Ctrl-C ends it"),
     )
@@ -167,40 +138,34 @@ def _serve_http(
 _DAYS = re.compile(r"(\d{1,5})d")
 
 
+@dataclass(frozen=True, slots=True)
+class KeyOptions:
+    """What a new key may do and see."""
+
+    name: str = option("Name of the key.", default="")
+    scopes: str = option("read, write, admin.", metavar="LIST", default="read")
+    collections: str | None = option("The only collections it sees.", metavar="LIST")
+    filters: str | None = option(
+        "The only documents it sees.", flag="--filter --filters", metavar="JSON"
+    )
+    expires: str | None = option("Expiry date, or 30d.", metavar="DATE")
+
+
 def keys(
     action: Annotated[
         Literal["create", "list", "revoke"], typer.Argument(metavar="ACTION", help="What to do.")
     ],
     base: BaseOptions,
+    new: KeyOptions,
     key: Annotated[
         str | None, typer.Argument(metavar="KEY", help="Id or name of the key to revoke.")
-    ] = None,
-    name: Annotated[str, typer.Option("--name", help="Name of the new key.")] = "",
-    scopes: Annotated[
-        str, typer.Option("--scopes", metavar="LIST", help="read, write, admin.")
-    ] = "read",
-    collections: Annotated[
-        str | None,
-        typer.Option("--collections", metavar="LIST", help="The only collections it sees."),
-    ] = None,
-    filters: Annotated[
-        str | None,
-        typer.Option("--filter", "--filters", metavar="JSON", help="The only documents it sees."),
-    ] = None,
-    expires: Annotated[
-        str | None, typer.Option("--expires", metavar="DATE", help="Day it ends, or 30d.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Create, list and revoke the API keys of a server."""
     check_exists(base.kb)
     if action == "create":
-        from lagotto.filters import parse_filter
-
-        where = None if filters is None else parse_filter(filters)
-        asyncio.run(
-            _create(base.kb, name, _words(scopes), collections, where, _moment(expires), as_json)
-        )
+        asyncio.run(_create(base.kb, new, as_json=as_json))
     elif action == "list":
         asyncio.run(_list(base.kb, as_json=as_json))
     elif key is None:
@@ -209,25 +174,18 @@ def keys(
         asyncio.run(_revoke(base.kb, key))
 
 
-async def _create(
-    location: str,
-    name: str,
-    scopes: list[str],
-    collections: str | None,
-    filters: Filter | None,
-    expires_at: datetime | None,
-    as_json: bool,
-) -> None:
+async def _create(location: str, new: KeyOptions, *, as_json: bool) -> None:
+    from lagotto.filters import parse_filter
     from lagotto.server.access import ApiKeys
 
+    wanted: dict[str, Any] = {
+        "scopes": _words(new.scopes),
+        "collections": None if new.collections is None else _words(new.collections),
+        "filters": None if new.filters is None else parse_filter(new.filters),
+        "expires_at": _moment(new.expires),
+    }
     async with open_store(location) as store:
-        secret, key = await ApiKeys(store.keyed_values).create(
-            name,
-            scopes=scopes,
-            collections=None if collections is None else _words(collections),
-            filters=filters,
-            expires_at=expires_at,
-        )
+        secret, key = await ApiKeys(store.keyed_values).create(new.name, **wanted)
     if as_json:
         print_json({**key.model_dump(mode="json"), "key": secret})
     else:

@@ -39,8 +39,8 @@ class Dialect:
 
     def payload(self, model: str, query: str, texts: list[str], *, top_n: int) -> dict[str, object]:
         """The body of a request."""
-        asked = {"model": model, "query": query, self.texts: texts, "top_n": top_n}
-        return {**asked, **self.extra}
+        body = {"model": model, "query": query, self.texts: texts, "top_n": top_n}
+        return {**body, **self.extra}
 
 
 COMMON = Dialect(texts="documents", max_texts=100, extra={})
@@ -69,7 +69,7 @@ class ApiReranker:
         retry: RetryPolicy | None = None,
     ) -> None:
         self.model = model
-        self._scale = scale
+        self.scale = scale
         self._title = title
         self._dialect = COMMON
         self._service = JsonService(
@@ -84,11 +84,6 @@ class ApiReranker:
     def id(self) -> str:
         """Model and address: another service may use the same name for another model."""
         return f"api:{self.model}@{self._service.address}{'?title=true' if self._title else ''}"
-
-    @property
-    def scale(self) -> ScoreScale:
-        """The scale given at creation."""
-        return self._scale
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
         """Return the service's score for each candidate."""
@@ -129,7 +124,7 @@ class ApiReranker:
             payload = dialect.payload(self.model, query, texts[batch], top_n=top_n)
             answer = await self._service.post("/rerank", payload)
             scores[batch] = read_scores(
-                answer, count=len(texts[batch]), scale=self._scale, model=self.model
+                answer, count=len(texts[batch]), scale=self.scale, model=self.model
             )
 
         await run_all(_batches(len(texts), dialect.max_texts), request, workers=CONNECTIONS)

@@ -135,6 +135,13 @@ class Reranker(Protocol):
         ...
 
 
+class LocalReranker:
+    """What rerankers that hold no resources inherit."""
+
+    async def close(self) -> None:
+        """Do nothing: there is nothing to free."""
+
+
 RerankerFactory = Callable[[str], Reranker]
 """Creates a reranker from the part of its name after the colon, or from an empty string."""
 

@@ -24,7 +24,7 @@ from lagotto.errors import ConfigError, RerankError, native_panics
 from lagotto.models.files import MODEL_FILES, read_json_object
 from lagotto.models.onnx import OnnxSession, batches_by_length
 from lagotto.models.tokenizer import load_tokenizer
-from lagotto.rerankers.base import LOGIT, Candidate, Judgement, ScoreScale, Verdict
+from lagotto.rerankers.base import LOGIT, Candidate, Judgement, Verdict
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
@@ -47,6 +47,7 @@ class CrossEncoderReranker:
     loaded on first use. `threads` batches run in parallel, by default one per CPU up to eight.
     """
 
+    scale = LOGIT
     reads_only_text = True
 
     def __init__(self, folder: Path | str, *, threads: int | None = None) -> None:
@@ -62,11 +63,6 @@ class CrossEncoderReranker:
     def id(self) -> str:
         """The folder's name and a fingerprint of its files."""
         return f"cross-encoder:{self._files.model.parent.name}#{self._files.fingerprint}"
-
-    @property
-    def scale(self) -> ScoreScale:
-        """Log-odds of relevance."""
-        return LOGIT
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
         """Score each candidate with the model."""

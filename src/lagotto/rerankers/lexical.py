@@ -20,6 +20,7 @@ from lagotto.rerankers.base import (
     UNIT,
     Candidate,
     Judgement,
+    LocalReranker,
     ScoreScale,
     Verdict,
     refuse_parameters,
@@ -143,7 +144,7 @@ HALF_AT = 1.2
 """Term frequency at which a word has half of its maximum weight."""
 
 
-class LexicalReranker:
+class LexicalReranker(LocalReranker):
     """Scores passages by a weighted sum of the fused score and lexical features.
 
     The features are how many of the query's words a passage has, how close together, how often, and
@@ -151,20 +152,12 @@ class LexicalReranker:
     depends on the other candidates. The weights were trained on scores of the default fusion.
     """
 
+    scale = LOGIT
     reads_only_text = False
 
     def __init__(self, weights: LinearWeights | None = None) -> None:
         self._weights = weights or learned_weights("lexical")
-
-    @property
-    def id(self) -> str:
-        """A hash of the weights."""
-        return f"lexical#{self._weights.id}"
-
-    @property
-    def scale(self) -> ScoreScale:
-        """Log-odds of being relevant, as in the training questions."""
-        return LOGIT
+        self.id = f"lexical#{self._weights.id}"
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
         """Score each candidate by the weighted sum of its features."""
@@ -172,9 +165,6 @@ class LexicalReranker:
             return Judgement([])
         features = await in_thread(lexical_features, query, candidates)
         return Judgement(list(map(Verdict, self._weights.scores(features, LEXICAL_FEATURES))))
-
-    async def close(self) -> None:
-        """Do nothing: there is nothing to free."""
 
 
 def from_name(parameters: str) -> LexicalReranker:
@@ -256,7 +246,7 @@ def _share_of_digits(matches: Matches, found: set[int]) -> float:
     return sum(number in found for number in wanted) / len(wanted) if wanted else 0.0
 
 
-class OverlapReranker:
+class OverlapReranker(LocalReranker):
     """Scores a passage by the share of the query's words in its title and text.
 
     Words are compared by their stems in the language of the passage, without stop words. With `idf`
@@ -264,27 +254,17 @@ class OverlapReranker:
     candidates.
     """
 
+    scale = UNIT
+
     def __init__(self, *, idf: bool = False) -> None:
         self.idf = idf
+        self.id = "overlap-idf" if idf else "overlap"
         self.reads_only_text = not idf
-
-    @property
-    def id(self) -> str:
-        """`overlap` or `overlap-idf`."""
-        return "overlap-idf" if self.idf else "overlap"
-
-    @property
-    def scale(self) -> ScoreScale:
-        """A share, from 0 to 1."""
-        return UNIT
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
         """Return the share of words that each candidate has."""
         shares = await in_thread(self._shares, query, candidates) if candidates else []
         return Judgement([Verdict(share) for share in shares])
-
-    async def close(self) -> None:
-        """Do nothing: there is nothing to free."""
 
     def _shares(self, query: str, candidates: Sequence[Candidate]) -> list[float]:
         matches = match(query, candidates)
@@ -295,7 +275,7 @@ class OverlapReranker:
         ]
 
 
-class LiteralOverlapReranker:
+class LiteralOverlapReranker(LocalReranker):
     """Orders passages by the share of the query's words in their text, as they are written.
 
     Words are lower-cased and split at blanks, and nothing else; titles don't count. Passages keep
@@ -311,13 +291,10 @@ class LiteralOverlapReranker:
         shares = await in_thread(self._shares, query, candidates)
         return Judgement([Verdict(share) for share in shares])
 
-    async def close(self) -> None:
-        """Do nothing: there is nothing to free."""
-
     def _shares(self, query: str, candidates: Sequence[Candidate]) -> list[float]:
-        asked = set(query.lower().split(" "))
+        wanted = set(query.lower().split(" "))
         texts = (one.text.lower().split(" ") for one in with_checkpoints(candidates))
-        return [len(asked.intersection(words)) / len(asked) for words in texts]
+        return [len(wanted.intersection(words)) / len(wanted) for words in texts]
 
 
 def overlap(parameters: str) -> OverlapReranker | LiteralOverlapReranker:
@@ -334,9 +311,10 @@ def overlap_idf(parameters: str) -> OverlapReranker:
     return OverlapReranker(idf=True)
 
 
-class ScoreReranker:
+class ScoreReranker(LocalReranker):
     """Drops candidates with a fused score below `minimum`; uses no model."""
 
+    scale = UNIT
     reads_only_text = False
 
     def __init__(self, minimum: float) -> None:
@@ -345,25 +323,13 @@ class ScoreReranker:
                 f"score:{minimum:g} is out of range; fused scores are between 0 and 1"
             )
         self.minimum = minimum
-
-    @property
-    def id(self) -> str:
-        """The name with the minimum."""
-        return f"score:{self.minimum!r}"
-
-    @property
-    def scale(self) -> ScoreScale:
-        """[0, 1], as fused scores have it."""
-        return UNIT
+        self.id = f"score:{minimum!r}"
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
         """Return the fused score of each candidate that reaches the minimum."""
         return Judgement(
             [Verdict(one.score) if one.score >= self.minimum else None for one in candidates]
         )
-
-    async def close(self) -> None:
-        """Do nothing: there is nothing to free."""
 
 
 def threshold_from_name(minimum: str) -> ScoreReranker:

@@ -455,6 +455,7 @@ class LlmReranker:
     ) -> None:
         self.config = config
         self._rubric = RUBRICS[config.rubric]
+        self.scale = self._rubric.scale
         self._retry = retry or RetryPolicy()
         self._tokenizer = ApproximateTokenizer()
         self._secret = secrets.token_bytes(32)
@@ -476,11 +477,6 @@ class LlmReranker:
         settings = self.config.model_dump(exclude={"model", "base_url", "connections"})
         parts = "&".join(f"{name}={value}" for name, value in settings.items())
         return f"llm:{self.config.model}@{self._address}?prompt={PROMPT_VERSION}&{parts}"
-
-    @property
-    def scale(self) -> ScoreScale:
-        """The scale of the rubric."""
-        return self._rubric.scale
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
         """Return the model's verdict on each candidate."""
@@ -578,12 +574,12 @@ def runs(costs: Sequence[int], *, room: int) -> Iterator[range]:
 
 def from_name(spec: str) -> LlmReranker:
     """Create `llm:MODEL`: scores from 0 to 100 with evidence."""
-    return _named("llm", spec, "rubric100")
+    return _from_spec("llm", spec, "rubric100")
 
 
 def from_score_name(spec: str) -> LlmReranker:
     """Create `llm-score:MODEL`: scores from 0 to 10."""
-    return _named("llm-score", spec, "score10")
+    return _from_spec("llm-score", spec, "score10")
 
 
 class _NameSettings(Record):
@@ -591,7 +587,7 @@ class _NameSettings(Record):
     one_by_one: bool = False
 
 
-def _named(kind: str, spec: str, rubric: RubricName) -> LlmReranker:
+def _from_spec(kind: str, spec: str, rubric: RubricName) -> LlmReranker:
     model, settings = parse_settings(kind, spec, _NameSettings)
     if not model:
         raise ConfigError("missing model name; write llm:MODEL, as in llm:gpt-4o")

@@ -20,7 +20,7 @@ from lagotto.rerankers.base import (
     LOGIT,
     Candidate,
     Judgement,
-    ScoreScale,
+    LocalReranker,
     Verdict,
     WithEmbedder,
     refuse_parameters,
@@ -45,7 +45,7 @@ MAXSIM_FEATURES = (*LEXICAL_FEATURES, *TOKEN_FEATURES)
 Matrix = NDArray[np.floating[Any]]
 
 
-class MaxSimReranker:
+class MaxSimReranker(LocalReranker):
     """Scores passages by lexical features, as `lexical` does, and by their token vectors.
 
     `embedder` must be a TokenEmbedder, as the ONNX embedders are; the weights were trained with
@@ -53,6 +53,7 @@ class MaxSimReranker:
     not trained on is scored by lexical features alone.
     """
 
+    scale = LOGIT
     reads_only_text = False
 
     def __init__(self, embedder: object, *, weights: LinearWeights | None = None) -> None:
@@ -71,11 +72,6 @@ class MaxSimReranker:
         model = self._embedder.info.model_id
         return f"maxsim:{model}#{self._weights.id}/{self._lexical.id}"
 
-    @property
-    def scale(self) -> ScoreScale:
-        """Log-odds of being relevant, as in the training questions."""
-        return LOGIT
-
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
         """Score each candidate by the weighted sum of its features."""
         if not candidates:
@@ -84,25 +80,22 @@ class MaxSimReranker:
             return await self._lexical.rerank(query, candidates)
         texts = [in_context(one.title, one.text) for one in candidates]
         try:
-            (asked,) = await self._embedder.token_vectors([query], role="query")
+            (of_query,) = await self._embedder.token_vectors([query], role="query")
             passages = await self._embedder.token_vectors(texts, role="document")
         except EmbeddingError as exc:
             raise RerankError(f"maxsim can't compute token vectors: {exc}") from exc
-        features = await in_thread(maxsim_features, query, candidates, asked, passages)
+        features = await in_thread(maxsim_features, query, candidates, of_query, passages)
         return Judgement(list(map(Verdict, self._weights.scores(features, MAXSIM_FEATURES))))
-
-    async def close(self) -> None:
-        """Do nothing: the embedder belongs to its owner."""
 
 
 def maxsim_features(
     query: str,
     candidates: Sequence[Candidate],
-    asked: TokenVectors,
+    of_query: TokenVectors,
     passages: Sequence[TokenVectors],
 ) -> Features:
     """One row per candidate, with the columns of `MAXSIM_FEATURES`."""
-    return np.hstack([lexical_features(query, candidates), token_features(asked, passages)])
+    return np.hstack([lexical_features(query, candidates), token_features(of_query, passages)])
 
 
 def token_features(query: TokenVectors, passages: Sequence[TokenVectors]) -> Features:

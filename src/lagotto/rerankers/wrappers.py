@@ -32,7 +32,25 @@ Verdicts = dict[bytes, Verdict | None]
 _verdict = TypeAdapter(Verdict | None)
 
 
-class CachedReranker:
+class _WrappedReranker:
+    """A reranker around `inner`, on its scale, which is closed with it."""
+
+    reads_only_text = False
+
+    def __init__(self, inner: Reranker) -> None:
+        self.inner = inner
+
+    @property
+    def scale(self) -> ScoreScale:
+        """The scale of `inner`."""
+        return self.inner.scale
+
+    async def close(self) -> None:
+        """Close `inner`."""
+        await self.inner.close()
+
+
+class CachedReranker(_WrappedReranker):
     """Caches the verdicts of `inner` in memory, and on disk if `folder` is given.
 
     The key is the reranker's id, the query and the candidate's title, headings, text and language,
@@ -54,7 +72,7 @@ class CachedReranker:
                 f"verdicts of {inner.id} depend on more than the passage and can't be cached; "
                 "cache the reranker inside it instead, or leave out the cache"
             )
-        self.inner = inner
+        super().__init__(inner)
         self._entries = entries
         self._memory: OrderedDict[bytes, Verdict | None] = OrderedDict()
         self._file = _cache_file(Path(folder)) if folder is not None else None
@@ -63,11 +81,6 @@ class CachedReranker:
     def id(self) -> str:
         """The id of `inner`: the verdicts are the same."""
         return self.inner.id
-
-    @property
-    def scale(self) -> ScoreScale:
-        """The scale of `inner`."""
-        return self.inner.scale
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
         """Return cached verdicts, and ask `inner` for the others."""
@@ -89,7 +102,7 @@ class CachedReranker:
     async def close(self) -> None:
         """Close `inner` and clear the memory; the file is open only during reads and writes."""
         self._memory.clear()
-        await self.inner.close()
+        await super().close()
 
     async def _known(self, keys: Sequence[bytes], notes: list[str]) -> Verdicts:
         known = {key: self._memory[key] for key in keys if key in self._memory}
@@ -206,20 +219,18 @@ class FallbackReranker:
         return Judgement(verdicts, (*notes, *judgement.notes))
 
 
-class GatedReranker:
+class GatedReranker(_WrappedReranker):
     """Skips `inner` if the best fused score leads the one at `rank` by `margin` or more.
 
     With such a clear lead the fused order stands, at no cost.
     """
-
-    reads_only_text = False
 
     def __init__(self, inner: Reranker, *, margin: float = 0.1, rank: int = 2) -> None:
         if not 0 < margin <= 1:
             raise ConfigError(f"margin is {margin}; it must be above 0 and at most 1")
         if rank < 2:
             raise ConfigError(f"rank is {rank}; it must be 2 or more")
-        self.inner = inner
+        super().__init__(inner)
         self.margin = margin
         self.rank = rank
 
@@ -228,11 +239,6 @@ class GatedReranker:
         """The id of `inner`, the margin and the rank."""
         return f"gated({self.inner.id}, {self.margin!r}, {self.rank})"
 
-    @property
-    def scale(self) -> ScoreScale:
-        """The scale of `inner`."""
-        return self.inner.scale
-
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
         """Return the verdicts of `inner`, or none if the fused order is clear."""
         best = nlargest(self.rank, (one.score for one in candidates))
@@ -240,23 +246,17 @@ class GatedReranker:
             return Judgement(None)
         return await self.inner.rerank(query, candidates)
 
-    async def close(self) -> None:
-        """Close `inner`."""
-        await self.inner.close()
 
-
-class BlendedReranker:
+class BlendedReranker(_WrappedReranker):
     """Mixes the score of `inner`, times `weight`, with the fused score; both in [0, 1].
 
     Candidates that `inner` drops stay dropped.
     """
 
-    reads_only_text = False
-
     def __init__(self, inner: Reranker, *, weight: float = 0.5) -> None:
         if not 0 <= weight <= 1:
             raise ConfigError(f"weight is {weight}; it must be between 0 and 1")
-        self.inner = inner
+        super().__init__(inner)
         self.weight = weight
 
     @property
@@ -279,10 +279,6 @@ class BlendedReranker:
             for verdict, candidate in zip(judgement.verdicts, candidates, strict=True)
         ]
         return Judgement(blended, judgement.notes)
-
-    async def close(self) -> None:
-        """Close `inner`."""
-        await self.inner.close()
 
     def _blended(self, verdict: Verdict, candidate: Candidate) -> Verdict:
         unit = self.inner.scale.unit(verdict.score)

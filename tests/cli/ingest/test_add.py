@@ -98,7 +98,7 @@ def test_what_is_skipped_is_counted_and_named(base: Path, tmp_path: Path) -> Non
         "empty.md: empty",
         "id_rsa: secret",
     ]
-    assert run("--kb", base, "add", folder, "--everything").out.startswith("1 added")
+    assert run("--kb", base, "add", folder, "--no-ignore").out.startswith("1 added")
 
 
 def test_documents_that_no_base_can_hold_fail_alone(base: Path, tmp_path: Path) -> None:
