@@ -5,13 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lagotto.chunkers.boundaries import QUOTATION_BATCH, Boundaries, sentence_starts
-from lagotto.documents import Document
 
 LENGTH = 60_000
 
 
 def pieces(text: str) -> list[str]:
-    return [piece for _, piece in Boundaries(Document(text=text))._batches()]
+    return [piece for _, piece in Boundaries(text)._batches()]
 
 
 @pytest.mark.parametrize("mark", [*"“”„«»‹›「」‘’(（'`", "``", "' ", "'“\"", "(!", "(a) "])
@@ -27,7 +26,7 @@ def test_pieces_end_behind_sentences() -> None:
     found = pieces(text)
     assert len(found) > 10
     assert all(piece.rstrip().endswith(".") for piece in found)
-    whole = Boundaries(Document(text=text)).of("sentence").tolist()
+    whole = Boundaries(text).of("sentence").tolist()
     assert {text[offset - 2 : offset] for offset in whole if offset} == {". "}
 
 
@@ -54,7 +53,7 @@ def test_any_white_space_may_stand_before_a_full_stop(space: str) -> None:
 @pytest.mark.parametrize("gap", ["\n\n", "\r\n\r\n", "\n\r\r\n", "\r\n\r\n\r\n"])
 def test_offsets_behind_line_ends_of_any_kind_are_exact(gap: str) -> None:
     text = gap.join(["One is here. Two is here.", "Three is here. Four is here."] * 3)
-    found = Boundaries(Document(text=text)).of("sentence").tolist()
+    found = Boundaries(text).of("sentence").tolist()
     starts = {offset for offset in found if text[offset : offset + 1].isalpha()}
     words = ("One", "Two", "Three", "Four")
     assert starts == {at for word in words for at in _occurrences(text, word)}

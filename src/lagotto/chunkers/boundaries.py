@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lagotto._internal.concurrency import checkpoint
 from lagotto._internal.tokens import Tokenizer
-from lagotto.documents import Block, Document, Span
+from lagotto.documents import Block, Heading, Span, storable
 from lagotto.errors import native_panics
 
 Offsets = NDArray[np.int64]
@@ -39,10 +39,20 @@ _TITLE_LINE = re.compile(r"\s*[^\n]*\n?(?:[-=~^\"'#*+.:`_]+[ \t]*\n)?\s*")
 
 
 class Boundaries:
-    """The boundaries of one document in ascending order, computed on first use."""
+    """The boundaries of a text in ascending order, computed on first use."""
 
-    def __init__(self, document: Document) -> None:
-        self._document = document
+    def __init__(
+        self,
+        text: str,
+        *,
+        headings: Sequence[Heading] = (),
+        blocks: Sequence[Block] = (),
+        language: str | None = None,
+    ) -> None:
+        self._text = storable(text)
+        self._headings = headings
+        self._blocks = outermost(blocks)
+        self._language = language or "en"
 
     def of(self, kind: BoundaryKind) -> Offsets:
         """All boundaries of one kind."""
@@ -62,7 +72,7 @@ class Boundaries:
     @cached_property
     def _section(self) -> Offsets:
         """The edges of sections, tables and lists; not of pages, which split sentences."""
-        regions = (*self._document.headings, *outermost(self._document.blocks))
+        regions = (*self._headings, *self._blocks)
         return _offsets(edge for region in regions for edge in (region.start, region.end))
 
     @cached_property
@@ -72,7 +82,7 @@ class Boundaries:
         paragraphs = self._paragraph
         margin = paragraphs[paragraphs < len(codes)]
         margin = margin[~np.isin(codes[margin], _SPACES)]
-        headings = _offsets(heading.start for heading in self._document.headings)
+        headings = _offsets(heading.start for heading in self._headings)
         return np.union1d(margin, headings)
 
     @cached_property
@@ -93,19 +103,17 @@ class Boundaries:
 
     @cached_property
     def _sentence(self) -> Offsets:
-        language = self._document.language or "en"
         return _offsets(
             start + sentence
             for start, text in self._batches()
-            for sentence in sentence_starts(text, language)
+            for sentence in sentence_starts(text, self._language)
         )
 
     @cached_property
     def _statement(self) -> Offsets:
         """Sentences of prose, lines of code."""
-        code = [block for block in outermost(self._document.blocks) if block.kind == "code"]
-        whole = len(self._document.text)
-        if len(code) == 1 and (code[0].start, code[0].end) == (0, whole):
+        code = [block for block in self._blocks if block.kind == "code"]
+        if len(code) == 1 and (code[0].start, code[0].end) == (0, len(self._text)):
             return self._line  # no sentences to look for
         lines, sentences = self._line, self._sentence
         starts = np.array([block.start for block in code], np.int64)
@@ -120,7 +128,7 @@ class Boundaries:
         sentencex creates a dict for every boundary, and a boundary at every blank line: a few
         megabytes of line ends would take gigabytes.
         """
-        text, start = self._document.text, 0
+        text, start = self._text, 0
         for end in (*self._paragraph.tolist(), len(text)):
             checkpoint()
             if end - start >= SENTENCE_BATCH or end == len(text):
@@ -131,7 +139,7 @@ class Boundaries:
 
     @cached_property
     def _codes(self) -> NDArray[np.uint32]:
-        return np.frombuffer(self._document.text.encode("utf-32-le"), np.uint32)
+        return np.frombuffer(self._text.encode("utf-32-le"), np.uint32)
 
     @cached_property
     def _gaps(self) -> tuple[Offsets, Offsets]:
@@ -163,8 +171,8 @@ class Boundaries:
     def _heads(self) -> list[tuple[int, int]]:
         """Where each section starts, and where its text or first subsection does, if it has any."""
         heads = []
-        for heading in self._document.headings:
-            line = _TITLE_LINE.match(self._document.text, heading.start)
+        for heading in self._headings:
+            line = _TITLE_LINE.match(self._text, heading.start)
             if line and line.end() < heading.end:
                 heads.append((heading.start, line.end()))
         return heads
@@ -179,7 +187,7 @@ class Boundaries:
 
     @cached_property
     def _parts(self) -> list[Span]:
-        parts = [part for block in outermost(self._document.blocks) for part in block.parts]
+        parts = [part for block in self._blocks for part in block.parts]
         return sorted(part for part in parts if part.start < part.end)
 
 

@@ -96,7 +96,13 @@ class Cutter:
         self._text = document.text
         self._tokenizer = tokenizer
         self._ruler = TokenRuler(document.text, tokenizer)
-        self._cuts = Cuts.ranked(Boundaries(document), ranks, strict=strict)
+        boundaries = Boundaries(
+            document.text,
+            headings=document.headings,
+            blocks=document.blocks,
+            language=document.language,
+        )
+        self._cuts = Cuts.ranked(boundaries, ranks, strict=strict)
 
     def tokens(self, span: Span) -> int:
         """The number of tokens in `span`, nearly: a word at either end may be cut."""

@@ -18,7 +18,7 @@ from pydantic import Field
 from lagotto.chunkers.boundaries import Boundaries
 from lagotto.context.pack import ContextPack
 from lagotto.context.passages import stitched
-from lagotto.documents import Document, Record, Span
+from lagotto.documents import Record, Span
 
 _QUOTED = re.compile(
     r'(?<!\w)"(?=\S)(?P<straight>[^"\n]+)(?<=\S)"(?!\w)'
@@ -148,7 +148,7 @@ def _sentences(answer: str, quoted: Iterable[Span]) -> list[Span]:
 
     There is no cut inside a quotation, and headings claim nothing.
     """
-    boundaries = Boundaries(Document(text=answer))
+    boundaries = Boundaries(answer)
     cuts = {int(offset) for kind in ("sentence", "line") for offset in boundaries.of(kind)}
     cuts = {_behind_markers(answer, cut) for cut in cuts}
     cuts -= {cut for quote in quoted for cut in range(quote.start, quote.end + 1)}

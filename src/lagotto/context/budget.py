@@ -13,7 +13,7 @@ from lagotto._internal.concurrency import with_checkpoints
 from lagotto._internal.tokens import Tokenizer
 from lagotto.chunkers.boundaries import Boundaries, BoundaryKind
 from lagotto.context.passages import Piece
-from lagotto.documents import Chunk, Document, storable
+from lagotto.documents import Chunk, storable
 from lagotto.errors import ConfigError, UnknownNameError, native_panics
 
 TokenCounter = Callable[[str], int]
@@ -23,14 +23,14 @@ CounterLike = Tokenizer | TokenCounter | str
 def token_counter(counter: CounterLike) -> TokenCounter:
     """A function that counts tokens, from a tokenizer, a function or `tiktoken:ENCODING`."""
     if isinstance(counter, str):
-        return _named(counter)
+        return _counter_from_spec(counter)
     if isinstance(counter, Tokenizer):
         tokenizer = counter
         return lambda text: tokenizer.count([text])[0]
     return counter
 
 
-def _named(name: str) -> TokenCounter:
+def _counter_from_spec(name: str) -> TokenCounter:
     library, _, encoding = name.partition(":")
     if library != "tiktoken" or not encoding:
         raise UnknownNameError(
@@ -236,7 +236,7 @@ def _ends(piece: Piece, *kinds: BoundaryKind) -> list[int]:
     It does not end at the headings that it starts with: they say nothing by themselves.
     """
     text, least = piece.chunk.text, _headings_end(piece.chunk)
-    boundaries = Boundaries(Document(text=text))
+    boundaries = Boundaries(text)
     starts: Iterable[int] = (int(offset) for kind in kinds for offset in boundaries.of(kind))
     visible = {end for start in starts if (end := len(text[:start].rstrip())) > least}
     return sorted(visible | {len(text)})

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, Literal, Protocol, Self
+from typing import Any, BinaryIO, Literal, Protocol, Self
 from urllib.parse import unquote
 
 from pydantic import Field, ValidationError
@@ -308,6 +308,17 @@ class TextBuilder:
             for n, ((before, label), end) in enumerate(
                 zip(self._breaks, ends, strict=True), start=1
             )
+        )
+
+    def draft(self, kind: str, **fields: Any) -> Draft:
+        """What was collected, as a draft with further fields."""
+        return Draft(
+            kind=kind,
+            text=self.text,
+            pages=self.pages,
+            headings=self.headings,
+            blocks=self.blocks,
+            **fields,
         )
 
     def page(self, label: str | None = None) -> int:

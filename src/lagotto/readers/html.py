@@ -13,7 +13,6 @@ from lagotto.documents import Document, storable
 from lagotto.errors import EmptySourceError, ReadError
 from lagotto.readers.base import (
     BULLET,
-    Draft,
     ReadOptions,
     Source,
     TextBuilder,
@@ -319,11 +318,8 @@ class HtmlReader:
             raise EmptySourceError(source.label, "no text in it; leave it out")
         named = _named_metadata(root)
         content = page_text(root)
-        yield Draft(
-            kind=self.kind,
-            text=content.text,
-            headings=content.headings,
-            blocks=content.blocks,
+        yield content.draft(
+            self.kind,
             title=_title(root) or named.get("og:title"),
             summary=named.get("description") or named.get("og:description"),
             language=language_code(root.get("lang")),

@@ -21,7 +21,7 @@ from lagotto.errors import (
     SourceTooLargeError,
     UnsupportedFormatError,
 )
-from lagotto.readers.base import Draft, ReadOptions, Source, TextBuilder, one_line
+from lagotto.readers.base import ReadOptions, Source, TextBuilder, one_line
 from lagotto.readers.decode import decode
 from lagotto.readers.formats import SUFFIXES, Formats
 from lagotto.readers.html import boilerplate, declared_encoding, parse, render
@@ -267,14 +267,7 @@ class MessageDocuments:
                 self._source.label, "the parts of this message are nested too deeply"
             ) from exc
         own = self._unused(header(message, "Message-ID") or reference) if reference else None
-        draft = Draft(
-            kind=KIND,
-            text=text.text,
-            headings=text.headings,
-            blocks=text.blocks,
-            metadata=_metadata(message, held),
-            created_at=sent_at(message),
-        )
+        draft = text.draft(KIND, metadata=_metadata(message, held), created_at=sent_at(message))
         title = header(message, "Subject") or None
         if own is None:
             title = self._source.title or title or self._source.stem

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cache
 from itertools import accumulate, pairwise
+from typing import Any
 
 import yaml
 from markdown_it import MarkdownIt
@@ -65,12 +65,7 @@ class MarkdownReader:
             text=text,
             headings=sections(marks, end=len(text)),
             blocks=tuple(blocks),
-            title=front.title,
-            summary=front.summary,
-            language=front.language,
-            metadata=front.metadata,
-            created_at=front.created_at,
-            updated_at=front.updated_at,
+            **front,
         ).document(source, options=options)
 
 
@@ -166,21 +161,6 @@ def _parts(tokens: Sequence[Token], index: int, lines: Lines) -> Iterator[Span]:
                 yield span
 
 
-@dataclass(frozen=True, slots=True)
-class FrontMatter:
-    """The fields of front matter; `metadata` has those without a field of their own."""
-
-    title: str | None
-    summary: str | None
-    language: str | None
-    created_at: datetime | None
-    updated_at: datetime | None
-    metadata: Mapping[str, object]
-
-
-NOTHING = FrontMatter(None, None, None, None, None, {})
-
-
 class _PlainLoader(yaml.SafeLoader):
     """Loads YAML without aliases, which can expand without bound, and without explicit tags."""
 
@@ -190,12 +170,12 @@ class _PlainLoader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
 
-def split_front_matter(text: str) -> tuple[FrontMatter, str]:
-    """Split `text` into front matter and the rest; invalid front matter stays in the text."""
+def split_front_matter(text: str) -> tuple[dict[str, Any], str]:
+    """The fields of a Draft that front matter gives, and the rest; if invalid, it stays in the text."""
     match = FENCED.match(text, 0, MAX_LENGTH)
     fields = _load(match[1]) if match else None
     if match is None or fields is None:
-        return NOTHING, text
+        return {}, text
     return _front_matter(fields), text[match.end() :].lstrip("\n")
 
 
@@ -223,19 +203,20 @@ def _plain(value: object) -> object:
     return value
 
 
-def _front_matter(fields: dict[str, object]) -> FrontMatter:
+def _front_matter(fields: dict[str, object]) -> dict[str, Any]:
+    """The fields of a Draft; what has no field of its own is metadata."""
     title, summary = fields.get("title"), fields.get("summary") or fields.get("description")
     tag = fields.get("language") or fields.get("lang")
     language = language_code(str(tag)) if tag else None
     used = {"title", "summary", "description"} | ({"language", "lang"} if language else set())
-    return FrontMatter(
-        title=str(title) if title else None,
-        summary=str(summary) if summary else None,
-        language=language,
-        created_at=_moment(fields, CREATED),
-        updated_at=_moment(fields, UPDATED),
-        metadata={key: value for key, value in fields.items() if key not in used},
-    )
+    return {
+        "title": str(title) if title else None,
+        "summary": str(summary) if summary else None,
+        "language": language,
+        "created_at": _moment(fields, CREATED),
+        "updated_at": _moment(fields, UPDATED),
+        "metadata": {key: value for key, value in fields.items() if key not in used},
+    }
 
 
 def _moment(fields: Mapping[str, object], names: tuple[str, ...]) -> datetime | None:

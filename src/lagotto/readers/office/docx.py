@@ -55,13 +55,7 @@ def _draft(package: Package) -> Draft:
     styles = Styles(package.xml(package.find(STYLES)))
     builder = TextBuilder()
     title = _render(child(document, "body"), styles, builder)
-    return Draft(
-        kind=DocxReader.kind,
-        text=builder.text,
-        headings=builder.headings,
-        blocks=builder.blocks,
-        **core_properties(package, title=title),
-    )
+    return builder.draft(DocxReader.kind, **core_properties(package, title=title))
 
 
 def _render(body: etree._Element | None, styles: Styles, builder: TextBuilder) -> str | None:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from posixpath import dirname, join, normpath
-from typing import Any
 from urllib.parse import unquote
 
 from lxml import etree
 
 from lagotto.documents import Document, storable
 from lagotto.errors import EncryptedSourceError, ReadError
-from lagotto.readers.base import Draft, ReadOptions, Source, TextBuilder, one_line, parse_iso_date
+from lagotto.readers.base import Draft, ReadOptions, Source, TextBuilder
 from lagotto.readers.decode import decode
 from lagotto.readers.formats import SUFFIXES
 from lagotto.readers.html import declared_encoding, has_no_text, parse, render
-from lagotto.readers.language import language_code
-from lagotto.readers.office.package import Package, child, children, local_name, open_package, value
+from lagotto.readers.office.package import Package, Properties, child, children, open_package, value
 
 CONTAINER, ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
 CHAPTERS = frozenset({"application/xhtml+xml", "text/html"})
@@ -53,12 +51,15 @@ def _draft(package: Package) -> Draft:
     builder = TextBuilder()
     for chapter in _chapters(root, main):
         _add_chapter(builder, package.read(chapter))
-    return Draft(
-        kind=EpubReader.kind,
-        text=builder.text,
-        headings=builder.headings,
-        blocks=builder.blocks,
-        **_properties(child(root, "metadata")),
+    found = Properties(child(root, "metadata"))
+    return builder.draft(
+        EpubReader.kind,
+        **found.fields(created="date"),
+        metadata=found.metadata(
+            author=found.all("creator"),
+            publisher=found.first("publisher"),
+            keywords=found.all("subject"),
+        ),
     )
 
 
@@ -82,23 +83,3 @@ def _add_chapter(builder: TextBuilder, data: bytes) -> None:
     page = parse(storable(text)) if text.strip() else None
     if page is not None:
         render(next(page.iter("body"), page), skip=has_no_text, builder=builder)
-
-
-def _properties(metadata: etree._Element | None) -> dict[str, Any]:
-    found: dict[str, list[str]] = {}
-    for item in () if metadata is None else metadata:
-        if text := one_line(item.text or ""):
-            found.setdefault(local_name(item), []).append(text)
-    first = {name: texts[0] for name, texts in found.items()}
-    known = {
-        "author": ", ".join(found.get("creator", ())),
-        "publisher": first.get("publisher"),
-        "keywords": ", ".join(found.get("subject", ())),
-    }
-    return {
-        "title": first.get("title"),
-        "summary": first.get("description"),
-        "language": language_code(first.get("language")),
-        "metadata": {name: text for name, text in known.items() if text},
-        "created_at": parse_iso_date(first.get("date")),
-    }

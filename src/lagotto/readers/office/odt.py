@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from lxml import etree
 
@@ -15,13 +14,11 @@ from lagotto.readers.base import (
     Source,
     TextBuilder,
     add_item,
-    one_line,
-    parse_iso_date,
 )
 from lagotto.readers.formats import SUFFIXES
-from lagotto.readers.language import language_code
 from lagotto.readers.office.package import (
     Package,
+    Properties,
     child,
     children,
     local_name,
@@ -58,32 +55,15 @@ def _draft(package: Package) -> Draft:
     content = package.xml(package.require(CONTENT))
     builder = TextBuilder()
     _render(child(content, "body", "text"), builder)
-    return Draft(
-        kind=OdtReader.kind,
-        text=builder.text,
-        headings=builder.headings,
-        blocks=builder.blocks,
-        **_properties(package),
+    found = Properties(child(package.xml(META), "meta"))
+    return builder.draft(
+        OdtReader.kind,
+        **found.fields(created="creation-date", updated="date"),
+        metadata=found.metadata(
+            author=found.first("initial-creator") or found.first("creator"),
+            keywords=found.all("keyword"),
+        ),
     )
-
-
-def _properties(package: Package) -> dict[str, Any]:
-    found: dict[str, list[str]] = {}
-    root = child(package.xml(META), "meta")
-    for item in () if root is None else root:
-        if text := one_line(item.text or ""):
-            found.setdefault(local_name(item), []).append(text)
-    first = {name: texts[0] for name, texts in found.items()}
-    author = first.get("initial-creator") or first.get("creator")
-    known = {"author": author, "keywords": ", ".join(found.get("keyword", ()))}
-    return {
-        "title": first.get("title"),
-        "summary": first.get("description"),
-        "language": language_code(first.get("language")),
-        "metadata": {name: text for name, text in known.items() if text},
-        "created_at": parse_iso_date(first.get("creation-date")),
-        "updated_at": parse_iso_date(first.get("date")),
-    }
 
 
 def _render(body: etree._Element | None, builder: TextBuilder) -> None:

@@ -206,16 +206,43 @@ PLACEHOLDERS = frozenset({"PowerPoint Presentation", "Presentation", "Untitled"}
 
 def core_properties(package: Package, *, title: str | None = None) -> dict[str, Any]:
     """The fields of a Draft that the properties give; `title` is used if they have none."""
-    root = package.xml(CORE)
-    texts = {local_name(item): one_line(item.text or "") for item in (() if root is None else root)}
-    found = {name: text for name, text in texts.items() if text}
-    known = {"author": found.get("creator"), "keywords": found.get("keywords")}
-    own = found.get("title")
+    found = Properties(package.xml(CORE))
+    own = found.first("title")
     return {
+        **found.fields(created="created", updated="modified"),
         "title": title if own is None or own in PLACEHOLDERS else own,
-        "summary": found.get("description"),
-        "language": language_code(found.get("language")),
-        "metadata": {name: text for name, text in known.items() if text},
-        "created_at": parse_iso_date(found.get("created")),
-        "updated_at": parse_iso_date(found.get("modified")),
+        "metadata": found.metadata(author=found.first("creator"), keywords=found.first("keywords")),
     }
+
+
+class Properties:
+    """The texts of the elements that describe a document, by their local names."""
+
+    def __init__(self, root: etree._Element | None) -> None:
+        self._texts: dict[str, list[str]] = {}
+        for item in () if root is None else root:
+            if text := one_line(item.text or ""):
+                self._texts.setdefault(local_name(item), []).append(text)
+
+    def first(self, name: str) -> str | None:
+        """The first text of that name."""
+        return self._texts.get(name, [None])[0]
+
+    def all(self, name: str) -> str:
+        """All texts of that name."""
+        return ", ".join(self._texts.get(name, ()))
+
+    def fields(self, *, created: str, updated: str = "") -> dict[str, Any]:
+        """The fields of a Draft but for the metadata; the dates have these names."""
+        return {
+            "title": self.first("title"),
+            "summary": self.first("description"),
+            "language": language_code(self.first("language")),
+            "created_at": parse_iso_date(self.first(created)),
+            "updated_at": parse_iso_date(self.first(updated)),
+        }
+
+    @staticmethod
+    def metadata(**known: str | None) -> dict[str, object]:
+        """The values that are not empty."""
+        return {name: text for name, text in known.items() if text}

@@ -56,14 +56,7 @@ def _draft(package: Package) -> Draft:
                 _add_notes(builder, package.xml(relation.part))
         if not titled and builder.length > start:
             builder.section(f"Slide {number}", level=1, start=start)
-    return Draft(
-        kind=PptxReader.kind,
-        text=builder.text,
-        pages=builder.pages,
-        headings=builder.headings,
-        blocks=builder.blocks,
-        **core_properties(package),
-    )
+    return builder.draft(PptxReader.kind, **core_properties(package))
 
 
 def _slides(package: Package) -> Iterator[str]:

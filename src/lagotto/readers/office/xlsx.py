@@ -74,13 +74,7 @@ def _draft(package: Package) -> Draft:
             if table.rows:
                 builder.heading(value(sheet, "name") or "", level=1)
                 builder.table(table.cells(), numbers=table.numbers)
-    return Draft(
-        kind=XlsxReader.kind,
-        text=builder.text,
-        headings=builder.headings,
-        blocks=builder.blocks,
-        **core_properties(package),
-    )
+    return builder.draft(XlsxReader.kind, **core_properties(package))
 
 
 def _rows(data: bytes) -> Iterator[etree._Element]:
