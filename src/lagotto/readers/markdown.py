@@ -171,7 +171,7 @@ class _PlainLoader(yaml.SafeLoader):
 
 
 def split_front_matter(text: str) -> tuple[dict[str, Any], str]:
-    """The fields of a Draft that front matter gives, and the rest; if invalid, it stays in the text."""
+    """The fields of a Draft that front matter gives, and the text without it, if it is valid."""
     match = FENCED.match(text, 0, MAX_LENGTH)
     fields = _load(match[1]) if match else None
     if match is None or fields is None:
