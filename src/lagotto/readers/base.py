@@ -315,7 +315,7 @@ class TextBuilder:
         return Draft(
             kind=kind,
             text=self.text,
-            pages=self.pages,
+            pages=self.pages if self._breaks else (),
             headings=self.headings,
             blocks=self.blocks,
             **fields,
