@@ -59,6 +59,13 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
+class DocumentRef(NamedTuple):
+    """The name of a document: its collection, and its id in there."""
+
+    collection: str
+    id: str
+
+
 class Span(NamedTuple):
     """Characters `start` to `end` (exclusive) of a document's text."""
 
@@ -246,6 +253,11 @@ class Document(Record):
     id: Text = Field(default_factory=lambda fields: _document_id(fields), min_length=1)
 
     @property
+    def ref(self) -> DocumentRef:
+        """The name of the document."""
+        return DocumentRef(self.collection, self.id)
+
+    @property
     def is_only_title(self) -> bool:
         """Whether it has a title and no text, as many entries of a catalogue have."""
         return bool(self.title and self.title.strip()) and not self.text.strip()
@@ -360,6 +372,11 @@ class Chunk(Location):
     token_count: int = Field(ge=0)
     element: ElementKind = "paragraph"
     sections: tuple[ChunkSection, ...] = ()
+
+    @property
+    def document_ref(self) -> DocumentRef:
+        """The name of its document."""
+        return DocumentRef(self.collection, self.document_id)
 
 
 def chunk_id(document: Document, chunker_id: str, level: ChunkLevel, span: Span) -> str:

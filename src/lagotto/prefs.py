@@ -111,7 +111,7 @@ class Preferences(Record):
             try:
                 super().__init__(**fields)
             except ValidationError as exc:
-                raise ConfigError("; ".join(_told(exc))) from exc
+                raise ConfigError("; ".join(_messages(exc))) from exc
 
 
 class FtsPrefs(Preferences):
@@ -560,7 +560,7 @@ def _names(settings: Mapping[str, Any]) -> Iterator[str]:
             yield from (f"{name}.{inner}" for inner in group)
 
 
-def _told(problem: ValidationError, *, group: tuple[int | str, ...] = ()) -> list[str]:
+def _messages(problem: ValidationError, *, group: tuple[int | str, ...] = ()) -> list[str]:
     """A message for each setting that is wrong."""
     (known,) = (kind for kind in Preferences.__subclasses__() if kind.__name__ == problem.title)
     lines = []
@@ -569,7 +569,7 @@ def _told(problem: ValidationError, *, group: tuple[int | str, ...] = ()) -> lis
         where = ".".join(map(str, path)) or "preferences"
         cause = error.get("ctx", {}).get("error")
         if isinstance(cause, ConfigError) and isinstance(cause.__cause__, ValidationError):
-            lines += _told(cause.__cause__, group=path)
+            lines += _messages(cause.__cause__, group=path)
         elif error["type"] == "extra_forbidden":
             guess = did_you_mean(str(path[-1]), known.model_fields)
             lines.append(f"{where}: there is no such setting{guess}")

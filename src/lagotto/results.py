@@ -13,7 +13,7 @@ from typing import Any, Literal, SupportsIndex, overload
 from pydantic import Field
 
 from lagotto._internal.display import Row, as_html, as_text, excerpt
-from lagotto.documents import DEFAULT_COLLECTION, Location, Record, Span
+from lagotto.documents import DEFAULT_COLLECTION, DocumentRef, Location, Record, Span
 
 Score = float
 Leg = Literal["semantic", "text", "fuzzy", "exact"]
@@ -103,6 +103,11 @@ class RetrievalResult(Location):
     def citation(self) -> str:
         """`Doc: ... | Page: ... | Section: ...`, with the parts that are known."""
         return format_citation(self.document_name, self)
+
+    @property
+    def document_ref(self) -> DocumentRef:
+        """The name of its document."""
+        return DocumentRef(self.collection, self.document_id)
 
     @property
     def document_name(self) -> str:

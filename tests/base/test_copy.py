@@ -127,9 +127,9 @@ async def test_metadata_given_for_paths_is_copied(tmp_path: Path) -> None:
         opened(place(tmp_path, "memory", "b")) as target,
     ):
         await fill(source)
-        await source.source_files.give("default", {"/notes": {"topic": "oaks"}})
+        await source.source_files.set_path_metadata("default", {"/notes": {"topic": "oaks"}})
         await copy_base(source, target)
-        assert await target.source_files.given("default") == {"/notes": {"topic": "oaks"}}
+        assert await target.source_files.path_metadata("default") == {"/notes": {"topic": "oaks"}}
 
 
 async def test_vectors_are_the_same_bit_by_bit(tmp_path: Path) -> None:

@@ -226,7 +226,7 @@ def topics(base: KnowledgeBase) -> dict[str, object]:
     return {Path(item.source).name: item.metadata.get("topic") for item in base.documents()}
 
 
-class TestGivenMetadata:
+class TestPathMetadata:
     """What is given for a path stays with it."""
 
     def test_a_plain_add_keeps_it(self, base: KnowledgeBase, notes: Path) -> None:

@@ -23,7 +23,7 @@ BETWEEN_INTERRUPTS = 0.02
 """Seconds between two calls of `interrupt`."""
 
 
-FEW = 20
+MOST_WITHOUT_THREAD = 20
 """Items that are worked on where they are."""
 
 _stop: ContextVar[threading.Event | None] = ContextVar("stop", default=None)
@@ -87,7 +87,9 @@ async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
 async def for_each(function: Callable[[Sequence[Job]], T], items: Sequence[Job]) -> T:
     """Run `function` on items, in a thread unless they are few: with 8 clients that ask for ten
     hits, a server answered a third fewer of them when each stage changed threads."""
-    return function(items) if len(items) <= FEW else await in_thread(function, items)
+    return (
+        function(items) if len(items) <= MOST_WITHOUT_THREAD else await in_thread(function, items)
+    )
 
 
 async def interruptible(

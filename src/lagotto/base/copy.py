@@ -131,8 +131,8 @@ class _Copy:
     async def _copy_given(self, collections: Sequence[str]) -> None:
         """Copy the metadata that was given for paths."""
         for collection in collections:
-            if given := await self._source.source_files.given(collection):
-                await self._target.source_files.give(collection, given)
+            if given := await self._source.source_files.path_metadata(collection):
+                await self._target.source_files.set_path_metadata(collection, given)
 
     async def _copy_judgements(self) -> None:
         """Copy what people said of results; what the target has already stays."""

@@ -24,7 +24,7 @@ from typing import Any, Literal, TypeVar
 from lagotto._internal.concurrency import in_thread, interruptible
 from lagotto._internal.display import counted
 from lagotto.chunkers import Chunker, chunk_document
-from lagotto.documents import Chunk, Document, Record, Vectors, language_tag, storable
+from lagotto.documents import Chunk, Document, DocumentRef, Record, Vectors, language_tag, storable
 from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.errors import (
     ConfigError,
@@ -237,8 +237,8 @@ class _Batch:
     new: list[tuple[Document, list[Chunk]]] = field(default_factory=list)
     changed_metadata: list[Document] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
-    changes: dict[tuple[str, str], Change] = field(default_factory=dict)
-    """What has changed in each document, by collection and id, without those that failed."""
+    changes: dict[DocumentRef, Change] = field(default_factory=dict)
+    """What has changed in each document, without those that failed."""
     failures: list[ReadFailure] = field(default_factory=list)
     source: str = ""
 
@@ -249,7 +249,7 @@ class _Batch:
                 source=document.source or document.id, reason=reason, error=type(error).__name__
             )
         )
-        self.changes.pop((document.collection, document.id), None)
+        self.changes.pop(document.ref, None)
 
     def progress(self, done: Progress) -> Progress:
         """`done` and this batch."""
@@ -270,8 +270,7 @@ class _Batch:
         return sum(chunk.level != "parent" for _, chunks in self.new for chunk in chunks)
 
     def _stored_chunks(self, entry: Entry) -> int:
-        name = entry.document.collection, entry.document.id
-        return len(entry.vectors) if name in self.changes else 0
+        return len(entry.vectors) if entry.document.ref in self.changes else 0
 
 
 class Ingest:
@@ -306,8 +305,8 @@ class Ingest:
         self._languages: Counter[str] = Counter()
         self._file_ends: Mapping[str, int] = {}
         self._bytes_read = self._bytes_stored = 0
-        self.seen: set[tuple[str, str]] = set()
-        """Collection and id of every document read, stored or not."""
+        self.seen: set[DocumentRef] = set()
+        """Every document read, stored or not."""
 
     async def run(
         self,
@@ -391,9 +390,7 @@ class Ingest:
     async def _sort_out(self, group: Sequence[Document | ReadFailure]) -> _Batch:
         """Find the new and changed documents of a group, and chunk them."""
         failures = [item for item in group if isinstance(item, ReadFailure)]
-        documents = {
-            (item.collection, item.id): item for item in group if isinstance(item, Document)
-        }
+        documents = {item.ref: item for item in group if isinstance(item, Document)}
         under_way = self.seen & documents.keys()
         self.seen |= documents.keys()
         stored = await self._versions(documents.values())
@@ -434,12 +431,12 @@ class Ingest:
             return "content"
         return "nothing" if stored.fingerprint == fingerprint(document) else "metadata"
 
-    async def _versions(self, documents: Iterable[Document]) -> dict[tuple[str, str], Version]:
+    async def _versions(self, documents: Iterable[Document]) -> dict[DocumentRef, Version]:
         by_collection: dict[str, list[str]] = {}
         for document in documents:
             by_collection.setdefault(document.collection, []).append(document.id)
         return {
-            (collection, name): version
+            DocumentRef(collection, name): version
             for collection, ids in by_collection.items()
             for name, version in (await self._store.versions(collection, ids)).items()
         }
@@ -522,8 +519,7 @@ class Ingest:
         first = [entry.document for entry in batch.entries[:1]]
         stored = await self._versions(first)
         return any(
-            self._change(document, stored.get((document.collection, document.id))) == "nothing"
-            for document in first
+            self._change(document, stored.get(document.ref)) == "nothing" for document in first
         )
 
     def _count(self, batch: _Batch) -> None:
@@ -568,10 +564,10 @@ class Ingest:
         try:
             await store(items)
         except ReplaceRefusedError as exc:
-            documents = {_name(_document(item)): _document(item) for item in items}
-            for name in exc.names & documents.keys():
+            documents = {_document(item).ref: _document(item) for item in items}
+            for name in documents.keys() & exc.names:
                 batch.fail(documents[name], "its id is taken by another document", exc)
-            allowed = [item for item in items if _name(_document(item)) not in exc.names]
+            allowed = [item for item in items if _document(item).ref not in exc.names]
             await self._store_each(store, allowed, batch)
         except LagottoError:
             raise
@@ -585,10 +581,6 @@ class Ingest:
 
 def _document(item: Entry | Document) -> Document:
     return item.document if isinstance(item, Entry) else item
-
-
-def _name(document: Document) -> tuple[str, str]:
-    return document.collection, document.id
 
 
 async def _in_thread(

@@ -16,13 +16,13 @@ from pathlib import Path
 from pydantic import Field
 
 from lagotto.context.cite import Citation, CitationKey, key_of
-from lagotto.documents import Record, Text, digest
+from lagotto.documents import DocumentRef, Record, Text, digest
 from lagotto.errors import ConfigError
 from lagotto.results import RetrievalResult
 from lagotto.stores.base import JUDGEMENT, KeyedValues
 
-Qrels = dict[str, dict[tuple[str, str], int]]
-"""By query, the relevance of documents, which are named by collection and id."""
+Qrels = dict[str, dict[DocumentRef, int]]
+"""By query, the relevance of documents."""
 
 
 class RelevanceJudgement(Record):
@@ -38,10 +38,10 @@ class RelevanceJudgement(Record):
     judged_at: float = 0.0
 
     @property
-    def document(self) -> tuple[str, str]:
-        """The collection and id of the document."""
+    def document(self) -> DocumentRef:
+        """The document that is judged."""
         key = CitationKey.parse(self.citation)
-        return key.collection, key.document_id
+        return DocumentRef(key.collection, key.document_id)
 
     @property
     def name(self) -> str:
@@ -103,7 +103,7 @@ def relevant_documents(judgements: Iterable[RelevanceJudgement]) -> Qrels:
     A document is relevant to a judge who found one of its passages so; it is relevant if at least
     half of its judges say so.
     """
-    verdicts: dict[tuple[str, tuple[str, str]], dict[str, int]] = defaultdict(dict)
+    verdicts: dict[tuple[str, DocumentRef], dict[str, int]] = defaultdict(dict)
     for item in judgements:
         by_judge = verdicts[item.query, item.document]
         by_judge[item.judge] = max(by_judge.get(item.judge, 0), item.relevance)
@@ -126,8 +126,8 @@ def write_judgements(
         name = digest(query)[:12]
         judged = [
             f"{name}\t{document_id}\t{score}"
-            for (place, document_id), score in documents.items()
-            if collection in (None, place)
+            for (home, document_id), score in documents.items()
+            if collection in (None, home)
         ]
         if judged:
             queries.append(json.dumps({"_id": name, "text": query}, ensure_ascii=False))

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from lagotto.base.judgements import Judgements, RelevanceJudgement
     from lagotto.base.rebuild import OnProgress as OnRebuildProgress
     from lagotto.base.rebuild import RebuildProgress
-    from lagotto.base.sync import GivenMetadata, Move
+    from lagotto.base.sync import Move, PathMetadata
 
 
 FilterLike = Filter | Mapping[str, object] | str | None
@@ -511,8 +511,8 @@ class AsyncKnowledgeBase(SearchVerbs):
         if problem := await in_thread(loading.find_files):
             raise problem
         ingest = await self._ingest(progress)
-        given = await self._given(paths, options)
-        results = chain(documents, given.applied(loading))
+        known = await self._path_metadata(paths, options)
+        results = chain(documents, known.applied(loading))
         report = await ingest.run(results, loading=loading)
         return report.model_copy(
             update={"skipped": loading.skipped, "notes": (*report.notes, *loading.notes)}
@@ -569,9 +569,9 @@ class AsyncKnowledgeBase(SearchVerbs):
 
         options = read_options(collection, language, metadata, columns)
         ingest = await self._ingest(progress)
-        given = await self._given(folders, options)
+        known = await self._path_metadata(folders, options)
         state = FolderSync(
-            self._store.source_files, options=options, given=given, checksum=checksum
+            self._store.source_files, options=options, metadata=known, checksum=checksum
         )
         await state.start()
         loading = load(
@@ -584,7 +584,7 @@ class AsyncKnowledgeBase(SearchVerbs):
             needs_reading=state.needs_reading,
         )
         await in_thread(loading.find_files)  # what it finds wrong is a failure in the report
-        report = await ingest.run(given.applied(loading), loading=loading)
+        report = await ingest.run(known.applied(loading), loading=loading)
         outcome = await state.finish(
             folders,
             read=loading.complete,
@@ -592,7 +592,7 @@ class AsyncKnowledgeBase(SearchVerbs):
             failures=report.failures,
             moved=moved,
         )
-        await self._move(outcome.moved, given, collection)
+        await self._move(outcome.moved, known, collection)
         gone = outcome.gone
         removed = await self.remove(*gone, collection=collection) if gone else []
         return report.model_copy(
@@ -604,24 +604,26 @@ class AsyncKnowledgeBase(SearchVerbs):
             }
         )
 
-    async def _given(self, paths: Sequence[str | Path], options: ReadOptions) -> GivenMetadata:
-        from lagotto.base.sync import GivenMetadata
+    async def _path_metadata(
+        self, paths: Sequence[str | Path], options: ReadOptions
+    ) -> PathMetadata:
+        from lagotto.base.sync import PathMetadata
 
         files = self._store.source_files
-        return await GivenMetadata.load(files, options.collection, paths, options.metadata)
+        return await PathMetadata.load(files, options.collection, paths, options.metadata)
 
-    async def _move(self, moved: Sequence[Move], given: GivenMetadata, collection: str) -> None:
+    async def _move(self, moved: Sequence[Move], known: PathMetadata, collection: str) -> None:
         """Take the metadata that was given for the old paths of documents to the new ones."""
         from lagotto.base.sync import with_metadata
 
         carried = {
-            move: {**old, **given.of(move.target)}
+            move: {**old, **known.of(move.target)}
             for move in moved
-            if (old := given.of(move.origin))
+            if (old := known.of(move.origin))
         }
         if not carried:
             return
-        await self._store.source_files.give(
+        await self._store.source_files.set_path_metadata(
             collection, {move.target: metadata for move, metadata in carried.items()}
         )
         for move, metadata in carried.items():

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lagotto import __version__
-from lagotto.documents import Document, Metadata, digest, storable
+from lagotto.documents import Document, DocumentRef, Metadata, digest, storable
 from lagotto.readers import ReadFailure, ReadOptions, Source
 from lagotto.readers.base import is_address
 from lagotto.stores.base import SourceDocument, SourceFile, SourceFiles
 
 
-class GivenMetadata:
-    """What was given for the paths of a collection, up to the present call."""
+class PathMetadata:
+    """The metadata of the paths of a collection: what `add` and `sync` were given for them."""
 
     def __init__(self, stored: Mapping[str, Metadata]) -> None:
         self._by_path = dict(stored)
@@ -28,21 +28,20 @@ class GivenMetadata:
         collection: str,
         paths: Sequence[str | Path],
         metadata: Metadata,
-    ) -> GivenMetadata:
+    ) -> PathMetadata:
         """What is stored, with `metadata` for `paths`, which is stored from now on."""
-        given = cls(await files.given(collection))
+        known = await files.path_metadata(collection)
         new = {
-            name: {**given._by_path.get(name, {}), **metadata}
+            name: {**known.get(name, {}), **metadata}
             for name in map(name_of, paths if metadata else ())
         }
-        changed = {name: value for name, value in new.items() if value != given._by_path.get(name)}
-        given._by_path |= changed
+        changed = {name: value for name, value in new.items() if value != known.get(name)}
         if changed:
-            await files.give(collection, changed)
-        return given
+            await files.set_path_metadata(collection, changed)
+        return cls({**known, **changed})
 
     def of(self, source: str) -> Metadata:
-        """The metadata given for a source and for the folders above it, the nearest last."""
+        """The metadata of a source and of the folders above it, the nearest last."""
         if not self._by_path:
             return {}
         found: dict[str, Any] = {}
@@ -53,17 +52,19 @@ class GivenMetadata:
     def applied(
         self, results: Iterable[Document | ReadFailure]
     ) -> Iterator[Document | ReadFailure]:
-        """Documents with what was given for their sources, over what they have themselves."""
+        """Documents with the metadata of their sources over their own."""
         for result in results:
-            given = self.of(result.source) if isinstance(result, Document) else {}
-            yield with_metadata(result, given) if isinstance(result, Document) else result
+            if isinstance(result, Document):
+                yield with_metadata(result, self.of(result.source))
+            else:
+                yield result
 
 
-def with_metadata(document: Document, given: Metadata) -> Document:
-    """The document with `given` over its own metadata."""
-    if not given:
+def with_metadata(document: Document, metadata: Metadata) -> Document:
+    """The document with `metadata` over its own."""
+    if not metadata:
         return document
-    return document.model_copy(update={"metadata": {**document.metadata, **given}})
+    return document.model_copy(update={"metadata": {**document.metadata, **metadata}})
 
 
 def name_of(path: str | Path) -> str:
@@ -110,13 +111,13 @@ class FolderSync:
         files: SourceFiles,
         *,
         options: ReadOptions,
-        given: GivenMetadata,
+        metadata: PathMetadata,
         checksum: bool = False,
     ) -> None:
         self._files = files
         self._collection = options.collection
         self._options = options.model_dump(mode="json")
-        self._given = given
+        self._metadata = metadata
         self._checksum = checksum
         self._known: dict[str, SourceFile] = {}
         self._stored: dict[str, str] = {}
@@ -154,7 +155,9 @@ class FolderSync:
             path=found if found == storable(found) else source.name,
             size=status.st_size,
             mtime_ns=status.st_mtime_ns if settled else None,
-            options=digest(__version__, self._options | {"metadata": self._given.of(source.name)}),
+            options=digest(
+                __version__, self._options | {"metadata": self._metadata.of(source.name)}
+            ),
             documents="",
         )
 
@@ -163,7 +166,7 @@ class FolderSync:
         folders: Sequence[str | Path],
         *,
         read: set[str],
-        seen: Collection[tuple[str, str]],
+        seen: Collection[DocumentRef],
         failures: Iterable[ReadFailure],
         moved: bool = False,
     ) -> SyncOutcome:
@@ -180,7 +183,7 @@ class FolderSync:
         gone = [
             document
             for document in documents
-            if (self._collection, document.id) not in seen
+            if DocumentRef(self._collection, document.id) not in seen
             and not lies_in(document.source, failed)
             and self._is_gone(document.source, roots, places)
         ]

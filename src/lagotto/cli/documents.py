@@ -256,14 +256,14 @@ def _matching(
     if not names:
         return kb.documents(filters=filters, collection=collection)
     found = {
-        (document.collection, document.id): document
+        document.ref: document
         for name in names
-        for document in _named(kb, name, collection, filters)
+        for document in _documents_called(kb, name, collection, filters)
     }
     return list(found.values())
 
 
-def _named(
+def _documents_called(
     kb: KnowledgeBase, name: str, collection: str | None, filters: str | None
 ) -> list[Document]:
     from lagotto.filters import And, In, parse_filter

@@ -53,10 +53,10 @@ def evaluate(
 
     systems = _systems(how, compare or [])
     with open_existing(base) as kb:
-        asked = _asked(kb, folder, queries)
-        _check_documents(kb, asked, how.collection)
-        with _bar(len(asked) * len(systems)) as progress:
-            found = evals.evaluate(kb, asked, systems, progress=progress)
+        judged = _judged_queries(kb, folder, queries)
+        _check_documents(kb, judged, how.collection)
+        with _bar(len(judged) * len(systems)) as progress:
+            found = evals.evaluate(kb, judged, systems, progress=progress)
     if as_json:
         print_json(_as_json(found))
         return
@@ -90,26 +90,26 @@ def _systems(how: SearchOptions, compared: list[str]) -> dict[str, dict[str, Any
     }
 
 
-def _asked(kb: KnowledgeBase, folder: Path | None, most: int | None) -> list[JudgedQuery]:
+def _judged_queries(kb: KnowledgeBase, folder: Path | None, most: int | None) -> list[JudgedQuery]:
     from lagotto.evals import read_beir, read_judgements
 
     if folder is not None:
-        asked = read_beir(folder)
+        judged = read_beir(folder)
     else:
-        asked = read_judgements(kb.judgements())
-        if not asked:
+        judged = read_judgements(kb.judgements())
+        if not judged:
             raise ConfigError(
                 "the base has no judgements of relevant passages; make some on the page of "
                 "`lagotto serve`, or name a folder with queries.jsonl and qrels/test.tsv"
             )
-    if most is not None and most < len(asked):
-        return random.Random(0).sample(asked, most)
-    return asked
+    if most is not None and most < len(judged):
+        return random.Random(0).sample(judged, most)
+    return judged
 
 
-def _check_documents(kb: KnowledgeBase, asked: list[JudgedQuery], collection: str | None) -> None:
+def _check_documents(kb: KnowledgeBase, judged: list[JudgedQuery], collection: str | None) -> None:
     """Say how many relevant documents the base lacks: searches can't find these."""
-    relevant = {document_id for query in asked for _, document_id in query.relevant()}
+    relevant = {document_id for query in judged for _, document_id in query.relevant()}
     held = kb.documents(filters={"document_id": sorted(relevant)}, collection=collection)
     missing = relevant - {document.id for document in held}
     if relevant and missing == relevant:

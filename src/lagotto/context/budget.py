@@ -13,7 +13,7 @@ from lagotto._internal.concurrency import with_checkpoints
 from lagotto._internal.tokens import Tokenizer
 from lagotto.chunkers.boundaries import Boundaries, BoundaryKind
 from lagotto.context.passages import Piece
-from lagotto.documents import Chunk, storable
+from lagotto.documents import Chunk, DocumentRef, storable
 from lagotto.errors import ConfigError, UnknownNameError, native_panics
 
 TokenCounter = Callable[[str], int]
@@ -116,10 +116,10 @@ def fit(
 def _lengths(chunks: Sequence[Chunk]) -> list[int]:
     """The characters of the first 0, 1, 2, ... chunks; what they share counts once."""
     lengths = [0]
-    seen: dict[tuple[str, str], list[Chunk]] = defaultdict(list)
+    seen: dict[DocumentRef, list[Chunk]] = defaultdict(list)
     for chunk in with_checkpoints(chunks):
         start, end = chunk.start, chunk.end
-        others = seen[chunk.collection, chunk.document_id]
+        others = seen[chunk.document_ref]
         for other in others:
             if other.start <= start:
                 start = max(start, other.end)

@@ -10,19 +10,19 @@ from typing import Literal
 
 from lagotto._internal.concurrency import with_checkpoints
 from lagotto.chunkers.structure import common_path
-from lagotto.documents import Chunk, Location
+from lagotto.documents import Chunk, DocumentRef, Location
 from lagotto.prefs import CiteBy, ContextPrefs
 from lagotto.results import RetrievalResult, cited_row, format_citation
 
-Known = Mapping[tuple[str, str], Sequence[Chunk]]
-"""The chunks that were read of each document, by collection and id."""
+Known = Mapping[DocumentRef, Sequence[Chunk]]
+"""The chunks that were read of each document."""
 
 
 def by_document(chunks: Iterable[Chunk]) -> Known:
     """The distinct chunks of each document."""
-    known: dict[tuple[str, str], dict[str, Chunk]] = {}
+    known: dict[DocumentRef, dict[str, Chunk]] = {}
     for chunk in chunks:
-        known.setdefault((chunk.collection, chunk.document_id), {})[chunk.id] = chunk
+        known.setdefault(chunk.document_ref, {})[chunk.id] = chunk
     return {name: tuple(found.values()) for name, found in known.items()}
 
 
@@ -51,7 +51,7 @@ class _Family:
     def __init__(self, hit: RetrievalResult, known: Known, prefs: ContextPrefs) -> None:
         self._hit = hit
         self._prefs = prefs
-        self._chunks = known.get((hit.collection, hit.document_id), ())
+        self._chunks = known.get(hit.document_ref, ())
         name = hit.child_id or hit.chunk_id
         self._stored = next((chunk for chunk in self._chunks if chunk.id == name), None)
 
@@ -133,8 +133,7 @@ def _sides(chunk: Chunk, all_chunks: Sequence[Chunk]) -> tuple[list[Chunk], list
     same = [
         item
         for item in all_chunks
-        if (item.collection, item.document_id, item.level)
-        == (chunk.collection, chunk.document_id, chunk.level)
+        if (item.document_ref, item.level) == (chunk.document_ref, chunk.level)
     ]
     same.sort(key=lambda item: item.ordinal)
     before = [item for item in same if item.ordinal < chunk.ordinal]
@@ -273,9 +272,9 @@ def merged(pieces: Sequence[Piece], *, cite_by: CiteBy = "title") -> list[PackPa
     Pieces of a document are one passage if they overlap. A neighbour also joins what it touches on
     its page; hits and parents that touch stay apart, so that a citation is as narrow as it can be.
     """
-    documents: dict[tuple[str, str], list[int]] = defaultdict(list)
+    documents: dict[DocumentRef, list[int]] = defaultdict(list)
     for index, piece in enumerate(pieces):
-        documents[piece.chunk.collection, piece.chunk.document_id].append(index)
+        documents[piece.chunk.document_ref].append(index)
     groups = [group for indices in documents.values() for group in _stretches(pieces, indices)]
     groups = sorted(sorted(group) for group in groups)
     return [PackPassage(tuple(pieces[index] for index in group), cite_by) for group in groups]

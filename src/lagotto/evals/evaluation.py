@@ -133,8 +133,9 @@ def evaluate(
         scores = _Measured([], [], [])
         for start in range(0, len(queries), AT_ONCE):
             batch = queries[start : start + AT_ONCE]
-            asked = {"top_k": PASSAGES, **settings}
-            found = base.retrieve_many([query.text for query in batch], **asked)
+            found = base.retrieve_many(
+                [query.text for query in batch], **{"top_k": PASSAGES, **settings}
+            )
             for query, results in zip(batch, found, strict=True):
                 notes.update(dict.fromkeys(results.degraded))
                 _measure(query, results, scores)

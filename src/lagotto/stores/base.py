@@ -108,11 +108,11 @@ class SourceFiles(Protocol):
         """Store the state of files, and forget those that are gone."""
         ...
 
-    async def given(self, collection: str) -> dict[str, Metadata]:
+    async def path_metadata(self, collection: str) -> dict[str, Metadata]:
         """The metadata that was given for paths of a collection, by path."""
         ...
 
-    async def give(self, collection: str, given: Mapping[str, Metadata]) -> None:
+    async def set_path_metadata(self, collection: str, metadata: Mapping[str, Metadata]) -> None:
         """Store the metadata given for paths, in place of what was stored for them."""
         ...
 

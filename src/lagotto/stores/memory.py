@@ -506,8 +506,8 @@ class MemorySourceFiles:
             self._files.pop((collection, source), None)
         self._files |= {(collection, source): file for source, file in files.items()}
 
-    async def given(self, collection: str) -> dict[str, Metadata]:
+    async def path_metadata(self, collection: str) -> dict[str, Metadata]:
         return dict(self._given.get(collection, {}))
 
-    async def give(self, collection: str, given: Mapping[str, Metadata]) -> None:
-        self._given.setdefault(collection, {}).update(given)
+    async def set_path_metadata(self, collection: str, metadata: Mapping[str, Metadata]) -> None:
+        self._given.setdefault(collection, {}).update(metadata)

@@ -369,15 +369,17 @@ class StoreContract:
 
     async def test_metadata_given_for_paths(self, store: Store) -> None:
         files = store.source_files
-        assert await files.given("default") == {}
-        await files.give("default", {"/notes": {"topic": "dogs", "years": [2023, None]}})
-        await files.give("default", {"/notes/ä b.md": {"topic": None}})
-        await files.give("other", {"/notes": {"topic": "cats"}})
+        assert await files.path_metadata("default") == {}
+        await files.set_path_metadata(
+            "default", {"/notes": {"topic": "dogs", "years": [2023, None]}}
+        )
+        await files.set_path_metadata("default", {"/notes/ä b.md": {"topic": None}})
+        await files.set_path_metadata("other", {"/notes": {"topic": "cats"}})
         expected = {"/notes": {"topic": "dogs", "years": [2023, None]}}
-        assert await files.given("default") == expected | {"/notes/ä b.md": {"topic": None}}
-        await files.give("default", {"/notes": {"topic": "oaks"}})
-        assert (await files.given("default"))["/notes"] == {"topic": "oaks"}
-        assert await files.given("other") == {"/notes": {"topic": "cats"}}
+        assert await files.path_metadata("default") == expected | {"/notes/ä b.md": {"topic": None}}
+        await files.set_path_metadata("default", {"/notes": {"topic": "oaks"}})
+        assert (await files.path_metadata("default"))["/notes"] == {"topic": "oaks"}
+        assert await files.path_metadata("other") == {"/notes": {"topic": "cats"}}
 
     async def test_an_unfinished_copy_is_marked(self, store: Store) -> None:
         before = await store.config()

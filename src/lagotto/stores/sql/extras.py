@@ -65,12 +65,12 @@ class SqlSourceFiles:
         if files or gone:
             await self._write(write)
 
-    async def given(self, collection: str) -> dict[str, Metadata]:
+    async def path_metadata(self, collection: str) -> dict[str, Metadata]:
         return await self._read(partial(_given, collection=collection))
 
-    async def give(self, collection: str, given: Mapping[str, Metadata]) -> None:
+    async def set_path_metadata(self, collection: str, metadata: Mapping[str, Metadata]) -> None:
         def write(connection: Connection) -> None:
-            every = {**_given(connection, collection=collection), **given}
+            every = {**_given(connection, collection=collection), **metadata}
             put_setting(connection, f"{GIVEN}{collection}", json.dumps(every))
 
         await self._write(write)
