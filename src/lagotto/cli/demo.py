@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from lagotto._internal.display import counted
 from lagotto._internal.locations import mask_location
-from lagotto.cli.options import EmbedderName
+from lagotto.cli.options import EmbedderName, option
 from lagotto.cli.output import one_line, printable, say, stdout
 from lagotto.errors import ConfigError
 
@@ -25,17 +25,10 @@ if TYPE_CHECKING:
 
 
 def demo(
-    kb: Annotated[
-        str | None, typer.Option("--kb", metavar="PATH", help="Create the base here and keep it.")
-    ] = None,
+    kb: str | None = option("Create the base here and keep it.", metavar="PATH"),
     embedder: EmbedderName = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the temporary base.")] = False,
-    documents: Annotated[
-        Path | None,
-        typer.Option(
-            "--documents", metavar="FOLDER", help="Only copy the documents to a new folder."
-        ),
-    ] = None,
+    keep: bool = option("Keep the temporary base.", default=False),
+    documents: Path | None = option("Only copy the documents to a new folder.", metavar="FOLDER"),
 ) -> None:
     """Search bundled documents by vectors, by full text and by both. Works offline."""
     if documents is not None:

@@ -15,7 +15,7 @@ import typer
 from lagotto._internal.display import counted
 from lagotto._internal.registry import did_you_mean
 from lagotto.cli.connect import open_existing
-from lagotto.cli.options import AsJson, BaseOptions, Filters, InCollection
+from lagotto.cli.options import AsJson, BaseOptions, Filters, InCollection, option
 from lagotto.cli.output import UNLISTED, one_line, print_json, printable, say, stdout
 from lagotto.errors import ConfigError
 
@@ -151,9 +151,7 @@ def show(
     ],
     base: BaseOptions,
     collection: InCollection = None,
-    chunks: Annotated[
-        bool, typer.Option("--chunks", help="Show the chunks instead of the text.")
-    ] = False,
+    chunks: bool = option("Show the chunks instead of the text.", default=False),
     as_json: AsJson = False,
 ) -> None:
     """Show a document or a cited passage. The fields of a document, and its text or chunks."""
@@ -225,7 +223,7 @@ def remove(
     ] = None,
     collection: InCollection = None,
     filters: Filters = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask for confirmation.")] = False,
+    yes: bool = option("Don't ask for confirmation.", flag="--yes -y", default=False),
     as_json: AsJson = False,
 ) -> None:
     """Remove documents by name, by filter, or a whole collection. All conditions must hold."""

@@ -14,7 +14,7 @@ import typer
 
 from lagotto._internal.display import counted
 from lagotto.cli.connect import open_existing
-from lagotto.cli.options import AsJson, BaseOptions, SearchOptions
+from lagotto.cli.options import AsJson, BaseOptions, SearchOptions, option
 from lagotto.cli.output import print_json, say, stdout, warn
 from lagotto.cli.search import arguments, merge, mode_of, settings_of
 from lagotto.errors import ConfigError
@@ -38,20 +38,16 @@ def evaluate(
             help="Queries and relevance in BEIR's layout. [default: the judgements in the base]",
         ),
     ] = None,
-    compare: Annotated[
-        list[str] | None,
-        typer.Option("--compare", metavar="NAME=VALUE", help="Compare with this setting."),
-    ] = None,
-    queries: Annotated[
-        int | None,
-        typer.Option("--queries", min=1, help="Evaluate on a fixed sample of N queries."),
-    ] = None,
+    compare: list[str] = option(
+        "Compare with this setting (repeatable).", metavar="NAME=VALUE", default=[]
+    ),
+    queries: int | None = option("Evaluate on a fixed sample of N queries.", min=1),
     as_json: AsJson = False,
 ) -> None:
     """Measure how well a base ranks, on judged queries."""
     from lagotto import evals
 
-    systems = _systems(how, compare or [])
+    systems = _systems(how, compare)
     with open_existing(base) as kb:
         judged = _judged_queries(kb, folder, queries)
         _check_documents(kb, judged, how.collection)

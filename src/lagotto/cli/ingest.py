@@ -12,7 +12,7 @@ import typer
 
 from lagotto._internal.memory import limit_arenas
 from lagotto.cli.connect import no_empty_base, open_base
-from lagotto.cli.options import AsJson, BaseOptions, MakingOptions, ReadingOptions, Verbose
+from lagotto.cli.options import AsJson, BaseOptions, MakingOptions, ReadingOptions, Verbose, option
 from lagotto.cli.output import print_json, say
 from lagotto.errors import ConfigError, ReadError
 
@@ -137,6 +137,11 @@ def _value(text: str) -> Any:
         return text
 
 
+Folders = Annotated[
+    list[Path], typer.Argument(metavar="FOLDER", exists=True, file_okay=False, help="Folders.")
+]
+
+
 def add(
     paths: Annotated[
         list[str], typer.Argument(metavar="PATH", help="Files, folders and web addresses.")
@@ -144,9 +149,7 @@ def add(
     base: BaseOptions,
     reading: ReadingOptions,
     making: MakingOptions,
-    allow_private: Annotated[
-        bool, typer.Option("--allow-private", help="Read web addresses in private networks too.")
-    ] = False,
+    allow_private: bool = option("Read web addresses in private networks too.", default=False),
     verbose: Verbose = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -164,19 +167,14 @@ def add(
 
 
 def sync(
-    folders: Annotated[
-        list[Path], typer.Argument(metavar="FOLDER", exists=True, file_okay=False, help="Folders.")
-    ],
+    folders: Folders,
     base: BaseOptions,
     reading: ReadingOptions,
     making: MakingOptions,
-    checksum: Annotated[
-        bool, typer.Option("--checksum", help="Read every file, even if it looks unchanged.")
-    ] = False,
-    prune_moved: Annotated[
-        bool,
-        typer.Option("--prune-moved", help="Remove the old copies of files that were moved here."),
-    ] = False,
+    checksum: bool = option("Read every file, even if it looks unchanged.", default=False),
+    prune_moved: bool = option(
+        "Remove the old copies of files that were moved here.", default=False
+    ),
     verbose: Verbose = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -194,9 +192,7 @@ QUIET_MS = 1_000
 
 
 def watch(
-    folders: Annotated[
-        list[Path], typer.Argument(metavar="FOLDER", exists=True, file_okay=False, help="Folders.")
-    ],
+    folders: Folders,
     base: BaseOptions,
     reading: ReadingOptions,
     making: MakingOptions,

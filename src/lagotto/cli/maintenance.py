@@ -201,9 +201,9 @@ def export(
         Path, typer.Argument(metavar="PATH", help="The file to write; with beir, the folder.")
     ],
     base: BaseOptions,
-    format: Annotated[  # noqa: A002
-        Format, typer.Option("--format", help="Whole documents, or the layout of BEIR.")
-    ] = "jsonl",
+    format: Format = option(  # noqa: A002
+        "Whole documents, or the layout of BEIR.", default="jsonl"
+    ),
     collection: InCollection = None,
     filters: Filters = None,
     as_json: AsJson = False,
@@ -226,10 +226,7 @@ def import_documents(
     ],
     base: BaseOptions,
     making: MakingOptions,
-    collection: Annotated[
-        str | None,
-        typer.Option("--collection", metavar="NAME", help="The collection. [default: as exported]"),
-    ] = None,
+    collection: str | None = option("The collection. [default: as exported]", metavar="NAME"),
     verbose: Verbose = 0,
     as_json: AsJson = False,
 ) -> None:

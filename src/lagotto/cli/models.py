@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from lagotto.cli.options import AsJson
+from lagotto.cli.options import AsJson, option
 from lagotto.cli.output import print_json, say, stdout
 from lagotto.errors import ConfigError
 
@@ -16,13 +16,10 @@ def models(
         Literal["fetch"] | None, typer.Argument(metavar="fetch", help="Fetch a model.")
     ] = None,
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Name of the model.")] = None,
-    source: Annotated[
-        str | None,
-        typer.Option("--from", metavar="FOLDER|URL", help="Fetch from a folder, or another hub."),
-    ] = None,
-    quantise: Annotated[
-        bool, typer.Option("--quantise", help="Make the 8-bit model, NAME-int8.")
-    ] = False,
+    source: str | None = option(
+        "Fetch from a folder, or another hub.", flag="--from", metavar="FOLDER|URL"
+    ),
+    quantise: bool = option("Make the 8-bit model, NAME-int8.", default=False),
     as_json: AsJson = False,
 ) -> None:
     """List the known embedding models, or fetch one of them."""

@@ -63,7 +63,7 @@ _KIND = Parameter.KEYWORD_ONLY
 
 
 def option(help: str, *, default: Any = None, flag: str = "", **settings: Any) -> Any:  # noqa: A002
-    """A field of a group: an option with a help text, named like the field unless `flag` says so.
+    """An option, as the default of a field or parameter, of which it has the name unless `flag` is.
 
     Several flags are separated by blanks. `settings` are those of Typer's options.
     """
@@ -142,7 +142,7 @@ class SearchOptions:
 
 
 def flatten_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """`command` for Typer: each parameter that is a dataclass is replaced by its fields."""
+    """`command` for Typer: options are annotated, and a dataclass is replaced by its fields."""
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
 
@@ -157,6 +157,8 @@ def flatten_groups(command: Callable[..., None]) -> Callable[..., None]:
     for name, parameter in signature(command).parameters.items():
         if name in groups:
             parameters += _members(groups[name])
+        elif isinstance(parameter.default, Field):
+            parameters.append(_parameter(name, hints[name], parameter.default))
         else:
             parameters.append(parameter.replace(kind=_KIND, annotation=hints[name]))
     return _with_signature(call, parameters)
@@ -186,24 +188,16 @@ def _with_signature(
 
 def _members(group: Any) -> list[Parameter]:
     hints = get_type_hints(group, include_extras=True)
-    return [
-        Parameter(
-            item.name, _KIND, default=_default(item), annotation=_annotation(item, hints[item.name])
-        )
-        for item in fields(group)
-    ]
+    return [_parameter(item.name, hints[item.name], item) for item in fields(group)]
 
 
-def _annotation(item: Field[Any], hint: Any) -> Any:
-    """The type of a field with its option, as Typer takes it."""
-    if not item.metadata:
-        return hint
-    settings = dict(item.metadata)
-    flag = settings.pop("flag") or f"--{item.name.replace('_', '-')}"
-    return Annotated[hint, Option(*flag.split(), **settings)]
-
-
-def _default(item: Field[Any]) -> Any:
+def _parameter(name: str, hint: Any, item: Field[Any]) -> Parameter:
+    """A field, or the default that `option` gives a parameter, as a parameter for Typer."""
+    if item.metadata:
+        settings = dict(item.metadata)
+        flags = (settings.pop("flag") or f"--{name.replace('_', '-')}").split()
+        hint = Annotated[hint, Option(*flags, **settings)]
     if item.default_factory is not MISSING:
-        return item.default_factory()
-    return Parameter.empty if item.default is MISSING else item.default
+        return Parameter(name, _KIND, default=item.default_factory(), annotation=hint)
+    default = Parameter.empty if item.default is MISSING else item.default
+    return Parameter(name, _KIND, default=default, annotation=hint)

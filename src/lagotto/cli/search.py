@@ -9,7 +9,7 @@ import typer
 from lagotto._internal.display import counted
 from lagotto._internal.registry import did_you_mean
 from lagotto.cli.connect import open_for_a_question
-from lagotto.cli.options import AsJson, BaseOptions, SearchOptions
+from lagotto.cli.options import AsJson, BaseOptions, SearchOptions, option
 from lagotto.cli.output import print_json, printable, say, stdout, warn
 from lagotto.errors import ConfigError
 
@@ -93,15 +93,10 @@ def retrieve(
     query: Query,
     base: BaseOptions,
     how: SearchOptions,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Show how each score is made up.")
-    ] = False,
-    why_not: Annotated[
-        str | None,
-        typer.Option(
-            "--why-not", metavar="DOCUMENT", help="Explain why this document is not among the hits."
-        ),
-    ] = None,
+    explain: bool = option("Show how each score is made up.", default=False),
+    why_not: str | None = option(
+        "Explain why this document is not among the hits.", metavar="DOCUMENT"
+    ),
     as_json: AsJson = False,
 ) -> None:
     """Find the best passages for a question."""
@@ -183,19 +178,9 @@ def context(
     query: Query,
     base: BaseOptions,
     how: SearchOptions,
-    max_tokens: Annotated[
-        int | None,
-        typer.Option("--max-tokens", min=1, help="Token budget, markup included. [default: 12000]"),
-    ] = None,
-    format: Annotated[  # noqa: A002
-        Format, typer.Option("--format", help="Format of the context.")
-    ] = "plain",
-    counter: Annotated[
-        str | None,
-        typer.Option(
-            "--counter", metavar="NAME", help="Token counter, such as tiktoken:o200k_base."
-        ),
-    ] = None,
+    max_tokens: int | None = option("Token budget, markup included. [default: 12000]", min=1),
+    format: Format = option("Format of the context.", default="plain"),  # noqa: A002
+    counter: str | None = option("Token counter, such as tiktoken:o200k_base.", metavar="NAME"),
     as_json: AsJson = False,
 ) -> None:
     """Build a cited context for a prompt. The passages and their markup fit a token budget."""

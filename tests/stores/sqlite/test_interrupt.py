@@ -80,7 +80,7 @@ async def out_of_time(path: Path, slow: SlowAnalysis) -> AsyncIterator[AsyncKnow
     """A base whose first search ends at its deadline, long before the analysis does."""
     async with AsyncKnowledgeBase(path, embedder=HashEmbedder(), chunker="recursive:64/0") as base:
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(ingest, "FEW", 10_000)  # nothing is indexed by `add`
+            patched.setattr(ingest, "MIN_CHANGES_TO_INDEX", 10_000)  # nothing is indexed by `add`
             await base.add(LONG)
         with pytest.raises(DeadlineExceeded):
             await base.retrieve("words", request=RequestContext(timeout=0.05))
