@@ -292,13 +292,9 @@ def _download_files(model: KnownModel, address: str, work: Path, progress: Progr
                 HubFile(model.repository, model.revision, path),
                 part,
                 most_bytes=most_bytes,
-                report=_reporter(path, progress),
+                report=partial(progress, path) if progress else None,
             )
             _accept(model, path, part, work / path, published=published)
-
-
-def _reporter(path: str, progress: Progress | None) -> Callable[[int, int | None], None] | None:
-    return (lambda arrived, total: progress(path, arrived, total)) if progress else None
 
 
 def _copy_files(model: KnownModel, folder: Path, work: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from urllib.parse import parse_qsl
 
@@ -18,7 +17,6 @@ from lagotto.embedders.base import EmbedderInfo, Role, checked, normalised
 from lagotto.errors import ConfigError, EmbeddingServiceError
 from lagotto.models.http import JsonService, RetryPolicy
 
-PUBLIC_URL = "https://api.openai.com/v1"
 DIMENSIONS = {
     "text-embedding-3-small": 1536,
     "text-embedding-3-large": 3072,
@@ -81,9 +79,9 @@ class OpenAIEmbedder:
         self.config = config
         self._info = config.info
         self._tokenizer = ApproximateTokenizer()
-        self._service = JsonService(
-            config.base_url or os.environ.get("OPENAI_BASE_URL") or PUBLIC_URL,
-            api_key=api_key or os.environ.get("OPENAI_API_KEY"),
+        self._service = JsonService.openai(
+            config.base_url,
+            api_key=api_key,
             retry=retry or RetryPolicy(),
             connections=config.connections,
             failure=EmbeddingServiceError,
@@ -122,8 +120,8 @@ class OpenAIEmbedder:
 
     def _payload(self, inputs: list[str]) -> dict[str, object]:
         size = self.config.dimensions
-        asked = {"dimensions": size} if size else {}
-        return {"model": self.config.model, "input": inputs, "encoding_format": "float", **asked}
+        shorter = {"dimensions": size} if size else {}
+        return {"model": self.config.model, "input": inputs, "encoding_format": "float", **shorter}
 
     def _prepared(self, text: str) -> str:
         clean = storable(text)

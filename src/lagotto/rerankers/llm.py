@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import os
 import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,14 +20,6 @@ from lagotto.documents import Record, Span, storable
 from lagotto.errors import ConfigError, RerankError
 from lagotto.models.http import JsonService, RetryPolicy
 from lagotto.rerankers.base import Candidate, Judgement, ScoreScale, Verdict, parse_settings
-
-__all__ = [
-    "LlmConfig",
-    "LlmReranker",
-    "from_name",
-    "from_score_name",
-]
-
 
 PROMPT_VERSION = 1
 """To be increased with every change of the prompts, since cached verdicts depend on them."""
@@ -410,7 +401,6 @@ def _rejected(problem: RerankError, left_out: frozenset[str]) -> str | None:
 
 RubricName = Literal["rubric100", "score10"]
 
-PUBLIC_URL = "https://api.openai.com/v1"
 ATTEMPTS = 3
 """Attempts to get a valid verdict on every candidate."""
 
@@ -459,9 +449,9 @@ class LlmReranker:
         self._retry = retry or RetryPolicy()
         self._tokenizer = ApproximateTokenizer()
         self._secret = secrets.token_bytes(32)
-        service = JsonService(
-            config.base_url or os.environ.get("OPENAI_BASE_URL") or PUBLIC_URL,
-            api_key=api_key or os.environ.get("OPENAI_API_KEY"),
+        service = JsonService.openai(
+            config.base_url,
+            api_key=api_key,
             retry=self._retry,
             connections=config.connections,
             failure=RerankError,
