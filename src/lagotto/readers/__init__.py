@@ -4,71 +4,46 @@ Public: the functions that read, their options, the Reader protocol and the regi
 other modules are private.
 """
 
+# ruff: noqa: I001  `X as X` says to type checkers that X is exported; one import per module
+
 from typing import TYPE_CHECKING
 
 from lagotto._internal.registry import lazy_exports
 
 if TYPE_CHECKING:
-    from lagotto.readers.base import Columns, Reader, ReadFailure, ReadOptions, Source
-    from lagotto.readers.formats import READERS
-    from lagotto.readers.language import detect_language
-    from lagotto.readers.loader import Loading, check_path, load, read_bytes, read_path, read_text
-    from lagotto.readers.ocr import Ocr, PageImage
-    from lagotto.readers.process import Limits
-    from lagotto.readers.walk import Skipped, SkippedFile
-    from lagotto.readers.web import FetchLimits
+    from lagotto.readers.base import (
+        Columns as Columns,
+        Reader as Reader,
+        ReadFailure as ReadFailure,
+        ReadOptions as ReadOptions,
+        Source as Source,
+    )
+    from lagotto.readers.formats import READERS as READERS
+    from lagotto.readers.language import detect_language as detect_language
+    from lagotto.readers.loader import (
+        Loading as Loading,
+        check_path as check_path,
+        load as load,
+        read_bytes as read_bytes,
+        read_path as read_path,
+        read_text as read_text,
+    )
+    from lagotto.readers.ocr import Ocr as Ocr, PageImage as PageImage
+    from lagotto.readers.process import Limits as Limits
+    from lagotto.readers.walk import Skipped as Skipped, SkippedFile as SkippedFile
+    from lagotto.readers.web import FetchLimits as FetchLimits
 
-__all__ = [
-    "READERS",
-    "Columns",
-    "FetchLimits",
-    "Limits",
-    "Loading",
-    "Ocr",
-    "PageImage",
-    "ReadFailure",
-    "ReadOptions",
-    "Reader",
-    "Skipped",
-    "SkippedFile",
-    "Source",
-    "check_path",
-    "detect_language",
-    "load",
-    "read_bytes",
-    "read_path",
-    "read_text",
-]
+_LAZY = {
+    "base": ("Columns", "ReadFailure", "ReadOptions", "Reader", "Source"),
+    "formats": ("READERS",),
+    "language": ("detect_language",),
+    "loader": ("Loading", "check_path", "load", "read_bytes", "read_path", "read_text"),
+    "ocr": ("Ocr", "PageImage"),
+    "process": ("Limits",),
+    "walk": ("Skipped", "SkippedFile"),
+    "web": ("FetchLimits",),
+}
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        "base": (
-            "Columns",
-            "ReadFailure",
-            "ReadOptions",
-            "Reader",
-            "Source",
-        ),
-        "formats": ("READERS",),
-        "language": ("detect_language",),
-        "loader": (
-            "Loading",
-            "check_path",
-            "load",
-            "read_bytes",
-            "read_path",
-            "read_text",
-        ),
-        "ocr": (
-            "Ocr",
-            "PageImage",
-        ),
-        "process": ("Limits",),
-        "walk": (
-            "Skipped",
-            "SkippedFile",
-        ),
-        "web": ("FetchLimits",),
-    },
-)
+__all__ = sorted(name for names in _LAZY.values() for name in names)
+
+__getattr__, __dir__ = lazy_exports(__name__, _LAZY)
