@@ -94,7 +94,7 @@ def test_the_target_of_a_copy_and_unexpected_errors(monkeypatch: pytest.MonkeyPa
         raise RuntimeError(f"connect to {location} with {SECRET}")
 
     monkeypatch.setenv("LAGOTTO_DEBUG", "1")
-    monkeypatch.setattr("lagotto.base.blocking.KnowledgeBase.__init__", fail)
+    monkeypatch.setattr(KnowledgeBase, "__init__", fail)
     location = SPELLINGS[0]
     done = run("--kb", location, "add", "a.md")
     assert done.code == 70

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from lagotto.base import ingest
 from lagotto.base.blocking import KnowledgeBase
 from lagotto.documents import Chunk, Document
-from lagotto.readers import load
+from lagotto.readers import Source, load
+from lagotto.readers.markdown import MarkdownReader
 from lagotto.testing.hash_embedder import HashEmbedder
 
 LONG_AGO = 1_600_000_000
@@ -185,7 +187,7 @@ def test_a_file_that_failed_is_tried_again(
         raise RuntimeError("no chunks today")
 
     with monkeypatch.context() as patch:
-        patch.setattr("lagotto.base.ingest.chunk_document", fail)
+        patch.setattr(ingest, "chunk_document", fail)
         assert len(base.sync(notes).failures) == 1
     assert base.sync(notes).updated == 1
     assert text_of(base, "a.md") == "The text of a is longer now."
@@ -199,7 +201,7 @@ def test_an_unchanged_folder_is_not_opened(
     def fail(*_: object, **__: object) -> bytes:
         raise AssertionError("the file is read")
 
-    monkeypatch.setattr("lagotto.readers.base.Source.read", fail)
+    monkeypatch.setattr(Source, "read", fail)
     assert base.sync(notes).unchanged == 3
     assert len(list(load(notes))) == 3  # which are failures, since reading fails
 
@@ -269,7 +271,7 @@ class TestPathMetadata:
         self, base: KnowledgeBase, notes: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         base.sync(notes, metadata={"topic": "oaks"})
-        monkeypatch.setattr("lagotto.readers.markdown.MarkdownReader.read", None)
+        monkeypatch.setattr(MarkdownReader, "read", None)
         assert base.sync(notes).unchanged == 3
         assert set(topics(base).values()) == {"oaks"}
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from time import process_time
 
 import pytest
 from hypothesis import given
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 from lagotto.documents import Document
 from lagotto.errors import CorruptSourceError, EmptySourceError, ReadError, SourceTooLargeError
 from lagotto.readers import READERS, Columns, ReadOptions, Source, load, read_path
+from tests.growth import grows_linearly
 from tests.readers.samples import CSV, JSONL
 
 
@@ -29,16 +29,12 @@ def documents(data: str, name: str, *, columns: Columns | None = None) -> list[D
 
 
 def test_work_grows_with_the_columns_not_with_their_square() -> None:
-    def seconds(columns: int) -> float:
+    def read_columns(columns: int) -> None:
         names = ",".join(f"c{number}" for number in range(columns))
-        started = process_time()
         (document,) = documents(f"{names}\n{names}\n", "csv")
         assert len(document.metadata) == columns + 1
-        return process_time() - started
 
-    seconds(100)
-    small = min(seconds(1_000) for _ in range(3))
-    assert seconds(16_000) < 60 * small + 0.2  # 16 times as many; their square is 256 times
+    assert grows_linearly(read_columns, 1_000, times=16)
 
 
 def test_jsonl() -> None:

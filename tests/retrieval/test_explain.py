@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -15,7 +16,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time, in seconds, that the next readings of the clock give."""
     now: list[float] = []
     readings: Iterator[float] = iter(now)
-    monkeypatch.setattr("lagotto.retrieval.explain.time.perf_counter", lambda: next(readings))
+    monkeypatch.setattr(time, "perf_counter", lambda: next(readings))
     return now
 
 

@@ -110,24 +110,9 @@ async def check_bundles(
 
 
 @pytest.mark.parametrize("kind", STORES)
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(corpus=corpora(), where=FILTERS, words=QUERIES)
-async def test_lists(
-    tmp_path: Path, kind: str, corpus: list[Document], where: Filter, words: list[str]
-) -> None:
-    async with filled(at(kind, tmp_path), corpus) as base:
-        await check_lists(base, corpus, where, " ".join(words))
-
-
-@pytest.mark.parametrize("kind", STORES)
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    corpus=corpora(),
-    where=FILTERS,
-    words=QUERIES,
-    strategy=STRATEGIES,
-)
-async def test_bundles(
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(corpus=corpora(), where=FILTERS, words=QUERIES, strategy=STRATEGIES)
+async def test_lists_and_bundles(
     tmp_path: Path,
     kind: str,
     corpus: list[Document],
@@ -136,4 +121,5 @@ async def test_bundles(
     strategy: str,
 ) -> None:
     async with filled(at(kind, tmp_path), corpus) as base:
+        await check_lists(base, corpus, where, " ".join(words))
         await check_bundles(base, corpus, where, " ".join(words), strategy)

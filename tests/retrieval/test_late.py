@@ -365,30 +365,6 @@ class TestCache(OnStore):
         assert first.counts["chunk_sets_kept"] == len(BOOKS)
 
     @pytest.mark.parametrize(
-        ("cache", "made_twice", "kept"),
-        [
-            ({"use_chunk_cache": False}, True, 4),
-            ({"write_chunk_cache": False}, True, 0),
-            ({"ttl_seconds": 3600}, False, 4),
-            ({}, False, 4),
-        ],
-    )
-    async def test_preferences_are_obeyed(
-        self, base: Base, cache: dict[str, float], made_twice: bool, kept: int
-    ) -> None:
-        query = LateQuery(None, await base.vector("seals"))
-        prefs = LATE.replace(cache=cache)
-        counts = [(await base.ask(query, prefs)).counts for _ in range(2)]
-        assert ("chunks_made" in counts[1]) is made_twice
-        assert await cache_of(base.store).clear() == kept
-
-    async def test_an_expired_entry_is_made_again(self, base: Base) -> None:
-        query = LateQuery(None, await base.vector("seals"))
-        await base.ask(query, LATE.replace(cache={"ttl_seconds": 0.001}))
-        await asyncio.sleep(0.02)
-        assert "chunks_cached" not in (await base.ask(query)).counts
-
-    @pytest.mark.parametrize(
         "chunking",
         [{"chunker_id": "sentence:16/0"}, {"max_chunk_tokens": 24}, {"include_headers": False}],
     )

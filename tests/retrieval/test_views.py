@@ -19,6 +19,7 @@ from lagotto.filters import Filter
 from lagotto.prefs import Preferences, RetrievalPrefs
 from lagotto.rerankers import create_reranker
 from lagotto.rerankers.lexical import OverlapReranker
+from lagotto.retrieval import explain
 from lagotto.stores.base import HybridFound, HybridQuery
 from lagotto.stores.memory import MemoryStore, MemoryView
 from lagotto.testing.hash_embedder import HashEmbedder
@@ -330,7 +331,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     stopped = SimpleNamespace(perf_counter=lambda: clock.now)
-    monkeypatch.setattr("lagotto.retrieval.explain.time", stopped)
+    monkeypatch.setattr(explain, "time", stopped)
     return clock
 
 

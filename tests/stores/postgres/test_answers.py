@@ -20,8 +20,6 @@ from tests.retrieval.test_filters import (
 )
 from tests.stores.postgres.schemas import own_schema
 
-few_examples = settings(max_examples=10, suppress_health_check=[HealthCheck.too_slow])
-
 
 async def ranking(
     base: AsyncKnowledgeBase, query: str, where: Filter, fuzzy: str
@@ -31,38 +29,26 @@ async def ranking(
     return {hit.chunk_id: hit.score for hit in hits}
 
 
-@few_examples
+@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
 @given(
     corpus=corpora(),
     where=st.just(And()) | FILTERS,
     words=QUERIES,
     fuzzy=st.sampled_from(["correct", "always", "off"]),
+    strategy=STRATEGIES,
 )
-async def test_the_same_as_in_memory(
-    server_url: str, corpus: list[Document], where: Filter, words: list[str], fuzzy: str
+async def test_the_same_as_in_memory_and_filters_hold(
+    server_url: str,
+    corpus: list[Document],
+    where: Filter,
+    words: list[str],
+    fuzzy: str,
+    strategy: str,
 ) -> None:
     query = " ".join(words)
     with own_schema(server_url) as location:
         async with filled(location, corpus) as base, filled(":memory:", corpus) as oracle:
             found = await ranking(base, query, where, fuzzy)
             assert found == pytest.approx(await ranking(oracle, query, where, fuzzy), abs=1e-5)
-
-
-@few_examples
-@given(corpus=corpora(), where=FILTERS, words=QUERIES)
-async def test_filters_hold_in_lists(
-    server_url: str, corpus: list[Document], where: Filter, words: list[str]
-) -> None:
-    with own_schema(server_url) as location:
-        async with filled(location, corpus) as base:
-            await check_lists(base, corpus, where, " ".join(words))
-
-
-@few_examples
-@given(corpus=corpora(), where=FILTERS, words=QUERIES, strategy=STRATEGIES)
-async def test_filters_hold_in_bundles(
-    server_url: str, corpus: list[Document], where: Filter, words: list[str], strategy: str
-) -> None:
-    with own_schema(server_url) as location:
-        async with filled(location, corpus) as base:
-            await check_bundles(base, corpus, where, " ".join(words), strategy)
+            await check_lists(base, corpus, where, query)
+            await check_bundles(base, corpus, where, query, strategy)
