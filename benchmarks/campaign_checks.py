@@ -134,7 +134,7 @@ async def check(
             found.wrong += check_file(Path(site.location))
         async with site.base() as base:
             documents = await read_all(base)
-            config = await base._store.config()
+            config = await base.store.config()
             choice = _choice_of(config.embedder, config.chunker_id)
             held = Held(compare(documents, expected, found), choice)
             if choice not in expected.choices:

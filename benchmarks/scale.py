@@ -141,7 +141,7 @@ async def _recall(
         }
         for name, where in _filters(query).items():
             allowed = np.where(masks[name], exact, -np.inf)
-            async with base._store.view(where) as view:
+            async with base.store.view(where) as view:
                 for k in (10, 100):
                     hits = await view.semantic(query.vector, k=k)
                     best = np.sort(allowed)[::-1][:k]
@@ -159,7 +159,7 @@ async def _add_one(
         vector = corpus.vectors[number]
         embedder.vectors[word] = vector
         with watch:
-            await base._store.write([make_entry(f"new{number}", [word], vector[None], {})])
+            await base.store.write([make_entry(f"new{number}", [word], vector[None], {})])
             hits = await base.retrieve(word, mode="keyword", fuzzy={"mode": "off"})
         assert [hit.document_id for hit in hits] == [f"new{number}"]
     return watch.summary()

@@ -474,6 +474,12 @@ class RetrievalPrefs(Preferences):
         made._of_preset = _Origin(self._of_preset.difference(_names(changes)))
         return made
 
+    def overlaid(self, others: RetrievalPrefs) -> RetrievalPrefs:
+        """These preferences, and over them what is set in others."""
+        made = self.replace(**others._given())
+        made._of_preset = _Origin(made._of_preset | others._of_preset)
+        return made
+
     def is_from_preset(self, name: str) -> bool:
         """Whether a setting, such as `rerank.reranker`, is a preset's and not the caller's own."""
         return name in self._of_preset

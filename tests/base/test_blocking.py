@@ -18,8 +18,9 @@ from lagotto.errors import EmbeddingError, StoreError
 from lagotto.testing.hash_embedder import HashEmbedder
 from tests.counting import CountingEmbedder
 
-OF_THEIR_OWN = {"open", "run"}
-"""Methods that only one of the two has: the blocking base is open when it is made."""
+OF_THEIR_OWN = {"open", "run", "add_guarded"}
+"""Methods that only one of the two has: the blocking base is open when it is made, and a server
+guards what its callers may replace."""
 
 
 def verbs(kind: type) -> dict[str, inspect.Signature]:

@@ -25,7 +25,6 @@ from lagotto.errors import (
     StoreUnavailableError,
 )
 from lagotto.filters import Eq, Gt
-from lagotto.mcp.agent_base import OpenBase
 from lagotto.prefs import RetrievalPrefs, ScoringPrefs
 from lagotto.request_context import RequestContext
 from lagotto.testing.hash_embedder import HashEmbedder
@@ -152,15 +151,14 @@ def test_same_changes(tmp_path: Path) -> None:
             client.rebuild()
 
 
-async def test_agents_add_and_never_replace() -> None:
-    """Beside a base of their own, they may use one on a server."""
+async def test_documents_are_added_without_replacing_others() -> None:
     with serving(documents=[]) as own:
         async with AsyncClient(own.url) as client:
-            base = OpenBase(client, writes=True)
             document = Document(text="An oak.", metadata={"n": 1})
-            assert (await base.add(document)).added == 1
-            assert (await base.add(document)).unchanged == 1
-            refused = await base.add(document.model_copy(update={"metadata": {"n": 2}}))
+            assert (await client.add_documents([document], replace=False)).added == 1
+            assert (await client.add_documents([document], replace=False)).unchanged == 1
+            changed = document.model_copy(update={"metadata": {"n": 2}})
+            refused = await client.add_documents([changed], replace=False)
             assert [failure.error for failure in refused.failures] == ["ReplaceRefusedError"]
             stored = await client.get(document.id)
             assert stored is not None
@@ -173,9 +171,9 @@ def test_both_have_the_same_verbs() -> None:
         return {name: member for name, member in members if not name.startswith("_")}
 
     ours, theirs = verbs(AsyncKnowledgeBase), verbs(AsyncClient)
-    assert set(ours) == set(theirs)
-    assert set(verbs(Client)) - {"run"} == set(verbs(KnowledgeBase)) - {"run"}
-    for name in set(ours) - {"retrieve_many", "sync", "rebuild", "context"}:
+    assert set(ours) - {"add_guarded"} == set(theirs)
+    assert set(verbs(Client)) == set(verbs(KnowledgeBase))
+    for name in set(theirs) - {"sync", "rebuild"}:
         assert list(inspect.signature(ours[name]).parameters) == list(
             inspect.signature(theirs[name]).parameters
         ), name

@@ -335,7 +335,7 @@ class TestReading:
             await base.add(Document(id="once", collection="b", text="A hazel."))
             assert (await base.why_not("lake", "both", top_k=1)).rank == 1
             assert (await base.why_not("hazel", "once", top_k=1)).rank == 1
-            assert await base._collection_of("nobody") == "default"
+            assert "collection 'default'" in (await base.why_not("hazel", "nobody")).reason
 
     async def test_info(self, tmp_path: Path) -> None:
         embedder = HashEmbedder()

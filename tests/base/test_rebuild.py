@@ -46,7 +46,7 @@ class TestTantivy(RebuildContract):
             await answers(base)
             await base.rebuild(embedder="hashed:new/32")
             await answers(base)
-            store = base._store
+            store = base.store
             assert isinstance(store, SqliteStore)
             assert not (store.indexes.path / "rebuild").exists()
             assert len(list(store.indexes.path.glob("text-*"))) == 1
@@ -70,7 +70,7 @@ class TestTantivy(RebuildContract):
             await base.rebuild(embedder="hashed:new/32")
             begun.clear()
             await base.add(Document(id="late", text="one more"))
-            store = base._store
+            store = base.store
             assert isinstance(store, SqliteStore)
             store._updater.request()
             assert await asyncio.to_thread(begun.wait, 5)  # has the index of this generation
@@ -119,8 +119,8 @@ class TestFts5(RebuildContract):
         with closing(sqlite3.connect(location)) as connection, connection:
             connection.execute("DELETE FROM chunk_terms WHERE rowid % 2 = 0")
         async with AsyncKnowledgeBase(location) as base:
-            (problem,) = [item for item in await base._store.check() if item.level != "ok"]
+            (problem,) = [item for item in await base.store.check() if item.level != "ok"]
             assert problem.advice == "run `lagotto rebuild`"
             await base.rebuild()
-            assert {item.level for item in await base._store.check()} == {"ok"}
+            assert {item.level for item in await base.store.check()} == {"ok"}
             assert await answers(base) == before

@@ -12,7 +12,7 @@ import mcp_types as types
 
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Document
-from lagotto.mcp.agent_base import OpenBase
+from lagotto.mcp.agent import Agent
 from lagotto.mcp.quotation import MARK
 from lagotto.mcp.tools import TOOLS
 from lagotto.testing.hash_embedder import HashEmbedder
@@ -61,20 +61,26 @@ def heads_of(answer: str) -> list[str]:
 @asynccontextmanager
 async def base_of(
     *documents: Document, writes: bool = False, reranker: str | None = None
-) -> AsyncIterator[OpenBase]:
+) -> AsyncIterator[Agent]:
     """A base with these documents, as an agent sees it."""
     async with AsyncKnowledgeBase(":memory:", embedder=HashEmbedder(), reranker=reranker) as kb:
         if documents:
             await kb.add(*documents)
-        yield OpenBase(kb, writes=writes)
+        yield Agent(kb, writes=writes)
 
 
-async def ask(base: OpenBase, name: str, **arguments: Any) -> str:
+def own_base(agent: Agent) -> AsyncKnowledgeBase:
+    """The base of an agent that has one of its own."""
+    assert isinstance(agent.base, AsyncKnowledgeBase)
+    return agent.base
+
+
+async def ask(base: Agent, name: str, **arguments: Any) -> str:
     """The answer of a tool."""
     return await TOOLS[name](base, arguments)
 
 
-async def pages(base: OpenBase, name: str, **arguments: Any) -> list[str]:
+async def pages(base: Agent, name: str, **arguments: Any) -> list[str]:
     """All answers of a tool, from cursor to cursor."""
     found = [await ask(base, name, **arguments)]
     while (cursor := status_of(found[-1]).cursor) is not None:

@@ -72,10 +72,10 @@ async def check(attack: str) -> None:
 @pytest.mark.parametrize("attack", ATTACKS)
 async def test_instructions_and_resources_tell_nothing_of_documents(attack: str) -> None:
     async with base_of(*documents(attack)) as base:
-        said = await instructions(base)
+        said = await instructions(base.base)
         assert said.startswith('A Lagotto knowledge base: 2 documents in the collections "c" (1)')
         assert attack[:12] not in said
-        listed = (await list_resources(base, None)).resources
+        listed = (await list_resources(base.base, None)).resources
         assert all(len(f"{each.name}{each.title}{each.uri}".splitlines()) == 1 for each in listed)
-        (contents,) = (await read_resource(base, listed[0].uri)).contents
+        (contents,) = (await read_resource(base.base, listed[0].uri)).contents
         assert len(heads_of(getattr(contents, "text", ""))) == 1

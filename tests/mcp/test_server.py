@@ -10,10 +10,10 @@ from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 
 from lagotto._internal.tokens import ApproximateTokenizer
 from lagotto.documents import Document
-from lagotto.mcp.agent_base import AgentQuestion, OpenBase
 from lagotto.mcp.budget import estimate
 from lagotto.mcp.server import create_server
 from lagotto.results import Results
+from lagotto.retrieval.base import SearchRequest
 from mcp import Client
 from tests.mcp.asking import MODES, base_of, text_of
 
@@ -83,12 +83,14 @@ async def test_wrong_arguments_are_answered(mode: str) -> None:
         assert estimate(text_of(answer)) < 500
 
 
-async def test_an_unforeseen_failure_tells_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    class Broken(OpenBase):
-        async def retrieve(self, question: AgentQuestion) -> Results:
-            raise RuntimeError("/secret/path")
+async def test_an_unforeseen_failure_tells_nothing(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(_: SearchRequest) -> Results:
+        raise RuntimeError("/secret/path")
 
-    async with base_of() as base, Client(create_server(Broken(base._base))) as client:
+    async with base_of() as base, Client(create_server(base)) as client:
+        monkeypatch.setattr(base.base, "answer", broken)
         answer = await client.call_tool("search", {"query": "x"})
         assert answer.is_error
         assert text_of(answer) == "lagotto failed here; its log has the reason"
@@ -123,20 +125,20 @@ async def test_many_calls_at_once(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_cancelled_call_ends(mode: str) -> None:
+async def test_a_cancelled_call_ends(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     started, ended = asyncio.Event(), asyncio.Event()
 
-    class Slow(OpenBase):
-        async def retrieve(self, question: AgentQuestion) -> Results:
-            started.set()
-            try:
-                await asyncio.sleep(60)
-            except asyncio.CancelledError:
-                ended.set()
-                raise
-            return Results()
+    async def slow(_: SearchRequest) -> Results:
+        started.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            ended.set()
+            raise
+        return Results()
 
-    async with base_of() as base, Client(create_server(Slow(base._base)), mode=mode) as client:
+    async with base_of() as base, Client(create_server(base), mode=mode) as client:
+        monkeypatch.setattr(base.base, "answer", slow)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(client.call_tool, "search", {"query": "x"})
             await started.wait()

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from lagotto.documents import Document, Heading, Page, Span
 from lagotto.errors import ConfigError
-from lagotto.mcp.agent_base import AgentBase
+from lagotto.mcp.agent import Agent
 from lagotto.mcp.budget import LEAST_TOKENS, MOST_TOKENS, on_wire
 from lagotto.mcp.documents import excerpt
 from lagotto.mcp.tools import TOOLS, Arguments, Tool
-from tests.mcp.asking import ask, base_of, heads_of, pages, quoted_text, status_of
+from tests.mcp.asking import ask, base_of, heads_of, own_base, pages, quoted_text, status_of
 
 WORDS = [
     "truffles",
@@ -69,7 +69,7 @@ async def test_search_has_the_shape_of_connectors_and_its_ids_resolve() -> None:
             assert fetched["id"] == result["id"]
             assert all(fetched[name] for name in ("id", "title", "text", "url", "metadata"))
             assert "changed" not in fetched["metadata"]
-            await base._base.resolve(result["id"])
+            await own_base(base).resolve(result["id"])
         assert {"https://example.org/long", "lagotto://documents/notes/dog"} <= {
             result["url"] for result in found["results"]
         }
@@ -108,7 +108,7 @@ async def test_nothing_found_is_an_answer() -> None:
 async def test_what_nothing_speaks_for_is_not_relevant() -> None:
     """No word of the query is in the document, and the cosine is negative."""
     async with base_of(DOG) as base:
-        (hit,) = await base._base.retrieve("turbine")
+        (hit,) = await own_base(base).retrieve("turbine")
         assert hit.score == 0
         found = json.loads(await ask(base, "search", query="turbine"))
         assert (found["results"], found["total"]) == ([], 0)
@@ -169,7 +169,7 @@ async def test_context_is_cited_and_goes_on_with_the_next_hits() -> None:
         keys = [key for answer in answers for key in heads_of(answer)]
         assert len(keys) >= 10
         for key in keys:
-            passage = await base._base.resolve(key)
+            passage = await own_base(base).resolve(key)
             assert passage.text.split()[0] in "".join(answers)
         whole = await ask(base, "context", query="oak hazel smell", max_tokens=9_000)
         assert status_of(whole) == ("hits", 10, 10, None)
@@ -190,7 +190,7 @@ async def test_context_cuts_a_passage_that_is_too_long() -> None:
         answer = await ask(base, "context", query="truffles", max_tokens=LEAST_TOKENS)
         (key,) = heads_of(answer)
         assert answer.rstrip().endswith("…")
-        assert (await base._base.resolve(key)).text.strip() in text
+        assert (await own_base(base).resolve(key)).text.strip() in text
 
 
 async def test_outline_and_its_numbers() -> None:
@@ -203,7 +203,7 @@ async def test_outline_and_its_numbers() -> None:
         part = await ask(base, "read", id="long", section="1.1", max_tokens=9_000)
         assert quoted_text([part]) == LONG.text[4_000:9_000]
         many = tuple(Heading(start=n, end=n + 1, level=1, title=f"H{n}") for n in range(900))
-        await base._base.add(Document(id="many", text="x" * 1_000, headings=many))
+        await own_base(base).add(Document(id="many", text="x" * 1_000, headings=many))
         answers = await pages(base, "outline", id="many", max_tokens=2_000)
         assert sum(status_of(answer).shown for answer in answers) == 900 < len(answers) * 900
 
@@ -220,7 +220,7 @@ async def test_reading_on_gives_the_whole_part(part: dict[str, object]) -> None:
         assert len(read) == status_of(answers[0]).total
         for answer in answers:
             (key,) = heads_of(answer)
-            assert (await base._base.resolve(key)).text == quoted_text([answer])
+            assert (await own_base(base).resolve(key)).text == quoted_text([answer])
 
 
 async def test_reading_starts_at_the_passage() -> None:
@@ -233,7 +233,9 @@ async def test_reading_starts_at_the_passage() -> None:
 async def test_a_cursor_of_a_changed_document_is_refused() -> None:
     async with base_of(LONG) as base:
         cursor = status_of(await ask(base, "read", id="long")).cursor
-        await base._base.add(LONG.model_copy(update={"text": LONG.text + "!", "content_hash": "x"}))
+        await own_base(base).add(
+            LONG.model_copy(update={"text": LONG.text + "!", "content_hash": "x"})
+        )
         with pytest.raises(ConfigError, match="the document has changed"):
             await ask(base, "read", id="long", cursor=cursor)
 
@@ -243,7 +245,7 @@ async def test_collections() -> None:
         answer = await ask(base, "collections")
         assert answer.splitlines()[1:] == ['"default": 1 documents', '"notes": 1 documents']
         more = [Document(text="x", collection=f"c{number}") for number in range(80)]
-        await base._base.add(*more)
+        await own_base(base).add(*more)
         answers = await pages(base, "collections", max_tokens=LEAST_TOKENS)
         assert sum(status_of(answer).shown for answer in answers) == 82 > len(answers) > 1
 
@@ -345,7 +347,7 @@ async def test_no_tool_may_answer_with_more_than_its_budget() -> None:
     text = "oak " * 600
     exactly = on_wire(text)
 
-    async def fixed(base: AgentBase, asked: Arguments) -> str:
+    async def fixed(agent: Agent, asked: Arguments) -> str:
         return text
 
     async with base_of() as base:

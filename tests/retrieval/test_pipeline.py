@@ -444,7 +444,7 @@ async def test_a_score_that_is_no_number_leaves_the_fused_order(score: float) ->
     async with AsyncKnowledgeBase(":memory:", embedder=EMBEDDER) as base:
         await base.add(*DOCUMENTS)
         plain = await base.retrieve("truffle dog")
-        retriever = HybridRetriever(store=base._store, embedder=EMBEDDER, reranker=reranker)
+        retriever = HybridRetriever(store=base.store, embedder=EMBEDDER, reranker=reranker)
         found = await retriever.retrieve(RetrievalPrefs(query_text="truffle dog"))
     assert places(found) == places(plain)
     (note,) = found.degraded

@@ -28,9 +28,11 @@ from lagotto.indexes.text_query import Phrase, Term, TextQuery
 from lagotto.prefs import RetrievalPrefs
 from lagotto.request_context import CancellationToken, RequestContext
 from lagotto.results import RetrievalResult
+from lagotto.retrieval.base import SearchRequest
 from lagotto.retrieval.query.expansion import Expansion
 from lagotto.retrieval.recall import exact_query
 from lagotto.retrieval.retriever import HybridRetriever
+from lagotto.retrieval.views import as_list
 from lagotto.stores.memory import MemoryStore, MemoryView
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.stores import EMBEDDER as STORED
@@ -314,8 +316,8 @@ class TestScope:
         prefs, ctx = RetrievalPrefs(query_text="oak"), RequestContext(collection="b")
         assert ids(await retriever.retrieve(prefs)) == ["oak-a", "oak-b"]
         assert ids(await retriever.retrieve(prefs, ctx=ctx)) == ["oak-b"]
-        (many,) = await retriever.retrieve_many([prefs], ctx=ctx)
-        assert ids(many) == ["oak-b"]
+        (many,) = await retriever.run_many([SearchRequest.of(prefs, "retrieve", ctx=ctx)])
+        assert ids(await as_list(many)) == ["oak-b"]
         bundle = await retriever.search(ctx, prefs)
         assert [item.item_id for item in bundle.candidates] == ["oak-b"]
         both = await retriever.retrieve(prefs.replace(collection="a"), ctx=ctx)
@@ -327,7 +329,8 @@ class TestScope:
             RetrievalPrefs(query_text="oak", collection=collection)
             for collection in ("a", "b", None)
         ]
-        found = await retriever.retrieve_many(queries)
+        requests = [SearchRequest.of(prefs, "retrieve") for prefs in queries]
+        found = [await as_list(outcome) for outcome in await retriever.run_many(requests)]
         assert list(map(ids, found)) == [["oak-a"], ["oak-b"], ["oak-a", "oak-b"]]
 
 
@@ -466,6 +469,6 @@ async def test_a_retriever_of_another_generation_is_refused() -> None:
     with pytest.raises(RebuiltError):
         await old.retrieve(prefs)
     with pytest.raises(RebuiltError):
-        await old.retrieve_many([prefs])
+        await old.run_many([SearchRequest.of(prefs, "retrieve")])
     with pytest.raises(RebuiltError):
         await old.search(RequestContext(), prefs)

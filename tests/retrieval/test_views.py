@@ -253,7 +253,7 @@ def plain(value: Any) -> Any:
 
 async def observed(base: AsyncKnowledgeBase, view: str, trial: Trial, **settings: Any) -> Any:
     """What a view shows, twice in a row, so that a cache has its effect; or how it fails."""
-    store = base._store
+    store = base.store
     assert isinstance(store, RecordingStore)
     await store.chunk_cache.clear()
     store.asked.clear()
@@ -379,7 +379,7 @@ async def test_stages_add_up_to_the_total(
 
 
 async def test_a_pack_is_read_from_one_view(base: AsyncKnowledgeBase) -> None:
-    store = base._store
+    store = base.store
     assert isinstance(store, RecordingStore)
     store.views = 0
     pack = await base.context("truffle oak", top_k=2)
@@ -394,7 +394,7 @@ async def test_a_pack_is_read_from_one_view(base: AsyncKnowledgeBase) -> None:
 async def test_every_passage_is_read_once(
     base: AsyncKnowledgeBase, view: str, settings: dict[str, Any]
 ) -> None:
-    store = base._store
+    store = base.store
     assert isinstance(store, RecordingStore)
     store.read.clear()
     await getattr(base, view)("truffle oak", **settings)

@@ -6,7 +6,15 @@ import pytest
 
 from lagotto.errors import ConfigError
 from lagotto.filters import Eq, Gt
-from lagotto.server.access import KIND, Access, ApiKeys, Sight, digest_of, is_well_formed, make_key
+from lagotto.server.access import (
+    KIND,
+    Access,
+    ApiKeys,
+    Visibility,
+    digest_of,
+    is_well_formed,
+    make_key,
+)
 from lagotto.stores.base import MemoryKeyedValues
 
 
@@ -39,7 +47,7 @@ async def test_only_the_hash_is_stored() -> None:
 async def test_access(keys: ApiKeys) -> None:
     secret, key = await keys.create("ci", collections=["a", "b"], filters=Eq("tenant", "x"))
     access = await keys.access(secret)
-    assert access == Access(key.id, ("read",), Sight(("a", "b"), Eq("tenant", "x")))
+    assert access == Access(key.id, ("read",), Visibility(("a", "b"), Eq("tenant", "x")))
     assert await keys.access(make_key()) is None
     assert await keys.access("") is None
 

@@ -157,7 +157,7 @@ async def test_a_client_that_goes_away_ends_its_call(
             loop.call_soon_threadsafe(ended.set)
             raise
 
-    monkeypatch.setattr(agents.CallersBase, "retrieve", slow)
+    monkeypatch.setattr(server.state.base, "answer", slow)
     async with connected(server, mode=mode) as client, anyio.create_task_group() as tasks:
         tasks.start_soon(client.call_tool, "search", {"query": "x"})
         await started.wait()

@@ -118,7 +118,7 @@ def test_a_query_in_an_address_is_a_text_whatever_it_looks_like(
         assert linked.status_code == 200, linked.text
         assert linked.json() == server.post(f"/v1/{verb}", {"query": query}).json()
     named = {"q": "dog", "collection": "[a]", "document": "{b}"}
-    missing = server.http.get("/v1/explain", params=named)
+    missing = server.http.get("/v1/why-not", params=named)
     assert (missing.status_code, problem(missing)["detail"]) == (
         404,
         "there is no document '{b}' in '[a]'",
@@ -161,7 +161,7 @@ def test_highlights_are_the_words_that_match(server: Running) -> None:
     for answer in (
         server.post("/v1/retrieve", {**body, "highlight": True}),
         server.http.get("/v1/retrieve", params={"q": body["query"], "top_k": 1, "highlight": 1}),
-        server.post("/v1/explain", {**body, "highlight": True, "document": "dog"}),
+        server.post("/v1/why-not", {**body, "highlight": True, "document": "dog"}),
     ):
         (hit,) = answer.json()["hits"]
         shown = [hit["content"][start:end] for start, end in hit["highlights"]]
@@ -193,19 +193,19 @@ def test_context_and_resolve(server: Running) -> None:
 
 def test_explain(server: Running) -> None:
     body = {"query": "Which dog finds truffles?", "top_k": 1}
-    there = server.post("/v1/explain", {**body, "document": "dog"}).json()
+    there = server.post("/v1/why-not", {**body, "document": "dog"}).json()
     assert there["found"]
     assert there["rank"] == 1
-    missing = server.post("/v1/explain", {**body, "document": "oak"}).json()
+    missing = server.post("/v1/why-not", {**body, "document": "oak"}).json()
     assert not missing["found"]
     assert missing["rank"] > 1
     assert missing["breakdown"]["semantic"]["score"] > 0
     assert "would be rank" in missing["reason"]
-    assert server.post("/v1/explain", {**body, "document": "none"}).status_code == 404
-    elsewhere = server.post("/v1/explain", {**body, "document": "secret"}).json()
+    assert server.post("/v1/why-not", {**body, "document": "none"}).status_code == 404
+    elsewhere = server.post("/v1/why-not", {**body, "document": "secret"}).json()
     assert elsewhere["rank"] > 1  # among the documents of all collections
     named = {**body, "document": "secret", "collection": "default"}
-    assert server.post("/v1/explain", named).status_code == 404
+    assert server.post("/v1/why-not", named).status_code == 404
 
 
 def test_documents(server: Running) -> None:
@@ -294,7 +294,7 @@ def test_what_could_not_be_used_is_said(caplog: pytest.LogCaptureFixture) -> Non
         body = {"query": "truffles"}
         answers = [own.post(f"/v1/{verb}", body).json() for verb in ("retrieve", "search")]
         answers.append(own.post("/v1/context", body).json())
-        answers.append(own.post("/v1/explain", {**body, "document": "oak"}).json())
+        answers.append(own.post("/v1/why-not", {**body, "document": "oak"}).json())
         answers.append(own.http.get("/v1/retrieve", params={"q": "truffles"}).json())
         stream = own.post("/v1/search/stream", body).text
         answers.append(json.loads(stream.partition("data: ")[2].partition("\n")[0]))

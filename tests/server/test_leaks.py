@@ -104,8 +104,8 @@ def calls(body: dict[str, Any], number: int) -> Iterator[tuple[str, str, Any]]:
     document, place = f"d{number}", COLLECTIONS[number % 3]
     for verb in ("retrieve", "search", "context", "search/stream"):
         yield "POST", f"/v1/{verb}", body
-    yield "POST", "/v1/explain", {**body, "collection": place, "document": document}
-    yield "POST", "/v1/explain", {**body, "document": document}
+    yield "POST", "/v1/why-not", {**body, "collection": place, "document": document}
+    yield "POST", "/v1/why-not", {**body, "document": document}
     yield "POST", "/v1/resolve", {"citation": f"{place}/{document}#0-20"}
     yield "GET", f"/v1/documents?limit=500&filters={_json(body.get('filters', {}))}", None
     yield "GET", f"/v1/documents/{document}?collection={place}", None
@@ -114,7 +114,7 @@ def calls(body: dict[str, Any], number: int) -> Iterator[tuple[str, str, Any]]:
     yield "GET", "/v1/info", None
     yield "GET", f"/v1/retrieve?q={body['query']}&explain=candidates", None
     yield "GET", f"/v1/context?q={body['query']}", None
-    yield "GET", f"/v1/explain?q={body['query']}&collection={place}&document={document}", None
+    yield "GET", f"/v1/why-not?q={body['query']}&collection={place}&document={document}", None
     yield "GET", f"/v1/resolve?citation={place}/{document}%230-20", None
     yield "GET", f"/v1/search?q={body['query']}", None
     yield "GET", "/v1/tasks", None

@@ -23,7 +23,7 @@ def test_what_is_mounted(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def greet(http: Request) -> PlainTextResponse:
         http.scope["operation"] = "greet"
-        base = state_of(http).seen_by(await state_of(http).authenticate(http))
+        base = state_of(http).scoped_to(await state_of(http).authenticate(http), http)
         return PlainTextResponse(f"{len(await base.documents())} documents")
 
     @asynccontextmanager

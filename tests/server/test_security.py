@@ -220,12 +220,12 @@ def test_unforeseen_errors_show_no_trace_and_no_path(
     async def fail(*_: object, **options: object) -> None:
         raise kind(f"{location}: broken, with the password hunter2")
 
-    for verb in ("retrieve", "search", "context", "_why_not", "get"):
+    for verb in ("answer", "get"):
         monkeypatch.setattr(server.state.base, verb, fail)
     body: dict[str, object] = {"query": "truffles"}
     answers = [
         *(server.post(f"/v1/{verb}", body) for verb in ("retrieve", "search", "context")),
-        server.post("/v1/explain", {**body, "document": "dog"}),
+        server.post("/v1/why-not", {**body, "document": "dog"}),
         server.http.get("/v1/documents/dog"),
         server.post("/v1/resolve", {"citation": "default/dog#0-9"}),
     ]
@@ -251,14 +251,14 @@ def test_unforeseen_errors_of_tasks_show_no_trace_and_no_path(
 ) -> None:
     """The task fails, the next one is done."""
     with serving() as own:
-        add = own.state.base._add_guarded
+        add = own.state.base.add_guarded
 
         async def fail(documents: Sequence[Document], *args: Any, **options: Any) -> AddReport:
             if documents[0].id == "bad":
                 raise RuntimeError("/srv/kb.db: broken")
             return await add(documents, *args, **options)
 
-        monkeypatch.setattr(own.state.base, "_add_guarded", fail)
+        monkeypatch.setattr(own.state.base, "add_guarded", fail)
         bad = own.post("/v1/documents", {"documents": [{"id": "bad", "text": "a"}]})
         good = own.post("/v1/documents", {"documents": [{"id": "good", "text": "a"}]})
         failed = ended(own.http, bad.json())
@@ -352,7 +352,7 @@ def test_a_document_that_is_replaced_while_it_is_read(
 def test_an_explanation_names_the_filter_of_the_request_alone(guarded: Running) -> None:
     secret, _ = guarded.call(guarded.state.keys.create("private", filters=Eq("topic", "dogs")))
     body = {"query": "truffles", "document": "dog", "filters": {"year": 1999}, "debug": True}
-    answer = guarded.post("/v1/explain", body, key=secret)
+    answer = guarded.post("/v1/why-not", body, key=secret)
     assert "1999" in answer.json()["reason"]
     assert "leaves it out" in answer.json()["reason"]
     assert "topic" not in answer.text
@@ -451,7 +451,7 @@ def crossing(name: str, document: str, collection: str, task: str) -> tuple[str,
         "searchByLink": ("GET", f"/v1/search?q={misspelt}", None),
         "retrieveByLink": ("GET", f"/v1/retrieve?{link}", None),
         "contextByLink": ("GET", f"/v1/context?{link}", None),
-        "explainByLink": ("GET", f"/v1/explain?{link}&document={document}", None),
+        "whyNotByLink": ("GET", f"/v1/why-not?{link}&document={document}", None),
         "resolveByLink": ("GET", f"/v1/resolve?citation={collection}/{document}%230-9", None),
         "options": ("GET", "/v1/options", None),
         "fields": ("GET", f"/v1/fields{where}", None),
@@ -459,7 +459,7 @@ def crossing(name: str, document: str, collection: str, task: str) -> tuple[str,
         "listJudgements": ("GET", "/v1/judgements", None),
         "searchStream": ("POST", "/v1/search/stream", search),
         "context": ("POST", "/v1/context", search),
-        "explain": ("POST", "/v1/explain", {**search, "document": document}),
+        "whyNot": ("POST", "/v1/why-not", {**search, "document": document}),
         "resolve": ("POST", "/v1/resolve", {"citation": f"{collection}/{document}#0-9"}),
         "listDocuments": ("GET", f"/v1/documents{where}", None),
         "getDocument": ("GET", f"/v1/documents/{document}{where}", None),

@@ -125,7 +125,7 @@ def test_cancelling_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
             await asyncio.Event().wait()
             raise AssertionError
 
-        monkeypatch.setattr(own.state.base, "_add_guarded", forever)
+        monkeypatch.setattr(own.state.base, "add_guarded", forever)
         first = own.post("/v1/documents", {"documents": [{"text": "Long."}]}).json()
         second = own.post("/v1/documents", {"documents": [{"text": "Never."}]}).json()
         first = after(own.http, first, ("enqueued",))
@@ -143,7 +143,7 @@ def test_a_task_that_fails_says_so_of_its_files(monkeypatch: pytest.MonkeyPatch)
         async def fail(*_: object, **__: object) -> AddReport:
             raise StoreError("the disk is gone")
 
-        monkeypatch.setattr(own.state.base, "_add_guarded", fail)
+        monkeypatch.setattr(own.state.base, "add_guarded", fail)
         task = ended(own.http, own.post("/v1/documents", {"documents": [{"text": "A."}]}).json())
         assert (task["state"], task["error"]) == ("failed", "StoreError")
         assert task["files"][0]["state"] == "failed"
@@ -159,7 +159,7 @@ def test_of_a_revoked_key(monkeypatch: pytest.MonkeyPatch) -> None:
             await asyncio.Event().wait()
             raise AssertionError
 
-        monkeypatch.setattr(own.state.base, "_add_guarded", forever)
+        monkeypatch.setattr(own.state.base, "add_guarded", forever)
         admin, _ = own.call(own.state.keys.create("admin", scopes=["write", "admin"]))
         secret, key = own.call(own.state.keys.create("web", scopes=["read", "write"]))
         headers = {"Authorization": f"Bearer {secret}"}
@@ -187,7 +187,7 @@ def test_of_an_expired_key(monkeypatch: pytest.MonkeyPatch) -> None:
         soon = datetime.now(UTC) + timedelta(hours=1)
         admin, _ = own.call(own.state.keys.create("admin", scopes=["write", "admin"]))
         secret, key = own.call(own.state.keys.create("web", scopes=["write"], expires_at=soon))
-        add = own.state.base._add_guarded
+        add = own.state.base.add_guarded
         begun, expired = threading.Event(), threading.Event()
 
         async def later(*args: Any, **options: Any) -> AddReport:
@@ -195,7 +195,7 @@ def test_of_an_expired_key(monkeypatch: pytest.MonkeyPatch) -> None:
             await asyncio.to_thread(expired.wait, 60)
             return await add(*args, **options)
 
-        monkeypatch.setattr(own.state.base, "_add_guarded", later)
+        monkeypatch.setattr(own.state.base, "add_guarded", later)
         bodies = [{"documents": [{"text": text}]} for text in ("One.", "Two.")]
         sent = [own.post("/v1/documents", body, key=secret).json() for body in bodies]
         assert begun.wait(60)
@@ -365,7 +365,7 @@ def kept_values(path: Path) -> list[Any]:
 def test_tasks_wait_while_the_base_can_not_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """A task that meets an outage is taken up again; whoever sent it need not know."""
     with serving(lease=0.3) as own:
-        add, calls = own.state.base._add_guarded, []
+        add, calls = own.state.base.add_guarded, []
 
         async def fail_first(*documents: Any, **options: Any) -> AddReport:
             calls.append(documents)
@@ -373,7 +373,7 @@ def test_tasks_wait_while_the_base_can_not_be_used(monkeypatch: pytest.MonkeyPat
                 raise StoreUnavailableError("the database is gone")
             return await add(*documents, **options)
 
-        monkeypatch.setattr(own.state.base, "_add_guarded", fail_first)
+        monkeypatch.setattr(own.state.base, "add_guarded", fail_first)
         sent = own.post("/v1/documents", {"documents": [{"id": "late", "text": "A text."}]})
         assert ended(own.http, sent.json())["report"]["added"] == 1
         assert len(calls) == 2

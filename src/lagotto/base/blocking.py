@@ -1,4 +1,4 @@
-"""KnowledgeBase: the methods of AsyncKnowledgeBase, blocking, on an event loop of its own."""
+"""Blocking bases: the verbs of an asynchronous base, on an event loop of their own."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from concurrent.futures import Future, wait
 from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from lagotto._internal.concurrency import LoopGuard
-from lagotto.base.knowledge_base import AsyncKnowledgeBase, FilterLike
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
+from lagotto.base.protocol import AsyncBase, FilterLike
 from lagotto.documents import Document
 from lagotto.embedders import Embedder
 from lagotto.embedders.chunk_embedder import Pooling
@@ -116,85 +117,68 @@ async def _cancel_others() -> None:
 def blocking(
     method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[Any, P], T]:
-    """`method` of an asynchronous base, run to its end."""
+    """The verb of this name of an asynchronous base, run to its end."""
+    name = method.__name__
 
     @wraps(method)
     def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        result: T = self.run(method(self.base, *args, **kwargs))
+        result: T = self.run(getattr(self.base, name)(*args, **kwargs))
         return result
 
     return call
 
 
-class KnowledgeBase:
-    """A searchable collection of documents; the blocking form of AsyncKnowledgeBase.
+Base = TypeVar("Base", bound=AsyncBase)
+
+
+class BlockingBase(Generic[Base]):
+    """The verbs of an asynchronous base, blocking, on an event loop of their own.
 
     Creating it opens the base. Any number of threads can use it, but not a forked process: there
     every call raises StoreError, and the process has to open the base itself. A base that was not
     closed is closed, with a ResourceWarning, when it is garbage collected.
     """
 
-    def __init__(
-        self,
-        location: str | Path | Store = "lagotto.db",
-        *,
-        embedder: str | Embedder | None = None,
-        chunker: str | None = None,
-        pooling: Pooling | None = None,
-        reranker: str | Reranker | None = None,
-        expander: Expander | None = None,
-        prefs: RetrievalPrefs | str | None = None,
-        text_index: str | None = None,
-        vector_index: str | None = None,
-    ) -> None:
-        self.base = AsyncKnowledgeBase(
-            location,
-            embedder=embedder,
-            chunker=chunker,
-            pooling=pooling,
-            reranker=reranker,
-            expander=expander,
-            prefs=prefs,
-            text_index=text_index,
-            vector_index=vector_index,
-        )
+    def __init__(self, base: Base) -> None:
+        self.base = base
         self._guard = LoopGuard()
         self._loop = LoopThread()
         self._closed = False
         try:
-            self.run(self.base.open())
+            self.run(base.open())
         except BaseException:
             self._loop.stop()
             raise
-        self._unclosed = weakref.finalize(self, _close_unclosed, self.base, self._loop, self._guard)
+        self._unclosed = weakref.finalize(self, _close_unclosed, base, self._loop, self._guard)
         self._unclosed.atexit = False
 
-    add = blocking(AsyncKnowledgeBase.add)
-    sync = blocking(AsyncKnowledgeBase.sync)
-    remove = blocking(AsyncKnowledgeBase.remove)
-    rebuild = blocking(AsyncKnowledgeBase.rebuild)
-    documents = blocking(AsyncKnowledgeBase.documents)
-    get = blocking(AsyncKnowledgeBase.get)
-    chunks = blocking(AsyncKnowledgeBase.chunks)
-    export_documents = blocking(AsyncKnowledgeBase.export_documents)
-    import_documents = blocking(AsyncKnowledgeBase.import_documents)
-    retrieve = blocking(AsyncKnowledgeBase.retrieve)
-    retrieve_many = blocking(AsyncKnowledgeBase.retrieve_many)
-    search = blocking(AsyncKnowledgeBase.search)
-    context = blocking(AsyncKnowledgeBase.context)
-    resolve = blocking(AsyncKnowledgeBase.resolve)
-    why_not = blocking(AsyncKnowledgeBase.why_not)
-    judge = blocking(AsyncKnowledgeBase.judge)
-    judgements = blocking(AsyncKnowledgeBase.judgements)
-    info = blocking(AsyncKnowledgeBase.info)
-    collections = blocking(AsyncKnowledgeBase.collections)
+    add = blocking(AsyncBase.add)
+    add_documents = blocking(AsyncBase.add_documents)
+    prepare = blocking(AsyncBase.prepare)
+    remove = blocking(AsyncBase.remove)
+    documents = blocking(AsyncBase.documents)
+    get = blocking(AsyncBase.get)
+    chunks = blocking(AsyncBase.chunks)
+    export_documents = blocking(AsyncBase.export_documents)
+    import_documents = blocking(AsyncBase.import_documents)
+    retrieve = blocking(AsyncBase.retrieve)
+    retrieve_many = blocking(AsyncBase.retrieve_many)
+    search = blocking(AsyncBase.search)
+    context = blocking(AsyncBase.context)
+    answer = blocking(AsyncBase.answer)
+    resolve = blocking(AsyncBase.resolve)
+    why_not = blocking(AsyncBase.why_not)
+    judge = blocking(AsyncBase.judge)
+    judgements = blocking(AsyncBase.judgements)
+    info = blocking(AsyncBase.info)
+    collections = blocking(AsyncBase.collections)
 
     def iter_documents(
         self, *, filters: FilterLike = None, collection: str | None = None
     ) -> Iterator[Document]:
         """Yield what `documents` returns, a few at a time, however many there are."""
         documents = self.base.iter_documents(filters=filters, collection=collection)
-        while page := self.run(next_of(documents)):
+        while page := self.run(_next_page(documents)):
             yield from page
 
     @property
@@ -204,10 +188,10 @@ class KnowledgeBase:
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the loop of the base, and return its result."""
-        if self._closed:
-            coroutine.close()
-            raise StoreError("this knowledge base is closed; create a new KnowledgeBase")
         try:
+            if self._closed:
+                kind = type(self).__name__
+                raise StoreError(f"{self.base.location} is closed; create a new {kind}")
             self._guard.check()
         except StoreError:
             coroutine.close()
@@ -243,7 +227,46 @@ class KnowledgeBase:
         self.close()
 
 
-async def next_of(documents: AsyncIterator[Document]) -> list[Document]:
+class KnowledgeBase(BlockingBase[AsyncKnowledgeBase]):
+    """A searchable collection of documents; the blocking form of AsyncKnowledgeBase.
+
+    Creating it opens the base. Any number of threads can use it, but not a forked process: there
+    every call raises StoreError, and the process has to open the base itself. A base that was not
+    closed is closed, with a ResourceWarning, when it is garbage collected.
+    """
+
+    def __init__(
+        self,
+        location: str | Path | Store = "lagotto.db",
+        *,
+        embedder: str | Embedder | None = None,
+        chunker: str | None = None,
+        pooling: Pooling | None = None,
+        reranker: str | Reranker | None = None,
+        expander: Expander | None = None,
+        prefs: RetrievalPrefs | str | None = None,
+        text_index: str | None = None,
+        vector_index: str | None = None,
+    ) -> None:
+        super().__init__(
+            AsyncKnowledgeBase(
+                location,
+                embedder=embedder,
+                chunker=chunker,
+                pooling=pooling,
+                reranker=reranker,
+                expander=expander,
+                prefs=prefs,
+                text_index=text_index,
+                vector_index=vector_index,
+            )
+        )
+
+    sync = blocking(AsyncKnowledgeBase.sync)
+    rebuild = blocking(AsyncKnowledgeBase.rebuild)
+
+
+async def _next_page(documents: AsyncIterator[Document]) -> list[Document]:
     """The next documents, none at the end."""
     page: list[Document] = []
     async for document in documents:
@@ -253,7 +276,7 @@ async def next_of(documents: AsyncIterator[Document]) -> list[Document]:
     return page
 
 
-def _close_unclosed(base: AsyncKnowledgeBase, loop: LoopThread, guard: LoopGuard) -> None:
+def _close_unclosed(base: AsyncBase, loop: LoopThread, guard: LoopGuard) -> None:
     """Close a base that was garbage collected; nothing in a forked process."""
     if guard.forked:
         return

@@ -6,18 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lagotto._internal.tokens import Tokenizer
-from lagotto.base.knowledge_base import FilterLike, pack_of, preferences
 from lagotto.base.parts import DEFAULT_EMBEDDER
-from lagotto.context import ContextPack, PackFormat, TokenCounter, token_counter
+from lagotto.base.protocol import FilterLike
+from lagotto.context import ContextPack, PackFormat, TokenCounter, as_pack, token_counter
 from lagotto.documents import Chunk, Document
 from lagotto.embedders import Embedder, create_embedder
 from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.errors import ConfigError
-from lagotto.filters import parse_filter
 from lagotto.prefs import RetrievalPrefs
 from lagotto.readers.language import detect_language
 from lagotto.request_context import RequestContext
 from lagotto.rerankers import Reranker
+from lagotto.retrieval.base import SearchRequest
 from lagotto.retrieval.retriever import HybridRetriever
 from lagotto.stores.base import Entry
 from lagotto.stores.memory import MemoryStore
@@ -47,21 +47,21 @@ async def context_of_chunks(
     An embedder and a reranker that are passed as objects stay open.
     """
     made = create_embedder(embedder)
-    start = preferences(prefs)
-    given = {} if filters is None else {"filters": parse_filter(filters)}
-    asked = start.replace(query_text=query, **given, **settings)
+    given = settings if filters is None else {**settings, "filters": filters}
+    asked = SearchRequest(
+        "context", query, prefs, given, context=request or RequestContext(), format=format
+    ).resolve(RetrievalPrefs())
     store = MemoryStore()
     retriever = HybridRetriever(store=store, embedder=made, reranker=reranker)
     try:
         await store.write(await _entries(all_chunks, documents, ChunkEmbedder(made)))
-        material = await retriever.pack_material(asked, ctx=request)
+        outcome = await retriever.run(asked)
     finally:
         if reranker is None or isinstance(reranker, str):
             await retriever.close()
         if isinstance(embedder, str):
             await made.close()
-    count = token_counter(counter or made.tokenizer)
-    return await pack_of(material, asked, count=count, format=format)
+    return await as_pack(outcome, count=token_counter(counter or made.tokenizer))
 
 
 async def _entries(

@@ -5,42 +5,32 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 from urllib.parse import quote
 
 from lagotto import errors
-from lagotto._internal.concurrency import in_thread
 from lagotto._internal.locations import is_served, mask_location
-from lagotto.base.blocking import KnowledgeBase, LoopThread, blocking, next_of
-from lagotto.base.export import ExportFormat, export_to, import_from
-from lagotto.base.ingest import (
-    AddReport,
-    OnProgress,
-    Progress,
-    paths_and_documents,
-    read_options,
-    sum_reports,
-)
-from lagotto.base.judgements import RelevanceJudgement, citation_of, write_judgements
-from lagotto.base.knowledge_base import FilterLike, preferences
-from lagotto.context import Citation, CitedPassage, ContextPack, PackFormat
-from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document, Vector
+from lagotto.base.blocking import BlockingBase, KnowledgeBase, blocking
+from lagotto.base.ingest import AddReport, OnProgress, Progress, sum_reports
+from lagotto.base.judgements import RelevanceJudgement, citation_of
+from lagotto.base.protocol import AsyncBase, FilterLike
+from lagotto.context import Citation, CitedPassage, ContextPack
+from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document
 from lagotto.errors import CitationError, ConfigError, LagottoError, StoreError
-from lagotto.filters import Filter, parse_filter
-from lagotto.prefs import Mode, RetrievalPrefs, Verb
-from lagotto.readers import Columns, FetchLimits, Ocr, ReadFailure, load
+from lagotto.filters import parse_filter
+from lagotto.prefs import Verb
+from lagotto.readers import ReadFailure
 from lagotto.request_context import RequestContext, cancel_scope
 from lagotto.results import Results, RetrievalBundle, RetrievalResult, RetrievalStats
+from lagotto.retrieval.base import SearchRequest
 from lagotto.retrieval.why_not import WhyNot, unknown_document
 from lagotto.stores.base import StoreInfo
 
 if TYPE_CHECKING:
     import httpx
-
-T = TypeVar("T")
 
 
 KEY_VARIABLE = "LAGOTTO_API_KEY"
@@ -125,54 +115,38 @@ def _error(problem: Any, location: str) -> LagottoError:
     return error
 
 
-class AskedSearch:
-    """The arguments of a search, as the body of a request."""
-
-    def __init__(
-        self,
-        query: str,
-        top_k: int | None,
-        mode: str | None,
-        filters: FilterLike,
-        collection: str | None,
-        prefs: RetrievalPrefs | str | None,
-        vector: Vector | None,
-        settings: Mapping[str, Any],
-    ) -> None:
-        self._given = {"query": query, "top_k": top_k, "mode": mode, "collection": collection}
-        self._filters = filters
-        self._prefs = prefs
-        self._vector = vector
-        self._settings = settings
-
-    def body(self, verb: Verb) -> dict[str, Any]:
-        """The body, checked here as it will be there."""
-        preset = self._prefs if isinstance(self._prefs, str) else None
-        start = None if preset or self._prefs is None else preferences(self._prefs)
-        own = start.given_for(verb) if start else {}
-        given = {name: value for name, value in self._given.items() if value is not None}
-        if "top_k" in given:
-            own.pop("top_k_chunks", None)
-        body = {**own, **_plain(self._settings), **given}
-        if self._filters is not None:
-            body["filters"] = parse_filter(self._filters).to_json()
-        if preset:
-            body["prefs"] = preset
-        if self._vector is not None:
-            body["query_vector"] = [float(number) for number in self._vector]
-        return body
+def search_body(request: SearchRequest) -> dict[str, Any]:
+    """A search as the body of a request; what it leaves out is as in the base on the server."""
+    verb: Verb = "retrieve" if request.verb == "why_not" else request.verb
+    settings = _plain(request.settings)
+    start: dict[str, Any] = {}
+    if isinstance(request.prefs, str):
+        start = {"prefs": request.prefs}
+    elif request.prefs is not None:
+        start = request.prefs.given_for(verb)
+    if "top_k" in settings:
+        start.pop("top_k_chunks", None)
+    body = {**start, **settings, "query": request.query}
+    if request.vector is not None:
+        body["query_vector"] = [float(number) for number in request.vector]
+    if verb == "context":
+        body["format"] = request.format
+    if request.max_tokens is not None:
+        body["max_tokens"] = request.max_tokens
+    if request.document_id:
+        body["document"] = request.document_id
+    return body
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings as JSON: groups may be records."""
-    return {
-        name: value.model_dump(mode="json", exclude_unset=True)
-        if hasattr(value, "model_dump")
-        else value.to_json()
-        if isinstance(value, Filter)
-        else value
-        for name, value in settings.items()
-    }
+    plain = dict(settings)
+    for name, value in settings.items():
+        if name == "filters":
+            plain[name] = parse_filter(value).to_json()
+        elif hasattr(value, "model_dump"):
+            plain[name] = value.model_dump(mode="json", exclude_unset=True)
+    return plain
 
 
 def results_of(found: Mapping[str, Any]) -> Results:
@@ -198,7 +172,7 @@ PAUSES = (0.02, 0.05, 0.1, 0.2, 0.5)
 """Seconds between two looks at a task."""
 
 
-class AsyncClient:
+class AsyncClient(AsyncBase):
     """A base on a server at `url`; the methods of AsyncKnowledgeBase.
 
     `api_key` is LAGOTTO_API_KEY by default. Files are read here, and sent as documents, so they
@@ -222,106 +196,25 @@ class AsyncClient:
         """Close the connections; closing again has no effect."""
         await self._connection.close()
 
-    async def __aenter__(self) -> Self:
-        return await self.open()
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    async def retrieve(
-        self,
-        /,
-        query: str,
-        *,
-        top_k: int | None = None,
-        mode: Mode | None = None,
-        filters: FilterLike = None,
-        collection: str | None = None,
-        prefs: RetrievalPrefs | str | None = None,
-        query_vector: Vector | None = None,
-        request: RequestContext | None = None,
-        **settings: Any,
-    ) -> Results:
-        """Return the best passages for `query` as a ranked list; see AsyncKnowledgeBase."""
-        asked = AskedSearch(query, top_k, mode, filters, collection, prefs, query_vector, settings)
-        found = await self._connection.ask("/v1/retrieve", asked.body("retrieve"), request)
-        return results_of(found)
-
-    async def retrieve_many(
-        self, /, queries: Sequence[str], *, request: RequestContext | None = None, **arguments: Any
-    ) -> list[Results]:
-        """Return the results of `retrieve` for each query."""
-        return [await self.retrieve(query, request=request, **arguments) for query in queries]
-
-    async def search(
-        self,
-        /,
-        query: str,
-        *,
-        top_k: int | None = None,
-        mode: Mode | None = None,
-        filters: FilterLike = None,
-        collection: str | None = None,
-        prefs: RetrievalPrefs | str | None = None,
-        query_vector: Vector | None = None,
-        request: RequestContext | None = None,
-        **settings: Any,
-    ) -> RetrievalBundle:
-        """Return the best documents for `query`, and the passages that support them."""
-        asked = AskedSearch(query, top_k, mode, filters, collection, prefs, query_vector, settings)
-        found = await self._connection.ask("/v1/search", asked.body("search"), request)
-        return RetrievalBundle(**fields_of(RetrievalBundle, found))
-
-    async def context(
-        self,
-        /,
-        query: str,
-        *,
-        max_tokens: int | None = None,
-        format: PackFormat = "plain",  # noqa: A002
-        counter: object = None,
-        top_k: int | None = None,
-        mode: Mode | None = None,
-        filters: FilterLike = None,
-        collection: str | None = None,
-        prefs: RetrievalPrefs | str | None = None,
-        query_vector: Vector | None = None,
-        request: RequestContext | None = None,
-        **settings: Any,
-    ) -> ContextPack:
-        """Return cited passages for a prompt, within `max_tokens` of the server's tokenizer."""
-        if counter is not None:
+    async def answer(self, request: SearchRequest) -> Any:
+        """The Results, RetrievalBundle, ContextPack or WhyNot of a search, by its verb."""
+        if request.counter is not None:
             raise ConfigError("a server counts tokens as its embedder does; leave the counter out")
-        asked = AskedSearch(query, top_k, mode, filters, collection, prefs, query_vector, settings)
-        own = {"format": format, **({} if max_tokens is None else {"max_tokens": max_tokens})}
-        found = await self._connection.ask("/v1/context", asked.body("context") | own, request)
-        return ContextPack(**fields_of(ContextPack, found))
-
-    async def why_not(
-        self,
-        /,
-        query: str,
-        document_id: str,
-        *,
-        top_k: int | None = None,
-        mode: Mode | None = None,
-        filters: FilterLike = None,
-        collection: str | None = None,
-        prefs: RetrievalPrefs | str | None = None,
-        query_vector: Vector | None = None,
-        request: RequestContext | None = None,
-        **settings: Any,
-    ) -> WhyNot:
-        """Explain why a document is not among the results of `retrieve`."""
-        asked = AskedSearch(query, top_k, mode, filters, collection, prefs, query_vector, settings)
-        body = asked.body("retrieve") | {"document": document_id}
-        found = await self._connection.ask("/v1/explain", body, request, missing=True)
+        path = "/v1/" + request.verb.replace("_", "-")
+        missing = request.verb == "why_not"
+        found = await self._connection.ask(
+            path, search_body(request), request.context, missing=missing
+        )
         if found is None:
-            hits = results_of(
-                await self._connection.ask("/v1/retrieve", asked.body("retrieve"), request)
-            )
-            return unknown_document(hits, (collection or DEFAULT_COLLECTION, document_id))
-        return WhyNot(**fields_of(WhyNot, found), results=results_of(found))
+            hits = await self.answer(replace(request, verb="retrieve", document_id=""))
+            collection = request.settings.get("collection") or DEFAULT_COLLECTION
+            return unknown_document(hits, (collection, request.document_id))
+        if request.verb == "retrieve":
+            return results_of(found)
+        if request.verb == "why_not":
+            return WhyNot(**fields_of(WhyNot, found), results=results_of(found))
+        kind = RetrievalBundle if request.verb == "search" else ContextPack
+        return kind(**fields_of(kind, found))
 
     async def resolve(self, citation: Citation | str) -> CitedPassage:
         """Return the text that a citation, or the key of one, refers to, with its location."""
@@ -332,13 +225,6 @@ class AsyncClient:
         if found["changed"]:
             raise CitationError(f"{key}: the document has changed since it was cited; search again")
         return CitedPassage(**found["passage"])
-
-    async def documents(
-        self, *, filters: FilterLike = None, collection: str | None = None
-    ) -> list[Document]:
-        """List matching documents by collection and id, without their texts."""
-        found = self.iter_documents(filters=filters, collection=collection)
-        return [document async for document in found]
 
     async def iter_documents(
         self, *, filters: FilterLike = None, collection: str | None = None
@@ -397,49 +283,6 @@ class AsyncClient:
         removed: list[str] = (await self._connection.ask("/v1/documents/remove", body))["removed"]
         return removed
 
-    async def add(
-        self,
-        *sources: str | Path | Document,
-        collection: str = DEFAULT_COLLECTION,
-        include: Sequence[str] = (),
-        exclude: Sequence[str] = (),
-        everything: bool = False,
-        language: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        columns: Columns | None = None,
-        fetch_limits: FetchLimits | None = None,
-        ocr: str | Ocr | None = None,
-        progress: OnProgress | None = None,
-    ) -> AddReport:
-        """Add files, folders, web addresses and Documents; see AsyncKnowledgeBase.
-
-        They are read here; the server chunks, embeds and stores them.
-        """
-        options = read_options(collection, language, metadata, columns)
-        paths, documents = paths_and_documents(sources, options.language)
-        chosen: Any = {"include": include, "exclude": exclude, "everything": everything}
-        loading = load(paths, options=options, fetch_limits=fetch_limits, ocr=ocr, **chosen)
-        if problem := await in_thread(loading.find_files):
-            raise problem
-        report = await self._send(chain(documents, loading), progress)
-        return report.model_copy(
-            update={"skipped": loading.skipped, "notes": (*report.notes, *loading.notes)}
-        )
-
-    async def export_documents(
-        self,
-        path: str | Path,
-        *,
-        format: ExportFormat = "jsonl",  # noqa: A002
-        filters: FilterLike = None,
-        collection: str | None = None,
-    ) -> int:
-        """Write matching documents to a file, or for `beir` to a folder; return their number."""
-        count = await export_to(Path(path), self._whole(filters, collection), format=format)
-        if format == "beir":
-            write_judgements(Path(path), await self.judgements(), collection=collection)
-        return count
-
     async def judge(
         self, query: str, passage: Citation | RetrievalResult | str, relevance: int | None
     ) -> RelevanceJudgement | None:
@@ -454,17 +297,6 @@ class AsyncClient:
         found = await self._connection.request("GET", "/v1/judgements", params=wanted)
         return [RelevanceJudgement(**fields) for fields in found["judgements"]]
 
-    async def _whole(self, filters: FilterLike, collection: str | None) -> AsyncIterator[Document]:
-        async for listed in self.iter_documents(filters=filters, collection=collection):
-            if document := await self.get(listed.id, collection=listed.collection):
-                yield document
-
-    async def import_documents(
-        self, path: str | Path, *, collection: str | None = None, progress: OnProgress | None = None
-    ) -> AddReport:
-        """Add what `export_documents` wrote: a file, or a folder in the layout of BEIR."""
-        return await self._send(import_from(Path(path), collection=collection), progress)
-
     async def sync(self, /, *folders: object, **options: object) -> NoReturn:
         """Raise ConfigError: folders are synchronised where the base is."""
         raise ConfigError(
@@ -475,9 +307,20 @@ class AsyncClient:
         """Raise ConfigError: a base is rebuilt where it is."""
         raise ConfigError(f"{self.location} is a server; run `lagotto rebuild` where its base is")
 
-    async def _add_new(self, document: Document) -> AddReport:
-        """Add a document, unless there is one with its id already."""
-        return await self._send([document], None, replace=False)
+    async def add_documents(
+        self,
+        documents: Sequence[Document],
+        *,
+        replace: bool = True,
+        progress: OnProgress | None = None,
+    ) -> AddReport:
+        """Add Documents; without `replace`, one whose id is taken is a failure in the report."""
+        return await self._send(documents, progress, replace=replace)
+
+    async def _add_all(
+        self, results: Iterable[Document | ReadFailure], progress: OnProgress | None
+    ) -> AddReport:
+        return await self._send(results, progress)
 
     async def _send(
         self,
@@ -530,70 +373,17 @@ def _progress(report: AddReport) -> Progress:
     return Progress(**counts, failed=len(report.failures), seconds=report.seconds)
 
 
-class Client:
+class Client(BlockingBase[AsyncClient]):
     """A base on a server at `url`; the methods of KnowledgeBase, over HTTP.
 
     Creating it connects. `api_key` is LAGOTTO_API_KEY by default.
     """
 
     def __init__(self, url: str, *, api_key: str | None = None, timeout: float = 60.0) -> None:
-        self.base = AsyncClient(url, api_key=api_key, timeout=timeout)
-        self._loop = LoopThread()
-        self._closed = False
-        try:
-            self.run(self.base.open())
-        except BaseException:
-            self.close()
-            raise
+        super().__init__(AsyncClient(url, api_key=api_key, timeout=timeout))
 
-    add = blocking(AsyncClient.add)
     sync = blocking(AsyncClient.sync)
-    remove = blocking(AsyncClient.remove)
     rebuild = blocking(AsyncClient.rebuild)
-    documents = blocking(AsyncClient.documents)
-    get = blocking(AsyncClient.get)
-    chunks = blocking(AsyncClient.chunks)
-    export_documents = blocking(AsyncClient.export_documents)
-    import_documents = blocking(AsyncClient.import_documents)
-    retrieve = blocking(AsyncClient.retrieve)
-    retrieve_many = blocking(AsyncClient.retrieve_many)
-    search = blocking(AsyncClient.search)
-    context = blocking(AsyncClient.context)
-    resolve = blocking(AsyncClient.resolve)
-    why_not = blocking(AsyncClient.why_not)
-    judge = blocking(AsyncClient.judge)
-    judgements = blocking(AsyncClient.judgements)
-    info = blocking(AsyncClient.info)
-    collections = blocking(AsyncClient.collections)
-
-    def iter_documents(
-        self, *, filters: FilterLike = None, collection: str | None = None
-    ) -> Iterator[Document]:
-        """Yield what `documents` returns, a page at a time."""
-        documents = self.base.iter_documents(filters=filters, collection=collection)
-        while page := self.run(next_of(documents)):
-            yield from page
-
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the loop of the client, and return its result."""
-        if self._closed:
-            coroutine.close()
-            raise StoreError("this client is closed; create a new one")
-        return self._loop.run(coroutine)
-
-    def close(self) -> None:
-        """Close the connections, and cancel calls of other threads."""
-        if not self._closed:
-            self._closed = True
-            self._loop.cancel_all()
-            self._loop.run(self.base.close())
-            self._loop.stop()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def open(  # noqa: A001

@@ -6,7 +6,7 @@ from lagotto._internal.registry import lazy_exports
 from lagotto.context.budget import TokenCounter, token_counter
 from lagotto.context.cite import Citation, CitationKey, CitedPassage, resolve
 from lagotto.context.formats import PackFormat
-from lagotto.context.pack import ContextPack, SelectedChunk, build_pack
+from lagotto.context.pack import ContextPack, SelectedChunk, as_pack, build_pack
 from lagotto.context.passages import expand_neighbors
 from lagotto.context.trace import ContextTrace
 
@@ -25,6 +25,7 @@ __all__ = [
     "Quote",
     "SelectedChunk",
     "TokenCounter",
+    "as_pack",
     "build_pack",
     "check_answer",
     "expand_neighbors",

@@ -25,7 +25,10 @@ from lagotto.context.passages import (
 from lagotto.context.trace import ContextTrace, traced
 from lagotto.documents import Chunk, Location, Record
 from lagotto.prefs import CiteBy, ContextPrefs
-from lagotto.results import RetrievalResult, RetrievalStats, Score, TracedCandidate
+from lagotto.results import RetrievalResult, Score, TracedCandidate
+from lagotto.retrieval.explain import traced_candidates
+from lagotto.retrieval.pipeline import Outcome
+from lagotto.retrieval.views import as_list, results_of
 
 
 class SelectedChunk(Location):
@@ -77,10 +80,27 @@ class ContextPack(Record):
         table = as_html(("marker", "cited", "key"), rows, notes=self.trace.notes)
         return f"<pre>{escape(self.context_pack)}</pre><p>{self.tokens} tokens</p>{table}"
 
-    def with_stats(self, stats: RetrievalStats) -> ContextPack:
-        """The pack with the stats of its search in its trace."""
-        trace = self.trace.model_copy(update={"stats": stats})
-        return self.model_copy(update={"trace": trace})
+
+async def as_pack(outcome: Outcome, *, count: TokenCounter) -> ContextPack:
+    """The pack view of a search."""
+    request, scored = outcome.request, outcome.scored
+    results = await as_list(outcome)
+    reranked = await results_of(outcome.verdicts, scored) if scored else []
+    with outcome.diagnostics.stage("pack"):
+        pack = await build_pack(
+            request.query,
+            results=results,
+            chunks=outcome.surroundings,
+            count=count,
+            prefs=request.preferences.context,
+            format=request.format,
+            candidates=traced_candidates(outcome.initial),
+            reranked=reranked,
+            notes=results.degraded,
+        )
+    stats = outcome.diagnostics.stats(request.preferences, results.stats.counts)
+    trace = pack.trace.model_copy(update={"stats": stats})
+    return pack.model_copy(update={"trace": trace})
 
 
 async def build_pack(

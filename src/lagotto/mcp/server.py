@@ -13,10 +13,9 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
 from lagotto import __version__
-from lagotto.base.client import AsyncClient
-from lagotto.base.knowledge_base import AsyncKnowledgeBase
+from lagotto.base.protocol import AsyncBase, BaseVerbs, page_of_documents
 from lagotto.documents import Document, Span
-from lagotto.mcp.agent_base import AgentBase, OpenBase
+from lagotto.mcp.agent import Agent
 from lagotto.mcp.budget import DEFAULT_TOKENS, MOST_TOKENS, cut, most
 from lagotto.mcp.documents import URI_TEMPLATE, DocumentAddress, excerpt
 from lagotto.mcp.quotation import label, shortened, to_json
@@ -32,7 +31,7 @@ USE = (
 )
 
 
-async def instructions(base: AgentBase) -> str:
+async def instructions(base: BaseVerbs) -> str:
     """The collections with their sizes, and how to use the tools."""
     found = await base.collections()
     if not found:
@@ -55,10 +54,10 @@ TEMPLATE = types.ResourceTemplate(
 )
 
 
-async def list_resources(base: AgentBase, cursor: str | None) -> types.ListResourcesResult:
+async def list_resources(base: BaseVerbs, cursor: str | None) -> types.ListResourcesResult:
     """A page of documents, as many as an answer has room for."""
     after = DocumentAddress.parse(cursor) if cursor else None
-    found = await base.documents(after=after, limit=PAGE + 1)
+    found = await page_of_documents(base, after=after, limit=PAGE + 1)
     listed = list(map(_resource, found[:PAGE]))
 
     def render(number: int) -> str:
@@ -69,7 +68,7 @@ async def list_resources(base: AgentBase, cursor: str | None) -> types.ListResou
     return types.ListResourcesResult(resources=listed[:shown], next_cursor=more)
 
 
-async def read_resource(base: AgentBase, uri: str) -> types.ReadResourceResult:
+async def read_resource(base: BaseVerbs, uri: str) -> types.ReadResourceResult:
     """A document as a quotation, as much of it as an answer may have."""
     document = await found_document(base, DocumentAddress.parse(uri))
     span = Span(0, len(document.text))
@@ -95,9 +94,9 @@ Context = ServerRequestContext[Any, Any]
 T = TypeVar("T")
 
 
-def create_server(base: AgentBase) -> Server[Any]:
+def create_server(agent: Agent) -> Server[Any]:
     """The server through which one caller uses a base."""
-    calls = _Calls(base)
+    calls = _Calls(agent)
     server: Server[Any] = Server(
         "lagotto",
         version=__version__,
@@ -114,10 +113,10 @@ def create_server(base: AgentBase) -> Server[Any]:
 class _Calls:
     """The requests of a caller."""
 
-    def __init__(self, base: AgentBase) -> None:
-        self._base = base
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
         self._tools = {
-            name: tool for name, tool in TOOLS.items() if tool.effect == "reads" or base.writes
+            name: tool for name, tool in TOOLS.items() if tool.effect == "reads" or agent.writes
         }
 
     async def list_tools(
@@ -133,8 +132,8 @@ class _Calls:
             known = ", ".join(self._tools)
             raise _wrong(f"there is no tool {params.name[:60]!r}; there are {known}")
         try:
-            async with self._base.admission():
-                return _text(await tool(self._base, params.arguments or {}))
+            async with self._agent.admission():
+                return _text(await tool(self._agent, params.arguments or {}))
         except Exception as exc:  # noqa: BLE001 the edge of the server
             return _text(self._told(exc), is_error=True)
 
@@ -142,7 +141,7 @@ class _Calls:
         self, _: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         cursor = params.cursor if params else None
-        return await self._answered(list_resources(self._base, cursor))
+        return await self._answered(list_resources(self._agent.base, cursor))
 
     async def list_templates(
         self, _: Context, __: types.PaginatedRequestParams | None
@@ -152,24 +151,24 @@ class _Calls:
     async def read_resource(
         self, _: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        return await self._answered(read_resource(self._base, str(params.uri)))
+        return await self._answered(read_resource(self._agent.base, str(params.uri)))
 
     async def with_instructions(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """The greeting of either protocol era, with what the caller sees of the base now."""
         result = await call_next(ctx)
         if ctx.method in ("initialize", "server/discover") and isinstance(result, dict):
-            return {**result, "instructions": await self._answered(instructions(self._base))}
+            return {**result, "instructions": await self._answered(instructions(self._agent.base))}
         return result
 
     async def _answered(self, work: Awaitable[T]) -> T:
         try:
-            async with self._base.admission():
+            async with self._agent.admission():
                 return await work
         except Exception as exc:  # noqa: BLE001 the edge of the server
             raise _wrong(self._told(exc)) from None
 
     def _told(self, error: Exception) -> str:
-        told = self._base.message(error)
+        told = self._agent.message(error)
         if told is None:
             LOGGER.error("a call failed", exc_info=error)
         return cut(shortened(told or FAILED, most=MOST_MESSAGE))
@@ -195,15 +194,10 @@ def _wrong(message: str) -> MCPError:
     return MCPError(code=types.INVALID_PARAMS, message=message)
 
 
-async def serve_stdio(base: AsyncKnowledgeBase | AsyncClient, *, writes: bool = False) -> None:
+async def serve_stdio(base: AsyncBase, *, writes: bool = False) -> None:
     """Serve a base until the client closes stdin; what prevents searches is an error at once."""
     async with base:
-        if isinstance(base, AsyncKnowledgeBase):
-            await base._ready()
-        await _serve(OpenBase(base, writes=writes))
-
-
-async def _serve(base: AgentBase) -> None:
-    async with stdio_server() as (receiving, sending):
-        server = create_server(base)
-        await server.run(receiving, sending, server.create_initialization_options())
+        await base.prepare()
+        server = create_server(Agent(base, writes=writes))
+        async with stdio_server() as (receiving, sending):
+            await server.run(receiving, sending, server.create_initialization_options())

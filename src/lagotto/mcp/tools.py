@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from lagotto._internal.concurrency import in_thread
+from lagotto.base.protocol import BaseVerbs
 from lagotto.chunkers.structure import Structure
 from lagotto.context import ContextPack
 from lagotto.context.cite import CitationKey, cited, key_of, key_of_text
@@ -17,7 +18,7 @@ from lagotto.context.formats import CUT
 from lagotto.context.passages import stitched
 from lagotto.documents import DEFAULT_COLLECTION, Document, Record, Span
 from lagotto.errors import CitationError, ConfigError, ReplaceRefusedError
-from lagotto.mcp.agent_base import AgentBase, AgentQuestion
+from lagotto.mcp.agent import Agent
 from lagotto.mcp.budget import (
     BYTES_PER_TOKEN,
     DEFAULT_TOKENS,
@@ -81,12 +82,12 @@ class Arguments(Record):
     cursor: str | None = None
 
 
-Run = Callable[[AgentBase, Any], Awaitable[str]]
+Run = Callable[[Agent, Any], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool; `run` is given the base and the checked arguments, and returns the answer's text.
+    """A tool; `run` is given the agent and the checked arguments, and returns the answer's text.
 
     Its description also explains the arguments that their names do not: schemas are paid for with
     every conversation.
@@ -118,10 +119,10 @@ class Tool:
         destroys = self.effect == "removes"
         return {"destructiveHint": destroys, "idempotentHint": True, "openWorldHint": False}
 
-    async def __call__(self, base: AgentBase, given: Mapping[str, Any]) -> str:
+    async def __call__(self, agent: Agent, given: Mapping[str, Any]) -> str:
         """Check the arguments, run, and check the answer: it never has more than was asked for."""
         asked = self._checked(given)
-        answer = await self.run(base, asked)
+        answer = await self.run(agent, asked)
         # Tools keep their budget, but none can shorten an id or a path of thousands of characters.
         budget = asked.max_tokens if isinstance(asked, Arguments) else MOST_TOKENS
         if (size := on_wire(answer)) > budget:
@@ -146,9 +147,9 @@ class Tool:
             raise ConfigError(f"{shortened(wrong, most=600)}; {self.name} takes {known}") from exc
 
 
-async def found_document(base: AgentBase, name: DocumentAddress) -> Document:
+async def found_document(base: BaseVerbs, name: DocumentAddress) -> Document:
     """A document; ConfigError if there is none."""
-    document = await base.get(name)
+    document = await base.get(name.document_id, collection=name.collection)
     if document is None:
         raise ConfigError(
             f"there is no document {str(name)[:300]!r}; pass an id or key from search or context"
@@ -191,15 +192,21 @@ class SearchArguments(Arguments):
         """What a cursor is valid for."""
         return [self.query, self.collection, self.filters]
 
-    def question(self, top_k: int) -> AgentQuestion:
-        """What the base is asked."""
-        return AgentQuestion(self.query, top_k, self.collection, self.filters)
+    def of_base(self, agent: Agent, top_k: int) -> dict[str, Any]:
+        """The arguments of the base's own verbs."""
+        return {
+            "query": self.query,
+            "top_k": top_k,
+            "collection": self.collection,
+            "filters": self.filters,
+            "request": agent.context(),
+        }
 
 
-async def search(base: AgentBase, asked: SearchArguments) -> str:
+async def search(agent: Agent, asked: SearchArguments) -> str:
     """The results from the cursor on, as many as are asked for and fit."""
     (start,) = parse_cursor(asked.cursor, of=asked.scope) if asked.cursor else (0,)
-    answered = await base.retrieve(asked.question(MOST_RESULTS))
+    answered = await agent.base.retrieve(**asked.of_base(agent, MOST_RESULTS))
     found = relevant(answered)
     page = await in_thread(_results, found[start : start + asked.top_k], asked)
 
@@ -282,14 +289,14 @@ class QuotedPassage:
         return replace(self, text=self.text[:length], is_cut=length < len(self.text))
 
 
-async def context(base: AgentBase, asked: SearchArguments) -> str:
+async def context(agent: Agent, asked: SearchArguments) -> str:
     """The pack of a query, or, from a cursor on, the hits that it had no room for."""
-    question = asked.question(asked.top_k)
+    question = asked.of_base(agent, asked.top_k)
     if asked.cursor:
         (seen,) = parse_cursor(asked.cursor, of=[*asked.scope, asked.top_k])
-        found = await base.retrieve(question)
+        found = await agent.base.retrieve(**question)
         return _answer(asked, _of_hits(found, seen), total=len(found), seen=seen)
-    pack = await base.context(question, max_tokens=int(PACKED * asked.max_tokens))
+    pack = await agent.base.context(**question, max_tokens=int(PACKED * asked.max_tokens))
     if not any(candidate.score > 0 for candidate in pack.trace.candidates):
         return _answer(asked, (), total=0, seen=0)
     hits = pack.trace.expansion_stats["primary"].found
@@ -368,10 +375,10 @@ class FetchArguments(Arguments):
     id: DocumentId
 
 
-async def fetch(base: AgentBase, asked: FetchArguments) -> str:
+async def fetch(agent: Agent, asked: FetchArguments) -> str:
     """The whole document if it fits, or else from a little before the passage on."""
     target = Target.parse(asked.id)
-    document = await found_document(base, target.name)
+    document = await found_document(agent.base, target.name)
     text = document.text or document.title or ""
     metadata = _metadata(document, target.passage, room=asked.max_tokens // 4)
     render = partial(_rendered, asked, document, text, metadata)
@@ -495,10 +502,10 @@ class ReadArguments(Arguments):
         return self
 
 
-async def read(base: AgentBase, asked: ReadArguments) -> str:
+async def read(agent: Agent, asked: ReadArguments) -> str:
     """The part that is asked for, from its start or from the cursor on."""
     target = Target.parse(asked.id)
-    document = await found_document(base, target.name)
+    document = await found_document(agent.base, target.name)
     whole, rest = _wanted(document, asked, target)
     return excerpt(document, rest, whole=whole, budget=asked.max_tokens)
 
@@ -534,10 +541,10 @@ class OutlineArguments(Arguments):
     id: DocumentId
 
 
-async def outline(base: AgentBase, asked: OutlineArguments) -> str:
+async def outline(agent: Agent, asked: OutlineArguments) -> str:
     """The sections from the cursor on, as many as fit."""
     target = Target.parse(asked.id)
-    document = await found_document(base, target.name)
+    document = await found_document(agent.base, target.name)
     scope = ["outline", *scope_of(document)]
     (start,) = parse_cursor(asked.cursor, of=scope) if asked.cursor else (0,)
     known = sections(document)
@@ -579,10 +586,10 @@ OUTLINE = Tool(
 SCOPE = "collections"
 
 
-async def collections(base: AgentBase, asked: Arguments) -> str:
+async def collections(agent: Agent, asked: Arguments) -> str:
     """The collections from the cursor on, as many as fit."""
     (start,) = parse_cursor(asked.cursor, of=SCOPE) if asked.cursor else (0,)
-    found = sorted((await base.collections()).items())
+    found = sorted((await agent.base.collections()).items())
     lines = [f"{label(name)}: {count} documents" for name, count in found[start:]]
 
     def render(shown: int) -> str:
@@ -608,7 +615,7 @@ class AddArguments(Record):
     metadata: dict[str, Any] | None = None
 
 
-async def add(base: AgentBase, asked: AddArguments) -> str:
+async def add(agent: Agent, asked: AddArguments) -> str:
     """Add a document; its id is a hash of its content. One that is there keeps its metadata."""
     try:
         document = Document(
@@ -620,7 +627,7 @@ async def add(base: AgentBase, asked: AddArguments) -> str:
         )
     except ValidationError as exc:
         raise ConfigError(f"the document is wrong: {exc.errors()[0]['msg']}") from exc
-    report = await base.add(document)
+    report = await agent.base.add_documents([document], replace=False)
     done = "added" if report.added else "it was there already"
     if report.failures:
         (failure,) = report.failures
@@ -639,10 +646,14 @@ class RemoveArguments(Record):
     ids: list[DocumentId] = Field(min_length=1, max_length=100)
 
 
-async def remove(base: AgentBase, asked: RemoveArguments) -> str:
+async def remove(agent: Agent, asked: RemoveArguments) -> str:
     """Remove documents; an id of a passage stands for its document."""
     names = list(dict.fromkeys(Target.parse(given).name for given in asked.ids))
-    gone = [name for name in names if await base.remove(name)]
+    gone = [
+        name
+        for name in names
+        if await agent.base.remove(name.document_id, collection=name.collection)
+    ]
     missing = [str(name)[:300] for name in names if name not in gone]
     told = f"removed {len(gone)} of {len(names)}"
     return f"{told}; no document is called {', '.join(missing[:5])}" if missing else told

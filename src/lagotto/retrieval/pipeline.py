@@ -16,10 +16,11 @@ from functools import partial
 import numpy as np
 
 from lagotto._internal.concurrency import for_each, in_thread, with_checkpoints
-from lagotto.documents import Chunk, Vector
+from lagotto.documents import Chunk
 from lagotto.embedders import Embedder
-from lagotto.prefs import RetrievalPrefs
 from lagotto.rerankers.base import Reranker
+from lagotto.results import RetrievalStats
+from lagotto.retrieval.base import SearchRequest
 from lagotto.retrieval.candidates import Recalled, StoredCandidates
 from lagotto.retrieval.documents import FoundDocument
 from lagotto.retrieval.explain import Diagnostics, scored_candidates
@@ -72,17 +73,15 @@ class SearchSize:
     per_document: int | None = None
 
     @classmethod
-    def of_list(cls, prefs: RetrievalPrefs) -> SearchSize:
-        """The size of a ranked list, or of the primaries of a pack."""
+    def of(cls, request: SearchRequest) -> SearchSize:
+        """The size of a bundle for `search`, else of a ranked list or the primaries of a pack."""
+        prefs = request.preferences
+        if request.verb == "search":
+            caps = (prefs.per_item_chunk_cap, prefs.diversity.per_document)
+            return cls(prefs.top_k_chunks, prefs.top_k_items, min(filter(None, caps)))
         late = prefs.chunking.strategy != "precomputed"
         documents = prefs.top_k_items if late else None
         return cls(prefs.top_k, documents, prefs.diversity.per_document)
-
-    @classmethod
-    def of_bundle(cls, prefs: RetrievalPrefs) -> SearchSize:
-        """The size of a bundle."""
-        caps = (prefs.per_item_chunk_cap, prefs.diversity.per_document)
-        return cls(prefs.top_k_chunks, prefs.top_k_items, min(filter(None, caps)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,20 +105,30 @@ class Scored:
 class Outcome:
     """What a search found: `ranked` are the passages to show, best first.
 
-    `seen` is what the reranker was given, in the order of the fused scores, `verdicts` what it said
-    of them, in its own order, and `judged` what is kept of that, None without a verdict.
+    `scored` is None for a query without text. `seen` is what the reranker was given, in the order
+    of the fused scores, `verdicts` what it said of them, in its own order, and `judged` what is
+    kept of that, None without a verdict. For a pack, `surroundings` are the chunks found with
+    their parents and neighbours, and `initial` what the legs found; for a bundle that shows
+    documents by their own texts, `texts` are these.
     """
 
-    scored: Scored
-    ranked: Sequence[Ranked]
+    request: SearchRequest
+    diagnostics: Diagnostics
+    scored: Scored | None = None
+    ranked: Sequence[Ranked] = ()
     seen: Sequence[Ranked] = ()
     verdicts: Sequence[Ranked] = ()
     judged: Sequence[Ranked] | None = None
+    surroundings: Sequence[Chunk] = ()
+    initial: Sequence[Ranked] = ()
+    texts: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """The number of candidates, by stage."""
-        return {**self.scored.counts, **({"reranked": len(self.seen)} if self.seen else {})}
+    def stats(self, **shown: int) -> RetrievalStats:
+        """What the search says of itself; `shown` counts what a view of it has."""
+        counts = {**self.scored.counts} if self.scored else {}
+        if self.seen:
+            counts["reranked"] = len(self.seen)
+        return self.diagnostics.stats(self.request.preferences, counts | shown)
 
 
 class Search:
@@ -128,13 +137,15 @@ class Search:
     def __init__(
         self,
         components: Components,
-        prefs: RetrievalPrefs,
+        request: SearchRequest,
         view: View,
         *,
         diagnostics: Diagnostics,
     ) -> None:
         self._components = components
-        self._prefs = prefs
+        self.request = request
+        self._prefs = prefs = request.preferences
+        self._size = SearchSize.of(request)
         self._late = components.late
         enabled = prefs.rerank.enabled
         judges = prefs.rerank.reranker is not None if enabled == "named" else enabled
@@ -150,15 +161,17 @@ class Search:
             diagnostics=diagnostics,
         )
 
-    async def run(self, size: SearchSize, *, vector: Vector | None = None) -> Outcome:
-        """All stages, up to the passages that a view of this size shows."""
+    async def run(self) -> Outcome:
+        """All stages, up to the passages that the view shows, and what it shows around them."""
         stage, parents = self.diagnostics.stage, self._prefs.parents
-        scored = await self._scored(size, vector)
+        if self.request.is_empty:
+            return Outcome(self.request, self.diagnostics)
+        scored = await self._scored()
         if self._prefs.explain == "candidates":
             with stage("explain"):
                 await self._explain(scored)
         with stage("rank"):
-            ranked = await self._ranked(scored, size)
+            ranked = await self._ranked(scored)
         if parents.stage == "before_rerank":
             with stage("parents"):
                 ranked = await resolve_parents(scored.source, ranked, parents, self.diagnostics)
@@ -167,17 +180,18 @@ class Search:
         judged: list[Ranked] | None = None
         if self._reranker is not None:
             with stage("rerank"):
-                seen = self._enough(ranked, size)
+                seen = self._enough(ranked)
                 ranked, verdicts = await self._reranked(self._reranker, seen, scored)
                 judged = ranked if verdicts else None
         if parents.stage == "after_rerank":
             with stage("parents"):
                 ranked = await resolve_parents(scored.source, ranked, parents, self.diagnostics)
         with stage("diversity"):
-            ranked = await self._diverse(scored, above(ranked, self._prefs.min_score), size)
-        shown = await for_each(self._cited, ranked[: size.passages])
+            ranked = await self._diverse(scored, above(ranked, self._prefs.min_score))
+        shown = await for_each(self._cited, ranked[: self._size.passages])
         self._log(scored, shown)
-        return Outcome(scored, shown, seen, verdicts, judged)
+        outcome = Outcome(self.request, self.diagnostics, scored, shown, seen, verdicts, judged)
+        return await self._with_surroundings(outcome, scored)
 
     def _cited(self, ranked: Sequence[Ranked]) -> list[Ranked]:
         query = self._prefs.query_text
@@ -205,61 +219,75 @@ class Search:
             names = {passage.key: passage.chunk.id for passage in passages}
             self.diagnostics.fusion = self.stored.fusion_inputs(scored.recalled, names)
 
-    async def surroundings(self, outcome: Outcome) -> list[Chunk]:
+    async def _with_surroundings(self, outcome: Outcome, scored: Scored) -> Outcome:
+        """What else the view shows, read while the state of the store is open."""
+        if self.request.verb == "context":
+            with self.diagnostics.stage("neighbours"):
+                chunks = await self._surroundings(scored.source, outcome.ranked)
+            with self.diagnostics.stage("rank"):
+                initial = await self._initial(scored)
+            return replace(outcome, surroundings=chunks, initial=initial)
+        if self.request.verb == "search" and not self._prefs.snippet.prefer_chunk_snippet:
+            with self.diagnostics.stage("bundle"):
+                names = [item.name for item in scored.documents]
+                whole = await scored.recalled.view.sources(names)
+            texts = {(item.collection, item.id): item.summary or item.text for item in whole}
+            return replace(outcome, texts=texts)
+        return outcome
+
+    async def _surroundings(self, source: ChunkSource, ranked: Sequence[Ranked]) -> list[Chunk]:
         """The chunks that were found, their parents and their neighbours, for a context pack."""
-        wanted, source = self._prefs.context, outcome.scored.source
-        chunks = [item.found for item in outcome.ranked]
+        wanted = self._prefs.context
+        chunks = [item.found for item in ranked]
         found = list(chunks)
-        with self.diagnostics.stage("neighbours"):
-            children = [chunk for chunk in chunks if chunk.parent_id]
-            if wanted.include_parents and children:
-                found += (await source.parents(children)).values()
-            near, across = wanted.neighbor_same_page, wanted.neighbor_cross_page
-            if (near or across) and chunks:
-                found += await source.neighbours(chunks, near=near, across=across)
+        children = [chunk for chunk in chunks if chunk.parent_id]
+        if wanted.include_parents and children:
+            found += (await source.parents(children)).values()
+        near, across = wanted.neighbor_same_page, wanted.neighbor_cross_page
+        if (near or across) and chunks:
+            found += await source.neighbours(chunks, near=near, across=across)
         return found
 
-    async def initial(self, outcome: Outcome, size: SearchSize) -> list[Ranked]:
+    async def _initial(self, scored: Scored) -> list[Ranked]:
         """What the legs found, by fused score, whatever the later stages made of it.
 
         All of it if the search says how many candidates there are to be, else as many as later
         stages need: to read the others takes longer than the rest of a pack (4 ms and 20 ms for
         200 candidates in a file of 20,000 chunks).
         """
-        scored, prefs = outcome.scored, self._prefs
-        everything = prefs.candidates is not None or prefs.overfetch is not None
-        wanted = None if everything else self._wanted(size)
-        with self.diagnostics.stage("rank"):
-            return await rank(
-                partial(self.stored.read, scored.source),
-                scored.candidates,
-                scored.fused.scores,
-                count=len(scored.candidates.keys) if wanted is None else wanted,
-            )
+        everything = self._prefs.candidates is not None or self._prefs.overfetch is not None
+        wanted = None if everything else self._wanted
+        return await rank(
+            partial(self.stored.read, scored.source),
+            scored.candidates,
+            scored.fused.scores,
+            count=len(scored.candidates.keys) if wanted is None else wanted,
+        )
 
-    def depth(self, size: SearchSize) -> int:
+    @property
+    def depth(self) -> int:
         """How many candidates each leg brings; a reranker that is switched off changes nothing."""
         judges = self._reranker is not None or self._prefs.rerank.enabled is False
-        judged = self._prefs.judged(size.passages) if judges else None
-        if size.documents is None:
-            return self._prefs.depth(size.passages, reranked=judged)
-        return self._prefs.depth(size.documents, reranked=None if self._is_late else judged)
+        judged = self._prefs.judged(self._size.passages) if judges else None
+        if self._size.documents is None:
+            return self._prefs.depth(self._size.passages, reranked=judged)
+        return self._prefs.depth(self._size.documents, reranked=None if self._is_late else judged)
 
     @property
     def _is_late(self) -> bool:
         return self._prefs.chunking.strategy != "precomputed"
 
-    def _wanted(self, size: SearchSize) -> int | None:
+    @property
+    def _wanted(self) -> int | None:
         """How many passages the stages after fusion need, None for all."""
-        return self._prefs.judged(size.passages) if self._reranker else size.passages
+        passages = self._size.passages
+        return self._prefs.judged(passages) if self._reranker else passages
 
-    async def _scored(self, size: SearchSize, vector: Vector | None) -> Scored:
+    async def _scored(self) -> Scored:
         """The candidates: stored chunks, those of the best documents, or chunks made of these."""
-        depth = self.depth(size)
+        depth, size, vector = self.depth, self._size, self.request.vector
         if size.documents is None:
-            recalled = await self.stored.recall(
-                depth=depth, passages=self._wanted(size), vector=vector
-            )
+            recalled = await self.stored.recall(depth=depth, passages=self._wanted, vector=vector)
             counts = {"candidate_chunks": len(recalled.candidates.keys)}
             return Scored(
                 recalled, recalled.view, recalled.candidates, recalled.fused, counts=counts
@@ -312,10 +340,10 @@ class Search:
             counts=counts,
         )
 
-    async def _ranked(self, scored: Scored, size: SearchSize) -> list[Ranked]:
+    async def _ranked(self, scored: Scored) -> list[Ranked]:
         """The best candidates, as many as the later stages need."""
         total = len(scored.candidates.keys)
-        wanted = None if self._prefs.diversity.mmr is not None else self._wanted(size)
+        wanted = None if self._prefs.diversity.mmr is not None else self._wanted
         count = total if wanted is None else wanted
         while True:
             ranked = await rank(
@@ -326,30 +354,30 @@ class Search:
                 rows=scored.rows,
             )
             good = above(ranked, self._prefs.scoring.min_score)
-            if len(good) < count or count >= total or self._remaining(good, size) is not None:
+            if len(good) < count or count >= total or self._remaining(good) is not None:
                 return good
             count = min(total, MORE * count)
 
-    def _enough(self, ranked: Sequence[Ranked], size: SearchSize) -> list[Ranked]:
+    def _enough(self, ranked: Sequence[Ranked]) -> list[Ranked]:
         """The hits for the reranker: as many as it is to see, and where no number was given, more
         if too few would be left of them afterwards.
         """
-        wanted = self._wanted(size)
+        wanted = self._wanted
         if wanted is not None and self._prefs.rerank.candidates is None:
-            wanted = max(wanted, self._remaining(ranked, size) or len(ranked))
+            wanted = max(wanted, self._remaining(ranked) or len(ranked))
         return list(ranked[:wanted])
 
-    def _remaining(self, ranked: Sequence[Ranked], size: SearchSize) -> int | None:
+    def _remaining(self, ranked: Sequence[Ranked]) -> int | None:
         """How many of the first hits it takes to fill the view; None if there are too few.
 
         Children become their parents, and of a document only so many remain.
         """
         merging = self._prefs.parents.mode == "replace"
         before = merging and self._prefs.parents.stage == "before_rerank"
-        wanted = self._wanted(size) if before else size.passages
+        wanted = self._wanted if before else self._size.passages
         if wanted is None:
             return None
-        most = size.per_document or len(ranked)
+        most = self._size.per_document or len(ranked)
         distinct: set[str] = set()
         taken: Counter[tuple[str, str]] = Counter()
         for index, item in enumerate(ranked, 1):
@@ -383,9 +411,7 @@ class Search:
         kept = [item for item in ranked if verdict_score(item) >= least]
         return kept[: prefs.keep] if verdicts else kept, verdicts
 
-    async def _diverse(
-        self, scored: Scored, ranked: list[Ranked], size: SearchSize
-    ) -> list[Ranked]:
+    async def _diverse(self, scored: Scored, ranked: list[Ranked]) -> list[Ranked]:
         share = self._prefs.diversity.mmr
         if share is not None and ranked:
             keys = scored.candidates.keys[[item.row for item in ranked]]
@@ -393,6 +419,6 @@ class Search:
             scores = np.array([item.score for item in ranked])
             order = await in_thread(mmr, scores, vectors, share=share, count=len(ranked))
             ranked = [ranked[index] for index in order]
-        if size.per_document:
-            ranked = cap(ranked, key=document_of, most=size.per_document)
+        if self._size.per_document:
+            ranked = cap(ranked, key=document_of, most=self._size.per_document)
         return ranked

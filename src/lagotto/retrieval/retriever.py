@@ -1,16 +1,15 @@
-"""HybridRetriever: answers queries from a store of any kind; a list, a bundle, or pack material."""
+"""HybridRetriever: one search in a store of any kind; views make a list, bundle or pack of it."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 
-from lagotto._internal.concurrency import awaited_work, for_each, with_checkpoints
-from lagotto._internal.memory import paused_collector
+from lagotto._internal.concurrency import awaited_work
 from lagotto.chunkers import DEFAULT_CHUNKER
 from lagotto.chunkers.boundaries import measuring_tokenizer
-from lagotto.documents import Chunk, Vector
+from lagotto.documents import DEFAULT_COLLECTION, Vector
 from lagotto.embedders import Embedder
 from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.errors import ConfigError, EmbeddingError
@@ -18,31 +17,17 @@ from lagotto.filters import And, Eq, Filter
 from lagotto.prefs import RetrievalPrefs
 from lagotto.request_context import RequestContext, cancel_scope
 from lagotto.rerankers import Reranker, create_reranker
-from lagotto.results import Results, RetrievalBundle, RetrievalResult, TracedCandidate
-from lagotto.retrieval.bundle import as_bundle
-from lagotto.retrieval.explain import Diagnostics, as_result, traced_candidates
+from lagotto.results import Results, RetrievalBundle
+from lagotto.retrieval.base import SearchRequest
+from lagotto.retrieval.explain import Diagnostics
 from lagotto.retrieval.fusion import HybridScorer, fuse
 from lagotto.retrieval.late import LateChunking
-from lagotto.retrieval.pipeline import Components, Outcome, Search, SearchSize
+from lagotto.retrieval.pipeline import Components, Outcome, Search
 from lagotto.retrieval.query.expansion import Expander
-from lagotto.retrieval.ranking import Ranked
+from lagotto.retrieval.tracing import SearchSpan, search_span
+from lagotto.retrieval.views import as_bundle, as_list
 from lagotto.retrieval.why_not import WhyNot, examine, known_reason
 from lagotto.stores.base import ChunkCacheRepo, ItemRepo, SearchableStore, View, rebuilt
-
-
-@dataclass(frozen=True, slots=True)
-class PackMaterial:
-    """What a context pack is made from: hits, and the chunks that they are or that are around.
-
-    `candidates` are what the legs found, `reranked` the passages that the reranker judged,
-    best first.
-    """
-
-    results: Results
-    chunks: Sequence[Chunk]
-    diagnostics: Diagnostics
-    candidates: Sequence[TracedCandidate] = ()
-    reranked: Sequence[RetrievalResult] = ()
 
 
 class HybridRetriever:
@@ -90,6 +75,37 @@ class HybridRetriever:
             cache=chunk_cache or store.chunk_cache,
         )
 
+    async def run(self, request: SearchRequest) -> Outcome:
+        """Search. The views of the outcome are `as_list`, `as_bundle` and, for a pack, `as_pack`.
+
+        A request is resolved before, by whoever has preferences of its own.
+        """
+        with self._span(request) as span:
+            async with self._search(request) as search:
+                outcome = await search.run()
+            span.note(outcome)
+            return outcome
+
+    async def run_many(self, requests: Sequence[SearchRequest]) -> list[Outcome]:
+        """The outcomes of `run` for requests with one context, all embedded at once.
+
+        Queries with the same filter see the same state of the store. The shared embedding is in
+        nobody's `stats`.
+        """
+        if not requests:
+            return []
+        ctx = requests[0].context
+        outcomes: dict[int, Outcome] = {}
+        with self._span(requests[0], one_of_many=True):
+            async with cancel_scope(ctx):
+                vectors = await self._vectors(requests)
+                for indices in _by_filter(requests):
+                    async with self._view(_scope(requests[indices[0]])) as view:
+                        for index in indices:
+                            request = replace(requests[index], vector=vectors.get(index))
+                            outcomes[index] = await self._searching(request, view).run()
+        return [outcomes[index] for index in range(len(requests))]
+
     async def retrieve(
         self,
         prefs: RetrievalPrefs,
@@ -98,94 +114,37 @@ class HybridRetriever:
         ctx: RequestContext | None = None,
     ) -> Results:
         """The best `top_k` passages for the query; none for a query without any text."""
-        async with self._search(prefs, ctx, query_vector) as search:
-            if _is_empty(prefs, query_vector):
-                return Results()
-            outcome = await search.run(SearchSize.of_list(prefs), vector=query_vector)
-            return await _as_list(outcome, search, prefs)
-
-    async def retrieve_many(
-        self, queries: Sequence[RetrievalPrefs], *, ctx: RequestContext | None = None
-    ) -> list[Results]:
-        """What `retrieve` gives for each query: all are embedded at once, on one view per filter.
-
-        Queries with the same filter see the same state of the store. The shared embedding is in
-        nobody's `stats`.
-        """
-        ctx = ctx or RequestContext()
-        answers: list[Results] = [Results()] * len(queries)
-        async with cancel_scope(ctx):
-            vectors = await self._vectors(queries)
-            for indices in _by_filter(queries):
-                async with self._view(_scope(queries[indices[0]], ctx)) as view:
-                    for index in indices:
-                        prefs = queries[index]
-                        diagnostics = _diagnostics(prefs, ctx)
-                        search = Search(
-                            self._components(prefs), prefs, view, diagnostics=diagnostics
-                        )
-                        outcome = await search.run(
-                            SearchSize.of_list(prefs), vector=vectors.get(index)
-                        )
-                        answers[index] = await _as_list(outcome, search, prefs)
-        return answers
+        request = SearchRequest.of(prefs, "retrieve", vector=query_vector, ctx=ctx)
+        outcome = await self.run(request)
+        async with cancel_scope(request.context):
+            return await as_list(outcome)
 
     async def search(
         self, ctx: RequestContext, prefs: RetrievalPrefs, *, query_vector: Vector | None = None
     ) -> RetrievalBundle:
         """The documents that may hold the answer, and the passages in them that support it."""
-        async with self._search(prefs, ctx, query_vector) as search:
-            if _is_empty(prefs, query_vector):
-                return RetrievalBundle(candidates=[], evidence=[])
-            outcome = await search.run(SearchSize.of_bundle(prefs), vector=query_vector)
-            return await as_bundle(outcome, prefs, search.diagnostics)
+        outcome = await self.run(SearchRequest.of(prefs, "search", vector=query_vector, ctx=ctx))
+        async with cancel_scope(ctx):
+            return await as_bundle(outcome)
 
-    async def pack_material(
-        self,
-        prefs: RetrievalPrefs,
-        *,
-        query_vector: Vector | None = None,
-        ctx: RequestContext | None = None,
-    ) -> PackMaterial:
-        """What `retrieve` gives, with the chunks around the hits, all of one state of the store."""
-        async with self._search(prefs, ctx, query_vector) as search:
-            if _is_empty(prefs, query_vector):
-                return PackMaterial(Results(), (), search.diagnostics)
-            size = SearchSize.of_list(prefs)
-            outcome = await search.run(size, vector=query_vector)
-            chunks = await search.surroundings(outcome)
-            reranked = await _results(outcome.verdicts, outcome)
-            candidates = traced_candidates(await search.initial(outcome, size))
-            found = await _as_list(outcome, search, prefs)
-            return PackMaterial(found, chunks, search.diagnostics, candidates, reranked)
-
-    async def why_not(
-        self,
-        prefs: RetrievalPrefs,
-        *,
-        collection: str,
-        document_id: str,
-        query_vector: Vector | None = None,
-        ctx: RequestContext | None = None,
-    ) -> WhyNot:
-        """Why a document is not among the results of a query, or at which rank it is."""
-        async with self._search(prefs, ctx, query_vector) as search:
-            results, outcome = Results(), None
-            if not _is_empty(prefs, query_vector):
-                outcome = await search.run(SearchSize.of_list(prefs), vector=query_vector)
-                results = await _as_list(outcome, search, prefs)
-            document = await self._store.get(collection, document_id)
-            known = known_reason(results, document, prefs, (collection, document_id))
-            if known is not None:
-                return known
-            if outcome is None:
-                return WhyNot(document_id=document_id, reason="the query has no text")
-            named = (Eq("collection", collection), Eq("document_id", document_id))
-            only = And(_scope(prefs, ctx or RequestContext()), *named)
-            async with self._view(only) as narrow:
-                return await examine(
-                    search, outcome, narrow, prefs=prefs, results=results, document_id=document_id
-                )
+    async def why_not(self, request: SearchRequest) -> WhyNot:
+        """Why the document of a request is not among its results, or at which rank it is."""
+        prefs, document_id = request.preferences, request.document_id
+        collection = request.document_collection or DEFAULT_COLLECTION
+        with self._span(request) as span:
+            async with self._search(request) as search:
+                outcome = await search.run()
+                span.note(outcome)
+                results = await as_list(outcome)
+                document = await self._store.get(collection, document_id)
+                known = known_reason(results, document, prefs, (collection, document_id))
+                if known is not None:
+                    return known
+                if outcome.scored is None:
+                    return WhyNot(document_id=document_id, reason="the query has no text")
+                named = (Eq("collection", collection), Eq("document_id", document_id))
+                async with self._view(And(_scope(request), *named)) as narrow:
+                    return await examine(search, outcome.scored, narrow, results=results)
 
     async def close(self) -> None:
         """Close the rerankers; the store and the embedder belong to whoever made them."""
@@ -194,19 +153,29 @@ class HybridRetriever:
             await reranker.close()
 
     @asynccontextmanager
-    async def _search(
-        self, prefs: RetrievalPrefs, ctx: RequestContext | None, vector: Vector | None
-    ) -> AsyncIterator[Search]:
+    async def _search(self, request: SearchRequest) -> AsyncIterator[Search]:
         """A search on a view that is open inside; cancelled as its context asks for."""
-        ctx = ctx or RequestContext()
-        diagnostics = _diagnostics(prefs, ctx)
-        if vector is None and _is_embedded_as_it_is(prefs):
+        if request.vector is None and _is_embedded_as_it_is(request.preferences):
             _preload(self._embedder)
-        async with cancel_scope(ctx), AsyncExitStack() as stack:
+        async with cancel_scope(request.context), AsyncExitStack() as stack:
             stack.enter_context(awaited_work())
+            diagnostics = _diagnostics(request)
             with diagnostics.stage("view"):
-                view = await stack.enter_async_context(self._view(_scope(prefs, ctx)))
-            yield Search(self._components(prefs), prefs, view, diagnostics=diagnostics)
+                view = await stack.enter_async_context(self._view(_scope(request)))
+            yield self._searching(request, view, diagnostics)
+
+    def _searching(
+        self, request: SearchRequest, view: View, diagnostics: Diagnostics | None = None
+    ) -> Search:
+        components = self._components(request.preferences)
+        diagnostics = diagnostics or _diagnostics(request)
+        return Search(components, request, view, diagnostics=diagnostics)
+
+    def _span(
+        self, request: SearchRequest, *, one_of_many: bool = False
+    ) -> AbstractContextManager[SearchSpan]:
+        source, model_id = self._store.location, self._embedder.info.model_id
+        return search_span(request, source=source, model_id=model_id, one_of_many=one_of_many)
 
     @asynccontextmanager
     async def _view(self, where: Filter) -> AsyncIterator[View]:
@@ -236,10 +205,14 @@ class HybridRetriever:
             self._named[name] = create_reranker(name, embedder=self._embedder)
         return self._named[name]
 
-    async def _vectors(self, queries: Sequence[RetrievalPrefs]) -> dict[int, Vector]:
+    async def _vectors(self, requests: Sequence[SearchRequest]) -> dict[int, Vector]:
         """The vectors of those queries that need one; none if the embedder fails just now."""
-        wanted = [index for index, prefs in enumerate(queries) if _is_embedded_as_it_is(prefs)]
-        texts = [queries[index].query_text for index in wanted]
+        wanted = [
+            index
+            for index, request in enumerate(requests)
+            if _is_embedded_as_it_is(request.preferences)
+        ]
+        texts = [requests[index].query for index in wanted]
         try:
             rows = await self._embedder.embed(texts, role="query")
         except EmbeddingError:
@@ -247,30 +220,8 @@ class HybridRetriever:
         return dict(zip(wanted, rows, strict=True))
 
 
-async def _as_list(outcome: Outcome, search: Search, prefs: RetrievalPrefs) -> Results:
-    """The list view of a search."""
-    with search.diagnostics.stage("list"):
-        hits = await _results(outcome.ranked, outcome)
-        candidates = await _results(outcome.seen, outcome)
-    counts = {**outcome.counts, "hits": len(hits)}
-    return Results(hits, candidates=candidates, stats=search.diagnostics.stats(prefs, counts))
-
-
-async def _results(ranked: Sequence[Ranked], outcome: Outcome) -> list[RetrievalResult]:
-    scored = outcome.scored
-
-    def make(items: Sequence[Ranked]) -> list[RetrievalResult]:
-        with paused_collector():
-            return [
-                as_result(rank, item, scored.candidates, scored.fused)
-                for rank, item in enumerate(with_checkpoints(items), 1)
-            ]
-
-    return await for_each(make, ranked)
-
-
-def _diagnostics(prefs: RetrievalPrefs, ctx: RequestContext) -> Diagnostics:
-    return Diagnostics(strict=prefs.strict, trace_id=ctx.trace_id)
+def _diagnostics(request: SearchRequest) -> Diagnostics:
+    return Diagnostics(strict=request.preferences.strict, trace_id=request.context.trace_id)
 
 
 def _is_embedded_as_it_is(prefs: RetrievalPrefs) -> bool:
@@ -287,23 +238,20 @@ def _preload(embedder: Embedder) -> None:
         preload()
 
 
-def _is_empty(prefs: RetrievalPrefs, vector: Vector | None) -> bool:
-    return vector is None and not prefs.query_text.strip()
-
-
-def _scope(prefs: RetrievalPrefs, ctx: RequestContext) -> Filter:
+def _scope(request: SearchRequest) -> Filter:
     """What may be found at all: the filter, within the collection."""
-    names = (prefs.collection, ctx.collection)
+    prefs = request.preferences
+    names = (prefs.collection, request.context.collection)
     inside = [Eq("collection", name) for name in names if name is not None]
     if not inside:
         return prefs.filters
     return And(*inside, *(() if prefs.filters == And() else (prefs.filters,)))
 
 
-def _by_filter(queries: Sequence[RetrievalPrefs]) -> list[list[int]]:
-    """The indices of queries that can share a view, without those that ask for nothing."""
+def _by_filter(requests: Sequence[SearchRequest]) -> list[list[int]]:
+    """The indices of requests that can share a view."""
     groups: dict[object, list[int]] = {}
-    for index, prefs in enumerate(queries):
-        if prefs.query_text.strip():
-            groups.setdefault((prefs.collection, prefs.filters), []).append(index)
+    for index, request in enumerate(requests):
+        prefs = request.preferences
+        groups.setdefault((prefs.collection, prefs.filters), []).append(index)
     return list(groups.values())

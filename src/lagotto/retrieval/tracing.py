@@ -11,17 +11,14 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lagotto import __version__
-from lagotto.documents import Vector
-from lagotto.prefs import RetrievalPrefs
-from lagotto.request_context import RequestContext
-from lagotto.results import Results, RetrievalBundle, RetrievalStats
-from lagotto.retrieval.retriever import HybridRetriever, PackMaterial
-from lagotto.retrieval.why_not import WhyNot
+from lagotto.retrieval.base import SearchRequest
+from lagotto.retrieval.pipeline import Outcome, SearchSize
+from lagotto.retrieval.views import ranked_documents
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
@@ -32,128 +29,68 @@ CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 ALLOWED = ("true", "span_only", "span_and_event")
 
 
-class TracedRetriever(HybridRetriever):
-    """A HybridRetriever whose searches are spans; queries and documents only if allowed."""
+@contextmanager
+def search_span(
+    request: SearchRequest, *, source: str, model_id: str, one_of_many: bool = False
+) -> Iterator[SearchSpan]:
+    """The span of a search in the base `source`; texts only if they are allowed.
 
-    async def retrieve(
-        self,
-        prefs: RetrievalPrefs,
-        *,
-        query_vector: Vector | None = None,
-        ctx: RequestContext | None = None,
-    ) -> Results:
-        """The best passages."""
-        with self._span(prefs, prefs.top_k) as span:
-            found = await super().retrieve(prefs, query_vector=query_vector, ctx=ctx)
-            span.note_results(found)
-            return found
+    A span for many searches has the settings of the first, and no query.
+    """
+    if "opentelemetry.trace" not in sys.modules:
+        yield SearchSpan(None)
+        return
+    from opentelemetry import trace
 
-    async def retrieve_many(
-        self, queries: Sequence[RetrievalPrefs], *, ctx: RequestContext | None = None
-    ) -> list[Results]:
-        """The best passages for each query; one span, which has no query and no documents."""
-        if not queries:
-            return await super().retrieve_many(queries, ctx=ctx)
-        with self._span(queries[0].replace(query_text=""), queries[0].top_k):
-            return await super().retrieve_many(queries, ctx=ctx)
-
-    async def search(
-        self, ctx: RequestContext, prefs: RetrievalPrefs, *, query_vector: Vector | None = None
-    ) -> RetrievalBundle:
-        """The best documents, and passages in them."""
-        with self._span(prefs, prefs.top_k_chunks) as span:
-            found = await super().search(ctx, prefs, query_vector=query_vector)
-            hits = [(item.item_id, item.score) for item in found.candidates]
-            span.note(hits, found.stats)
-            return found
-
-    async def pack_material(
-        self,
-        prefs: RetrievalPrefs,
-        *,
-        query_vector: Vector | None = None,
-        ctx: RequestContext | None = None,
-    ) -> PackMaterial:
-        """What a pack is made from."""
-        with self._span(prefs, prefs.top_k) as span:
-            found = await super().pack_material(prefs, query_vector=query_vector, ctx=ctx)
-            span.note_results(found.results)
-            return found
-
-    async def why_not(
-        self,
-        prefs: RetrievalPrefs,
-        *,
-        collection: str,
-        document_id: str,
-        query_vector: Vector | None = None,
-        ctx: RequestContext | None = None,
-    ) -> WhyNot:
-        """Why a document is not among the best."""
-        with self._span(prefs, prefs.top_k) as span:
-            found = await super().why_not(
-                prefs,
-                collection=collection,
-                document_id=document_id,
-                query_vector=query_vector,
-                ctx=ctx,
-            )
-            span.note_results(found.results)
-            return found
-
-    @contextmanager
-    def _span(self, prefs: RetrievalPrefs, top_k: int) -> Iterator[RetrievalSpan]:
-        if "opentelemetry.trace" not in sys.modules:
-            yield RetrievalSpan(None)
-            return
-        from opentelemetry import trace
-
-        source = self._store.location
-        attributes: dict[str, str | float] = {
-            "gen_ai.operation.name": "retrieval",
-            "gen_ai.data_source.id": source,
-            "gen_ai.request.top_k": float(top_k),
-        }
-        if prefs.mode != "keyword":
-            attributes["gen_ai.request.model"] = self._embedder.info.model_id
-        if _may_record() and prefs.query_text:
-            attributes["gen_ai.retrieval.query.text"] = prefs.query_text
-        with trace.get_tracer("lagotto", __version__).start_as_current_span(
-            f"retrieval {source}",
-            kind=trace.SpanKind.CLIENT,
-            attributes=attributes,
-            record_exception=False,  # messages and stack traces may have texts
-            set_status_on_exception=False,
-        ) as span:
-            try:
-                yield RetrievalSpan(span)
-            except (Exception, asyncio.CancelledError) as exc:
-                span.set_attribute("error.type", type(exc).__name__)
-                span.set_status(trace.StatusCode.ERROR)
-                raise
+    attributes: dict[str, str | float] = {
+        "gen_ai.operation.name": "retrieval",
+        "gen_ai.data_source.id": source,
+        "gen_ai.request.top_k": float(SearchSize.of(request).passages),
+    }
+    if request.preferences.mode != "keyword":
+        attributes["gen_ai.request.model"] = model_id
+    if _may_record() and request.query and not one_of_many:
+        attributes["gen_ai.retrieval.query.text"] = request.query
+    with trace.get_tracer("lagotto", __version__).start_as_current_span(
+        f"retrieval {source}",
+        kind=trace.SpanKind.CLIENT,
+        attributes=attributes,
+        record_exception=False,  # messages and stack traces may have texts
+        set_status_on_exception=False,
+    ) as span:
+        try:
+            yield SearchSpan(span)
+        except (Exception, asyncio.CancelledError) as exc:
+            span.set_attribute("error.type", type(exc).__name__)
+            span.set_status(trace.StatusCode.ERROR)
+            raise
 
 
-class RetrievalSpan:
+class SearchSpan:
     """The span of one search, None if there is nobody to tell."""
 
     def __init__(self, span: Span | None) -> None:
         self._span = span
 
-    def note_results(self, found: Results) -> None:
-        """Record what was found: a list of passages."""
-        self.note([(hit.document_id, hit.score) for hit in found], found.stats)
-
-    def note(self, hits: Iterable[tuple[str, float]], stats: RetrievalStats) -> None:
+    def note(self, outcome: Outcome) -> None:
         """Record what was found, and what the search says of itself."""
-        if self._span is None:
+        if self._span is None or outcome.scored is None:
             return
+        stats = outcome.stats()
         if stats.degraded:
             self._span.set_attribute("lagotto.degraded", [_part(note) for note in stats.degraded])
         for stage, milliseconds in stats.timing_ms.items():
             self._span.set_attribute(f"lagotto.duration.{stage}", milliseconds / 1000)
         if _may_record():
-            documents = [{"id": name, "score": score} for name, score in hits]
-            self._span.set_attribute("gen_ai.retrieval.documents", json.dumps(documents))
+            self._span.set_attribute("gen_ai.retrieval.documents", json.dumps(_found(outcome)))
+
+
+def _found(outcome: Outcome) -> list[dict[str, object]]:
+    """The documents of a bundle, or of the passages of a list, with their scores."""
+    if outcome.request.verb == "search" and outcome.scored is not None:
+        documents = ranked_documents(outcome, outcome.scored)
+        return [{"id": item.document.id, "score": item.score} for item in documents]
+    return [{"id": item.passage.document.id, "score": item.score} for item in outcome.ranked]
 
 
 def _may_record() -> bool:

@@ -14,7 +14,7 @@ from lagotto.prefs import RetrievalPrefs
 from lagotto.results import Leg, LegScore, Results, RetrievalResult, ScoreBreakdown
 from lagotto.retrieval.explain import leg_scores
 from lagotto.retrieval.fusion import Candidates, LegScores
-from lagotto.retrieval.pipeline import Outcome, Search, SearchSize
+from lagotto.retrieval.pipeline import Scored, Search
 from lagotto.retrieval.recall import Recall
 from lagotto.stores.base import View
 
@@ -69,22 +69,14 @@ def known_reason(
     return WhyNot(document_id=document_id, reason=reason, results=results) if reason else None
 
 
-async def examine(
-    search: Search,
-    outcome: Outcome,
-    narrow: View,
-    *,
-    prefs: RetrievalPrefs,
-    results: Results,
-    document_id: str,
-) -> WhyNot:
+async def examine(search: Search, scored: Scored, narrow: View, *, results: Results) -> WhyNot:
     """Score the document, which is all that `narrow` sees, as the search scored the others."""
-    recalled = outcome.scored.recalled
+    prefs, document_id = search.request.preferences, search.request.document_id
+    recalled = scored.recalled
     if recalled.plan.excluded is not None:
         narrow = await narrow.excluding(recalled.plan.excluded)
-    depth = search.depth(SearchSize.of_list(prefs))
     alone = await Recall(narrow, recalled.plan.legs, prefs).candidates(
-        depth=depth, diagnostics=search.diagnostics
+        depth=search.depth, diagnostics=search.diagnostics
     )
     if not len(alone.keys):
         reason = "no leg finds anything in it: it has no chunk that the query and filter allow"

@@ -25,7 +25,7 @@ SCOPES: tuple[Scope, ...] = ("read", "write", "admin")
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class Visibility:
     """The part of a base that a caller sees.
 
     It is a type of its own, and not a Filter, so that a filter of a request can't take its place:
@@ -51,14 +51,14 @@ class Sight:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A caller: the id of its key (None without keys), its scopes and its sight.
+    """A caller: the id of its key (None without keys), its scopes and its visibility.
 
     `key_hash` is what the key is stored under, by which its state can be looked up later.
     """
 
     key_id: str | None = None
     scopes: tuple[Scope, ...] = SCOPES
-    sight: Sight = Sight()
+    visibility: Visibility = Visibility()
     key_hash: str | None = field(default=None, compare=False, repr=False)
 
     def check(self, scope: Scope) -> None:
@@ -72,7 +72,7 @@ class Access:
     @property
     def is_admin(self) -> bool:
         """Whether it may see the work of other keys."""
-        return "admin" in self.scopes and self.sight.everything
+        return "admin" in self.scopes and self.visibility.everything
 
 
 PREFIX = "lgt_"
@@ -107,8 +107,8 @@ class ApiKey(Record):
     @property
     def access(self) -> Access:
         """What its holder may do and see."""
-        sight = Sight(self.collections, parse_filter(self.filters))
-        return Access(self.id, self.scopes, sight)
+        visibility = Visibility(self.collections, parse_filter(self.filters))
+        return Access(self.id, self.scopes, visibility)
 
 
 class ApiKeys:

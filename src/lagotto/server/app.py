@@ -98,7 +98,7 @@ async def _running(
     )
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(opened)
-        await opened._ready()
+        await opened.prepare()
         state = app.state.server = ServerState(opened, settings)
         for mounted in mounts:
             await stack.enter_async_context(mounted.running(state))

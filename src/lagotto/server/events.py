@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from pydantic_core import to_json
@@ -13,15 +13,15 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from lagotto.base.protocol import BaseRetriever
 from lagotto.errors import LagottoError
 from lagotto.prefs import RetrievalPrefs
 from lagotto.request_context import RequestContext
-from lagotto.results import EvidenceChunk, RetrievalBundle
+from lagotto.results import EvidenceChunk
 from lagotto.retrieval.base import Retriever
 from lagotto.server.operations import Call, Operation
 from lagotto.server.problems import Problem, problem_of
 from lagotto.server.request_body import SearchBody
-from lagotto.server.scoped_base import Planned
 from lagotto.server.state import ServerState
 
 SOURCES, DEBUG, ANSWER = "rag.sources", "rag.debug", "rag.answer"
@@ -173,30 +173,17 @@ async def search_stream(call: Call) -> object:
     A search that is repeated gives the same events, so a client that comes back with
     `Last-Event-ID` gets those that it has missed.
     """
-    planned = await call.off_loop(call.base.plan, "search", call.body)
-    orchestrator = PlainOrchestrator(_Observed(call, planned))
+    request = await call.search_request("search")
+    orchestrator = PlainOrchestrator(BaseRetriever(call.base, request.vector))
 
     async def events() -> AsyncIterator[tuple[int, Event]]:
         number = 0
         async with call.place():
-            async for event in orchestrator.events(call.context, planned.prefs):
+            async for event in orchestrator.events(request.context, request.preferences):
                 number += 1
                 yield number, event
 
     return await event_stream(call.http, call.state, events())
-
-
-@dataclass(frozen=True, slots=True)
-class _Observed:
-    """A Retriever that sees what the caller sees, and whose searches are counted."""
-
-    call: Call
-    planned: Planned
-
-    async def search(self, ctx: RequestContext, prefs: RetrievalPrefs) -> RetrievalBundle:
-        """The documents that may hold the answer, and the passages in them that support it."""
-        work = self.call.base.search(replace(self.planned, prefs=prefs), ctx)
-        return await self.call.state.observed(self.call.http, self.planned, work)
 
 
 EVENT_OPERATIONS = (

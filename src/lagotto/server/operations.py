@@ -14,8 +14,10 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from lagotto._internal.concurrency import in_thread
+from lagotto.prefs import Verb
 from lagotto.request_context import RequestContext, cancel_scope
-from lagotto.server.access import Access, Scope, Sight
+from lagotto.retrieval.base import SearchRequest
+from lagotto.server.access import Access, Scope, Visibility
 from lagotto.server.problems import Problem, invalid
 from lagotto.server.request_body import AddBody, SearchBody, limited, nested
 from lagotto.server.settings import ServerSettings
@@ -29,7 +31,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Method = Literal["GET", "POST", "DELETE"]
 JSON = "application/json"
-NOBODY = Access(scopes=(), sight=Sight(collections=()))
+NOBODY = Access(scopes=(), visibility=Visibility(collections=()))
 """The caller of an operation that needs no key; it sees nothing."""
 
 WIDE_COUNT, WIDE_BYTES = 100, 20_000
@@ -50,7 +52,12 @@ class Call:
     @property
     def base(self) -> ScopedBase:
         """The base as the caller sees it."""
-        return self.state.seen_by(self.access)
+        return self.state.scoped_to(self.access, self.http)
+
+    async def search_request(self, verb: Verb | Literal["why_not"]) -> SearchRequest:
+        """The search that is asked for, checked against the limits of the server."""
+        request = self.asked.request(verb, self.context)
+        return await self.off_loop(self.base.checked, request)
 
     @property
     def context(self) -> RequestContext:
@@ -181,7 +188,7 @@ class Mounted:
 
     Requests go through the middleware of the server: they have an id, and are logged, counted and
     cancelled like any other. `lagotto.server.state.state_of(request)` is the way to the base;
-    `authenticate` of that state says who is calling, and `seen_by` shows what they may see.
+    `authenticate` of that state says who is calling, and `scoped_to` shows what they may see.
     `scope["operation"]` is the name that metrics and the log have for a request. An application
     with exception handlers of its own takes those of `lagotto.server.problems`.
     """

@@ -6,14 +6,18 @@ import asyncio
 import json
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import ConfigDict, Field, FiniteFloat, create_model
 from starlette.requests import Request as HttpRequest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lagotto.documents import DEFAULT_COLLECTION, Language, Record
-from lagotto.prefs import RerankPrefs, RetrievalPrefs
+from lagotto.prefs import RerankPrefs, RetrievalPrefs, Verb
+from lagotto.request_context import RequestContext
+from lagotto.retrieval.base import SearchRequest
 from lagotto.server.problems import Problem
 
 CLOSE = {"Connection": "close"}
@@ -159,10 +163,15 @@ class SearchBody(SettingsBody):
         counts.append(rerank.candidates if rerank else 0)
         return max((count for count in counts if isinstance(count, int)), default=0)
 
-    def settings(self) -> dict[str, Any]:
-        """The settings that are given, by name."""
-        names = self.model_fields_set & SettingsBody.model_fields.keys()
-        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+    def request(self, verb: Verb | Literal["why_not"], context: RequestContext) -> SearchRequest:
+        """The search that is asked for."""
+        names = self.model_fields_set & {*SettingsBody.model_fields, "filters"}
+        settings = {name: value for name in names if (value := getattr(self, name)) is not None}
+        vector = None
+        if self.query_vector is not None:
+            with np.errstate(over="ignore"):  # the search refuses what is not finite
+                vector = np.array(self.query_vector, np.float32)
+        return SearchRequest(verb, self.query, self.prefs, settings, vector, context)
 
 
 class ContextBody(SearchBody):
@@ -171,11 +180,20 @@ class ContextBody(SearchBody):
     max_tokens: int | None = Field(default=None, ge=1)
     format: Literal["plain", "markdown", "xml"] = "plain"
 
+    def request(self, verb: Verb | Literal["why_not"], context: RequestContext) -> SearchRequest:
+        """The search that is asked for."""
+        asked = super().request(verb, context)
+        return replace(asked, max_tokens=self.max_tokens, format=self.format)
 
-class ExplainBody(SearchBody):
+
+class WhyNotBody(SearchBody):
     """A search, and the id of a document: why is it there, or why not?"""
 
     document: str = Field(min_length=1)
+
+    def request(self, verb: Verb | Literal["why_not"], context: RequestContext) -> SearchRequest:
+        """The search that is asked for."""
+        return replace(super().request(verb, context), document_id=self.document)
 
 
 class ResolveBody(Record):

@@ -31,7 +31,7 @@ Hit = create_model(
 )  # type: ignore[call-overload]
 
 
-class Settled(Answer):
+class SearchResponse(Answer):
     """What every search answers with: the settings in effect, and what could not be used."""
 
     query: str
@@ -39,7 +39,7 @@ class Settled(Answer):
     degraded: list[str] = Field(default_factory=list)
 
 
-class RetrieveAnswer(Settled):
+class RetrieveAnswer(SearchResponse):
     """A ranked list; `candidates` are what a reranker was given, none without one."""
 
     hits: list[Hit]
@@ -47,15 +47,15 @@ class RetrieveAnswer(Settled):
     stats: RetrievalStats
 
 
-class SearchAnswer(RetrievalBundle, Settled):
+class SearchAnswer(RetrievalBundle, SearchResponse):
     """A bundle of documents and evidence."""
 
 
-class ContextAnswer(ContextPack, Settled):
+class ContextAnswer(ContextPack, SearchResponse):
     """A cited context pack."""
 
 
-class ExplainAnswer(Settled):
+class WhyNotAnswer(SearchResponse):
     """Why a document is, or is not, among the hits."""
 
     document_id: str

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import islice
-from typing import Any, TypeVar
-
-import numpy as np
+from typing import Any
 
 from lagotto.base.ingest import AddReport, OnProgress
-from lagotto.base.knowledge_base import AsyncKnowledgeBase, home_of
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
+from lagotto.base.protocol import BaseVerbs, FilterLike, resolve_collection
 from lagotto.context import CitedPassage, ContextPack
 from lagotto.context.cite import CitationKey, cited
-from lagotto.documents import Chunk, Document, Vector, storable
+from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document, Vector, storable
 from lagotto.errors import CitationError
-from lagotto.filters import And, Eq, Filter, Gt, Or, conditions, matches, parse_filter
+from lagotto.filters import And, Eq, Filter, Or, conditions, matches, parse_filter
 from lagotto.filters.fields import field_name
-from lagotto.prefs import RetrievalPrefs, Verb
-from lagotto.request_context import RequestContext
-from lagotto.results import Results, RetrievalBundle, RetrievalStats
+from lagotto.prefs import RetrievalPrefs
+from lagotto.results import Results, RetrievalStats
+from lagotto.retrieval.base import SearchRequest
 from lagotto.retrieval.explain import strict_error
 from lagotto.retrieval.why_not import WhyNot
 from lagotto.server.access import Access
 from lagotto.server.metrics import LOGGER
 from lagotto.server.problems import FieldProblem, Problem
-from lagotto.server.request_body import ContextBody, SearchBody
 from lagotto.server.settings import ServerSettings
 from lagotto.stores.base import Lease, StoreInfo, WriteGuard
 
@@ -111,94 +110,74 @@ def _inside(found: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[s
                 yield field_name(here), item
 
 
-T = TypeVar("T")
-
 OF_ALL_DOCUMENTS = ("filter:", "text: no document is indexed as")
 """How notes begin that name fields or languages of documents which a caller may not see."""
 
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """A search: the settings that the caller asked for, and the query's vector, if it sent one.
-
-    These settings are shown to the caller; what runs is narrowed by its sight.
-    """
-
-    prefs: RetrievalPrefs
-    vector: Vector | None = None
+Observe = Callable[[SearchRequest, Awaitable[Any]], Awaitable[Any]]
+"""Awaits the answer to a search, and notes how it ends."""
 
 
-class ScopedBase:
-    """The verbs of a base for one caller."""
+async def _unobserved(_: SearchRequest, work: Awaitable[Any]) -> Any:
+    return await work
+
+
+class ScopedBase(BaseVerbs):
+    """The verbs of a base for one caller, within its visibility and the limits of the server."""
 
     def __init__(
-        self, base: AsyncKnowledgeBase, access: Access, *, settings: ServerSettings
+        self,
+        base: AsyncKnowledgeBase,
+        access: Access,
+        *,
+        settings: ServerSettings,
+        observe: Observe = _unobserved,
     ) -> None:
         self._base = base
-        self._sight = access.sight
+        self._access = access
+        self._visibility = access.visibility
         self._settings = settings
+        self._observe = observe
 
-    def plan(self, verb: Verb, body: SearchBody) -> Planned:
-        """What a request asks for, checked against the limits of the server."""
-        settings = body.settings()
-        top_k = settings.pop("top_k", None)
-        asked = self._base._asked(
-            verb,
-            body.prefs,
-            settings,
-            query_text=body.query,
-            filters=body.filters,
-            **{"top_k_chunks" if verb == "search" else "top_k": top_k},
-        )
-        self._check(asked)
-        return Planned(asked, self._vector(body))
+    def checked(self, request: SearchRequest) -> SearchRequest:
+        """The request with all its settings; a problem if it exceeds the limits of the server.
 
-    async def retrieve(self, planned: Planned, ctx: RequestContext) -> Results:
-        """The ranked list."""
-        found = await self._base.retrieve(**self._arguments(planned), request=ctx)
-        return self._shown_list(found, planned.prefs)
+        These settings are shown to the caller; what runs is narrowed by its visibility.
+        """
+        resolved = request.resolve(self._base.prefs)
+        self._check_settings(resolved.preferences)
+        self._check_vector(resolved.vector)
+        return resolved
 
-    async def search(self, planned: Planned, ctx: RequestContext) -> RetrievalBundle:
-        """The bundle of documents and evidence."""
-        found = await self._base.search(**self._arguments(planned), request=ctx)
-        return found.model_copy(update={"stats": self._shown(found.stats, planned.prefs)})
+    async def answer(self, request: SearchRequest) -> Any:
+        """What the caller may see of the answer to a search."""
+        checked = self.checked(request)
+        found = await self._observe(checked, self._answer(checked))
+        return found if checked.preferences.debug else _with_stats(found, _without_measurements)
 
-    async def context(
-        self, planned: Planned, body: ContextBody, ctx: RequestContext
-    ) -> ContextPack:
-        """The cited pack."""
-        pack = await self._base.context(
-            **self._arguments(planned),
-            max_tokens=body.max_tokens,
-            format=body.format,
-            request=ctx,
-        )
-        notes = tuple(public(note) for note in pack.trace.notes if self._may_show(note))
-        stats = self._shown(pack.trace.stats, planned.prefs)
-        trace = pack.trace.model_copy(update={"notes": notes, "stats": stats})
-        return pack.model_copy(update={"trace": trace})
+    async def _answer(self, request: SearchRequest) -> Any:
+        if request.verb == "why_not":
+            request = await self._with_document(request)
+        narrowed = self._narrowed(request)
+        found = await self._base.answer(narrowed)
+        if isinstance(found, WhyNot):
+            hidden = repr(narrowed.preferences.filters)
+            reason = found.reason.replace(hidden, repr(request.preferences.filters))
+            found = found.model_copy(update={"reason": reason})
+        if isinstance(found, ContextPack):
+            notes = tuple(public(note) for note in found.trace.notes if self._may_show(note))
+            trace = found.trace.model_copy(update={"notes": notes})
+            found = found.model_copy(update={"trace": trace})
+        return _with_stats(found, partial(self._visible_stats, prefs=request.preferences))
 
-    async def why_not(self, planned: Planned, document_id: str, ctx: RequestContext) -> WhyNot:
-        """Why a document is not among the hits, or at which rank it is."""
-        where, asked = Eq("document_id", storable(document_id)), planned.prefs.collection
-        seen = [item.collection for item in await self.documents(filters=where, collection=asked)]
-        collection = asked or home_of(seen)
-        if collection not in seen:
-            raise _no_document(document_id, collection)
-        narrowed = self._narrowed(planned.prefs)
-        found = await self._base._why_not(
-            narrowed,
-            (collection, storable(document_id)),
-            query_vector=planned.vector,
-            request=ctx,
-        )
-        hidden, shown = repr(narrowed.filters), repr(planned.prefs.filters)
-        return found.model_copy(
-            update={
-                "reason": found.reason.replace(hidden, shown),
-                "results": self._shown_list(found.results, planned.prefs),
-            }
-        )
+    async def _with_document(self, request: SearchRequest) -> SearchRequest:
+        """The request with the collection of its document; NotFound unless the caller sees it."""
+        name, wanted = storable(request.document_id), request.preferences.collection
+        found = await self.documents(filters=Eq("document_id", name), collection=wanted)
+        visible = [item.collection for item in found]
+        collection = wanted or resolve_collection(visible)
+        if collection not in visible:
+            raise _no_document(request.document_id, collection)
+        return replace(request, document_collection=collection)
 
     async def resolve(self, citation: str) -> tuple[CitedPassage | None, bool]:
         """What a citation refers to now, and whether that has changed since it was made."""
@@ -216,57 +195,47 @@ class ScopedBase:
         except CitationError:
             return None, True
 
-    async def documents(
-        self,
-        *,
-        filters: Filter | None = None,
-        collection: str | None = None,
-        after: tuple[str, str] | None = None,
-        limit: int | None = None,
-    ) -> list[Document]:
-        """Documents without their texts, by collection and id, those after a name."""
-        wanted = And(parse_filter(filters), _later(after)) if after else parse_filter(filters)
-        found: list[Document] = []
-        async for document in self._base.iter_documents(
-            filters=self._sight.where(wanted), collection=collection
-        ):
-            found.append(document)
-            if len(found) == limit:
-                break
-        return found
+    async def iter_documents(
+        self, *, filters: FilterLike = None, collection: str | None = None
+    ) -> AsyncIterator[Document]:
+        """Yield the documents that the caller sees, without their texts."""
+        where = self._visibility.where(parse_filter(filters))
+        async for document in self._base.iter_documents(filters=where, collection=collection):
+            yield document
 
     async def outline(self, document_id: str, *, collection: str) -> Document | None:
         """A document without its text, None if the caller sees no such document."""
         named = Eq("document_id", storable(document_id))
-        found = await self.documents(filters=named, collection=storable(collection), limit=1)
+        found = await self.documents(filters=named, collection=storable(collection))
         return found[0] if found else None
 
-    async def get(self, document_id: str, *, collection: str) -> Document | None:
+    async def get(
+        self, document_id: str, *, collection: str = DEFAULT_COLLECTION
+    ) -> Document | None:
         """A document with its text, None if the caller sees no such document."""
         if await self.outline(document_id, collection=collection) is None:
             return None
         found = await self._base.get(document_id, collection=collection)
         # it may have been replaced in between
-        return found if found is not None and matches(self._sight.where(), found) else None
+        return found if found is not None and matches(self._visibility.where(), found) else None
 
     async def chunks(self, document_id: str, *, collection: str) -> list[Chunk] | None:
         """The chunks of a document, None if the caller sees no such document."""
-        seen = self._sight.where()
-        if found := await self._base._chunks(document_id, collection, seen):
+        name = storable(collection), storable(document_id)
+        if found := await self._base.store.chunks(*name, where=self._visibility.where()):
             return found
         return None if await self.outline(document_id, collection=collection) is None else []
 
     async def collections(self) -> dict[str, int]:
         """Collections with the number of documents that the caller sees."""
-        if self._sight.everything:
-            return (await self._base.info()).collections
-        return dict(Counter(item.collection for item in await self.documents()))
+        if self._visibility.everything:
+            return await self._base.collections()
+        return dict(Counter([item.collection async for item in self.iter_documents()]))
 
     async def fields(self, *, collection: str | None = None) -> dict[str, Any]:
         """The fields of the documents that the caller sees, with their values."""
         counts = FieldCounts()
-        found = self._base.iter_documents(filters=self._sight.where(), collection=collection)
-        async for document in found:
+        async for document in self.iter_documents(collection=collection):
             if counts.documents == COUNTED:
                 return counts.answer(complete=False)
             counts.add(document)
@@ -274,45 +243,47 @@ class ScopedBase:
 
     def default_settings(self) -> dict[str, Any]:
         """The settings of a search that sets none."""
-        asked = self._base._asked("retrieve", None, {}, query_text="")
-        return asked.model_dump(mode="json", exclude={"query_text"})
+        return self._base.prefs.model_dump(mode="json", exclude={"query_text"})
 
     async def info(self) -> StoreInfo:
         """The state of the whole base, for callers that see all of it."""
-        if not self._sight.everything:
+        if not self._visibility.everything:
             raise Problem("Forbidden", "this key sees a part of the base; use /v1/collections")
         return await self._base.info()
 
     async def remove(
-        self, *ids: str, filters: Filter | None = None, collection: str | None = None
+        self, *document_ids: str, collection: str | None = None, filters: FilterLike = None
     ) -> list[str]:
         """Remove documents that the caller sees; their ids."""
-        narrowed = None if not ids and filters is None else self._sight.where(filters)
-        return await self._base.remove(*ids, filters=narrowed, collection=collection)
+        self._access.check("write")
+        nothing = not document_ids and filters is None
+        narrowed = None if nothing else self._visibility.where(parse_filter(filters))
+        return await self._base.remove(*document_ids, filters=narrowed, collection=collection)
 
-    async def add(
+    async def add_documents(
         self,
         documents: Sequence[Document],
         *,
         replace: bool = True,
-        lease: Lease | None = None,
         progress: OnProgress | None = None,
+        lease: Lease | None = None,
     ) -> AddReport:
         """Add documents that the caller would see; others are refused before any is added.
 
         A document that the caller does not see when they are written is not replaced, and without
         `replace` none is. They are written only under the `lease`, if there is one.
         """
+        self._access.check("write")
         for document in documents:
             await self.check_writable(document)
-        guard = WriteGuard(self._sight.where() if replace else Or(), lease)
-        return await self._base._add_guarded(documents, guard, progress=progress)
+        guard = WriteGuard(self._visibility.where() if replace else Or(), lease)
+        return await self._base.add_guarded(documents, guard, progress=progress)
 
     async def check_writable(self, document: Document) -> None:
         """Raise a problem if the caller would not see a document, or replace what it can't see."""
-        if self._sight.everything:
+        if self._visibility.everything:
             return
-        if not matches(self._sight.where(), document):
+        if not matches(self._visibility.where(), document):
             raise Problem(
                 "Forbidden",
                 f"the document {document.id!r} would not be visible to this key: check its "
@@ -320,36 +291,26 @@ class ScopedBase:
             )
         named = And(Eq("collection", document.collection), Eq("document_id", document.id))
         async for stored in self._base.iter_documents(filters=named):
-            if not matches(self._sight.where(), stored):
+            if not matches(self._visibility.where(), stored):
                 raise Problem("Forbidden", f"the id {document.id!r} can't be used by this key")
 
-    def _arguments(self, planned: Planned) -> dict[str, Any]:
-        narrowed = self._narrowed(planned.prefs)
-        return {
-            "query": narrowed.query_text,
-            "prefs": narrowed,
-            "query_vector": planned.vector,
-        }
+    def _narrowed(self, request: SearchRequest) -> SearchRequest:
+        """What runs: within the caller's visibility, and with its times measured.
 
-    def _narrowed(self, prefs: RetrievalPrefs) -> RetrievalPrefs:
-        """What runs: within the caller's sight, and with its times measured.
-
-        An error of a strict search would show what `_shown` hides, so that raises it.
+        An error of a strict search would show what `_visible_stats` hides, so that raises it.
         """
-        strict = prefs.strict and self._sight.everything
-        return prefs.replace(filters=self._sight.where(prefs.filters), debug=True, strict=strict)
+        prefs = request.preferences
+        strict = prefs.strict and self._visibility.everything
+        where = self._visibility.where(prefs.filters)
+        return replace(request, prefs=prefs.replace(filters=where, debug=True, strict=strict))
 
-    def _vector(self, body: SearchBody) -> Vector | None:
-        if body.query_vector is None:
-            return None
+    def _check_vector(self, vector: Vector | None) -> None:
         dimension = self._base.embedder.info.dimension
-        if len(body.query_vector) != dimension:
-            detail = f"{len(body.query_vector)} numbers; the vectors of this base have {dimension}"
+        if vector is not None and len(vector) != dimension:
+            detail = f"{len(vector)} numbers; the vectors of this base have {dimension}"
             raise _invalid("query_vector", detail)
-        with np.errstate(over="ignore"):  # the search refuses what is not finite
-            return np.array(body.query_vector, np.float32)
 
-    def _check(self, prefs: RetrievalPrefs) -> None:
+    def _check_settings(self, prefs: RetrievalPrefs) -> None:
         limits = self._settings
         counts = {
             "top_k": prefs.top_k,
@@ -368,11 +329,7 @@ class ScopedBase:
         if named is not None and prefs.rerank.enabled:
             check_reranker(named, limits)
 
-    def _shown_list(self, found: Results, prefs: RetrievalPrefs) -> Results:
-        stats = self._shown(found.stats, prefs)
-        return Results(found, candidates=found.candidates, stats=stats)
-
-    def _shown(self, stats: RetrievalStats, prefs: RetrievalPrefs) -> RetrievalStats:
+    def _visible_stats(self, stats: RetrievalStats, *, prefs: RetrievalPrefs) -> RetrievalStats:
         """The statistics that the caller may see; the log has the errors in them.
 
         `params` are those that were asked for, without the filter of the key.
@@ -389,7 +346,36 @@ class ScopedBase:
         return stats.model_copy(update=changes)
 
     def _may_show(self, note: str) -> bool:
-        return self._sight.everything or not note.startswith(OF_ALL_DOCUMENTS)
+        return self._visibility.everything or not note.startswith(OF_ALL_DOCUMENTS)
+
+
+def stats_of(found: Any) -> RetrievalStats:
+    """The statistics of a search, wherever its answer has them."""
+    if isinstance(found, ContextPack):
+        found = found.trace
+    stats: RetrievalStats = (found.results if isinstance(found, WhyNot) else found).stats
+    return stats
+
+
+def _with_stats(found: Any, change: Callable[[RetrievalStats], RetrievalStats]) -> Any:
+    """The answer with other statistics."""
+    if isinstance(found, Results):
+        return Results(found, candidates=found.candidates, stats=change(found.stats))
+    if isinstance(found, WhyNot):
+        return found.model_copy(update={"results": _with_stats(found.results, change)})
+    if isinstance(found, ContextPack):
+        return found.model_copy(update={"trace": _with_stats(found.trace, change)})
+    return found.model_copy(update={"stats": change(found.stats)})
+
+
+def _without_measurements(stats: RetrievalStats) -> RetrievalStats:
+    """Times, counts and parameters are measured always, and shown if `debug` asks for them."""
+    return RetrievalStats(
+        degraded=stats.degraded,
+        corrections=stats.corrections,
+        candidates=stats.candidates,
+        fusion=stats.fusion,
+    )
 
 
 def public(note: str) -> str:
@@ -428,9 +414,3 @@ def _invalid(name: str, detail: str) -> Problem:
 
 def _no_document(document_id: str, collection: str) -> Problem:
     return Problem("NotFound", f"there is no document {document_id!r} in {collection!r}")
-
-
-def _later(name: tuple[str, str]) -> Filter:
-    collection, document_id = name
-    same = And(Eq("collection", collection), Gt("document_id", document_id))
-    return Or(Gt("collection", collection), same)

@@ -106,12 +106,12 @@ async def check_base(settings: ServerSettings) -> None:
     """Open the base as the server will; ConfigError if others could reach it without keys."""
     base = AsyncKnowledgeBase(settings.location, embedder=settings.embedder, prefs=settings.preset)
     async with base:
-        await base._ready()
-        protected = await ApiKeys(base._store.keyed_values).any_active()
+        await base.prepare()
+        protected = await ApiKeys(base.store.keyed_values).any_active()
     if not protected and not is_loopback(settings.host):
         raise ConfigError(
             f"{settings.host} can be reached from other machines, and this base has no active key; "
-            f"create one with `lagotto --kb {base._store.location} keys create --name NAME`, or "
+            f"create one with `lagotto --kb {base.location} keys create --name NAME`, or "
             "leave --host out"
         )
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Iterator, Mapping
+from functools import partial
 from ipaddress import ip_address
-from typing import TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.requests import Request as HttpRequest
@@ -14,17 +15,15 @@ from lagotto.base.judgements import Judgements
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.embedders import Embedder
 from lagotto.errors import LagottoError
-from lagotto.results import RetrievalStats
+from lagotto.retrieval.base import SearchRequest
 from lagotto.server.access import Access, ApiKeys
 from lagotto.server.concurrency_limit import Gate
 from lagotto.server.embedding import CALLER, ServedBase
 from lagotto.server.metrics import MetricReading, Metrics
 from lagotto.server.problems import Problem
-from lagotto.server.scoped_base import Planned, ScopedBase
+from lagotto.server.scoped_base import ScopedBase, stats_of
 from lagotto.server.settings import ServerSettings
 from lagotto.server.tasks import TaskQueue, TaskWorker
-
-T = TypeVar("T")
 
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="lagotto"'}
 
@@ -38,8 +37,8 @@ class ServerState:
         self.gate = Gate(settings.concurrency, queue=settings.queue)
         self.streams = Gate(settings.streams, queue=0)
         self.stopping = asyncio.Event()
-        self.keys = ApiKeys(base._store.keyed_values)
-        values = base._store.keyed_values
+        values = base.store.keyed_values
+        self.keys = ApiKeys(values)
         self.tasks = TaskQueue(values, settings)
         self.judgements = Judgements(values)
         self.worker = TaskWorker(self.tasks, values, settings, base)
@@ -89,18 +88,22 @@ class ServerState:
         """The whole base: for its models and its state, never for its documents."""
         return self._base
 
-    def seen_by(self, access: Access) -> ScopedBase:
-        """The base as a caller sees it."""
-        return ScopedBase(self._base, access, settings=self.settings)
+    def scoped_to(self, access: Access, http: HttpRequest) -> ScopedBase:
+        """The base as the caller of a request sees it, whose searches are counted."""
+        observe = partial(self._observe, http)
+        return ScopedBase(self._base, access, settings=self.settings, observe=observe)
 
     async def embedder(self) -> Embedder:
         """The embedder of the base."""
-        return (await self._base._ready()).parts.embedder
+        await self._base.prepare()
+        return self._base.embedder
 
-    async def observed(self, http: HttpRequest, planned: Planned, work: Awaitable[T]) -> T:
+    async def _observe(
+        self, http: HttpRequest, request: SearchRequest, work: Awaitable[Any]
+    ) -> Any:
         """Do the work of a search, and count how it ends."""
         if self.settings.log_queries:
-            http.scope["logged_query"] = planned.prefs.query_text
+            http.scope["logged_query"] = request.query
         try:
             found = await work
         except LagottoError as exc:
@@ -109,7 +112,7 @@ class ServerState:
         except asyncio.CancelledError:
             self.metrics.count_search("cancelled")
             raise
-        self.metrics.count_search("ok", _stats_of(found))
+        self.metrics.count_search("ok", stats_of(found))
         return found
 
     def count_request(self, operation: str, status: int, seconds: float) -> None:
@@ -151,13 +154,6 @@ def state_of(http: HttpRequest) -> ServerState:
 def client_of(http: HttpRequest, access: Access) -> str:
     """Who shares the server with others: a key, or an address where there are no keys."""
     return access.key_id or (http.client.host if http.client else "")
-
-
-def _stats_of(found: object) -> RetrievalStats | None:
-    """The statistics of a search, wherever its result has them."""
-    holder = getattr(found, "trace", None) or getattr(found, "results", None) or found
-    stats = getattr(holder, "stats", None)
-    return stats if isinstance(stats, RetrievalStats) else None
 
 
 def _host_name(host: str) -> str:

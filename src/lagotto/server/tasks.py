@@ -24,7 +24,7 @@ from lagotto.filters import parse_filter
 from lagotto.readers import ReadFailure, ReadOptions
 from lagotto.readers.base import Source
 from lagotto.readers.loader import load
-from lagotto.server.access import Access, ApiKeys, Sight
+from lagotto.server.access import Access, ApiKeys, Visibility
 from lagotto.server.metrics import LOGGER
 from lagotto.server.problems import Problem
 from lagotto.server.scoped_base import ScopedBase
@@ -98,7 +98,9 @@ class StoredTask(Record):
     @property
     def access(self) -> Access:
         """The caller that the task is done for."""
-        return Access(self.key_id, ("write",), Sight(self.collections, parse_filter(self.filters)))
+        return Access(
+            self.key_id, ("write",), Visibility(self.collections, parse_filter(self.filters))
+        )
 
     def changed(self, **changes: Any) -> StoredTask:
         """With another state of the task."""
@@ -164,8 +166,8 @@ class TaskQueue:
             task=Task(id=name, created_at=now, updated_at=now, files=files),
             key_id=access.key_id,
             key_hash=access.key_hash,
-            collections=access.sight.collections,
-            filters=access.sight.condition.to_json(),
+            collections=access.visibility.collections,
+            filters=access.visibility.condition.to_json(),
             collection=collection,
             language=language,
             metadata=metadata or {},
@@ -469,7 +471,7 @@ class TaskRun:
         report = AddReport()
         try:
             if documents:
-                report = await self._base.add(
+                report = await self._base.add_documents(
                     documents,
                     replace=self._stored.replace,
                     lease=self._lease,

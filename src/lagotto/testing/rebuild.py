@@ -138,7 +138,7 @@ class RebuildContract:
         ):
             await base.add(*DOCUMENTS[:15])
             await source.add(*DOCUMENTS[15:])
-            await copy_base(source._store, base._store)
+            await copy_base(source.store, base.store)
             await base.rebuild()
             assert await answers(base) == await fresh_answers({}, DOCUMENTS)
 
@@ -153,7 +153,7 @@ class RebuildContract:
             await self._check(base, self.choices[-1])
 
     async def _check(self, base: AsyncKnowledgeBase, choice: dict[str, Any]) -> None:
-        config = await base._store.config()
+        config = await base.store.config()
         made = {**OLD, "embedder": config.embedder, "chunker": config.chunker_id}
         for name, value in choice.items():
             assert {**made, "text_index": config.text_index}[name] == value
@@ -162,7 +162,7 @@ class RebuildContract:
         assert len(found) == len(DOCUMENTS)
         for each in DOCUMENTS:
             assert await base.get(each.id, collection=each.collection) == each
-        assert not [item for item in await base._store.check() if item.level == "problem"]
+        assert not [item for item in await base.store.check() if item.level == "problem"]
 
     async def test_the_rebuilt_base_can_be_changed(self, location: str | Path) -> None:
         async with AsyncKnowledgeBase(location, **OLD) as base:
@@ -199,7 +199,7 @@ class RebuildContract:
             with pytest.raises(Stop):
                 await base.rebuild(**self.choices[1], progress=stopping_at(1))
             assert await answers(base) == before
-            found = [item.what for item in await base._store.check()]
+            found = [item.what for item in await base.store.check()]
             assert any("unfinished rebuild" in what for what in found) or not self.durable
         async with AsyncKnowledgeBase(location) as base:
             assert await answers(base) == before
@@ -247,7 +247,7 @@ class RebuildContract:
             AsyncKnowledgeBase(location, **OLD) as other,
         ):
             await base.add(*DOCUMENTS)
-            stage = base._store.staging
+            stage = base.store.staging
 
             @asynccontextmanager
             async def staging(config: BaseConfig) -> AsyncIterator[Staging]:
@@ -262,7 +262,7 @@ class RebuildContract:
                     monkeypatch.setattr(made, "build_indexes", build_indexes)
                     yield made
 
-            monkeypatch.setattr(base._store, "staging", staging)
+            monkeypatch.setattr(base.store, "staging", staging)
             assert (await base.rebuild(**self.choices[1])).done == len(DOCUMENTS) + 1
             expected = await fresh_answers(self.choices[1], [*DOCUMENTS, document(77)])
             assert texts(await answers(base)) == texts(expected)
@@ -311,8 +311,8 @@ class RebuildContract:
             AsyncKnowledgeBase(location, **OLD) as other,
         ):
             await base.add(*DOCUMENTS)
-            config = (await base._store.config()).model_copy(update={"generation": 1})
-            async with base._store.staging(config):
+            config = (await base.store.config()).model_copy(update={"generation": 1})
+            async with base.store.staging(config):
                 with pytest.raises(StoreBusyError, match="another process is rebuilding"):
                     await other.rebuild(**self.choices[1])
             await other.rebuild(**self.choices[1])

@@ -51,13 +51,13 @@ class Base(AsyncKnowledgeBase):
         self.held = {"second.txt"}
         self.released = asyncio.Event()
 
-    async def _add_guarded(self, documents: Any, *args: Any, **options: Any) -> AddReport:
+    async def add_guarded(self, documents: Any, *args: Any, **options: Any) -> AddReport:
         (document,) = documents
         assert isinstance(document, Document)
         self.begun.append(document.source or "")
         if document.source in self.held:
             await self.released.wait()
-        return await super()._add_guarded(documents, *args, **options)
+        return await super().add_guarded(documents, *args, **options)
 
 
 class Setting:
@@ -65,7 +65,7 @@ class Setting:
 
     def __init__(self, base: Base, **settings: Any) -> None:
         self.base = base
-        self.values = base._store.keyed_values
+        self.values = base.store.keyed_values
         self.settings = ServerSettings(location=":memory:", **settings)
         self.queue = TaskQueue(self.values, self.settings)
 

@@ -4,7 +4,7 @@ import json
 
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Document
-from lagotto.mcp.agent_base import OpenBase
+from lagotto.mcp.agent import Agent
 from lagotto.mcp.server import create_server
 from lagotto.testing.hash_embedder import HashEmbedder
 from mcp import Client
@@ -19,7 +19,7 @@ DOCUMENTS = [
 async def test_the_tools_on_a_server(location: str) -> None:
     async with AsyncKnowledgeBase(location, embedder=HashEmbedder()) as kb:
         await kb.add(*DOCUMENTS)
-        async with Client(create_server(OpenBase(kb, writes=True))) as client:
+        async with Client(create_server(Agent(kb, writes=True))) as client:
             found = text_of(await client.call_tool("search", {"query": "oak truffles"}))
             key = json.loads(found)["results"][0]["id"]
             assert key.startswith("default/oak#")

@@ -174,7 +174,7 @@ async def test_scores_are_fused_as_everywhere(
         (vector,) = await EMBEDDER.embed([query], role="query")
         words = tuple((Term(word, 1.0), Term(word[:-1], 0.5)) for word in query.split())
         asked = both_legs(vector, TextQuery(words), scale=scale, fill=fill)
-        async with base._store.view(And()) as view:
+        async with base.store.view(And()) as view:
             assert view.single_query is not None
             found = await view.single_query.hybrid(asked)
         assert found is not None
@@ -190,7 +190,7 @@ async def test_scores_are_fused_as_everywhere(
 async def test_the_best_passages_come_along(base: AsyncKnowledgeBase) -> None:
     (vector,) = await EMBEDDER.embed(["dog lake"], role="query")
     text = TextQuery(((Term("dog"),), (Term("lake"),)))
-    async with base._store.view(And()) as view:
+    async with base.store.view(And()) as view:
         assert isinstance(view, SqlView)
         assert view.single_query is not None
         found = await view.single_query.hybrid(both_legs(vector, text, scale="absolute", fill=True))
@@ -199,7 +199,7 @@ async def test_the_best_passages_come_along(base: AsyncKnowledgeBase) -> None:
         assert set(best.tolist()) <= view._prefetched.keys()
         assert len(view._prefetched) < len(found.keys)
         brought = await view.passages(best)
-    async with base._store.view(And()) as view:
+    async with base.store.view(And()) as view:
         assert brought == await view.passages(best)
 
 

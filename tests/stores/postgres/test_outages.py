@@ -117,7 +117,7 @@ async def test_a_crash_while_a_query_is_answered(server: PostgresServer, locatio
     embedder = Embedder()
     prefs = {"chunking": {"strategy": "late"}}
     async with AsyncKnowledgeBase(location, embedder=embedder) as base:
-        asked = base._prefs.replace(query_text="truffles", **prefs)
+        asked = base.prefs.replace(query_text="truffles", **prefs)
         await base.add(*DOCUMENTS)
         for search in (
             lambda: base.retrieve("truffles"),

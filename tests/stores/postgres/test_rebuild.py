@@ -66,8 +66,8 @@ async def test_a_rebuild_repairs_what_a_check_advises_it_for(location: str) -> N
             connection.execute("UPDATE segment SET chunks = chunks - 1")
             connection.execute("DELETE FROM chunk_text WHERE chunk_key % 2 = 0")
             connection.execute("DELETE FROM chunk_words WHERE chunk_key % 2 = 0")
-        advised = {item.advice for item in await base._store.check() if item.level != "ok"}
+        advised = {item.advice for item in await base.store.check() if item.level != "ok"}
         assert advised == {"run `lagotto rebuild`"}
         await base.rebuild()
-        assert {item.level for item in await base._store.check()} == {"ok"}
+        assert {item.level for item in await base.store.check()} == {"ok"}
         assert await answers(base) == before

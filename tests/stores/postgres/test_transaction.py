@@ -178,7 +178,7 @@ class TestPool:
         self, narrow: AsyncKnowledgeBase
     ) -> None:
         """Late chunking looks into the chunk cache while its view is open."""
-        prefs = narrow._prefs.replace(query_text="truffles", chunking={"strategy": "late"})
+        prefs = narrow.prefs.replace(query_text="truffles", chunking={"strategy": "late"})
         bundles = await asyncio.gather(
             *(narrow.retriever.search(RequestContext(), prefs) for _ in range(12))
         )

@@ -10,6 +10,7 @@ from typing import Any
 from lagotto import __version__
 from lagotto._internal.concurrency import in_thread
 from lagotto.base.judgements import Judgements
+from lagotto.base.protocol import page_of_documents
 from lagotto.context.cite import CitationKey
 from lagotto.documents import Chunk, Document
 from lagotto.filters import Filter, parse_filter
@@ -43,7 +44,8 @@ from lagotto.stores.base import StoreInfo
 async def list_documents(call: Call) -> object:
     """Answer with a page of documents, without their texts."""
     wanted: DocumentsQuery = call.query
-    found = await call.base.documents(
+    found = await page_of_documents(
+        call.base,
         filters=await in_thread(_checked, wanted.filters, call.state.settings),
         collection=wanted.collection,
         after=_parsed(wanted.after) if wanted.after else None,

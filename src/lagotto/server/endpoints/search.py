@@ -9,33 +9,35 @@ from uuid import uuid4
 import numpy as np
 
 from lagotto._internal.concurrency import in_thread, with_checkpoints
+from lagotto.context import ContextPack
 from lagotto.context.cite import key_of
 from lagotto.documents import Vectors
 from lagotto.embedders import Embedder
-from lagotto.prefs import RetrievalPrefs
 from lagotto.rerankers import create_reranker
 from lagotto.rerankers.base import Candidate
-from lagotto.results import Results, RetrievalStats
+from lagotto.results import Results, RetrievalBundle, RetrievalStats
+from lagotto.retrieval.base import SearchRequest
 from lagotto.retrieval.documents import Highlighter
+from lagotto.retrieval.why_not import WhyNot
 from lagotto.server.operations import Call, Operation
 from lagotto.server.problems import FieldProblem, Problem
 from lagotto.server.request_body import (
     ContextBody,
     EmbeddingsBody,
-    ExplainBody,
     RerankBody,
     RerankText,
     ResolveBody,
     SearchBody,
+    WhyNotBody,
 )
 from lagotto.server.responses import (
     ContextAnswer,
     EmbeddingsAnswer,
-    ExplainAnswer,
     RerankAnswer,
     ResolveAnswer,
     RetrieveAnswer,
     SearchAnswer,
+    WhyNotAnswer,
 )
 from lagotto.server.scoped_base import check_reranker
 
@@ -46,59 +48,44 @@ is analysed, about half a second for all."""
 
 async def retrieve(call: Call) -> object:
     """Answer with a ranked list."""
-    planned = await call.off_loop(call.base.plan, "retrieve", call.asked)
-    found = await call.state.observed(call.http, planned, call.base.retrieve(planned, call.context))
+    request = await call.search_request("retrieve")
+    found: Results = await call.base.answer(request)
     return {
-        **_settled(call, planned.prefs, found.stats),
+        **_in_effect(request, found.stats),
         "hits": await call.off_loop(hits_of, found, call.asked),
         "candidates": found.candidates,
-        "stats": _asked_for(found.stats, planned.prefs),
+        "stats": found.stats,
     }
 
 
 async def search(call: Call) -> object:
     """Answer with a bundle."""
-    planned = await call.off_loop(call.base.plan, "search", call.asked)
-    bundle = await call.state.observed(call.http, planned, call.base.search(planned, call.context))
-    return {
-        **_settled(call, planned.prefs, bundle.stats),
-        "candidates": bundle.candidates,
-        "evidence": bundle.evidence,
-        "stats": _asked_for(bundle.stats, planned.prefs),
-    }
+    request = await call.search_request("search")
+    bundle: RetrievalBundle = await call.base.answer(request)
+    return {**_in_effect(request, bundle.stats), **dict(bundle)}
 
 
 async def context(call: Call) -> object:
     """Answer with a cited pack."""
-    planned = await call.off_loop(call.base.plan, "context", call.asked)
-    pack = await call.state.observed(
-        call.http, planned, call.base.context(planned, call.asked, call.context)
-    )
-    stats = _asked_for(pack.trace.stats, planned.prefs)
-    trace = pack.trace.model_copy(update={"stats": stats})
-    return {
-        **_settled(call, planned.prefs, pack.trace.stats),
-        **dict(pack.model_copy(update={"trace": trace})),
-    }
+    request = await call.search_request("context")
+    pack: ContextPack = await call.base.answer(request)
+    return {**_in_effect(request, pack.trace.stats), **dict(pack)}
 
 
-async def explain(call: Call) -> object:
+async def why_not(call: Call) -> object:
     """Answer why a document is, or is not, among the hits."""
-    planned = await call.off_loop(call.base.plan, "retrieve", call.asked)
-    name = call.asked.document
-    found = await call.state.observed(
-        call.http, planned, call.base.why_not(planned, name, call.context)
-    )
+    request = await call.search_request("why_not")
+    found: WhyNot = await call.base.answer(request)
     results = found.results
     return {
-        **_settled(call, planned.prefs, results.stats),
+        **_in_effect(request, results.stats),
         "document_id": found.document_id,
         "found": any(hit.document_id == found.document_id for hit in results),
         "reason": found.reason,
         "rank": found.rank,
         "breakdown": found.breakdown,
         "hits": await call.off_loop(hits_of, results, call.asked),
-        "stats": _asked_for(results.stats, planned.prefs),
+        "stats": results.stats,
     }
 
 
@@ -127,21 +114,10 @@ def hits_of(found: Results, asked: SearchBody) -> list[dict[str, Any]]:
     return hits
 
 
-def _settled(call: Call, prefs: RetrievalPrefs, stats: RetrievalStats) -> dict[str, Any]:
-    settings = prefs.model_dump(mode="json", exclude={"query_text"})
-    return {"query": prefs.query_text, "settings": settings, "degraded": stats.degraded}
-
-
-def _asked_for(stats: RetrievalStats, prefs: RetrievalPrefs) -> RetrievalStats:
-    """Times, counts and parameters are measured always, and shown if `debug` asks for them."""
-    if prefs.debug:
-        return stats
-    return RetrievalStats(
-        degraded=stats.degraded,
-        corrections=stats.corrections,
-        candidates=stats.candidates,
-        fusion=stats.fusion,
-    )
+def _in_effect(request: SearchRequest, stats: RetrievalStats) -> dict[str, Any]:
+    """What every search answers with: all settings, and what could not be used."""
+    settings = request.preferences.model_dump(mode="json", exclude={"query_text"})
+    return {"query": request.query, "settings": settings, "degraded": stats.degraded}
 
 
 OPERATIONS = (
@@ -170,12 +146,12 @@ OPERATIONS = (
         context, ContextAnswer, query=ContextBody, heavy=True, permalink=True,
     ),
     Operation(
-        "POST", "/v1/explain", "explain", "Why a document is, or is not, among the hits.",
-        explain, ExplainAnswer, body=ExplainBody, heavy=True, problems=(404,),
+        "POST", "/v1/why-not", "whyNot", "Why a document is, or is not, among the hits.",
+        why_not, WhyNotAnswer, body=WhyNotBody, heavy=True, problems=(404,),
     ),
     Operation(
-        "GET", "/v1/explain", "explainByLink", "The same, with all settings in the address.",
-        explain, ExplainAnswer, query=ExplainBody, heavy=True, permalink=True, problems=(404,),
+        "GET", "/v1/why-not", "whyNotByLink", "The same, with all settings in the address.",
+        why_not, WhyNotAnswer, query=WhyNotBody, heavy=True, permalink=True, problems=(404,),
     ),
     Operation(
         "GET", "/v1/resolve", "resolveByLink", "The passage of a citation in the address.",

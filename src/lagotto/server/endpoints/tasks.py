@@ -136,7 +136,7 @@ def _metadata(text: str) -> dict[str, Any]:
 
 
 def _check_collection(access: Access, collection: str) -> None:
-    allowed = access.sight.collections
+    allowed = access.visibility.collections
     if allowed is not None and collection not in allowed:
         raise Problem("Forbidden", f"this key does not see the collection {collection!r}")
 

@@ -60,7 +60,7 @@ export class WhyNot {
     params.set("document", id);
     if (home) params.set("collection", home);
     try {
-      const found = await this.latest.ask(`/v1/explain?${params}`);
+      const found = await this.latest.ask(`/v1/why-not?${params}`);
       if (found === null) return;
       fill(this.answer, el("p", {}, el("strong", {}, found.found ? "It is there: " : ""), `${found.reason}.`),
         found.breakdown ? breakdownTable({ breakdown: found.breakdown }, { narrow: true }) : null);

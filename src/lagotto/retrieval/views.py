@@ -1,55 +1,78 @@
-"""The bundle view of a search: documents as sources for people, chunks as evidence for a model."""
+"""The views of a search: a ranked list, or a bundle of documents and evidence.
+
+The third one, a cited pack, is made by `lagotto.context`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from lagotto._internal.concurrency import in_thread, with_checkpoints
+from lagotto._internal.concurrency import for_each, in_thread, with_checkpoints
+from lagotto._internal.memory import paused_collector
 from lagotto.documents import Chunk
 from lagotto.prefs import RetrievalPrefs
 from lagotto.results import (
     CandidateItem,
     EvidenceChunk,
     LegScore,
+    Results,
     RetrievalBundle,
+    RetrievalResult,
     SnippetFrom,
 )
 from lagotto.retrieval.documents import FoundDocument, Highlighter, Snippet
-from lagotto.retrieval.explain import Diagnostics, leg_scores
-from lagotto.retrieval.pipeline import Outcome
+from lagotto.retrieval.explain import as_result, leg_scores
+from lagotto.retrieval.pipeline import Outcome, Scored
 from lagotto.retrieval.ranking import Ranked, document_of
 from lagotto.retrieval.stages import verdict_score
-from lagotto.stores.base import View
 
 MOST_CHARACTERS = 20_000
 """The part of a whole document that is searched for a snippet: every word of it is analysed."""
 
 
-async def as_bundle(
-    outcome: Outcome, prefs: RetrievalPrefs, diagnostics: Diagnostics
-) -> RetrievalBundle:
+async def as_list(outcome: Outcome) -> Results:
+    """The passages, best first; none for a query without any text."""
+    if outcome.scored is None:
+        return Results()
+    with outcome.diagnostics.stage("list"):
+        hits = await results_of(outcome.ranked, outcome.scored)
+        candidates = await results_of(outcome.seen, outcome.scored)
+    return Results(hits, candidates=candidates, stats=outcome.stats(hits=len(hits)))
+
+
+async def results_of(ranked: Sequence[Ranked], scored: Scored) -> list[RetrievalResult]:
+    """Ranked passages as results, with the scores of every stage."""
+
+    def make(items: Sequence[Ranked]) -> list[RetrievalResult]:
+        with paused_collector():
+            return [
+                as_result(rank, item, scored.candidates, scored.fused)
+                for rank, item in enumerate(with_checkpoints(items), 1)
+            ]
+
+    return await for_each(make, ranked)
+
+
+async def as_bundle(outcome: Outcome) -> RetrievalBundle:
     """The documents that were found, and the passages in them as evidence.
 
     After a reranker, documents come in the order of their best reranked passages, then those
     without one in the order of their fused scores.
     """
-    with diagnostics.stage("bundle"):
-        documents = _in_order(outcome, prefs)
-        names = {item.name for item in documents}
-        shown = [item for item in outcome.ranked if document_of(item) in names]
-        texts = await _texts(outcome.scored.recalled.view, documents, shown, prefs)
-        candidates, evidence = await in_thread(_made, documents, texts, shown, outcome, prefs)
-    counts = {**outcome.counts, "items": len(candidates), "evidence": len(evidence)}
-    return RetrievalBundle(
-        candidates=candidates, evidence=evidence, stats=diagnostics.stats(prefs, counts)
-    )
+    if outcome.scored is None:
+        return RetrievalBundle(candidates=[], evidence=[])
+    with outcome.diagnostics.stage("bundle"):
+        candidates, evidence = await in_thread(_items_and_evidence, outcome, outcome.scored)
+    stats = outcome.stats(items=len(candidates), evidence=len(evidence))
+    return RetrievalBundle(candidates=candidates, evidence=evidence, stats=stats)
 
 
-def _in_order(outcome: Outcome, prefs: RetrievalPrefs) -> list[FoundDocument]:
+def ranked_documents(outcome: Outcome, scored: Scored) -> list[FoundDocument]:
     """The documents with their final scores, best first; none below a threshold."""
+    prefs = outcome.request.preferences
     judged = {document_of(item): item for item in reversed(outcome.judged or ())}
-    found = outcome.scored.documents
+    found = scored.documents
     first = [replace(item, score=judged[item.name].score) for item in found if item.name in judged]
     # Stable: equal ones keep the fused order.
     first.sort(key=lambda item: -verdict_score(judged[item.name]))
@@ -59,25 +82,34 @@ def _in_order(outcome: Outcome, prefs: RetrievalPrefs) -> list[FoundDocument]:
     return [item for item in (*first, *rest) if item.score >= prefs.min_score]
 
 
-def _made(
-    documents: Sequence[FoundDocument],
-    texts: Mapping[tuple[str, str], str],
-    shown: Sequence[Ranked],
-    outcome: Outcome,
-    prefs: RetrievalPrefs,
+def _items_and_evidence(
+    outcome: Outcome, scored: Scored
 ) -> tuple[list[CandidateItem], list[EvidenceChunk]]:
     """The documents, each shown by the best part of its text, and the evidence."""
+    prefs = outcome.request.preferences
+    documents = ranked_documents(outcome, scored)
+    names = {item.name for item in documents}
+    shown = [item for item in outcome.ranked if document_of(item) in names]
+    texts = outcome.texts or _chunk_texts(documents, shown)
     highlighter = Highlighter(prefs.query_text)
     candidates = [
         _candidate(item, *_snippet(item, texts[item.name], prefs, highlighter))
         for item in documents
     ]
-    return candidates, [_evidence(item, outcome) for item in with_checkpoints(shown)]
+    return candidates, [_evidence(item, scored) for item in with_checkpoints(shown)]
 
 
-def _evidence(item: Ranked, outcome: Outcome) -> EvidenceChunk:
+def _chunk_texts(
+    documents: Sequence[FoundDocument], evidence: Sequence[Ranked]
+) -> Mapping[tuple[str, str], str]:
+    """The best passage of each document."""
+    texts = {item.name: item.best_chunk.text for item in documents}
+    return texts | {document_of(item): item.passage.chunk.text for item in reversed(evidence)}
+
+
+def _evidence(item: Ranked, scored: Scored) -> EvidenceChunk:
     chunk = item.passage.chunk
-    legs = leg_scores(item.row, outcome.scored.candidates, outcome.scored.fused)
+    legs = leg_scores(item.row, scored.candidates, scored.fused)
     return EvidenceChunk(
         item_id=chunk.document_id,
         chunk_id=chunk.id,
@@ -109,20 +141,6 @@ def _anchors(item: Ranked, chunk: Chunk) -> dict[str, object]:
         "evidence": item.evidence,
     }
     return {name: value for name, value in anchors.items() if value is not None}
-
-
-async def _texts(
-    view: View,
-    documents: Sequence[FoundDocument],
-    evidence: Sequence[Ranked],
-    prefs: RetrievalPrefs,
-) -> dict[tuple[str, str], str]:
-    """What each document is shown by: its best passage, or its summary or beginning."""
-    if prefs.snippet.prefer_chunk_snippet:
-        texts = {item.name: item.best_chunk.text for item in documents}
-        return texts | {document_of(item): item.passage.chunk.text for item in reversed(evidence)}
-    whole = await view.sources([item.name for item in documents])
-    return {(item.collection, item.id): item.summary or item.text for item in whole}
 
 
 def _snippet(

@@ -1,0 +1,455 @@
+"""The verbs of a base, wherever it is: in this process, on a server, or as one caller sees it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from lagotto._internal.concurrency import in_thread
+from lagotto._internal.tokens import Tokenizer
+from lagotto.context import Citation, CitedPassage, ContextPack, PackFormat, TokenCounter
+from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document, Vector
+from lagotto.filters import And, Eq, Filter, Gt, Or, parse_filter
+from lagotto.prefs import Mode, RetrievalPrefs, Verb
+from lagotto.readers import Columns, FetchLimits, Ocr, ReadFailure, ReadOptions
+from lagotto.request_context import RequestContext
+from lagotto.results import Results, RetrievalBundle, RetrievalResult
+from lagotto.retrieval.base import Retriever, SearchRequest
+from lagotto.retrieval.why_not import WhyNot
+from lagotto.stores.base import StoreInfo
+
+if TYPE_CHECKING:
+    from lagotto.base.export import ExportFormat
+    from lagotto.base.ingest import AddReport, OnProgress
+    from lagotto.base.judgements import RelevanceJudgement
+    from lagotto.readers.loader import Loading
+
+
+FilterLike = Filter | Mapping[str, object] | str | None
+
+
+class BaseVerbs(ABC):
+    """Searches and documents: what every caller of a base may ask for.
+
+    A search is a SearchRequest, which `answer` answers in the view of its verb.
+    """
+
+    @abstractmethod
+    async def answer(self, request: SearchRequest) -> Any:
+        """The Results, RetrievalBundle, ContextPack or WhyNot of a search, by its verb."""
+
+    async def retrieve(
+        self,
+        /,
+        query: str,
+        *,
+        top_k: int | None = None,
+        mode: Mode | None = None,
+        filters: FilterLike = None,
+        collection: str | None = None,
+        prefs: RetrievalPrefs | str | None = None,
+        query_vector: Vector | None = None,
+        request: RequestContext | None = None,
+        **settings: Any,
+    ) -> Results:
+        """Return the best passages for `query` as a ranked list; empty for an empty query.
+
+        `prefs` are RetrievalPrefs or the name of a preset, by default those of the base. The other
+        arguments, and any setting of RetrievalPrefs passed by name, override them. `degraded` of
+        the result lists what could not be used.
+        """
+        given = _given(settings, top_k, mode, filters, collection)
+        found: Results = await self.answer(
+            _request("retrieve", query, prefs, given, query_vector, request)
+        )
+        return found
+
+    async def retrieve_many(
+        self,
+        /,
+        queries: Sequence[str],
+        *,
+        top_k: int | None = None,
+        mode: Mode | None = None,
+        filters: FilterLike = None,
+        collection: str | None = None,
+        prefs: RetrievalPrefs | str | None = None,
+        request: RequestContext | None = None,
+        **settings: Any,
+    ) -> list[Results]:
+        """Return the results of `retrieve` for each query; faster than one call per query."""
+        given = _given(settings, top_k, mode, filters, collection)
+        return await self._answer_each(
+            queries, _request("retrieve", "", prefs, given, None, request)
+        )
+
+    async def search(
+        self,
+        /,
+        query: str,
+        *,
+        top_k: int | None = None,
+        mode: Mode | None = None,
+        filters: FilterLike = None,
+        collection: str | None = None,
+        prefs: RetrievalPrefs | str | None = None,
+        query_vector: Vector | None = None,
+        request: RequestContext | None = None,
+        **settings: Any,
+    ) -> RetrievalBundle:
+        """Return the best documents for `query`, and the passages that support them.
+
+        The arguments are those of `retrieve`; `top_k` is the number of passages (`top_k_chunks`).
+        """
+        given = _given(settings, top_k, mode, filters, collection)
+        found: RetrievalBundle = await self.answer(
+            _request("search", query, prefs, given, query_vector, request)
+        )
+        return found
+
+    async def context(
+        self,
+        /,
+        query: str,
+        *,
+        max_tokens: int | None = None,
+        format: PackFormat = "plain",  # noqa: A002
+        counter: TokenCounter | Tokenizer | str | None = None,
+        top_k: int | None = None,
+        mode: Mode | None = None,
+        filters: FilterLike = None,
+        collection: str | None = None,
+        prefs: RetrievalPrefs | str | None = None,
+        query_vector: Vector | None = None,
+        request: RequestContext | None = None,
+        **settings: Any,
+    ) -> ContextPack:
+        """Return cited passages for a prompt, within `max_tokens`.
+
+        `counter` counts tokens: the tokenizer of the model that will read the pack, a function, or
+        `tiktoken:ENCODING`; by default the embedder's tokenizer. The other arguments are those of
+        `retrieve`.
+        """
+        given = _given(settings, top_k, mode, filters, collection)
+        pack: ContextPack = await self.answer(
+            _request(
+                "context",
+                query,
+                prefs,
+                given,
+                query_vector,
+                request,
+                max_tokens=max_tokens,
+                format=format,
+                counter=counter,
+            )
+        )
+        return pack
+
+    async def why_not(
+        self,
+        /,
+        query: str,
+        document_id: str,
+        *,
+        top_k: int | None = None,
+        mode: Mode | None = None,
+        filters: FilterLike = None,
+        collection: str | None = None,
+        prefs: RetrievalPrefs | str | None = None,
+        query_vector: Vector | None = None,
+        request: RequestContext | None = None,
+        **settings: Any,
+    ) -> WhyNot:
+        """Explain why a document is not among the results of `retrieve`.
+
+        The arguments are those of `retrieve`, which is run once; `results` of the answer has its
+        results. The document is looked up in `collection`; without one, in the default collection
+        first, and then in the others.
+        """
+        given = _given(settings, top_k, mode, filters, collection)
+        reason: WhyNot = await self.answer(
+            _request("why_not", query, prefs, given, query_vector, request, document_id=document_id)
+        )
+        return reason
+
+    async def _answer_each(self, queries: Sequence[str], request: SearchRequest) -> list[Results]:
+        """The answers to a request with each of the queries."""
+        return [await self.answer(request.with_query(query)) for query in queries]
+
+    @property
+    def retriever(self) -> Retriever:
+        """The base as a Retriever: `await base.retriever.search(ctx, prefs)`.
+
+        What `prefs` leave unset is as in the preferences of the base.
+        """
+        return BaseRetriever(self)
+
+    @abstractmethod
+    def iter_documents(
+        self, *, filters: FilterLike = None, collection: str | None = None
+    ) -> AsyncIterator[Document]:
+        """Yield what `documents` returns, a few at a time, however many there are."""
+
+    async def documents(
+        self, *, filters: FilterLike = None, collection: str | None = None
+    ) -> list[Document]:
+        """List matching documents by collection and id, without their texts."""
+        found = self.iter_documents(filters=filters, collection=collection)
+        return [document async for document in found]
+
+    @abstractmethod
+    async def get(
+        self, document_id: str, *, collection: str = DEFAULT_COLLECTION
+    ) -> Document | None:
+        """Return a document with its text, or None if there is no document with this id."""
+
+    @abstractmethod
+    async def collections(self) -> dict[str, int]:
+        """Return the number of documents in each collection."""
+
+    @abstractmethod
+    async def add_documents(
+        self,
+        documents: Sequence[Document],
+        *,
+        replace: bool = True,
+        progress: OnProgress | None = None,
+    ) -> AddReport:
+        """Add Documents; without `replace`, one whose id is taken is a failure in the report."""
+
+    @abstractmethod
+    async def remove(
+        self, *document_ids: str, collection: str | None = None, filters: FilterLike = None
+    ) -> list[str]:
+        """Remove documents by id, by filter, or both; returns the ids of the removed documents.
+
+        `collection` only narrows down ids and `filters`, so an empty list of ids never removes a
+        whole collection; `filters={}` does.
+        """
+
+
+class AsyncBase(BaseVerbs):
+    """A base with all its verbs: those of BaseVerbs, and what only its owner does."""
+
+    @property
+    @abstractmethod
+    def location(self) -> str:
+        """The location of the base without passwords, for messages."""
+
+    @abstractmethod
+    async def open(self) -> Self:
+        """Open the base."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Close the base; closing it again has no effect."""
+
+    async def prepare(self) -> None:
+        """Load what searches need; raises what would prevent them. A server has done so."""
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def add(
+        self,
+        *sources: str | Path | Document,
+        collection: str = DEFAULT_COLLECTION,
+        include: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        everything: bool = False,
+        language: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        columns: Columns | None = None,
+        fetch_limits: FetchLimits | None = None,
+        ocr: str | Ocr | None = None,
+        progress: OnProgress | None = None,
+    ) -> AddReport:
+        """Add files, folders, web addresses (`https://...`) and Documents.
+
+        Unchanged ones are skipped, changed ones replaced.
+        A path that does not exist, and a folder without files to read, are a ReadError before
+        anything is added. Files that can't be read, and those that were skipped, are listed in the
+        report; `everything` reads hidden, ignored, secret, vendored and minified files too. A
+        Document keeps its own collection, and its language; without one, that is `language`, or
+        detected as for files.
+
+        `metadata` is merged over that of the files, and stays with their paths: adding them again
+        without it does not lose it, and another value replaces it. None takes a value back.
+        """
+        from lagotto.base.ingest import paths_and_documents, read_options
+        from lagotto.readers import load
+
+        options = read_options(collection, language, metadata, columns)
+        paths, documents = paths_and_documents(sources, options.language)
+        chosen: Any = {"include": include, "exclude": exclude, "everything": everything}
+        loading = load(paths, options=options, fetch_limits=fetch_limits, ocr=ocr, **chosen)
+        if problem := await in_thread(loading.find_files):
+            raise problem
+        report = await self._add_files(documents, loading, paths, options, progress)
+        return report.model_copy(
+            update={"skipped": loading.skipped, "notes": (*report.notes, *loading.notes)}
+        )
+
+    async def import_documents(
+        self,
+        path: str | Path,
+        *,
+        collection: str | None = None,
+        progress: OnProgress | None = None,
+    ) -> AddReport:
+        """Add what `export_documents` wrote: a file, or a folder in the layout of BEIR.
+
+        Documents keep their ids and, unless `collection` is given, their collections.
+        """
+        from lagotto.base.export import import_from
+
+        return await self._add_all(import_from(Path(path), collection=collection), progress)
+
+    async def _add_files(
+        self,
+        documents: Iterable[Document],
+        loading: Loading,
+        paths: Sequence[str | Path],
+        options: ReadOptions,
+        progress: OnProgress | None,
+    ) -> AddReport:
+        return await self._add_all(chain(documents, loading), progress)
+
+    @abstractmethod
+    async def _add_all(
+        self, results: Iterable[Document | ReadFailure], progress: OnProgress | None
+    ) -> AddReport:
+        """Add documents as they are read."""
+
+    async def export_documents(
+        self,
+        path: str | Path,
+        *,
+        format: ExportFormat = "jsonl",  # noqa: A002
+        filters: FilterLike = None,
+        collection: str | None = None,
+    ) -> int:
+        """Write matching documents to a file, or for `beir` to a folder; return their number.
+
+        For `beir`, judgements become its queries and the relevance of documents.
+        """
+        from lagotto.base.export import export_to
+        from lagotto.base.judgements import write_judgements
+
+        count = await export_to(Path(path), self._whole(filters, collection), format=format)
+        if format == "beir":
+            write_judgements(Path(path), await self.judgements(), collection=collection)
+        return count
+
+    async def _whole(self, filters: FilterLike, collection: str | None) -> AsyncIterator[Document]:
+        async for listed in self.iter_documents(filters=filters, collection=collection):
+            if document := await self.get(listed.id, collection=listed.collection):
+                yield document
+
+    @abstractmethod
+    async def chunks(
+        self, document_id: str, *, collection: str = DEFAULT_COLLECTION
+    ) -> list[Chunk]:
+        """Return the chunks of a document in order, parents first; empty if it does not exist."""
+
+    @abstractmethod
+    async def resolve(self, citation: Citation | str) -> CitedPassage:
+        """Return the text that a citation, or the key of one, refers to, with its location."""
+
+    @abstractmethod
+    async def judge(
+        self, query: str, passage: Citation | RetrievalResult | str, relevance: int | None
+    ) -> RelevanceJudgement | None:
+        """Store whether a hit, or what a citation refers to, is relevant for a query: 1 or 0.
+
+        It replaces the judgement before; None takes it back.
+        """
+
+    @abstractmethod
+    async def judgements(self, *, query: str | None = None) -> list[RelevanceJudgement]:
+        """List all judgements, the oldest first; of one query if given."""
+
+    @abstractmethod
+    async def info(self) -> StoreInfo:
+        """Return the size of the base, what it was made with, and the state of its indexes."""
+
+
+@dataclass(frozen=True, slots=True)
+class BaseRetriever:
+    """A Retriever that searches a base; `vector` is that of the query, if it is known."""
+
+    base: BaseVerbs
+    vector: Vector | None = None
+
+    async def search(self, ctx: RequestContext, prefs: RetrievalPrefs) -> RetrievalBundle:
+        """Return the best documents for the query, and the passages that support them."""
+        request = SearchRequest.of(prefs, "search", vector=self.vector, ctx=ctx)
+        found: RetrievalBundle = await self.base.answer(replace(request, over_own=True))
+        return found
+
+
+async def page_of_documents(
+    base: BaseVerbs,
+    *,
+    after: tuple[str, str] | None,
+    limit: int,
+    filters: FilterLike = None,
+    collection: str | None = None,
+) -> list[Document]:
+    """The first `limit` documents behind the collection and id `after`, without their texts."""
+    wanted = parse_filter(filters)
+    if after is not None:
+        same = And(Eq("collection", after[0]), Gt("document_id", after[1]))
+        wanted = And(wanted, Or(Gt("collection", after[0]), same))
+    found: list[Document] = []
+    async for document in base.iter_documents(filters=wanted, collection=collection):
+        found.append(document)
+        if len(found) == limit:
+            break
+    return found
+
+
+def resolve_collection(collections: Sequence[str]) -> str:
+    """The collection that is meant by an id alone, of those that have a document with this id."""
+    elsewhere = DEFAULT_COLLECTION not in collections
+    return min(collections) if collections and elsewhere else DEFAULT_COLLECTION
+
+
+def _given(
+    settings: Mapping[str, Any],
+    top_k: int | None,
+    mode: Mode | None,
+    filters: FilterLike,
+    collection: str | None,
+) -> dict[str, Any]:
+    """The settings that a call changes."""
+    named = {"top_k": top_k, "mode": mode, "filters": filters, "collection": collection}
+    return {**settings, **{name: value for name, value in named.items() if value is not None}}
+
+
+def _request(
+    verb: Verb | Literal["why_not"],
+    query: str,
+    prefs: RetrievalPrefs | str | None,
+    settings: Mapping[str, Any],
+    vector: Vector | None,
+    context: RequestContext | None,
+    **others: Any,
+) -> SearchRequest:
+    return SearchRequest(
+        verb, query, prefs, settings, vector, context or RequestContext(), **others
+    )
