@@ -8,14 +8,16 @@ from contextlib import asynccontextmanager, contextmanager
 import pytest
 
 from lagotto.indexes.base import VectorSnapshot
-from lagotto.indexes.pinecone import PineconeIndex, open_pinecone
+from lagotto.indexes.pinecone import PineconeDriver, open_pinecone
 from lagotto.indexes.registry import IndexSite
+from lagotto.indexes.remote import RemoteVectorIndex
 from lagotto.testing.indexes import (
     DIMENSION,
     FollowingVectorContract,
     MemoryChangeLog,
     VectorIndexContract,
 )
+from tests.indexes.remote_contract import Clock, RemoteVectorContract
 from tests.servers.pinecone import PineconeServer
 
 
@@ -34,7 +36,7 @@ class TestPinecone(VectorIndexContract, FollowingVectorContract):
             yield found, {key: key for key in log.chunks}
 
     @contextmanager
-    def index(self) -> Iterator[PineconeIndex]:
+    def index(self) -> Iterator[RemoteVectorIndex]:
         site = IndexSite("a" * 32, timeout=5, address=f"pinecone:{self.server.name}")
         made = open_pinecone(site, model_id="m", dimension=DIMENSION)
         yield made
@@ -55,4 +57,25 @@ class TestFewAreScoredByTheService(TestPinecone):
 
     @pytest.fixture(autouse=True)
     def ask(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("lagotto.indexes.pinecone.FEW", 0)
+        monkeypatch.setattr("lagotto.indexes.remote.FEW", 0)
+
+
+class TestRemoteIndex(RemoteVectorContract):
+    @pytest.fixture(autouse=True)
+    def connect(self, server: PineconeServer) -> None:
+        self.server = server
+
+    def open(self, name: str, clock: Clock) -> RemoteVectorIndex:
+        driver = PineconeDriver(self.server.name, name=name, dimension=DIMENSION, timeout=5)
+        return RemoteVectorIndex(driver, model_id="m", dimension=DIMENSION, timeout=5, clock=clock)
+
+    def epochs(self, index: RemoteVectorIndex) -> set[str]:
+        return {namespace.rsplit("-", 2)[1] for namespace in self._namespaces(index)}
+
+    def stored(self, index: RemoteVectorIndex) -> set[int]:
+        spaces = [self.server.namespaces[name] for name in self._namespaces(index)]
+        return {int(id) for space in spaces for id in space.written}
+
+    def _namespaces(self, index: RemoteVectorIndex) -> list[str]:
+        assert isinstance(index.driver, PineconeDriver)
+        return index.driver._namespaces(None)

@@ -8,39 +8,21 @@ import numpy as np
 import pytest
 
 from lagotto.errors import ConfigError, IndexUnavailableError
-from lagotto.filters import And, Eq, Filter, Gt
+from lagotto.filters import Eq
 from lagotto.indexes.base import START, FilterKeys
-from lagotto.indexes.pinecone import (
-    KEPT,
-    MOST_DOCUMENTS,
-    STATES,
-    TRIES,
-    PineconeIndex,
-    PineconeService,
-)
+from lagotto.indexes.pinecone import MOST_DOCUMENTS, STATES, TRIES, PineconeDriver
+from lagotto.indexes.remote import GRACE, Point, RemoteVectorIndex
 from lagotto.testing.indexes import (
     DIMENSION,
     MemoryChangeLog,
-    MemoryVectors,
     sample_log,
     unit_vector,
 )
+from tests.indexes.remote_contract import QUERY, Clock, found_by, nearest
 from tests.servers.pinecone import PineconeServer
 from tests.servers.scripted import Reply
 
-QUERY = unit_vector(100)
-
-
-class Clock:
-    """A clock that a test sets."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-Opened = Callable[..., PineconeIndex]
+Opened = Callable[..., RemoteVectorIndex]
 
 
 @pytest.fixture
@@ -53,12 +35,11 @@ def opened(server: PineconeServer) -> Iterator[Opened]:
         timeout: float = 5.0,
         waits: float = 5.0,
         clock: Clock | None = None,
-    ) -> PineconeIndex:
-        service = PineconeService(server.name, dimension=DIMENSION, timeout=timeout)
-        made.append(service)
-        return PineconeIndex(
-            service,
-            name=name,
+    ) -> RemoteVectorIndex:
+        driver = PineconeDriver(server.name, name=name, dimension=DIMENSION, timeout=timeout)
+        made.append(driver)
+        return RemoteVectorIndex(
+            driver,
             model_id="m",
             dimension=DIMENSION,
             timeout=waits,
@@ -66,29 +47,8 @@ def opened(server: PineconeServer) -> Iterator[Opened]:
         )
 
     yield open_index
-    for service in made:
-        service.close()
-
-
-def many(count: int) -> MemoryChangeLog:
-    log = MemoryChangeLog()
-    for number in range(count):
-        parity = "even" if number % 2 == 0 else "odd"
-        log.add("", unit_vector(number), fields={"parity": (parity,), "number": (number,)})
-    return log
-
-
-async def nearest(log: MemoryChangeLog, k: int, among: list[int] | None = None) -> list[int]:
-    allowed = None if among is None else FilterKeys(np.array(among, np.int64))
-    found = await MemoryVectors(log).search(QUERY, k=k, allowed=allowed)
-    return [int(key) for key in found.keys]
-
-
-async def found_by(index: PineconeIndex, log: MemoryChangeLog, k: int = 5) -> list[int]:
-    index.refresh()
-    snapshot = index.latest(log)
-    assert snapshot is not None
-    return [int(key) for key in (await snapshot.search(QUERY, k=k, allowed=None)).keys]
+    for driver in made:
+        driver.close()
 
 
 async def test_a_position_counts_once_searches_reflect_it(
@@ -163,7 +123,7 @@ async def test_answers_of_a_copy_that_is_behind(
 async def test_a_copy_that_is_far_behind_is_an_error(
     server: PineconeServer, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lagotto.indexes.pinecone.MOST_MISSING", 3)
+    monkeypatch.setattr("lagotto.indexes.remote.MOST_MISSING", 3)
     index, log = opened(), sample_log()
     followed = index.catch_up(log)
     assert followed is not None
@@ -184,89 +144,10 @@ async def test_lost_neighbours_don_t_cost_results(
     assert found.keys.tolist() == await nearest(log, 6)
 
 
-@pytest.mark.parametrize(
-    "where", [None, Eq("parity", "odd"), And(Eq("collection", "default"), Gt("number", 5))]
-)
-async def test_filters(
-    opened: Opened, monkeypatch: pytest.MonkeyPatch, where: Filter | None
-) -> None:
-    """Whatever of a filter the service is asked for, the result is exact, and has k hits."""
-    monkeypatch.setattr("lagotto.indexes.pinecone.FEW", 2)
-    log, index = many(60), opened()
-    followed = index.catch_up(log)
-    assert followed is not None
-    keys = [key for key in range(8, 61) if key % 2 == 0]
-    for k in (1, 5, 20, 26, 27, 99):
-        found = await followed.search(
-            QUERY, k=k, allowed=FilterKeys(np.array(keys, np.int64), where=where)
-        )
-        assert found.keys.tolist() == await nearest(log, k, keys)
-
-
-async def test_searches_go_deeper_until_enough_is_found(
-    server: PineconeServer, opened: Opened, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("lagotto.indexes.pinecone.FEW", 0)
-    log, index = many(300), opened()
-    followed = index.catch_up(log)
-    assert followed is not None
-    furthest = sorted((await nearest(log, 300))[-30:])
-    before = server.verbs().count("search")
-    found = await followed.search(QUERY, k=3, allowed=FilterKeys(np.array(furthest, np.int64)))
-    assert found.keys.tolist() == await nearest(log, 3, furthest)
-    assert [r.json["top_k"] for r in server.requests if r.path.endswith("/search")][
-        before - server.verbs().count("search") :
-    ] == [26, 104, 416]
-
-
-async def test_few_allowed_chunks_need_no_request(server: PineconeServer, opened: Opened) -> None:
-    log, index = many(60), opened()
-    followed = index.catch_up(log)
-    assert followed is not None
-    asked = len(server.requests)
-    found = await followed.search(QUERY, k=2, allowed=FilterKeys(np.array([3, 5, 7], np.int64)))
-    assert found.keys.tolist() == await nearest(log, 2, [3, 5, 7])
-    assert len(server.requests) == asked
-
-
-async def test_metadata_that_changed_since(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The condition is asked of what the service has; the record knows what changed since."""
-    monkeypatch.setattr("lagotto.indexes.pinecone.FEW", 0)
-    log, index = many(40), opened()
-    order = await nearest(log, 40)
-    best, furthest = order[:4], order[-4:]
-    for key in furthest:
-        log.update(key, {"parity": ("both",)})
-    assert index.catch_up(log) is not None
-    for key in best:
-        log.update(key, {"parity": ("both",)})
-    latest = index.latest(log)
-    assert latest is not None
-    keys = np.array(sorted([*best, *furthest]), np.int64)
-    allowed = FilterKeys(keys, where=Eq("parity", "both"))
-    assert (await latest.search(QUERY, k=2, allowed=allowed)).keys.tolist() == best[:2]
-    followed = index.catch_up(log)
-    assert followed is not None
-    assert followed.position == log.head
-    assert (await followed.search(QUERY, k=2, allowed=allowed)).keys.tolist() == best[:2]
-
-
-async def test_newer_documents_are_not_of_an_earlier_state(opened: Opened) -> None:
-    log, index = sample_log(), opened()
-    assert index.catch_up(log) is not None
-    log.add("new", QUERY)
-    assert opened().catch_up(log) is not None
-    former = index.latest(log)
-    assert former is not None
-    assert former.position.seq == 8
-    assert 9 not in (await former.search(QUERY, k=9, allowed=None)).keys
-    assert (await found_by(index, log))[0] == 9
-
-
 async def test_a_search_in_a_collection_asks_one_namespace(
     server: PineconeServer, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lagotto.indexes.pinecone.FEW", 0)
+    monkeypatch.setattr("lagotto.indexes.remote.FEW", 0)
     log, index = MemoryChangeLog(), opened()
     for number in range(30):
         log.add("", unit_vector(number), fields={"collection": ("abc"[number % 3],)})
@@ -283,7 +164,9 @@ async def test_a_search_in_a_collection_asks_one_namespace(
 
 
 def test_upserts_within_the_limits(server: PineconeServer, opened: Opened) -> None:
-    log, index = many(2 * MOST_DOCUMENTS + 1), opened()
+    log, index = MemoryChangeLog(), opened()
+    for number in range(2 * MOST_DOCUMENTS + 1):
+        log.add("", unit_vector(number))
     assert index.catch_up(log) is not None
     written = [
         len(request.json["documents"])
@@ -297,13 +180,14 @@ def test_upserts_within_the_limits(server: PineconeServer, opened: Opened) -> No
 def test_upserts_of_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     dimension = 1536
     rows = np.random.default_rng(0).standard_normal((300, dimension)).astype(np.float32)
-    documents = [{"_id": str(key), "": row} for key, row in enumerate(rows.tolist())]
+    points = [Point(key, row) for key, row in enumerate(rows)]
     with PineconeServer(dimension=dimension) as server:
         monkeypatch.setenv("PINECONE_CONTROLLER_HOST", server.url)
-        service = PineconeService(server.name, dimension=dimension, timeout=5)
-        assert service.upsert("some", documents) == server.verbs().count("upsert") > 3
-        assert set(server.namespaces["some"].written) == set(map(str, range(300)))
-        service.close()
+        driver = PineconeDriver(server.name, name="x", dimension=dimension, timeout=5)
+        ((namespace, last),) = driver.upsert("some", points).items()
+        assert last == server.verbs().count("upsert") > 2
+        assert set(server.namespaces[namespace].written) == set(map(str, range(300)))
+        driver.close()
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
@@ -352,7 +236,7 @@ def test_an_index_that_does_not_fit(
         opened().refresh()
     server.name = "other"
     with pytest.raises(ConfigError, match="there is no Pinecone index 'chunks'; create it"):
-        PineconeService("chunks", dimension=5, timeout=1).namespaces("x")
+        PineconeDriver("chunks", name="x", dimension=5, timeout=1).delete_all()
     monkeypatch.delenv("PINECONE_API_KEY")
     with pytest.raises(ConfigError, match="set PINECONE_API_KEY"):
         opened().refresh()
@@ -427,53 +311,6 @@ async def test_an_answer_of_the_past_is_not_the_state(
     assert (await found_by(index, log))[0] == 9
 
 
-async def test_removed_chunks_are_deleted_once_no_search_needs_them(
-    server: PineconeServer, opened: Opened
-) -> None:
-    clock = Clock()
-    log, index = sample_log(), opened(clock=clock)
-    before = index.catch_up(log.fork())
-    gone = (await nearest(log, 1))[0]
-    log.remove(gone)
-    assert index.catch_up(log) is not None
-    assert before is not None
-
-    def documents() -> set[str]:
-        (name,) = (name for name in server.namespaces if name != STATES)
-        return set(server.namespaces[name].written)
-
-    index.compact(log)
-    clock.now += KEPT - 1
-    index.compact(log)
-    assert str(gone) in documents()
-    assert (await before.search(QUERY, k=1, allowed=None)).keys.tolist() == [gone]
-    assert gone not in await found_by(index, log, k=99)
-    clock.now += 1
-    index.compact(log)
-    assert documents() == {str(key) for key in log.chunks}
-    assert await found_by(index, log, k=99) == await nearest(log, 99)
-
-
-async def test_another_history_gets_other_namespaces(
-    server: PineconeServer, opened: Opened
-) -> None:
-    clock = Clock()
-    ours, index = sample_log(), opened(clock=clock)
-    theirs = ours.fork()
-    ours.add("ours", unit_vector(60))
-    theirs.add("theirs", unit_vector(61))
-    before = index.catch_up(ours)
-    assert index.catch_up(theirs) is not None
-    assert before is not None
-    assert len(server.namespaces) == 1 + 2
-    assert (await before.search(QUERY, k=9, allowed=None)).keys.tolist() == await nearest(ours, 9)
-    index.compact(theirs)
-    clock.now += KEPT
-    index.compact(theirs)
-    assert len(server.namespaces) == 1 + 1
-    assert await found_by(index, theirs) == await nearest(theirs, 5)
-
-
 async def test_namespaces_that_somebody_deleted_are_built_anew(
     server: PineconeServer, opened: Opened
 ) -> None:
@@ -489,25 +326,10 @@ async def test_namespaces_that_somebody_deleted_are_built_anew(
     assert index.position == START
     index.catch_up(log)
     assert len(server.namespaces) == 1, "the service may just be slow"
-    clock.now += KEPT
+    clock.now += GRACE
+    index.compact(log)
     again = index.catch_up(log)
     assert again is not None
     assert again.position == log.head
     assert len(server.namespaces) == 2
     assert await found_by(index, log) == await nearest(log, 5)
-
-
-def test_what_is_dropped_is_this_index_alone(server: PineconeServer, opened: Opened) -> None:
-    log, index, other = sample_log(), opened(), opened(name="vectors-2")
-    assert index.catch_up(log) is not None
-    assert other.catch_up(log) is not None
-    server.namespaces["theirs"] = server.namespaces[STATES]
-    index.delete()
-    assert index.position == START
-    assert [name for name in server.namespaces if "vectors-1" in name] == []
-    assert len([name for name in server.namespaces if "vectors-2" in name]) == 1
-    assert "theirs" in server.namespaces
-    assert set(server.namespaces[STATES].written) == {"vectors-2"}
-    index.refresh()
-    assert index.latest(log) is None
-    assert index.check(log).what == "there is no vector index"

@@ -66,7 +66,7 @@ def test_a_connection_that_another_thread_closes(qdrant_address: str) -> None:
 def test_a_server_that_is_not_there() -> None:
     port, grpc_port = free_ports(2)
     site = IndexSite("b" * 32, 0.3, address=f"qdrant://127.0.0.1:{port}/?grpc_port={grpc_port}")
-    index = QdrantTextIndex(site)
+    index = open_qdrant_text(site)
     started = time.monotonic()
     with pytest.raises(IndexUnavailableError, match=f"127.0.0.1:{port} does not answer"):
         index.refresh()
@@ -86,12 +86,12 @@ async def test_a_server_that_dies_and_comes_back(monkeypatch: pytest.MonkeyPatch
     log = sample_log()
     with qdrant_cluster(settings={"SERVICE__API_KEY": SECRET}) as (node,):
         site = IndexSite("b" * 32, 5.0, address=node.address())
-        stranger = QdrantTextIndex(site)
+        stranger = open_qdrant_text(site)
         with pytest.raises(IndexUnavailableError, match=f"refuses access.*{API_KEY}"):
             stranger.refresh()
         stranger.close()
         monkeypatch.setenv(API_KEY, SECRET)
-        index = QdrantTextIndex(site)
+        index = open_qdrant_text(site)
         snapshot = index.catch_up(log)
         assert snapshot is not None
         node.kill()

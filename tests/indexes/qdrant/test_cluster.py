@@ -13,12 +13,12 @@ import pytest
 
 from lagotto.errors import IndexUnavailableError
 from lagotto.filters import Eq
+from lagotto.indexes import remote
 from lagotto.indexes.base import FilterKeys
-from lagotto.indexes.qdrant import following
-from lagotto.indexes.qdrant.collections import Collections
+from lagotto.indexes.qdrant import open_qdrant_text, open_qdrant_vectors
 from lagotto.indexes.qdrant.text import QdrantTextIndex
-from lagotto.indexes.qdrant.vectors import QdrantVectorIndex
 from lagotto.indexes.registry import IndexSite
+from lagotto.indexes.remote import RemoteVectorIndex
 from lagotto.indexes.text_query import Term, TextQuery
 from lagotto.testing.indexes import (
     DIMENSION,
@@ -70,7 +70,7 @@ def varied_log(size: int) -> MemoryChangeLog:
 
 async def check_answers(
     words: QdrantTextIndex,
-    vectors: QdrantVectorIndex,
+    vectors: RemoteVectorIndex,
     log: MemoryChangeLog,
     *,
     errors: bool = False,
@@ -86,7 +86,7 @@ async def check_answers(
 
 
 async def _check_once(
-    words: QdrantTextIndex, vectors: QdrantVectorIndex, log: MemoryChangeLog
+    words: QdrantTextIndex, vectors: RemoteVectorIndex, log: MemoryChangeLog
 ) -> None:
     for index, oracle, query in (
         (words, MemoryText(log), QUERY),
@@ -105,8 +105,8 @@ async def _check_once(
 @pytest.mark.parametrize("sharding", ["auto", "collection"])
 async def test_shards_do_not_change_results(cluster: list[QdrantNode], sharding: str) -> None:
     site = site_on(cluster[0], shards=3, replicas=2, sharding=sharding)
-    words = QdrantTextIndex(site)
-    vectors = QdrantVectorIndex(site, model_id="m", dimension=DIMENSION)
+    words = open_qdrant_text(site)
+    vectors = open_qdrant_vectors(site, model_id="m", dimension=DIMENSION)
     log = varied_log(300)
     for key in (7, 70, 170):
         log.remove(key)
@@ -131,8 +131,8 @@ async def test_another_node_is_asked_if_one_does_not_answer(cluster: list[Qdrant
     """With all nodes in the address neither searches nor writes notice that one is killed."""
     address = cluster_address(cluster, "nodes", shards=3, replicas=2)
     site = IndexSite(secrets.token_hex(16), timeout=60, address=address)
-    words = QdrantTextIndex(site)
-    vectors = QdrantVectorIndex(site, model_id="m", dimension=DIMENSION)
+    words = open_qdrant_text(site)
+    vectors = open_qdrant_vectors(site, model_id="m", dimension=DIMENSION)
     log = varied_log(100)
     words.catch_up(log)
     vectors.catch_up(log)
@@ -162,22 +162,22 @@ async def test_a_node_is_killed_and_comes_back(
     cluster: list[QdrantNode], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While an index follows, and while it is searched: no wrong answer, and nothing is lost."""
-    monkeypatch.setattr(following, "AT_ONCE", 50)
+    monkeypatch.setattr(remote, "AT_ONCE", 50)
     site = site_on(cluster[0], shards=3, replicas=2)
-    words = QdrantTextIndex(site)
-    vectors = QdrantVectorIndex(site, model_id="m", dimension=DIMENSION)
+    words = open_qdrant_text(site)
+    vectors = open_qdrant_vectors(site, model_id="m", dimension=DIMENSION)
     log = varied_log(300)
     vectors.catch_up(log)
     steps = []
-    usual = Collections.advance
+    usual = words.driver.write_state
 
-    def killing(self: Collections, *states: Any) -> Any:
-        steps.append(states)
-        if len(steps) == 3:
+    def killing(state: str) -> None:
+        steps.append(state)
+        if len(steps) == 4:
             cluster[2].kill()
-        return usual(self, *states)
+        usual(state)
 
-    monkeypatch.setattr(Collections, "advance", killing)
+    monkeypatch.setattr(words.driver, "write_state", killing)
     assert words.catch_up(log) is not None
     await check_answers(words, vectors, log, errors=True)
     log.add("oak and lake", unit_vector(5))
@@ -193,7 +193,7 @@ async def test_a_node_is_killed_and_comes_back(
     await check_answers(words, vectors, log, errors=True)
     # with two of three gone, an error says so
     cluster[2].kill()
-    short = QdrantTextIndex(IndexSite(site.base_id, timeout=2, address=site.address))
+    short = open_qdrant_text(IndexSite(site.base_id, timeout=2, address=site.address))
     with pytest.raises(IndexUnavailableError):
         await check_answers(short, vectors, log)
     for index in (words, vectors, short):

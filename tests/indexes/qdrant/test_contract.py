@@ -10,9 +10,11 @@ import pytest
 from qdrant_client import models
 
 from lagotto.indexes.base import TextSnapshot, VectorSnapshot
+from lagotto.indexes.qdrant import open_qdrant_text, open_qdrant_vectors
+from lagotto.indexes.qdrant.driver import QdrantDriver
 from lagotto.indexes.qdrant.text import QdrantTextIndex
-from lagotto.indexes.qdrant.vectors import QdrantVectorIndex
 from lagotto.indexes.registry import IndexSite
+from lagotto.indexes.remote import RemoteVectorIndex
 from lagotto.testing.indexes import (
     DIMENSION,
     FollowingTextContract,
@@ -22,6 +24,8 @@ from lagotto.testing.indexes import (
     VectorIndexContract,
     sample_log,
 )
+from tests.indexes.qdrant.inside import collection_of, collections_on, server_of
+from tests.indexes.remote_contract import Clock, RemoteVectorContract
 
 
 def same_keys(log: MemoryChangeLog) -> Mapping[int, int]:
@@ -43,9 +47,9 @@ class TestVectors(VectorIndexContract, FollowingVectorContract):
             yield found, same_keys(log)
 
     @contextmanager
-    def index(self) -> Iterator[QdrantVectorIndex]:
+    def index(self) -> Iterator[RemoteVectorIndex]:
         site = IndexSite(secrets.token_hex(16), timeout=20, address=self.address)
-        index = QdrantVectorIndex(site, model_id="m", dimension=DIMENSION)
+        index = open_qdrant_vectors(site, model_id="m", dimension=DIMENSION)
         yield index
         index.delete()
         index.close()
@@ -62,9 +66,7 @@ class TestQuantizedVectors(TestVectors):
     def test_the_server_has_vectors_of_bytes(self) -> None:
         with self.index() as index:
             index.catch_up(sample_log())
-            state = index.collections.current()
-            assert state is not None
-            made = index.server.ask(lambda client: client.get_collection(state.collection))
+            made = server_of(index).ask(lambda client: client.get_collection(collection_of(index)))
             config = made.config.quantization_config
             assert isinstance(config, models.ScalarQuantization)
             assert config.scalar.type == models.ScalarType.INT8
@@ -87,7 +89,30 @@ class TestText(TextIndexContract, FollowingTextContract):
     @contextmanager
     def index(self) -> Iterator[QdrantTextIndex]:
         site = IndexSite(secrets.token_hex(16), timeout=20, address=self.address)
-        index = QdrantTextIndex(site)
+        index = open_qdrant_text(site)
         yield index
         index.delete()
         index.close()
+
+
+class TestRemoteIndex(RemoteVectorContract):
+    @pytest.fixture(autouse=True)
+    def _site(self, site: IndexSite) -> None:
+        self.site = site
+
+    def open(self, name: str, clock: Clock) -> RemoteVectorIndex:
+        driver = QdrantDriver(self.site, f"{name}-{self.site.base_id[:8]}", dimension=DIMENSION)
+        return RemoteVectorIndex(driver, model_id="m", dimension=DIMENSION, timeout=20, clock=clock)
+
+    def release(self, index: RemoteVectorIndex) -> None:
+        index.delete()
+        index.close()
+
+    def epochs(self, index: RemoteVectorIndex) -> set[str]:
+        return {name.rpartition("-")[2] for name in collections_on(index)}
+
+    def stored(self, index: RemoteVectorIndex) -> set[int]:
+        points, _ = server_of(index).ask(
+            lambda client: client.scroll(collection_of(index), limit=999)
+        )
+        return {int(point.id) for point in points}

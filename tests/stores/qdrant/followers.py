@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lagotto.filters import Eq
-from lagotto.indexes.qdrant.following import QdrantFollower
+from lagotto.indexes.qdrant.driver import QdrantDriver
 from lagotto.stores.base import Store
 from lagotto.testing.stores import entries
 
@@ -38,13 +38,13 @@ async def check_that_one_waits(slow: Store, fast: Store, monkeypatch: pytest.Mon
 def held_upload(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
     """Hold the first upload: it sets one event, and waits for the other."""
     reached, go_on = threading.Event(), threading.Event()
-    usual: Callable[..., None] = QdrantFollower._upload
+    usual: Callable[..., Any] = QdrantDriver.upsert
 
-    def held(*args: Any) -> None:
+    def held(*args: Any) -> Any:
         if not reached.is_set():
             reached.set()
             go_on.wait(30)
-        usual(*args)
+        return usual(*args)
 
-    monkeypatch.setattr(QdrantFollower, "_upload", held)
+    monkeypatch.setattr(QdrantDriver, "upsert", held)
     return reached, go_on

@@ -1,9 +1,7 @@
 """Text and vector index on a Qdrant server or cluster, for bases that outgrow one machine.
 
-`address.py` reads the address, `client.py` asks the server and translates its errors.
-`collections.py` holds what an index is and how far it has come, `following.py` applies the change
-log to `points.py`. `filters.py` translates filters and conditions on words. `vectors.py` and
-`text.py` are the indexes.
+`address.py` reads the address, `client.py` asks the server and translates its errors. `driver.py`
+has the calls of a RemoteIndex, `text.py` the text index.
 """
 
 from __future__ import annotations
@@ -11,11 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lagotto.errors import ConfigError
+from lagotto.indexes.base import text_rules
+from lagotto.indexes.registry import IndexSite
 
 if TYPE_CHECKING:
     from lagotto.indexes.qdrant.text import QdrantTextIndex
-    from lagotto.indexes.qdrant.vectors import QdrantVectorIndex
-    from lagotto.indexes.registry import IndexSite
+    from lagotto.indexes.remote import RemoteVectorIndex
+
+LAYOUT = "2"
+"""Of points and state; other layouts have other names."""
 
 
 def open_qdrant_text(site: IndexSite) -> QdrantTextIndex:
@@ -23,15 +25,18 @@ def open_qdrant_text(site: IndexSite) -> QdrantTextIndex:
     _need_client()
     from lagotto.indexes.qdrant.text import QdrantTextIndex
 
-    return QdrantTextIndex(site)
+    return QdrantTextIndex(site, site.name("text", f"{text_rules()}/qdrant-{LAYOUT}"))
 
 
-def open_qdrant_vectors(site: IndexSite, *, model_id: str, dimension: int) -> QdrantVectorIndex:
+def open_qdrant_vectors(site: IndexSite, *, model_id: str, dimension: int) -> RemoteVectorIndex:
     """The vector index of a base on a Qdrant server; asks it nothing yet."""
     _need_client()
-    from lagotto.indexes.qdrant.vectors import QdrantVectorIndex
+    from lagotto.indexes.qdrant.driver import QdrantDriver
+    from lagotto.indexes.remote import RemoteVectorIndex
 
-    return QdrantVectorIndex(site, model_id=model_id, dimension=dimension)
+    name = site.name("vectors", f"{model_id}/{dimension}/qdrant-{LAYOUT}")
+    driver = QdrantDriver(site, name, dimension=dimension)
+    return RemoteVectorIndex(driver, model_id=model_id, dimension=dimension, timeout=site.timeout)
 
 
 def _need_client() -> None:

@@ -19,6 +19,7 @@ from qdrant_client.http.exceptions import ApiException
 from lagotto._internal.concurrency import checkpoint
 from lagotto.errors import IndexUnavailableError
 from lagotto.indexes.qdrant.address import API_KEY, NodeAddress, QdrantAddress
+from lagotto.indexes.remote import MissingEpochError
 
 T = TypeVar("T")
 
@@ -59,10 +60,6 @@ _TRANSIENT = frozenset(
 
 _REFUSED = frozenset({grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED})
 _VERSION = re.compile(r"(?<!\d)(\d++)\.(\d++)")
-
-
-class MissingCollectionError(IndexUnavailableError):
-    """There is no such collection, alias or point: nothing was made yet, or it was rebuilt."""
 
 
 class ExistsError(IndexUnavailableError):
@@ -187,7 +184,7 @@ class QdrantServer:
         what = _without_key(_details(exc))
         where = self.address.shown
         if code == grpc.StatusCode.NOT_FOUND:
-            return MissingCollectionError(f"Qdrant server {where}: {what}; search again")
+            return MissingEpochError(f"Qdrant server {where}: {what}; search again")
         if "already exists" in what:
             return ExistsError(f"Qdrant server {where}: {what}")
         if code in _REFUSED:

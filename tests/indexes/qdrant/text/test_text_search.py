@@ -8,17 +8,15 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from lagotto.filters import Contains, Eq, Filter, Gte
 from lagotto.indexes.base import FilterKeys
-from lagotto.indexes.qdrant import points, text
-from lagotto.indexes.qdrant.client import QdrantServer
-from lagotto.indexes.qdrant.collections import Collections
-from lagotto.indexes.qdrant.text import QdrantText, QdrantTextIndex, query_vector
-from lagotto.indexes.qdrant.vectors import QdrantVectorIndex
+from lagotto.indexes.qdrant import open_qdrant_text, open_qdrant_vectors, text
+from lagotto.indexes.qdrant.text import QdrantText, QdrantTextIndex, query_weights
 from lagotto.indexes.registry import IndexSite
+from lagotto.indexes.remote import RemoteVectorIndex
 from lagotto.indexes.text_query import (
     Either,
     Every,
@@ -38,23 +36,23 @@ from lagotto.testing.indexes import (
     MemoryVectors,
     unit_vector,
 )
-from tests.indexes.qdrant.payloads import NOT_SHRUNK
+from tests.indexes.qdrant.inside import collections_on
 
 WORDS = ["oak", "lake", "marsh", "dog", "hazel", "oaken"]
 
 
 @contextmanager
 def text_index(address: str) -> Iterator[QdrantTextIndex]:
-    index = QdrantTextIndex(IndexSite(secrets.token_hex(16), timeout=20, address=address))
+    index = open_qdrant_text(IndexSite(secrets.token_hex(16), timeout=20, address=address))
     yield index
     index.delete()
     index.close()
 
 
 @contextmanager
-def vector_index(address: str) -> Iterator[QdrantVectorIndex]:
+def vector_index(address: str) -> Iterator[RemoteVectorIndex]:
     site = IndexSite(secrets.token_hex(16), timeout=20, address=address)
-    index = QdrantVectorIndex(site, model_id="m", dimension=DIMENSION)
+    index = open_qdrant_vectors(site, model_id="m", dimension=DIMENSION)
     yield index
     index.delete()
     index.close()
@@ -81,8 +79,8 @@ def colored_log(size: int = 200) -> MemoryChangeLog:
 async def test_k_results_whatever_the_engine_knows_of_the_filter(
     qdrant_address: str, monkeypatch: pytest.MonkeyPatch, where: Filter | None
 ) -> None:
-    monkeypatch.setattr(points, "FEW_KEYS", 2)
-    monkeypatch.setattr(points, "MOST_KEYS", 5)
+    monkeypatch.setattr(text, "FEW_KEYS", 2)
+    monkeypatch.setattr(text, "MOST_KEYS", 5)
     log = colored_log()
     red = np.arange(5, 201, 5)
     allowed = FilterKeys(red, where=where)
@@ -99,31 +97,6 @@ async def test_k_results_whatever_the_engine_knows_of_the_filter(
             best = await MemoryText(log).search(query, k=k, allowed=allowed)
             assert held.keys.tolist() == best.keys.tolist()
             assert held.scores == pytest.approx(best.scores, rel=1e-5)
-
-
-async def test_the_server_is_asked_with_the_condition(
-    qdrant_address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(points, "FEW_KEYS", 2)
-    log = colored_log()
-    red = np.arange(5, 201, 5)
-    asked = []
-    usual = QdrantServer.ask
-
-    def counted(self: QdrantServer, question: object, **options: object) -> object:
-        asked.append(question)
-        return usual(self, question, **options)  # type: ignore[arg-type]
-
-    with vector_index(qdrant_address) as index:
-        snapshot = index.catch_up(log)
-        assert snapshot is not None
-        monkeypatch.setattr(QdrantServer, "ask", counted)
-        for where, most in ((Eq("color", "deep red"), 1), (Contains("color", "red"), 5)):
-            asked.clear()
-            allowed = FilterKeys(red, where=where)
-            assert len(await snapshot.search(unit_vector(0), k=20, allowed=allowed)) == 20
-            assert 1 <= len(asked) <= most
-        assert len(asked) > 1  # without a condition it must look deeper
 
 
 CONDITIONS: st.SearchStrategy[Match] = st.recursive(
@@ -158,7 +131,7 @@ CHUNKS = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)
 
 @settings(
     max_examples=15,
-    phases=NOT_SHRUNK,
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
@@ -219,7 +192,7 @@ async def test_the_mean_decides_which_chunks_are_best(
         snapshot = index.catch_up(log)
         assert snapshot is not None
         query = TextQuery(((Term("lake"),),))
-        vector = query_vector(query.words, [1.0])
+        vector = query_weights(query.words, [1.0])
         products = await snapshot._proposed(vector, None, limit=10)
         right = await MemoryText(log).search(query, k=10, allowed=None)
         assert set(products.keys.tolist()) != set(right.keys.tolist())
@@ -274,6 +247,5 @@ async def test_equal_scores_are_ordered_by_key(qdrant_address: str) -> None:
 def test_the_names_of_collections_tell_prefix_role_and_base(qdrant_address: str) -> None:
     with text_index(qdrant_address) as index:
         index.catch_up(colored_log(1))
-        state = Collections.current(index.collections)
-        assert state is not None
-        assert state.collection.startswith("lagotto-test-text-")
+        (name,) = collections_on(index)
+        assert name.startswith("lagotto-test-text-")

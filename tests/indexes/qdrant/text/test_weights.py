@@ -7,11 +7,10 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from qdrant_client import models
 
 from lagotto.indexes.bm25 import text_score
 from lagotto.indexes.qdrant import text
-from lagotto.indexes.qdrant.text import ROUNDING, chunk_vector, query_vector, score_bound
+from lagotto.indexes.qdrant.text import ROUNDING, chunk_weights, query_weights, score_bound
 from lagotto.indexes.text_query import Term
 
 CHUNKS = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=60)
@@ -25,10 +24,8 @@ WORDS = st.lists(
 MEANS = st.floats(1, 80)
 
 
-def product(one: models.SparseVector, other: models.SparseVector) -> float:
-    there = dict(zip(other.indices, other.values, strict=True))
-    pairs = zip(one.indices, one.values, strict=True)
-    return sum(value * there.get(index, 0.0) for index, value in pairs)
+def product(one: dict[int, float], other: dict[int, float]) -> float:
+    return sum(weight * other.get(index, 0.0) for index, weight in one.items())
 
 
 @given(CHUNKS, WORDS, MEANS, MEANS, st.data())
@@ -38,26 +35,25 @@ def test_the_bound(
     idfs = [data.draw(st.floats(0.01, 10)) for _ in words]
     counts, length = Counter(terms), len(terms)
     exact = text_score(words, idfs, counts, length=length, mean=mean)
-    stored = chunk_vector(counts, length=length, mean=fixed)
+    stored = chunk_weights(counts, length=length, mean=fixed)
     bound = score_bound(longest=length, mean=mean, fixed_mean=fixed)
-    assert exact <= bound * product(query_vector(words, idfs), stored)
+    assert exact <= bound * product(query_weights(words, idfs), stored)
 
 
 def test_the_bound_is_tight() -> None:
     counts = Counter(["a", *["b"] * 99])
     words, idfs = [(Term("a"),)], [2.0]
     exact = text_score(words, idfs, counts, length=100, mean=120.0)
-    stored = chunk_vector(counts, length=100, mean=100.0)
+    stored = chunk_weights(counts, length=100, mean=100.0)
     bound = score_bound(longest=100, mean=120.0, fixed_mean=100.0)
     assert exact == pytest.approx(
-        bound / ROUNDING * product(query_vector(words, idfs), stored), rel=1e-5
+        bound / ROUNDING * product(query_weights(words, idfs), stored), rel=1e-5
     )
     assert bound < 1.2
 
 
 def test_terms_that_share_a_dimension_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text, "dimension_of", lambda _: 7)
-    alone = chunk_vector({"a": 1}, length=2, mean=2.0)
-    both = chunk_vector({"a": 1, "b": 1}, length=2, mean=2.0)
-    assert both.indices == alone.indices == [7]
-    assert both.values == pytest.approx([2 * alone.values[0]])
+    alone = chunk_weights({"a": 1}, length=2, mean=2.0)
+    both = chunk_weights({"a": 1, "b": 1}, length=2, mean=2.0)
+    assert both == pytest.approx({7: 2 * alone[7]})

@@ -1,0 +1,578 @@
+"""Points on a Qdrant server or cluster: an epoch is a collection of it.
+
+Points of removed chunks are marked with the change that removed them, so that a search at an
+earlier state still sees them, and one at a later state counts without them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import islice
+from typing import Any, TypeVar
+from uuid import UUID
+
+import numpy as np
+from qdrant_client import QdrantClient, grpc, models
+from qdrant_client.conversions.conversion import RestToGrpc
+
+from lagotto._internal.concurrency import checkpoint, give_way, in_thread
+from lagotto.documents import Vector, digest
+from lagotto.indexes.base import ChangeLog, ChunkKeys, Hits
+from lagotto.indexes.pushdown import AnyOf, Condition, Joined, Payload
+from lagotto.indexes.qdrant.address import parse_address
+from lagotto.indexes.qdrant.client import ExistsError, QdrantServer
+from lagotto.indexes.registry import IndexSite
+from lagotto.indexes.remote import (
+    MissingEpochError,
+    Point,
+    Proposals,
+    RemoteIndex,
+    RemoteState,
+    Writes,
+    expected_points,
+)
+from lagotto.request_context import time_left
+
+T = TypeVar("T")
+
+BATCH = 250
+"""Points or ids in a request that writes."""
+
+MOST_KEYS = 10_000
+"""Keys in a condition."""
+
+COMPARED = 10_000
+"""Chunks whose keys a check compares with those of the record at once, and the most whose points
+it compares."""
+
+LEAST_EFFORT = 128
+"""Candidates that a search in the graph keeps, or twice as many as it returns."""
+
+ROUNDED = 1e-5
+"""A server has 32-bit floats."""
+
+KEY, REMOVED, FIELDS, STATE = "key", "removed", "f", "state"
+"""Payload names: a chunk's key, the change that removed it, its fields; the state of an index."""
+
+TENANT = "k_collection"
+"""The field by which a server keeps points together."""
+
+SPARSE = "text"
+"""The name of a sparse vector."""
+
+ALL_SHARDS = "state"
+"""A shard key without points: nothing can be indexed in a collection without any."""
+
+ORDERING = models.WriteOrdering.MEDIUM
+
+
+class QdrantDriver:
+    """The points of an index, with dense vectors of a dimension or sparse ones, and its state.
+
+    `keywords` are payload names with an index from the beginning.
+    """
+
+    kind = "qdrant"
+    deepest = 2**31
+
+    def __init__(
+        self, site: IndexSite, name: str, *, dimension: int | None, keywords: Sequence[str] = ()
+    ) -> None:
+        self.server = QdrantServer(parse_address(site.address), timeout=site.timeout)
+        self.shown = self.server.address.shown
+        self.name = self.server.address.name(name)
+        self._states = self.server.address.name("states")
+        self._id = str(UUID(digest(self.name)))
+        self._dimension = dimension
+        self._keywords = keywords
+        self._shard_keys: dict[str, frozenset[str]] = {}
+
+    def collection(self, epoch: str) -> str:
+        """The collection on the server with the points of an epoch."""
+        return f"{self.name}-{epoch}"
+
+    def read_state(self, *, briefly: bool) -> str | None:
+        ask = self.server.ask_briefly if briefly else self.server.ask
+        try:
+            found = ask(lambda client: client.retrieve(self._states, [self._id]))
+        except MissingEpochError:
+            return None
+        return str((found[0].payload or {})[STATE]) if found else None
+
+    def write_state(self, text: str) -> None:
+        try:
+            self._put_state(text)
+        except MissingEpochError:
+            self._create(self._states)
+            self._put_state(text)
+
+    def _put_state(self, text: str) -> None:
+        point = models.PointStruct(id=self._id, vector={}, payload={STATE: text})
+        self.server.ask(
+            lambda client: client.upsert(self._states, [point], wait=True, ordering=ORDERING)
+        )
+
+    def create(self, epoch: str) -> None:
+        name, address = self.collection(epoch), self.server.address
+        by_collection = address.sharding == "collection"
+        vectors: models.VectorParams | None = None
+        if self._dimension is not None:
+            # The record's vectors have unit length, so the dot product is the cosine.
+            compressed = address.quantize != "none"
+            vectors = models.VectorParams(
+                size=self._dimension, distance=models.Distance.DOT, on_disk=compressed or None
+            )
+        self._create(
+            name,
+            vectors_config=vectors or {},
+            sparse_vectors_config=None if vectors else {SPARSE: models.SparseVectorParams()},
+            shard_number=address.shards,
+            sharding_method=models.ShardingMethod.CUSTOM if by_collection else None,
+            quantization_config=_INT8 if vectors and address.quantize == "int8" else None,
+        )
+        if by_collection:
+            self._make(lambda client: client.create_shard_key(name, ALL_SHARDS))
+        for number in (KEY, REMOVED):
+            self._index(name, number, models.PayloadSchemaType.INTEGER)
+        for keyword in self._keywords:
+            self._index(name, keyword, models.PayloadSchemaType.KEYWORD)
+
+    def _create(self, name: str, **options: Any) -> None:
+        address = self.server.address
+        self._make(
+            lambda client: client.create_collection(
+                name,
+                replication_factor=address.replicas,
+                write_consistency_factor=address.write_consistency,
+                **{"vectors_config": {}, **options},
+            )
+        )
+
+    def _make(self, request: Callable[[QdrantClient], bool]) -> None:
+        """Make something that an attempt may have made which was not answered in time."""
+        with suppress(ExistsError):
+            self.server.ask(request)
+
+    def _index(
+        self, name: str, field: str, schema: models.PayloadSchemaType | models.KeywordIndexParams
+    ) -> None:
+        """Index a payload field before the next write, so that conditions on it are quick."""
+        self.server.ask(lambda client: client.create_payload_index(name, field, schema, wait=False))
+
+    def index_fields(self, epoch: str, names: Sequence[str]) -> None:
+        for name in names:
+            self._index(self.collection(epoch), f"{FIELDS}.{name}", _schema(name))
+
+    def upsert(self, epoch: str, points: Sequence[Point]) -> Writes:
+        placed: dict[str | None, list[Point]] = defaultdict(list)
+        known = self._shards(epoch, {point.collection for point in points}) if points else None
+        for point in points:
+            placed[shard_key(point.collection) if known else None].append(point)
+        for shard, some in placed.items():
+            if known and shard is not None and shard not in known:
+                self._add_shard(epoch, shard)
+            for batch in batches(some):
+                self._upsert(epoch, shard, batch)
+        return {}
+
+    def _upsert(self, epoch: str, shard: str | None, points: Sequence[Point]) -> None:
+        """Store points as gRPC messages: the client's models take time to make."""
+        checkpoint()
+        give_way()
+        request = grpc.UpsertPoints(
+            collection_name=self.collection(epoch),
+            points=[_stored(point) for point in points],
+            wait=True,
+            ordering=RestToGrpc.convert_write_ordering(ORDERING),
+            shard_key_selector=_selector([shard] if shard else None),
+        )
+        self.server.ask(
+            lambda client: client.grpc_points.Upsert(request, timeout=self.server.timeout)
+        )
+
+    def update_fields(
+        self, epoch: str, fields: Mapping[int, Payload], points: Callable[[], Sequence[Point]]
+    ) -> Writes:
+        """Replace the fields of points; the chunks of a document mostly have the same."""
+        alike: dict[str, list[int]] = defaultdict(list)
+        for key, some in fields.items():
+            alike[json.dumps(some)].append(key)
+        shards = self._all_shards(epoch)
+        operations = [
+            models.SetPayloadOperation(
+                set_payload=models.SetPayload(
+                    payload={FIELDS: json.loads(some)},
+                    filter=models.Filter(must=[by_keys(keys)]),
+                    shard_key=shards,
+                )
+            )
+            for some, keys in alike.items()
+        ]
+        for batch in batches(operations):
+            checkpoint()
+            self.server.ask(
+                lambda client, batch=batch: client.batch_update_points(  # type: ignore[misc]
+                    self.collection(epoch), batch, wait=True, ordering=ORDERING
+                )
+            )
+        return {}
+
+    def mark_removed(self, state: RemoteState, keys: ChunkKeys, seq: int) -> tuple[int, int]:
+        shards = self._all_shards(state.epoch)
+        chunks = length = 0
+        for some in batches(keys.tolist()):
+            checkpoint()
+            lengths = self._lengths(state, some)
+            chunks += len(lengths)
+            length += sum(lengths)
+            # the least number stays, whichever updater marks a point first
+            marked = models.Filter(must=[by_keys(some)], must_not=[_removed_up_to(seq)])
+            self.server.ask(
+                lambda client, marked=marked: client.set_payload(  # type: ignore[misc]
+                    self.collection(state.epoch),
+                    {REMOVED: seq},
+                    points=marked,
+                    wait=True,
+                    ordering=ORDERING,
+                    shard_key_selector=shards,
+                )
+            )
+        return chunks, length
+
+    def _lengths(self, state: RemoteState, keys: Sequence[int]) -> list[int]:
+        """The lengths of those of `keys` that are visible."""
+        points, _ = self.server.ask(
+            lambda client: client.scroll(
+                self.collection(state.epoch),
+                visible(replace(state, removals=True), by_keys(keys)),
+                limit=len(keys),
+                with_payload=["length"],
+            )
+        )
+        return [int((point.payload or {}).get("length", 0)) for point in points]
+
+    def delete_points(self, state: RemoteState, keys: ChunkKeys) -> None:
+        for some in batches(keys.tolist(), MOST_KEYS):
+            checkpoint()
+            self.server.ask(
+                lambda client, some=some: client.delete(  # type: ignore[misc]
+                    self.collection(state.epoch),
+                    models.PointIdsList(points=list(some)),
+                    wait=True,
+                    ordering=ORDERING,
+                    shard_key_selector=self._all_shards(state.epoch),
+                )
+            )
+
+    async def query(
+        self,
+        state: RemoteState,
+        vector: Vector,
+        *,
+        limit: int,
+        where: Condition | None,
+        collections: frozenset[str] | None,
+    ) -> Proposals:
+        found = await self.nearest(
+            state,
+            grpc.VectorInput(dense=grpc.DenseVector(data=vector.tolist())),
+            where=seen(state, None if where is None else condition(where)),
+            collections=collections,
+            limit=limit,
+            params=grpc.SearchParams(hnsw_ef=max(LEAST_EFFORT, 2 * limit)),
+        )
+        return Proposals(found.keys, more=len(found) == limit, reached={})
+
+    async def nearest(
+        self,
+        state: RemoteState,
+        query: grpc.VectorInput,
+        *,
+        limit: int,
+        where: models.Filter | None,
+        collections: frozenset[str] | None,
+        using: str | None = None,
+        params: grpc.SearchParams | None = None,
+    ) -> Hits:
+        """The `limit` points with the greatest products, as the server has them.
+
+        The client would make a model of every point, a quarter of the time of a search by vectors.
+        """
+        left = time_left()
+
+        def ask() -> Hits:
+            shards = None
+            if collections is not None:
+                known = self._shards(state.epoch, collections)
+                shards = sorted(known & set(map(shard_key, collections)))
+            request = grpc.QueryPoints(
+                collection_name=self.collection(state.epoch),
+                query=grpc.Query(nearest=query),
+                using=using,
+                filter=None if where is None else RestToGrpc.convert_filter(where),
+                params=params,
+                limit=limit,
+                with_payload=grpc.WithPayloadSelector(enable=False),
+                shard_key_selector=_selector(shards),
+            )
+            found = self.server.ask_briefly(
+                lambda client: client.grpc_points.Query(request, timeout=self.server.timeout), left
+            ).result
+            return Hits(
+                np.fromiter((point.id.num for point in found), np.int64, len(found)),
+                np.fromiter((point.score for point in found), np.float32, len(found)),
+            )
+
+        return await in_thread(ask)
+
+    def reached(self, parts: Iterable[str]) -> Writes:
+        return {}
+
+    def is_intact(self, state: RemoteState, *, overdue: bool) -> bool:
+        try:
+            return self._count(state) == state.chunks
+        except MissingEpochError:
+            return False
+
+    def _count(self, state: RemoteState) -> int:
+        name = self.collection(state.epoch)
+        return self.server.ask(lambda client: client.count(name, visible(state))).count
+
+    def problem(self, state: RemoteState, changes: ChangeLog, index: RemoteIndex[Any]) -> str:
+        found = self._count(state)
+        if found != state.chunks:
+            return f"has {found} chunks instead of {state.chunks}"
+        if state.last.position != changes.head:
+            return ""
+        lacking, gone = self._differences(state, changes, index)
+        if lacking or gone:
+            return f"lacks {lacking} chunks and has {gone} that are not in the base"
+        altered = sum(
+            self._altered(state, expected_points(index, state, changes, *each))
+            for each in _compared(state, changes)
+        )
+        return f"has {altered} chunks that are not what the base has" if altered else ""
+
+    def _differences(
+        self, state: RemoteState, changes: ChangeLog, index: RemoteIndex[Any]
+    ) -> tuple[int, int]:
+        """How many chunks of the record are not visible, and how many others are."""
+        lacking = gone = 0
+        for start, stop in changes.ranges(since=0, at_once=COMPARED):
+            recorded = set(index.keys(changes, start, stop).tolist())
+            found = set(self._visible_keys(state, start, stop))
+            lacking += len(recorded - found)
+            gone += len(found - recorded)
+        return lacking, gone
+
+    def _visible_keys(self, state: RemoteState, start: int, stop: int) -> Iterator[int]:
+        between = models.FieldCondition(key=KEY, range=models.Range(gt=start, lte=stop))
+        last, where = start, visible(state, between)
+        while last < stop:
+            keys = self.server.ask(
+                lambda client, last=last: self.page(client, state, where, after=last, size=COMPARED)  # type: ignore[misc]
+            )
+            yield from keys.tolist()
+            last = keys[-1] if len(keys) == COMPARED else stop
+
+    def page(
+        self,
+        client: QdrantClient,
+        state: RemoteState,
+        where: models.Filter,
+        *,
+        after: int,
+        size: int,
+    ) -> ChunkKeys:
+        """The first keys after one that meet a condition, ascending."""
+        points, _ = client.scroll(
+            self.collection(state.epoch), where, limit=size, offset=after + 1, with_payload=False
+        )
+        return np.array([point.id for point in points], np.int64)
+
+    def _altered(self, state: RemoteState, points: Sequence[Point]) -> int:
+        """How many points are stored otherwise."""
+        certain = {point.key: point for point in points if point.certain}
+        stored, _ = self.server.ask(
+            lambda client: client.scroll(
+                self.collection(state.epoch),
+                visible(state, by_keys([*certain])),
+                limit=max(1, len(certain)),
+                with_vectors=True,
+            )
+        )
+        checkpoint()
+        return sum(not _equals(certain[int(each.id)], each) for each in stored)
+
+    def delete_epoch(self, epoch: str) -> None:
+        self.server.ask(lambda client: client.delete_collection(self.collection(epoch)))
+
+    def delete_all(self) -> None:
+        found = self.server.ask(lambda client: client.get_collections()).collections
+        for each in found:
+            if each.name.startswith(f"{self.name}-"):
+                self.delete_epoch(each.name.removeprefix(f"{self.name}-"))
+        with suppress(MissingEpochError):
+            self.server.ask(lambda client: client.delete(self._states, [self._id], wait=True))
+
+    def close(self) -> None:
+        self.server.close()
+
+    def _shards(self, epoch: str, collections: Iterable[str] = ()) -> frozenset[str]:
+        """The shard keys of an epoch, of these collections at least if they have any.
+
+        None unless points are placed by their Lagotto collection.
+        """
+        known = self._shard_keys.get(epoch)
+        if known is None or (known and not known.issuperset(map(shard_key, collections))):
+            name = self.collection(epoch)
+            info = self.server.ask(lambda client: client.collection_cluster_info(name))
+            keys = [shard.shard_key for shard in info.local_shards]
+            keys += [shard.shard_key for shard in info.remote_shards]
+            known = frozenset(map(str, filter(None, keys)))
+            self._shard_keys[epoch] = known
+        return known
+
+    def _add_shard(self, epoch: str, key: str) -> None:
+        self._make(lambda client: client.create_shard_key(self.collection(epoch), key))
+        self._shard_keys[epoch] |= {key}
+
+    def _all_shards(self, epoch: str) -> list[int | str] | None:
+        """For a write that may concern any chunk: all shard keys, None if there are none."""
+        return [*sorted(self._shards(epoch))] or None
+
+
+_INT8 = models.ScalarQuantization(
+    scalar=models.ScalarQuantizationConfig(
+        type=models.ScalarType.INT8, quantile=0.99, always_ram=True
+    )
+)
+
+
+def condition(where: Condition) -> models.Condition:
+    """A condition on the fields of points as the server has them."""
+    if isinstance(where, Joined):
+        parts = [condition(part) for part in where.parts]
+        return models.Filter(must=parts) if where.operator == "and" else models.Filter(should=parts)
+    path = f"{FIELDS}.{where.name}"
+    if isinstance(where, AnyOf):
+        return models.FieldCondition(key=path, match=models.MatchAny(any=list(where.keywords)))
+    # a step of floats wider at each end: numbers may be rounded on the way
+    least, most = _next_to(where.least, -math.inf), _next_to(where.most, math.inf)
+    return models.FieldCondition(key=path, range=models.Range(gte=least, lte=most))
+
+
+def _next_to(number: float | None, direction: float) -> float | None:
+    if number is None:
+        return None
+    further = math.nextafter(number, direction)
+    return further if math.isfinite(further) else None
+
+
+def by_keys(keys: Sequence[int]) -> models.Condition:
+    """Points with one of the keys."""
+    return models.HasIdCondition(has_id=list(keys))
+
+
+def seen(state: RemoteState, *conditions: models.Condition | None) -> models.Filter | None:
+    """What a search asks for; it may give points after the position, which the caller drops."""
+    must = [condition for condition in conditions if condition is not None]
+    hidden = [_removed_up_to(state.last.seq)] if state.removals else []
+    if not must and not hidden:
+        return None
+    return models.Filter(must=must, must_not=hidden)
+
+
+def visible(state: RemoteState, *conditions: models.Condition | None) -> models.Filter:
+    """Exactly the points that are visible, for counting them."""
+    upto = models.Range(lte=float(state.last.seq))
+    found = seen(state, models.FieldCondition(key=KEY, range=upto), *conditions)
+    assert found is not None
+    return found
+
+
+def _removed_up_to(seq: int) -> models.Condition:
+    return models.FieldCondition(key=REMOVED, range=models.Range(lte=float(seq)))
+
+
+def shard_key(collection: str) -> str:
+    """The shard key of a Lagotto collection; never ALL_SHARDS."""
+    return f"c:{collection}"
+
+
+def _selector(shards: Sequence[str] | None) -> grpc.ShardKeySelector | None:
+    return RestToGrpc.convert_shard_key_selector([*shards]) if shards else None
+
+
+def _schema(name: str) -> models.PayloadSchemaType | models.KeywordIndexParams:
+    if name == TENANT:
+        return models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
+    if name.startswith(("n", "o")):
+        return models.PayloadSchemaType.FLOAT
+    return models.PayloadSchemaType.KEYWORD
+
+
+def _stored(point: Point) -> grpc.PointStruct:
+    if isinstance(point.vector, np.ndarray):
+        dense = grpc.DenseVector(data=point.vector.tolist())
+        vectors = grpc.Vectors(vector=grpc.Vector(dense=dense))
+    else:
+        sparse = grpc.Vector(sparse=sparse_vector(point.vector))
+        vectors = grpc.Vectors(vectors=grpc.NamedVectors(vectors={SPARSE: sparse}))
+    return grpc.PointStruct(
+        id=grpc.PointId(num=point.key),
+        vectors=vectors,
+        payload=RestToGrpc.convert_payload(_payload(point)),
+    )
+
+
+def sparse_vector(weights: Mapping[int, float]) -> grpc.SparseVector:
+    """Weights by dimension as they are sent."""
+    return grpc.SparseVector(indices=weights, values=weights.values())
+
+
+def _payload(point: Point) -> dict[str, object]:
+    return {KEY: point.key, FIELDS: point.fields, **point.extra}
+
+
+def _equals(point: Point, stored: models.Record) -> bool:
+    """Whether the server has stored this point."""
+    payload = {name: value for name, value in (stored.payload or {}).items() if name != REMOVED}
+    theirs = _weights(stored.vector)
+    ours = point.vector
+    if isinstance(ours, np.ndarray):
+        ours = {index: float(weight) for index, weight in enumerate(ours.tolist())}
+    if payload != _payload(point) or ours.keys() != theirs.keys():
+        return False
+    return np.allclose([*ours.values()], [theirs[index] for index in ours], rtol=ROUNDED)
+
+
+def _weights(vector: models.VectorStructOutput | None) -> dict[int, float]:
+    """The numbers of a point's only vector by their dimensions."""
+    if isinstance(vector, dict):
+        (sparse,) = vector.values()
+        assert isinstance(sparse, models.SparseVector)
+        return dict(zip(sparse.indices, sparse.values, strict=True))
+    return {index: float(str(weight)) for index, weight in enumerate(vector or ())}
+
+
+def _compared(state: RemoteState, changes: ChangeLog) -> Iterator[tuple[int, int]]:
+    """The ranges whose points a check compares: all, or of many chunks some at random."""
+    if state.chunks <= COMPARED:
+        yield from changes.ranges(since=0, at_once=BATCH)
+        return
+    starts = np.random.default_rng().choice(changes.head.seq, COMPARED // BATCH, replace=False)
+    for start in sorted(starts.tolist()):
+        yield from islice(changes.ranges(since=start, at_once=BATCH), 1)
+
+
+def batches(items: Sequence[T], size: int | None = None) -> Iterator[Sequence[T]]:
+    """The items, at most `size` or BATCH at a time."""
+    step = size or BATCH
+    for start in range(0, len(items), step):
+        yield items[start : start + step]
