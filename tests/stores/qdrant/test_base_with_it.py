@@ -90,7 +90,7 @@ def test_a_base_remembers_its_indexes(tmp_path: Path, qdrant_address: str) -> No
         assert (info.text_index, info.vector_index) == (qdrant_address, qdrant_address)
         assert found(base, "unique1x") == ["d1"]
     with (
-        pytest.raises(ConfigError, match="rebuild --vector-index exact"),
+        pytest.raises(ConfigError, match="rebuild --vector-index embedded"),
         KnowledgeBase(path, embedder=HashEmbedder(dimension=16), vector_index="embedded"),
     ):
         pass
