@@ -105,7 +105,7 @@ class _Origin(frozenset[str]):
 class Preferences(Record):
     """A group of settings; a wrong one is a ConfigError."""
 
-    if not TYPE_CHECKING:  # the real signature is better for whoever types it
+    if not TYPE_CHECKING:  # the real signature is better for editors
 
         def __init__(self, **fields: Any) -> None:
             try:

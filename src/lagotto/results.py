@@ -69,7 +69,7 @@ class ScoreBreakdown(Record):
     def legs(self) -> dict[Leg, LegScore]:
         """The scores of the legs that have one."""
         found = {leg: getattr(self, leg) for leg in LEGS}
-        return {leg: said for leg, said in found.items() if said is not None}
+        return {leg: score for leg, score in found.items() if score is not None}
 
 
 class RetrievalResult(Location):
@@ -122,7 +122,7 @@ class RetrievalResult(Location):
         """Return how the score is made up, in numbers that add up."""
         lines = [f"{self.rank}. {self.score:.4f}  {self.citation}"]
         lines += [
-            _explained(leg, said) for leg, said in self.breakdown.legs().items() if said.weight
+            _explained(leg, found) for leg, found in self.breakdown.legs().items() if found.weight
         ]
         made = self.breakdown
         if made.fused_score is not None:
@@ -143,12 +143,12 @@ def _scale(made: ScoreBreakdown) -> str:
     return f", on a scale from {low:.4f} to {high:.4f}"
 
 
-def _explained(leg: Leg, said: LegScore) -> str:
-    rank = f"rank {said.rank}" if said.rank else "scored, not in its list"
+def _explained(leg: Leg, found: LegScore) -> str:
+    rank = f"rank {found.rank}" if found.rank else "scored, not in its list"
     return (
-        f"   {leg:<8} {said.score:8.4f} ({rank}) -> {said.normalised:.4f} x {said.weight:.4f}"
-        f" = {said.contribution:.4f}"
-        f"{f' (weight damped by {said.damping:.2f})' if said.damping < 1 else ''}"
+        f"   {leg:<8} {found.score:8.4f} ({rank}) -> {found.normalised:.4f} x {found.weight:.4f}"
+        f" = {found.contribution:.4f}"
+        f"{f' (weight damped by {found.damping:.2f})' if found.damping < 1 else ''}"
     )
 
 

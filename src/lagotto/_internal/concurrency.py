@@ -30,7 +30,7 @@ _stop: ContextVar[threading.Event | None] = ContextVar("stop", default=None)
 
 
 class Interrupted(BaseException):
-    """Ends a function in a thread that nobody waits for any more; nobody sees it."""
+    """Ends a function in a thread whose result is no longer awaited; it never reaches a caller."""
 
 
 def checkpoint() -> None:
@@ -66,7 +66,7 @@ def awaited_work() -> Iterator[None]:
 
 
 def give_way() -> None:
-    """Let awaited work in other threads run Python now, for loops of work that nobody waits for.
+    """Let awaited work in other threads run Python now, for loops of work in the background.
 
     A search beside such a loop would get the interpreter every five milliseconds only, each time
     that it has read something. Giving way takes 80 us, as long as it takes to index a chunk.

@@ -42,8 +42,8 @@ def limit_arenas(most: int = MOST) -> bool:
     4 MB and more go back to the system when they are freed: by default glibc keeps all of them
     after the first one, and a server that had sent 60 documents of 8 MB kept 380 MB for ever.
 
-    For the start of a process of Lagotto's own, before there are threads. Whoever sets
-    MALLOC_ARENA_MAX or GLIBC_TUNABLES has decided otherwise.
+    For the start of a process of Lagotto's own, before there are threads.
+    MALLOC_ARENA_MAX and GLIBC_TUNABLES take precedence.
     """
     decided = {"MALLOC_ARENA_MAX", "GLIBC_TUNABLES"} & os.environ.keys()
     if decided or not sys.platform.startswith("linux"):

@@ -124,8 +124,8 @@ def _print_answer(outcome: DemoOutcome) -> None:
 def _print_pack(pack: ContextPack) -> None:
     from lagotto.demo import PACK_TOKENS
 
-    asked = f'"{pack.query}", at most {PACK_TOKENS} tokens'
-    typer.echo(f"\nA cited context for a prompt ({asked}):\n")
+    request = f'"{pack.query}", at most {PACK_TOKENS} tokens'
+    typer.echo(f"\nA cited context for a prompt ({request}):\n")
     typer.echo(printable(str(pack)))
 
 

@@ -55,8 +55,8 @@ def print_document(
     print_indented(console, (line, "dim"))
     for passage in passages:
         location = format_citation("", passage.location).removeprefix("Doc: ").strip(" |")
-        said = f"{passage.score:.2f}  {one_line(location)}".rstrip()
-        print_indented(console, (said, "cyan"))
+        line = f"{passage.score:.2f}  {one_line(location)}".rstrip()
+        print_indented(console, (line, "cyan"))
         print_indented(console, *highlighted(passage.text, query, language=item.language))
     if not passages and item.snippet:
         print_indented(console, (printable(item.snippet), ""))
@@ -143,7 +143,7 @@ def print_fields(console: AnyConsole, fields: Mapping[str, str]) -> None:
 
 def _scores(hit: RetrievalResult) -> str:
     legs = hit.breakdown.legs().items()
-    parts = [_leg(leg, said.score, said.rank) for leg, said in legs if said.weight]
+    parts = [_leg(leg, found.score, found.rank) for leg, found in legs if found.weight]
     return "  ".join((*parts, f"document {one_line(hit.document_id)}"))
 
 

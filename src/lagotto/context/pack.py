@@ -142,7 +142,7 @@ def _packed(
     count: TokenCounter,
     prefs: ContextPrefs,
     format: PackFormat,  # noqa: A002
-    **told: Any,
+    **traced_fields: Any,
 ) -> ContextPack:
     frame = _Frame(count, format, prefs.cite_by)
     found, kept = _choose(results, known=known, frame=frame, prefs=prefs)
@@ -161,7 +161,7 @@ def _packed(
             kept=kept,
             tokens=tokens,
             max_tokens=prefs.max_tokens,
-            **told,
+            **traced_fields,
         ),
     )
 

@@ -77,7 +77,7 @@ Settings = Mapping[str, Any]
 DEPTH = 10
 RECALL_DEPTH = 100
 PASSAGES = 120
-"""Passages asked for, so that some hundred documents are among them."""
+"""Passages requested, so that some hundred documents are among them."""
 AT_ONCE = 50
 """Queries of one call, whose vectors are computed in batches."""
 
@@ -97,7 +97,7 @@ class SystemScores:
 class Evaluation:
     """The scores of each system on the same queries.
 
-    `degraded` are the notes of searches that could not do what was asked for, each once.
+    `degraded` are the notes of searches that could not run as requested, each once.
     """
 
     queries: int
@@ -123,7 +123,7 @@ def evaluate(
 ) -> Evaluation:
     """Ask every query with the settings of each system; the last one is the reference.
 
-    A document ranks by its best passage. `progress` is told the number of queries that were asked.
+    A document ranks by its best passage. `progress` gets the number of queries that were run.
     """
     if not queries:
         raise ConfigError("there is no query with a relevant document, so nothing to evaluate")

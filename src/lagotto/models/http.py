@@ -102,9 +102,9 @@ class JsonService:
                 if wait is None:
                     wait = self._retry.wait(failures)
                 if failures == self._retry.tries or wait > self._retry.longest_pause:
-                    asked = f"; it asks to wait {wait:.0f} s" if problem.retry_after else ""
+                    delay = f"; it asks to wait {wait:.0f} s" if problem.retry_after else ""
                     raise self._failure(
-                        f"{problem} (try {failures} of {self._retry.tries}{asked})",
+                        f"{problem} (try {failures} of {self._retry.tries}{delay})",
                         status=problem.status,
                     ) from problem.__cause__
             await asyncio.sleep(wait)
@@ -129,8 +129,8 @@ class JsonService:
             raise _RetryableError(f"no answer from {url}: {self._without_key(reason)}") from exc
         if response.is_success:
             return self._parsed(url, response)
-        said = self._without_key(_message(response))
-        problem = f"{url} answered {response.status_code}: {said}"
+        message = self._without_key(_message(response))
+        problem = f"{url} answered {response.status_code}: {message}"
         if response.status_code in RETRIED:
             raise _RetryableError(problem, response=response)
         raise self._failure(problem, status=response.status_code)
@@ -139,9 +139,9 @@ class JsonService:
         try:
             return response.json()
         except ValueError as exc:
-            said = self._without_key(response.text[:200])
+            text = self._without_key(response.text[:200])
             raise self._failure(
-                f"{url} did not answer with JSON: {said!r}; check the URL",
+                f"{url} did not answer with JSON: {text!r}; check the URL",
                 status=response.status_code,
             ) from exc
 

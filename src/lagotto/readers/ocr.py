@@ -17,8 +17,8 @@ from lagotto.errors import ConfigError
 COMMANDS = ("tesseract", "ocrmypdf")
 DPI = 200
 SECONDS = 120.0
-SAID = 300
-"""Characters of what a failed command said that are logged."""
+MOST_LOGGED = 300
+"""Characters of the output of a failed command that are logged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,8 @@ def _recognised(command: str, image: PageImage, languages: str) -> str:
         }[command]
         done = subprocess.run(arguments, capture_output=True, timeout=SECONDS, check=False)
         if done.returncode:
-            said = done.stderr.decode(errors="replace").strip()[-SAID:]
-            raise RuntimeError(f"{command} failed with exit code {done.returncode}: {said}")
+            message = done.stderr.decode(errors="replace").strip()[-MOST_LOGGED:]
+            raise RuntimeError(f"{command} failed with exit code {done.returncode}: {message}")
         return text.read_text(encoding="utf-8", errors="replace").replace("\f", "")
 
 

@@ -255,8 +255,8 @@ def without_running_text(pages: Sequence[PageText]) -> tuple[list[str], list[str
         texts.append(_without(page.text, top, bottom))
         ran |= {side for side, lines in ((1, top), (-1, bottom)) if lines}
         numbers = margins.numbers(index)
-        said = (_wording(line, numbers) for line in (*top, *bottom))
-        wordings.update(dict.fromkeys(filter(None, said)))
+        found = (_wording(line, numbers) for line in (*top, *bottom))
+        wordings.update(dict.fromkeys(filter(None, found)))
     for side in {1, -1} - ran:
         texts, repeated = _without_edges(texts, side)
         wordings.update(dict.fromkeys(repeated))

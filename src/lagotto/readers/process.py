@@ -210,10 +210,10 @@ def _request(
     return json.dumps(request).encode()
 
 
-def _error(said: dict[str, str], source: Source) -> ReadError:
-    kind = getattr(errors, said["kind"], ReadError)
+def _error(fields: dict[str, str], source: Source) -> ReadError:
+    kind = getattr(errors, fields["kind"], ReadError)
     known = isinstance(kind, type) and issubclass(kind, ReadError)
-    return (kind if known else ReadError)(source.label, said["reason"])
+    return (kind if known else ReadError)(source.label, fields["reason"])
 
 
 def _send(stream: IO[bytes] | None, frame: bytes) -> None:

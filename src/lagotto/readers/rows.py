@@ -221,8 +221,8 @@ def _row_text(values: Mapping[str, object], columns: Columns) -> str:
 
 def resolve_columns(columns: Columns, names: Sequence[str], *, source: Source) -> Columns:
     """Fill in the columns that are not given; ReadError if a given one does not exist."""
-    asked = (*columns.text, columns.title, columns.id, *(columns.metadata or ()), *columns.types)
-    for name in asked:
+    wanted = (*columns.text, columns.title, columns.id, *(columns.metadata or ()), *columns.types)
+    for name in wanted:
         if name is not None and name not in names:
             raise ReadError(
                 source.label, f"no column {name!r}; available columns: {', '.join(names)}"

@@ -89,13 +89,13 @@ def _joined(cues: list[Cue]) -> tuple[str, list[HeadingMark]]:
     pieces: list[str] = []
     marks: list[HeadingMark] = []
     length = before = 0
-    said = ""
+    last_line = ""
     section = -1
     for cue in cues:
         for line in _spoken(cue):
-            if line == said:
+            if line == last_line:
                 continue
-            said = line
+            last_line = line
             opens = cue.start // SECTION_SECONDS != section
             pause = opens or cue.start - before >= PAUSE_SECONDS
             gap = (GAP if pause else "\n") if pieces else ""

@@ -59,7 +59,7 @@ MEDIA_TYPES = {
     "message/rfc822": "mail",
     "application/mbox": "mailbox",
 }
-"""Readers by media type; other types are told by the suffix and the content."""
+"""Readers by media type; other types are recognised by the suffix and the content."""
 
 
 class FetchLimits(Record):
@@ -229,8 +229,8 @@ class _Request:
 
     def _read(self, response: httpx.Response) -> Source:
         if response.status_code != 200:
-            said = f"{response.status_code} {response.reason_phrase}".strip()
-            raise ReadError(self._label, f"the server answered {said}")
+            status = f"{response.status_code} {response.reason_phrase}".strip()
+            raise ReadError(self._label, f"the server answered {status}")
         data = bytearray()
         for block in response.iter_bytes():
             data += block

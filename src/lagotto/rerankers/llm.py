@@ -221,19 +221,19 @@ def read_answer(
     Unknown ids and scores off the scale are ignored. RerankError if no verdict is valid, or if a
     candidate has two, since either could be the one that was meant.
     """
-    said = _content(answer, model=model)
+    content = _content(answer, model=model)
     verdicts: dict[str, Verdict] = {}
-    for found in flat_objects(said):
+    for found in flat_objects(content):
         name = found.get("id")
         if not isinstance(name, str) or name not in candidates:
             continue
         if name in verdicts:
-            raise RerankError(f"{model} judged the passage {name} twice: {_short(said)}")
+            raise RerankError(f"{model} judged the passage {name} twice: {_short(content)}")
         verdict = _verdict(found, candidate=candidates[name], scale=scale)
         if verdict:
             verdicts[name] = verdict
     if not verdicts:
-        raise RerankError(f"{model} returned no valid verdict: {_short(said)}")
+        raise RerankError(f"{model} returned no valid verdict: {_short(content)}")
     return verdicts
 
 
@@ -250,8 +250,8 @@ def _content(answer: object, *, model: str) -> str:
     return _THINKING.sub("", message.content, count=1)
 
 
-def _short(said: object) -> str:
-    return repr(said)[:200]
+def _short(value: object) -> str:
+    return repr(value)[:200]
 
 
 def _verdict(
@@ -357,17 +357,17 @@ class ChatService:
     ) -> object:
         """Return the service's answer, constrained to `schema` if the service supports that."""
         optional = {"temperature": 0, "seed": self._seed, "max_tokens": max_tokens}
-        asked = {"model": self._model, "messages": messages, **optional}
-        return await self._post(asked, schema, self._left_out)
+        body = {"model": self._model, "messages": messages, **optional}
+        return await self._post(body, schema, self._left_out)
 
     async def close(self) -> None:
         """Close the connections."""
         await self._service.close()
 
     async def _post(
-        self, asked: dict[str, object], schema: dict[str, object], left_out: frozenset[str]
+        self, body: dict[str, object], schema: dict[str, object], left_out: frozenset[str]
     ) -> object:
-        payload = {name: value for name, value in asked.items() if name not in left_out}
+        payload = {name: value for name, value in body.items() if name not in left_out}
         try:
             return await self._service.post(
                 "/chat/completions", payload | _response_format(schema, left_out)
@@ -376,7 +376,7 @@ class ChatService:
             rejected = _rejected(problem, left_out)
             if rejected is None:
                 raise
-        answer = await self._post(asked, schema, left_out | {rejected})
+        answer = await self._post(body, schema, left_out | {rejected})
         self._left_out |= {rejected}
         return answer
 
@@ -488,9 +488,9 @@ class LlmReranker:
         """Get a verdict on each candidate, asking again for those that an answer leaves out."""
         verdicts: dict[int, Verdict] = {}
         problem: RerankError | None = None
-        for asked in range(1, ATTEMPTS + 1):
+        for attempt in range(1, ATTEMPTS + 1):
             waiting = [index for index in range(len(candidates)) if index not in verdicts]
-            prompt = self._prompt(query, [candidates[index] for index in waiting], asked)
+            prompt = self._prompt(query, [candidates[index] for index in waiting], attempt)
             answer = await self._answer(prompt)
             try:
                 found = self._read(answer, prompt)
@@ -500,21 +500,21 @@ class LlmReranker:
             verdicts |= {index: found[name] for index, name in names if name in found}
             if len(verdicts) == len(candidates):
                 return [verdicts[index] for index in range(len(candidates))]
-            if asked < ATTEMPTS:
-                await asyncio.sleep(self._retry.wait(asked))
+            if attempt < ATTEMPTS:
+                await asyncio.sleep(self._retry.wait(attempt))
         missing = len(candidates) - len(verdicts)
         raise RerankError(
             f"{self.config.model} left {missing} of {len(candidates)} passages without a valid "
             f"verdict after {ATTEMPTS} attempts" + (f"; {problem}" if problem else "")
         ) from problem
 
-    def _prompt(self, query: str, candidates: Sequence[Candidate], asked: int) -> Prompt:
-        """Build a prompt with a code and ids that depend on a secret, so nobody can guess them.
+    def _prompt(self, query: str, candidates: Sequence[Candidate], attempt: int) -> Prompt:
+        """Build a prompt with a code and ids that depend on a secret, so they can't be guessed.
 
         The same question gets the same prompt, so that a repeated search can give the same scores.
         Each further attempt gets another one, so that a model that failed starts afresh.
         """
-        subject = json.dumps([query, [one.text for one in candidates], asked]).encode()
+        subject = json.dumps([query, [one.text for one in candidates], attempt]).encode()
         digest = hashlib.blake2b(subject, key=self._secret).digest()
         return build_prompt(
             query,

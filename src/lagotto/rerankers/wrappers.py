@@ -162,12 +162,12 @@ def _parsed(texts: Mapping[bytes, bytes]) -> Verdicts:
     return verdicts
 
 
-def _paired(asked: Mapping[bytes, Candidate], verdicts: Sequence[Verdict | None]) -> Verdicts:
-    if len(verdicts) != len(asked):
+def _paired(candidates: Mapping[bytes, Candidate], verdicts: Sequence[Verdict | None]) -> Verdicts:
+    if len(verdicts) != len(candidates):
         raise RerankError(
-            f"the reranker returned {len(verdicts)} verdicts for {len(asked)} passages"
+            f"the reranker returned {len(verdicts)} verdicts for {len(candidates)} passages"
         )
-    return dict(zip(asked, verdicts, strict=True))
+    return dict(zip(candidates, verdicts, strict=True))
 
 
 class FallbackReranker:
