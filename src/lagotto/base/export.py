@@ -73,7 +73,7 @@ def import_from(path: Path, *, collection: str | None = None) -> Iterator[Docume
     one is detected, as `add` does. `collection` replaces that of the
     documents; without it those of BEIR go to the default one.
     """
-    parse = _from_jsonl
+    parse: Callable[[Mapping[str, Any]], Document] = Document.model_validate
     if path.is_dir():
         path, parse = path / CORPUS, _from_beir
     try:
@@ -103,10 +103,6 @@ def _parsed(
         return ReadFailure(
             source=name, reason=f"not an exported document ({reason})", error=type(exc).__name__
         )
-
-
-def _from_jsonl(fields: Mapping[str, Any]) -> Document:
-    return Document.model_validate(fields)
 
 
 def _from_beir(fields: Mapping[str, Any]) -> Document:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from lagotto import __version__
 from lagotto._internal.registry import did_you_mean
-from lagotto.cli.options import DEFAULT_KB, Verbose, flatten_groups, with_log
+from lagotto.cli.options import DEFAULT_KB, Verbose, flatten_groups, option, with_log
 
 COMMANDS = {
     "add": "ingest:add",
@@ -81,32 +81,23 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def options(
     context: typer.Context,
-    kb: Annotated[
-        str,
-        typer.Option(
-            "--kb",
-            metavar="PATH",
-            envvar="LAGOTTO_KB",
-            help="The knowledge base: a file, postgresql://HOST/DATABASE, or http://SERVER.",
-        ),
-    ] = DEFAULT_KB,
-    embedder: Annotated[
-        str | None,
-        typer.Option(
-            "--embedder",
-            metavar="NAME",
-            envvar="LAGOTTO_EMBEDDER",
-            help="The embedding model: minilm, gte-small, onnx:FOLDER, openai:MODEL and others.",
-        ),
-    ] = None,
+    kb: str = option(
+        "The knowledge base: a file, postgresql://HOST/DATABASE, or http://SERVER.",
+        metavar="PATH",
+        envvar="LAGOTTO_KB",
+        default=DEFAULT_KB,
+    ),
+    embedder: str | None = option(
+        "The embedding model: minilm, gte-small, onnx:FOLDER, openai:MODEL and others.",
+        metavar="NAME",
+        envvar="LAGOTTO_EMBEDDER",
+    ),
     verbose: Verbose = 0,
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
-    ] = False,
+    version: bool = option(
+        "Show the version.", callback=_print_version, is_eager=True, default=False
+    ),
 ) -> None:
     """Pass options before the command on, as defaults of the same options behind it."""
     given = {"kb": kb, "embedder": embedder, "verbose": verbose}
@@ -115,3 +106,6 @@ def options(
     if source is None or source.name != "COMMANDLINE":
         del defaults["demo"]["kb"]  # the demo writes to your own base only if you name it
     context.default_map = defaults
+
+
+app.callback()(flatten_groups(options))

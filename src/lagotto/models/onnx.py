@@ -21,23 +21,19 @@ if TYPE_CHECKING:
     from tokenizers import Encoding
 
 
-_wanted = True
-
-
-def prepacking_is_wanted() -> bool:
-    """Whether a model that is loaded now is prepacked."""
-    return _wanted
+_prepack = True
+"""Whether a model that is loaded now is prepacked."""
 
 
 @contextmanager
 def without_prepacking() -> Iterator[None]:
     """For a process that runs its models once: they are loaded as they are meanwhile."""
-    global _wanted
-    former, _wanted = _wanted, False
+    global _prepack
+    former, _prepack = _prepack, False
     try:
         yield
     finally:
-        _wanted = former
+        _prepack = former
 
 
 log = logging.getLogger(__name__)
@@ -67,7 +63,7 @@ class OnnxSession:
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
-        if not prepacking_is_wanted():
+        if not _prepack:
             options.add_session_config_entry("session.disable_prepacking", "1")
         log.info("loading the model %s", path)
         try:

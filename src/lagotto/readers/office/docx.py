@@ -8,17 +8,14 @@ from dataclasses import dataclass
 
 from lxml import etree
 
-from lagotto.documents import Document
-from lagotto.errors import ReadError
-from lagotto.readers.base import Draft, ReadOptions, Source, TextBuilder, add_item, one_line
-from lagotto.readers.formats import SUFFIXES
+from lagotto.readers.base import Draft, TextBuilder, add_item, one_line
 from lagotto.readers.office.package import (
     Package,
+    PackageReader,
     child,
     children,
     core_properties,
     local_name,
-    open_package,
     small_number,
     value,
 )
@@ -33,7 +30,7 @@ LIST = re.compile(r"list \w+ (\d)", re.IGNORECASE)
 LEVELS = range(9)
 
 
-class DocxReader:
+class DocxReader(PackageReader):
     """Reads the body with all tracked changes accepted.
 
     Headings are paragraphs with a heading style or outline level, lists are runs of numbered or
@@ -42,20 +39,14 @@ class DocxReader:
     """
 
     kind = "docx"
-    suffixes = SUFFIXES["docx"]
+    noun = "Word file"
 
-    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
-        with open_package(source, limit=options.max_bytes, noun="Word file") as package:
-            draft = _draft(package)
-        yield draft.document(source, options=options)
-
-
-def _draft(package: Package) -> Draft:
-    document = package.xml(package.require(DOCUMENT))
-    styles = Styles(package.xml(package.find(STYLES)))
-    builder = TextBuilder()
-    title = _render(child(document, "body"), styles, builder)
-    return builder.draft(DocxReader.kind, **core_properties(package, title=title))
+    def draft(self, package: Package) -> Draft:
+        document = package.xml(package.require(DOCUMENT))
+        styles = Styles(package.xml(package.find(STYLES)))
+        builder = TextBuilder()
+        title = _render(child(document, "body"), styles, builder)
+        return builder.draft(self.kind, **core_properties(package, title=title))
 
 
 def _render(body: etree._Element | None, styles: Styles, builder: TextBuilder) -> str | None:

@@ -8,13 +8,19 @@ from urllib.parse import unquote
 
 from lxml import etree
 
-from lagotto.documents import Document, storable
-from lagotto.errors import EncryptedSourceError, ReadError
-from lagotto.readers.base import Draft, ReadOptions, Source, TextBuilder
+from lagotto.documents import storable
+from lagotto.errors import EncryptedSourceError
+from lagotto.readers.base import Draft, TextBuilder
 from lagotto.readers.decode import decode
-from lagotto.readers.formats import SUFFIXES
 from lagotto.readers.html import declared_encoding, has_no_text, parse, render
-from lagotto.readers.office.package import Package, Properties, child, children, open_package, value
+from lagotto.readers.office.package import (
+    Package,
+    PackageReader,
+    Properties,
+    child,
+    children,
+    value,
+)
 
 CONTAINER, ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
 CHAPTERS = frozenset({"application/xhtml+xml", "text/html"})
@@ -24,43 +30,37 @@ FONT_OBFUSCATION = frozenset(
 """Not a protection of the text."""
 
 
-class EpubReader:
+class EpubReader(PackageReader):
     """Reads the chapters of a book as one document; its tables of contents are left out."""
 
     kind = "epub"
-    suffixes = SUFFIXES["epub"]
+    noun = "EPUB book"
 
-    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
-        with open_package(source, limit=options.max_bytes, noun="EPUB book") as package:
-            if _is_encrypted(package):
-                raise EncryptedSourceError(source.label, "copy-protected EPUB book")
-            draft = _draft(package)
-        yield draft.document(source, options=options)
+    def draft(self, package: Package) -> Draft:
+        if _is_encrypted(package):
+            raise EncryptedSourceError(package.source.label, "copy-protected EPUB book")
+        rootfile = child(package.xml(package.require(CONTAINER)), "rootfiles", "rootfile")
+        main = package.require(normpath(value(rootfile, "full-path") or ""))
+        root = package.xml(main)
+        builder = TextBuilder()
+        for chapter in _chapters(root, main):
+            _add_chapter(builder, package.read(chapter))
+        found = Properties(child(root, "metadata"))
+        return builder.draft(
+            self.kind,
+            **found.fields(created="date"),
+            metadata=found.metadata(
+                author=found.all("creator"),
+                publisher=found.first("publisher"),
+                keywords=found.all("subject"),
+            ),
+        )
 
 
 def _is_encrypted(package: Package) -> bool:
     root = package.xml(ENCRYPTION)
     methods = () if root is None else root.iter("{*}EncryptionMethod")
     return any(value(method, "Algorithm") not in FONT_OBFUSCATION for method in methods)
-
-
-def _draft(package: Package) -> Draft:
-    rootfile = child(package.xml(package.require(CONTAINER)), "rootfiles", "rootfile")
-    main = package.require(normpath(value(rootfile, "full-path") or ""))
-    root = package.xml(main)
-    builder = TextBuilder()
-    for chapter in _chapters(root, main):
-        _add_chapter(builder, package.read(chapter))
-    found = Properties(child(root, "metadata"))
-    return builder.draft(
-        EpubReader.kind,
-        **found.fields(created="date"),
-        metadata=found.metadata(
-            author=found.all("creator"),
-            publisher=found.first("publisher"),
-            keywords=found.all("subject"),
-        ),
-    )
 
 
 def _chapters(root: etree._Element | None, main: str) -> Iterator[str]:

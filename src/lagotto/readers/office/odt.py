@@ -6,23 +6,19 @@ from collections.abc import Iterator
 
 from lxml import etree
 
-from lagotto.documents import Document
-from lagotto.errors import EncryptedSourceError, ReadError
+from lagotto.errors import EncryptedSourceError
 from lagotto.readers.base import (
     Draft,
-    ReadOptions,
-    Source,
     TextBuilder,
     add_item,
 )
-from lagotto.readers.formats import SUFFIXES
 from lagotto.readers.office.package import (
     Package,
+    PackageReader,
     Properties,
     child,
     children,
     local_name,
-    open_package,
     small_number,
     value,
 )
@@ -35,35 +31,30 @@ MOST_COLUMNS = 256
 """A cell is repeated at most so often: a table may claim a million empty columns."""
 
 
-class OdtReader:
+class OdtReader(PackageReader):
     """Reads the body as it stands after tracked changes; footnotes and comments are left out."""
 
     kind = "odt"
-    suffixes = SUFFIXES["odt"]
+    noun = "OpenDocument text"
 
-    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
-        with open_package(source, limit=options.max_bytes, noun="OpenDocument text") as package:
-            if b"encryption-data" in package.read(MANIFEST):
-                raise EncryptedSourceError(
-                    source.label, "password-protected OpenDocument text; save it without a password"
-                )
-            draft = _draft(package)
-        yield draft.document(source, options=options)
-
-
-def _draft(package: Package) -> Draft:
-    content = package.xml(package.require(CONTENT))
-    builder = TextBuilder()
-    _render(child(content, "body", "text"), builder)
-    found = Properties(child(package.xml(META), "meta"))
-    return builder.draft(
-        OdtReader.kind,
-        **found.fields(created="creation-date", updated="date"),
-        metadata=found.metadata(
-            author=found.first("initial-creator") or found.first("creator"),
-            keywords=found.all("keyword"),
-        ),
-    )
+    def draft(self, package: Package) -> Draft:
+        if b"encryption-data" in package.read(MANIFEST):
+            raise EncryptedSourceError(
+                package.source.label,
+                "password-protected OpenDocument text; save it without a password",
+            )
+        content = package.xml(package.require(CONTENT))
+        builder = TextBuilder()
+        _render(child(content, "body", "text"), builder)
+        found = Properties(child(package.xml(META), "meta"))
+        return builder.draft(
+            self.kind,
+            **found.fields(created="creation-date", updated="date"),
+            metadata=found.metadata(
+                author=found.first("initial-creator") or found.first("creator"),
+                keywords=found.all("keyword"),
+            ),
+        )
 
 
 def _render(body: etree._Element | None, builder: TextBuilder) -> None:

@@ -6,7 +6,7 @@ import lzma
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from posixpath import dirname, join, normpath
 from re import Pattern
@@ -14,15 +14,17 @@ from typing import Any, NamedTuple, NoReturn
 
 from lxml import etree
 
+from lagotto.documents import Document
 from lagotto.errors import (
     CorruptSourceError,
     EmptySourceError,
     EncryptedSourceError,
+    ReadError,
     SourceTooLargeError,
     UnsupportedFormatError,
 )
-from lagotto.readers.base import Source, one_line, parse_iso_date
-from lagotto.readers.formats import OLE_MAGIC
+from lagotto.readers.base import Draft, ReadOptions, Source, one_line, parse_iso_date
+from lagotto.readers.formats import OLE_MAGIC, SUFFIXES
 from lagotto.readers.language import language_code
 
 
@@ -70,6 +72,31 @@ def small_number(text: str | None) -> int | None:
     return int(text) if text and text.isascii() and text.isdigit() and len(text) < 8 else None
 
 
+class PackageReader:
+    """Reads one of the formats: a subclass makes the draft of an open package.
+
+    `noun` names the format in messages, such as `Word file`.
+    """
+
+    kind: str
+    noun: str
+
+    @property
+    def suffixes(self) -> frozenset[str]:
+        """The suffixes of the format."""
+        return SUFFIXES[self.kind]
+
+    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
+        """Only the needed parts of the file are unpacked, within `max_bytes`."""
+        with open_package(source, limit=options.max_bytes, noun=self.noun) as package:
+            draft = self.draft(package)
+        yield draft.document(source, options=options)
+
+    def draft(self, package: Package) -> Draft:
+        """The text of a file, with its structure and properties."""
+        raise NotImplementedError
+
+
 MAX_RATIO = 200
 SMALL = 10_000_000
 """Bytes; the compression ratio of smaller parts is not limited."""
@@ -88,10 +115,7 @@ DAMAGE = (
 
 @contextmanager
 def open_package(source: Source, *, limit: int, noun: str) -> Iterator[Package]:
-    """Open an archive; damage found while it is open is a CorruptSourceError.
-
-    `noun` names the format in messages, such as `Word file`.
-    """
+    """Open an archive; damage found while it is open is a CorruptSourceError."""
     _refuse_ole(source, limit=limit, noun=noun)
     try:
         with source.open() as stream, zipfile.ZipFile(stream) as archive:
@@ -129,7 +153,7 @@ class Package:
 
     def __init__(self, archive: zipfile.ZipFile, source: Source, *, limit: int, noun: str) -> None:
         self._archive = archive
-        self._source = source
+        self.source = source
         self._limit = limit
         self._noun = noun
         self._unpacked = 0
@@ -142,7 +166,7 @@ class Package:
         """The name of a part without which this is not a file of its format."""
         found = self.find(name) if isinstance(name, Pattern) else name
         if found is None or found not in self._archive.NameToInfo:
-            raise CorruptSourceError(self._source.label, f"zip file with no {self._noun} in it")
+            raise CorruptSourceError(self.source.label, f"zip file with no {self._noun} in it")
         return found
 
     def read(self, name: str | None) -> bytes:
@@ -166,7 +190,7 @@ class Package:
         """Check a part by the zip directory, before it is unpacked."""
         if part.flag_bits & 1:
             raise EncryptedSourceError(
-                self._source.label, "password-protected zip file; save it without a password"
+                self.source.label, "password-protected zip file; save it without a password"
             )
         self._unpacked += part.file_size
         bomb = part.file_size > SMALL and part.file_size > MAX_RATIO * part.compress_size
@@ -176,7 +200,7 @@ class Package:
     def refuse_size(self, size: int) -> NoReturn:
         """Raise the error for a file that unpacks to more than its limit."""
         raise SourceTooLargeError(
-            self._source.label,
+            self.source.label,
             f"unpacks to {size:,} bytes; the limits are {self._limit:,} bytes (max_bytes) and "
             f"{MAX_RATIO} times the packed size",
         )
@@ -197,6 +221,19 @@ class Package:
                 path = normpath(join("/", dirname(part), target)).lstrip("/")
                 found[value(item, "Id") or ""] = Relation(path, (kind or "").rpartition("/")[2])
         return found
+
+
+def related(
+    relations: Mapping[str, Relation], elements: Iterable[etree._Element]
+) -> Iterator[tuple[etree._Element, Relation]]:
+    """The elements that refer to parts by id, with these parts, each of them once."""
+    seen = set()
+    for element in elements:
+        ids = (str(text) for key, text in element.items() if str(key).endswith("}id"))
+        relation = relations.get(next(ids, ""))
+        if relation is not None and relation.part not in seen:
+            seen.add(relation.part)
+            yield element, relation
 
 
 CORE = "docProps/core.xml"

@@ -7,17 +7,15 @@ from collections.abc import Iterator
 
 from lxml import etree
 
-from lagotto.documents import Document
-from lagotto.errors import ReadError
-from lagotto.readers.base import Draft, ReadOptions, Source, TextBuilder, add_item, one_line
-from lagotto.readers.formats import SUFFIXES
+from lagotto.readers.base import Draft, TextBuilder, add_item, one_line
 from lagotto.readers.office.package import (
     Package,
+    PackageReader,
     child,
     children,
     core_properties,
     local_name,
-    open_package,
+    related,
     small_number,
     value,
 )
@@ -30,7 +28,7 @@ OUTLINE = frozenset({"body", "obj", None})
 """Placeholders of bullet points."""
 
 
-class PptxReader:
+class PptxReader(PackageReader):
     """Reads slides in their order: title, bullet points, text boxes, tables, speaker notes.
 
     A slide is a page and a section. Slide numbers, footers and dates are left
@@ -38,38 +36,22 @@ class PptxReader:
     """
 
     kind = "pptx"
-    suffixes = SUFFIXES["pptx"]
+    noun = "PowerPoint file"
 
-    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
-        with open_package(source, limit=options.max_bytes, noun="PowerPoint file") as package:
-            draft = _draft(package)
-        yield draft.document(source, options=options)
-
-
-def _draft(package: Package) -> Draft:
-    builder = TextBuilder()
-    for number, slide in enumerate(_slides(package), start=1):
-        start = builder.page()
-        titled = _add_slide(builder, package.xml(slide))
-        for relation in package.relations(slide).values():
-            if relation.kind == "notesSlide":
-                _add_notes(builder, package.xml(relation.part))
-        if not titled and builder.length > start:
-            builder.section(f"Slide {number}", level=1, start=start)
-    return builder.draft(PptxReader.kind, **core_properties(package))
-
-
-def _slides(package: Package) -> Iterator[str]:
-    """The parts of the slides in the order of the presentation."""
-    main = package.require(PRESENTATION)
-    relations = package.relations(main)
-    seen = set()
-    for slide in children(child(package.xml(main), "sldIdLst"), "sldId"):
-        ids = (str(text) for key, text in slide.items() if str(key).endswith("}id"))
-        relation = relations.get(next(ids, ""))
-        if relation is not None and relation.part not in seen:
-            seen.add(relation.part)
-            yield relation.part
+    def draft(self, package: Package) -> Draft:
+        builder = TextBuilder()
+        main = package.require(PRESENTATION)
+        listed = children(child(package.xml(main), "sldIdLst"), "sldId")
+        slides = (relation.part for _, relation in related(package.relations(main), listed))
+        for number, slide in enumerate(slides, start=1):
+            start = builder.page()
+            titled = _add_slide(builder, package.xml(slide))
+            for relation in package.relations(slide).values():
+                if relation.kind == "notesSlide":
+                    _add_notes(builder, package.xml(relation.part))
+            if not titled and builder.length > start:
+                builder.section(f"Slide {number}", level=1, start=start)
+        return builder.draft(self.kind, **core_properties(package))
 
 
 def _add_slide(builder: TextBuilder, slide: etree._Element | None) -> bool:

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import datetime, timedelta
 from io import BytesIO
 
 from lxml import etree
 
-from lagotto.documents import Document
-from lagotto.errors import ReadError
-from lagotto.readers.base import CELL, Draft, ReadOptions, Source, TextBuilder, one_line
-from lagotto.readers.formats import SUFFIXES
+from lagotto.readers.base import CELL, Draft, TextBuilder, one_line
 from lagotto.readers.office.package import (
     Package,
+    PackageReader,
     child,
     children,
     core_properties,
-    open_package,
+    related,
     small_number,
     value,
 )
@@ -34,7 +31,7 @@ LAST_DAY = 2_958_466
 """The first serial number after 9999-12-31."""
 
 
-class XlsxReader:
+class XlsxReader(PackageReader):
     """Reads all sheets, hidden ones included, as shown: results of formulas, dates as ISO 8601.
 
     A sheet is a section with a table; columns and rows without any value are left out. Charts,
@@ -42,39 +39,30 @@ class XlsxReader:
     """
 
     kind = "xlsx"
-    suffixes = SUFFIXES["xlsx"]
+    noun = "Excel file"
 
-    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
-        with open_package(source, limit=options.max_bytes, noun="Excel file") as package:
-            draft = _draft(package)
-        draft = replace(draft, title=draft.title or source.stem)  # not the name of the first sheet
-        yield draft.document(source, options=options)
-
-
-def _draft(package: Package) -> Draft:
-    main = package.require(WORKBOOK)
-    relations = package.relations(main)
-    parts = {relation.kind: relation.part for relation in relations.values()}
-    workbook = package.xml(main)
-    cells = Cells(
-        texts=_shared_texts(package.xml(parts.get("sharedStrings"))),
-        dates=_date_styles(package.xml(parts.get("styles"))),
-        since_1904=value(child(workbook, "workbookPr"), "date1904") in ("1", "true"),
-    )
-    builder = TextBuilder()
-    seen = set()
-    for sheet in children(child(workbook, "sheets"), "sheet"):
-        ids = (str(text) for key, text in sheet.items() if str(key).endswith("}id"))
-        relation = relations.get(next(ids, ""))
-        if relation is not None and relation.kind == "worksheet" and relation.part not in seen:
-            seen.add(relation.part)
-            table = Table(package, used=builder.length)
-            for row in _rows(package.read(relation.part)):
-                table.add(cells.of_row(row), number=small_number(value(row, "r")))
-            if table.rows:
-                builder.heading(value(sheet, "name") or "", level=1)
-                builder.table(table.cells(), numbers=table.numbers)
-    return builder.draft(XlsxReader.kind, **core_properties(package))
+    def draft(self, package: Package) -> Draft:
+        stem = package.source.stem  # rather than the name of the first sheet
+        main = package.require(WORKBOOK)
+        relations = package.relations(main)
+        parts = {relation.kind: relation.part for relation in relations.values()}
+        workbook = package.xml(main)
+        cells = Cells(
+            texts=_shared_texts(package.xml(parts.get("sharedStrings"))),
+            dates=_date_styles(package.xml(parts.get("styles"))),
+            since_1904=value(child(workbook, "workbookPr"), "date1904") in ("1", "true"),
+        )
+        builder = TextBuilder()
+        sheets = children(child(workbook, "sheets"), "sheet")
+        for sheet, relation in related(relations, sheets):
+            if relation.kind == "worksheet":
+                table = Table(package, used=builder.length)
+                for row in _rows(package.read(relation.part)):
+                    table.add(cells.of_row(row), number=small_number(value(row, "r")))
+                if table.rows:
+                    builder.heading(value(sheet, "name") or "", level=1)
+                    builder.table(table.cells(), numbers=table.numbers)
+        return builder.draft(self.kind, **core_properties(package, title=stem))
 
 
 def _rows(data: bytes) -> Iterator[etree._Element]:
