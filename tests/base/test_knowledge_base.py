@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from lagotto.errors import (
 )
 from lagotto.filters import In
 from lagotto.prefs import RetrievalPrefs
+from lagotto.readers.walk import walk
 from lagotto.request_context import RequestContext
 from lagotto.testing.hash_embedder import HashEmbedder
 from tests.counting import CountingEmbedder
@@ -166,6 +168,24 @@ class TestAdd:
         async with memory() as base:
             await base.add(notes, progress=steps.append)
         assert steps[-1].documents == 3
+
+    async def test_a_folder_is_walked_once_whatever_is_shown(
+        self, notes: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        walked: list[Path] = []
+
+        def counting(root: Path, **options: Any) -> Iterator[Path | ReadError]:
+            walked.append(root)
+            return walk(root, **options)
+
+        monkeypatch.setattr("lagotto.readers.loader.walk", counting)
+        steps: list[Progress] = []
+        async with memory() as base:
+            await base.add(notes, progress=steps.append)
+        assert walked == [notes]
+        shares = [step.share or 0.0 for step in steps]
+        assert shares == sorted(shares)
+        assert shares[-1] == 1.0
 
 
 class TestSync:

@@ -213,12 +213,9 @@ class AddReport(Record):
 def sum_reports(reports: Iterable[AddReport]) -> AddReport:
     """One report of several runs."""
     each = list(reports)
+    sums = ("added", "updated", "unchanged", "chunks", "seconds")
     return AddReport(
-        added=sum(report.added for report in each),
-        updated=sum(report.updated for report in each),
-        unchanged=sum(report.unchanged for report in each),
-        chunks=sum(report.chunks for report in each),
-        seconds=sum(report.seconds for report in each),
+        **{name: sum(getattr(report, name) for report in each) for name in sums},
         failures=tuple(failure for report in each for failure in report.failures),
         notes=tuple(dict.fromkeys(note for report in each for note in report.notes)),
     )

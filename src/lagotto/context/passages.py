@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Literal
 
 from lagotto._internal.concurrency import with_checkpoints
@@ -32,48 +33,36 @@ def expand(results: Sequence[RetrievalResult], known: Known, prefs: ContextPrefs
     Hits by rank, each followed by its parent; then their siblings; then chunks of other pages.
     A hit that is not among the known chunks stands for itself.
     """
-    families = [_Family(result, known, prefs) for result in with_checkpoints(results)]
+    families = [_family(result, known, prefs) for result in with_checkpoints(results)]
     found: dict[tuple[str, str, str], Piece] = {}
-    for piece in (
-        *(piece for family in families for piece in family.hit_and_parent()),
-        *(piece for family in with_checkpoints(families) for piece in family.siblings()),
-        *(piece for family in with_checkpoints(families) for piece in family.cross_page()),
-    ):
-        former = found.get(piece.name)
-        if former is None or piece.weakness < former.weakness:
-            found[piece.name] = piece
+    for by_role in zip(*families, strict=True):
+        for piece in chain.from_iterable(by_role):
+            former = found.get(piece.name)
+            if former is None or piece.weakness < former.weakness:
+                found[piece.name] = piece
     return list(found.values())
 
 
-class _Family:
-    """A hit with its parent and neighbours."""
-
-    def __init__(self, hit: RetrievalResult, known: Known, prefs: ContextPrefs) -> None:
-        self._hit = hit
-        self._prefs = prefs
-        self._chunks = known.get(hit.document_ref, ())
-        name = hit.child_id or hit.chunk_id
-        self._stored = next((chunk for chunk in self._chunks if chunk.id == name), None)
-
-    def hit_and_parent(self) -> Iterator[Piece]:
-        primary = self._stored or _standing_alone(self._hit)
-        yield Piece(primary, "primary", self._hit)
-        if self._prefs.include_parents:
-            for chunk in self._chunks:
-                if chunk.id == primary.parent_id:
-                    yield Piece(chunk, "parent", self._hit)
-
-    def siblings(self) -> Iterator[Piece]:
-        count = self._prefs.neighbor_same_page
-        if self._stored:
-            for chunk in siblings(self._stored, self._chunks, count=count):
-                yield Piece(chunk, "sibling", self._hit)
-
-    def cross_page(self) -> Iterator[Piece]:
-        count = self._prefs.neighbor_cross_page
-        if self._stored:
-            for chunk in cross_page(self._stored, self._chunks, count=count):
-                yield Piece(chunk, "cross_page", self._hit)
+def _family(
+    hit: RetrievalResult, known: Known, prefs: ContextPrefs
+) -> tuple[list[Piece], list[Piece], list[Piece]]:
+    """A hit with its parent, its siblings, and chunks of other pages."""
+    chunks = known.get(hit.document_ref, ())
+    name = hit.child_id or hit.chunk_id
+    stored = next((chunk for chunk in chunks if chunk.id == name), None)
+    primary = stored or _standing_alone(hit)
+    own = [Piece(primary, "primary", hit)]
+    if prefs.include_parents:
+        own += [Piece(chunk, "parent", hit) for chunk in chunks if chunk.id == primary.parent_id]
+    if stored is None:
+        return own, [], []
+    near = siblings(stored, chunks, count=prefs.neighbor_same_page)
+    across = cross_page(stored, chunks, count=prefs.neighbor_cross_page)
+    return (
+        own,
+        [Piece(chunk, "sibling", hit) for chunk in near],
+        [Piece(chunk, "cross_page", hit) for chunk in across],
+    )
 
 
 def _standing_alone(hit: RetrievalResult) -> Chunk:
