@@ -130,7 +130,7 @@ class Proposals(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class LogMark:
     """A position of the change log, and the writes that a search reflects once it is reached."""
 
     seq: int
@@ -151,7 +151,7 @@ class Mark:
         return changes.token_at(self.seq) == self.token
 
 
-NOTHING = Mark(*START, writes={})
+NOTHING = LogMark(*START, writes={})
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class RemoteState:
 
     version: int = 0
     epoch: str = ""
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[LogMark, ...] = ()
     former: tuple[str, ...] = ()
     deleted: int = 0
     removals: bool = False
@@ -180,7 +180,7 @@ class RemoteState:
     mean: float = 1.0
 
     @property
-    def last(self) -> Mark:
+    def last(self) -> LogMark:
         """The last position whose changes have all been written."""
         return self.marks[-1] if self.marks else NOTHING
 
@@ -189,11 +189,11 @@ class RemoteState:
         """How many terms a chunk has on average, above 0."""
         return self.length / max(1, self.chunks) or 1.0
 
-    def reached(self, seen: Writes) -> list[Mark]:
+    def reached(self, seen: Writes) -> list[LogMark]:
         """The marks that searches have reached, NOTHING first."""
         return [NOTHING, *(mark for mark in self.marks if mark.is_reached(seen))]
 
-    def up_to(self, mark: Mark) -> RemoteState:
+    def up_to(self, mark: LogMark) -> RemoteState:
         """The state as it was at one of the marks."""
         return replace(self, marks=tuple(some for some in self.marks if some.seq <= mark.seq))
 
@@ -213,7 +213,7 @@ class RemoteState:
         return cls(
             **values
             | {
-                "marks": tuple(Mark(**mark) for mark in values["marks"]),
+                "marks": tuple(LogMark(**mark) for mark in values["marks"]),
                 "former": tuple(values["former"]),
                 "fields": frozenset(values["fields"]),
             }
@@ -552,7 +552,9 @@ class RemoteIndex(ABC, Generic[Snapshot]):
             chunks, length = self.driver.mark_removed(state, removed, stop)
         return replace(
             state,
-            marks=_with_mark(state.marks, Mark(stop, changes.token_at(stop) or 0, _joined(writes))),
+            marks=_with_mark(
+                state.marks, LogMark(stop, changes.token_at(stop) or 0, _joined(writes))
+            ),
             chunks=state.chunks + len(points) - chunks,
             length=state.length + sum(point.length for point in points) - length,
             longest=max([state.longest, *(point.length for point in points)]),
@@ -717,7 +719,7 @@ class RemoteVectors:
 
     async def _proposed(
         self, query: Vector, allowed: FilterKeys | None, depth: int
-    ) -> tuple[Proposals, Mark]:
+    ) -> tuple[Proposals, LogMark]:
         """What the service proposes, and the mark that the answer has reached."""
         state = self._state
         where = allowed.where if allowed is not None else None
@@ -745,7 +747,7 @@ class RemoteVectors:
         self,
         query: Vector,
         proposed: Proposals,
-        reached: Mark,
+        reached: LogMark,
         k: int,
         allowed: FilterKeys | None,
     ) -> Hits:
@@ -811,7 +813,7 @@ def _joined(writes: Iterable[Writes]) -> dict[str, int]:
     return last
 
 
-def _with_mark(marks: Sequence[Mark], mark: Mark) -> tuple[Mark, ...]:
+def _with_mark(marks: Sequence[LogMark], mark: LogMark) -> tuple[LogMark, ...]:
     """Marks before the last one are for searches that have not reached it."""
     return (*marks, mark)[-MOST_MARKS:] if mark.writes else (mark,)
 
