@@ -20,7 +20,6 @@ from lagotto.indexes.updater import (
     IndexUpdater,
     catch_up_all,
     retry_while_locked,
-    update_all,
 )
 
 
@@ -209,9 +208,9 @@ def test_an_index_of_another_updater_is_left_alone() -> None:
     with pytest.raises(IndexLocked):
         catch_up_all(indexes, LOG, lock=lock_held_for("text"))
     with pytest.raises(IndexLocked):
-        update_all(indexes, LOG, lock=lock_held_for("text"), least=1)
+        catch_up_all(indexes, LOG, lock=lock_held_for("text"), least=1)
     assert (text.calls, vectors.calls) == ([], ["catch_up", "compact", "catch_up"])
-    update_all(indexes, LOG, lock=lock_held_for("text"), least=2)  # it lacks only one
+    catch_up_all(indexes, LOG, lock=lock_held_for("text"), least=2)  # it lacks only one
     text.reached = 9
     catch_up_all(indexes, LOG, lock=lock_held_for("text"))
     assert text.calls == []
@@ -223,7 +222,7 @@ def test_an_index_that_is_down_does_not_keep_the_others() -> None:
     with pytest.raises(IndexUnavailableError):
         catch_up_all(indexes, LOG, lock=lock_held_for())
     with pytest.raises(IndexUnavailableError):
-        update_all(indexes, LOG, lock=lock_held_for(), least=1)
+        catch_up_all(indexes, LOG, lock=lock_held_for(), least=1)
     assert vectors.calls == ["catch_up", "compact", "catch_up"]
 
 
@@ -242,7 +241,7 @@ def test_a_blocking_call_waits_for_the_other_process(monkeypatch: pytest.MonkeyP
 
     def work() -> None:
         try:
-            update_all(indexes, LOG, lock=lock_held_for(*held), least=1)
+            catch_up_all(indexes, LOG, lock=lock_held_for(*held), least=1)
         finally:
             held.clear()
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol, TypeVar
+from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,14 +27,12 @@ __all__ = [
     "ChunkFields",
     "ChunkKeys",
     "ChunkText",
-    "ContextText",
     "FilterKeys",
     "Finding",
     "Hits",
     "IndexRole",
     "IndexState",
     "LogPosition",
-    "PreparedTexts",
     "TextIndex",
     "TextSnapshot",
     "TextStatistics",
@@ -267,13 +266,6 @@ class ChunkFields:
     values: Mapping[str, tuple[JsonScalar, ...]]
 
 
-ContextText = tuple[str, str | None]
-"""A chunk's text under its title and headings, and its language."""
-
-PreparedTexts = Mapping[ContextText, Sequence[str]]
-"""Texts with their terms."""
-
-
 class ChangeLog(Protocol):
     """The changes of a base in their order, as one state of the record has them.
 
@@ -426,44 +418,53 @@ class VectorSnapshot(Protocol):
 Log = TypeVar("Log", bound=ChangeLog, contravariant=True)
 
 
-class _Follower(Protocol[Log]):
-    """What text and vector indexes have in common."""
+class SearchIndex(ABC, Generic[Log]):
+    """What text and vector indexes have in common.
+
+    The methods with a body are for indexes that keep something besides what `catch_up` writes, or
+    are behind a network; others leave them as they are.
+    """
+
+    kind: str
+    """The name in the registry."""
+
+    folder: Path | None = None
+    """Where its files are, None if it has none of its own."""
+
+    remote = False
+    """Whether it is behind a network: then `refresh` asks how far it has come."""
 
     @property
-    def kind(self) -> str:
-        """The name in the registry."""
-        ...
-
-    @property
-    def folder(self) -> Path | None:
-        """Where its files are, None if it has none of its own."""
-        ...
-
-    @property
-    def remote(self) -> bool:
-        """Whether it is behind a network: then `refresh` asks how far it has come."""
-        ...
-
-    @property
+    @abstractmethod
     def position(self) -> LogPosition:
         """The last change that the index is known to hold."""
-        ...
+
+    @abstractmethod
+    def catch_up(self, changes: Log) -> TextSnapshot | VectorSnapshot | None:
+        """Catch up with the head of the log; None if the index is ahead of it.
+
+        An index whose token is not the log's is of another history, and is rebuilt, as is a damaged
+        one. StoreBusyError, StoreFullError or StoreReadOnlyError if it can't be written just now;
+        then `latest` answers, and the record has the rest.
+        """
+
+    @abstractmethod
+    def check(self, changes: Log) -> Finding:
+        """Whether the index exists, is intact, of this history and up to date; changes nothing."""
 
     def applied_seq(self, changes: Log) -> int:
         """The last change of this history that the index holds, 0 for none; changes nothing."""
-        ...
+        return self.position.seq if is_of(changes, self.position) else 0
 
     def reset_if_at(self, position: LogPosition) -> None:
         """Empty the index if it is still at a position that the record does not have."""
-        ...
 
     def refresh(self) -> None:
         """Ask how far the index has come, if others may have taken it further over a network.
 
-        Called before `latest`, without a transaction. An embedded index does nothing here. Raises
-        IndexUnavailableError if the index can't be reached.
+        Called before `latest`, without a transaction. Raises IndexUnavailableError if the index
+        can't be reached.
         """
-        ...
 
     def delete(self) -> None:
         """Delete the index, for a base that has another one now or is deleted.
@@ -471,86 +472,53 @@ class _Follower(Protocol[Log]):
         Files in the folder of the indexes are deleted with it, so that only an index behind a
         network has something to do.
         """
-        ...
-
-    def check(self, changes: Log) -> Finding:
-        """Whether the index exists, is intact, of this history and up to date; changes nothing."""
-        ...
 
     def compact(self, changes: Log) -> None:
         """Compact or save what has changed if that is worthwhile; may take long.
 
         Searches go on meanwhile. StoreErrors as in `catch_up`.
         """
-        ...
 
     def close(self) -> None:
         """Save what is worth it; the index may be used again."""
-        ...
 
 
-class TextIndex(_Follower[Log], Protocol[Log]):
+class TextIndex(SearchIndex[Log]):
     """Full text over the chunks of a base, derived from its change log."""
 
     def stored_length(self, terms: int, /) -> int:
         """What the index takes for the length of a chunk with so many terms."""
-        ...
+        return terms
 
+    @abstractmethod
     def catch_up(self, changes: Log) -> TextSnapshot | None:
-        """Catch up with the head of the log; None if the index is ahead of it.
-
-        An index whose token is not the log's is of another history, and is rebuilt, as is a damaged
-        one. StoreBusyError, StoreFullError or StoreReadOnlyError if it can't be written just now;
-        then `latest` answers, and the record has the rest.
-        """
-        ...
+        """As of any index."""
 
     def latest(self, changes: Log) -> TextSnapshot | None:
         """The index of this history as far as it is, and not ahead of the log; None without one.
 
-        Reads only, and does not wait for a thread or process that catches up.
+        Reads only, and does not wait for a thread or process that catches up. An index that catches
+        up faster than the rest could be read from the record may do so here.
         """
-        ...
-
-    def prepare(self, texts: Iterable[ContextText]) -> PreparedTexts:
-        """What `add_chunks` needs of texts, computed before the transaction that adds them.
-
-        A transaction keeps other writers waiting, so it should not analyse texts.
-        """
-        ...
-
-    def add_chunks(self, changes: Log, *, since: int, prepared: PreparedTexts) -> None:
-        """Index the chunks after a number, in the transaction that adds them.
-
-        Only for an index inside the record's database; others do nothing, and follow later.
-        """
-        ...
-
-    def remove_documents(self, changes: Log, document_keys: Sequence[int]) -> None:
-        """Remove the chunks of documents, in the transaction that removes them; as `add_chunks`."""
-        ...
+        return self.catch_up(changes)
 
 
-class VectorIndex(_Follower[Log], Protocol[Log]):
+class VectorIndex(SearchIndex[Log]):
     """Vectors of the chunks of a base under one model, derived from its change log."""
 
-    @property
-    def model_id(self) -> str:
-        """The model that made the vectors."""
-        ...
+    model_id: str
+    dimension: int
 
-    @property
-    def dimension(self) -> int:
-        """The dimension of the vectors."""
-        ...
-
+    @abstractmethod
     def catch_up(self, changes: Log) -> VectorSnapshot | None:
-        """Catch up with the head of the log, as a TextIndex does; None if the index is ahead."""
-        ...
+        """As of any index."""
 
     def latest(self, changes: Log) -> VectorSnapshot | None:
-        """The index of this history as far as it is, as of a TextIndex; None without one.
+        """The index of this history as far as it is, as of a TextIndex; None without one."""
+        return self.catch_up(changes)
 
-        An index that catches up faster than the rest could be read from the record may do so here.
-        """
-        ...
+
+def is_of(changes: ChangeLog, position: LogPosition) -> bool:
+    """Whether a position is one of this history, and not ahead of it."""
+    seq, token = position
+    return seq <= changes.head.seq and changes.token_at(seq) == token

@@ -10,7 +10,6 @@ inside PostgreSQL are what a base there has unless it is made with others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
@@ -23,11 +22,8 @@ from lagotto.errors import ConfigError, IndexUnavailableError
 from lagotto.indexes.base import (
     START,
     ChangeLog,
-    ContextText,
     Finding,
     IndexRole,
-    LogPosition,
-    PreparedTexts,
     TextIndex,
     VectorIndex,
 )
@@ -122,14 +118,13 @@ def open_vector_index(site: IndexSite, *, model_id: str, dimension: int) -> Vect
     return make(site, model_id=model_id, dimension=dimension)
 
 
-class UntrustedIndex:
+class UntrustedIndex(TextIndex[Any], VectorIndex[Any]):
     """Stands for an index that a base names and the user has not: it can't be reached.
 
     So searches read the record within limits, and note in `degraded` why; adding goes on.
     """
 
     remote = True
-    folder: Path | None = None
     position = START
 
     def __init__(
@@ -141,45 +136,24 @@ class UntrustedIndex:
         self._role = role
         self._address = site.address
 
-    def _refuse(self, *_: object) -> NoReturn:
+    def refresh(self) -> NoReturn:
         raise IndexUnavailableError(
             f"the {self._role} index {mask_location(self._address)} is not used; "
             f"{how_to_trust(self._address)}"
         )
 
-    refresh = catch_up = latest = delete = _refuse
+    def catch_up(self, changes: ChangeLog) -> NoReturn:
+        self.refresh()
+
+    def latest(self, changes: ChangeLog) -> NoReturn:
+        self.refresh()
+
+    def delete(self) -> NoReturn:
+        self.refresh()
 
     def check(self, changes: ChangeLog) -> Finding:
-        """A problem: answers may be incomplete without the index."""
         what = f"the {self._role} index {mask_location(self._address)} is not used"
         return Finding(level="problem", what=what, advice=how_to_trust(self._address))
-
-    def applied_seq(self, changes: ChangeLog) -> int:
-        """Nothing."""
-        return 0
-
-    def stored_length(self, terms: int, /) -> int:
-        """As the record has it."""
-        return terms
-
-    def prepare(self, texts: Iterable[ContextText]) -> PreparedTexts:
-        """Nothing."""
-        return {}
-
-    def add_chunks(self, changes: ChangeLog, *, since: int, prepared: PreparedTexts) -> None:
-        """Do nothing: it is not inside the record's database."""
-
-    def remove_documents(self, changes: ChangeLog, document_keys: Sequence[int]) -> None:
-        """Do nothing: it is not inside the record's database."""
-
-    def reset_if_at(self, position: LogPosition) -> None:
-        """Do nothing."""
-
-    def compact(self, changes: ChangeLog) -> None:
-        """Do nothing."""
-
-    def close(self) -> None:
-        """Do nothing."""
 
 
 def inside_postgres(site: IndexSite, **_: object) -> Any:

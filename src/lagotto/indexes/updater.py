@@ -6,18 +6,20 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar
 
 from lagotto._internal.concurrency import Interrupted, checkpoint, until_stopped
 from lagotto.errors import IndexUnavailableError, StoreError
-from lagotto.indexes.base import ChangeLog, IndexRole, TextIndex, VectorIndex
+from lagotto.indexes.base import ChangeLog, IndexRole, SearchIndex
 
 log = logging.getLogger(__name__)
 
 Log = TypeVar("Log", bound=ChangeLog)
+
+Indexes = Mapping[IndexRole, SearchIndex[Log] | None]
 
 UpdaterLock = Callable[[IndexRole], AbstractContextManager[bool]]
 """Takes the lock that updaters of an index exclude each other by; whether it was free."""
@@ -151,47 +153,47 @@ class IndexUpdater:
         _tell(waiting, None)
 
 
-def catch_up_all(
-    indexes: Mapping[IndexRole, TextIndex[Log] | VectorIndex[Log] | None],
-    changes: Log,
-    *,
-    lock: UpdaterLock,
-) -> None:
+def catch_up_all(indexes: Indexes[Log], changes: Log, *, lock: UpdaterLock, least: int = 0) -> None:
     """Bring each of the indexes up to date; one that can't be reached does not keep the others.
 
-    IndexLocked if another process is doing so for one of them, and is not done yet.
+    With `least`, only those that lack so many changes or more, and none is compacted. IndexLocked
+    if another process is updating one of them, and is not done yet.
     """
-    problems = _Problems()
+    problems: list[Exception] = []
     for role, index in indexes.items():
-        if index is None:
-            continue
-        with problems.noted(), _alone(role, index, changes, lock) as alone:
-            if alone:
-                index.catch_up(changes)
-                index.compact(changes)
-    problems.tell()
+        try:
+            if index is not None:
+                _catch_up(role, index, changes, lock=lock, least=least)
+        except (IndexUnavailableError, IndexLocked) as exc:
+            problems.append(exc)
+    for problem in sorted(problems, key=lambda exc: isinstance(exc, IndexLocked)):
+        raise problem
 
 
-def update_all(
-    indexes: Mapping[IndexRole, TextIndex[Log] | VectorIndex[Log] | None],
-    changes: Log,
-    *,
-    lock: UpdaterLock,
-    least: int,
+def _catch_up(
+    role: IndexRole, index: SearchIndex[Log], changes: Log, *, lock: UpdaterLock, least: int
 ) -> None:
-    """As `catch_up_all`, for those of the indexes that lack `least` changes or more."""
-    problems = _Problems()
-    for role, index in indexes.items():
-        if index is None:
-            continue
-        with problems.noted():
-            index.refresh()
-            if changes.head.seq - index.applied_seq(changes) < least:
-                continue
-            with _alone(role, index, changes, lock) as alone:
-                if alone:
-                    index.catch_up(changes)
-    problems.tell()
+    """Bring an index up to date, unless another process does.
+
+    Two updaters at once could leave a chunk in an index behind a network that is gone from the
+    record: the slower one writes it after the faster one has removed it. Embedded indexes have
+    locks of their own.
+    """
+    if least and _lacking(index, changes) < least:
+        return
+    with lock(role) if index.remote else nullcontext(True) as free:
+        if free:
+            index.catch_up(changes)
+            if not least:
+                index.compact(changes)
+            return
+    if _lacking(index, changes):
+        raise IndexLocked
+
+
+def _lacking(index: SearchIndex[Log], changes: Log) -> int:
+    index.refresh()
+    return max(0, changes.head.seq - index.applied_seq(changes))
 
 
 def retry_while_locked(work: Callable[[], None]) -> None:
@@ -206,55 +208,7 @@ def retry_while_locked(work: Callable[[], None]) -> None:
             return
 
 
-@contextmanager
-def _alone(
-    role: IndexRole,
-    index: TextIndex[Log] | VectorIndex[Log],
-    changes: Log,
-    lock: UpdaterLock,
-) -> Iterator[bool]:
-    """Whether an index is this updater's; if not, IndexLocked while it lacks changes.
-
-    Two updaters at once could leave a chunk in an index behind a network that is gone from the
-    record: the slower one writes it after the faster one has removed it. Embedded indexes have
-    locks of their own.
-    """
-    if not index.remote:
-        yield True
-        return
-    with lock(role) as free:
-        yield free
-    if not free:
-        index.refresh()
-        if index.applied_seq(changes) < changes.head.seq:
-            raise IndexLocked
-
-
-class _Problems:
-    """Why some of the indexes are not up to date, told when all have been tried."""
-
-    def __init__(self) -> None:
-        self._unavailable: IndexUnavailableError | None = None
-        self._locked: IndexLocked | None = None
-
-    @contextmanager
-    def noted(self) -> Iterator[None]:
-        """Note a problem, and go on."""
-        try:
-            yield
-        except IndexUnavailableError as exc:
-            self._unavailable = exc
-        except IndexLocked as exc:
-            self._locked = exc
-
-    def tell(self) -> None:
-        """Raise what was noted."""
-        problem = self._unavailable or self._locked
-        if problem is not None:
-            raise problem
-
-
-def delete_remote(indexes: Iterable[TextIndex[Log] | VectorIndex[Log] | None]) -> None:
+def delete_remote(indexes: Iterable[SearchIndex[Log] | None]) -> None:
     """Delete the indexes of a former generation that are behind a network; blocks."""
     for index in indexes:
         if index is None or not index.remote:

@@ -24,15 +24,15 @@ from lagotto.indexes.base import (
     ChangeLog,
     ChunkKeys,
     ChunkText,
-    ContextText,
     FilterKeys,
     Finding,
     Hits,
     LogPosition,
-    PreparedTexts,
+    TextIndex,
     TextStatistics,
     damaged_index,
     index_state,
+    is_of,
     missing_index,
     other_history,
     text_rules,
@@ -298,11 +298,11 @@ LARGEST_SEGMENT = 500_000
 T = TypeVar("T")
 
 
-class TantivyIndex:
-    """A TextIndex in a folder of its own, of which one process at a time is the writer."""
+class TantivyIndex(TextIndex[ChangeLog]):
+    """A text index in a folder of its own, of which one process at a time is the writer."""
 
     kind = "tantivy"
-    remote = False
+    folder: Path
 
     def __init__(self, folder: Path, *, indexes: IndexFolder, timeout: float) -> None:
         self.folder = folder
@@ -334,7 +334,7 @@ class TantivyIndex:
         served = self._served
         if served is None or served.position != changes.head:
             known = [self._readable(), served]
-            usable = [each for each in known if each is not None and _is_of(changes, each.position)]
+            usable = [each for each in known if each is not None and is_of(changes, each.position)]
             # while the index is rebuilt, the one before has come further
             served = max(usable, key=lambda each: each.position.seq, default=None)
         if served is None:
@@ -342,29 +342,13 @@ class TantivyIndex:
         self._served = served
         return TantivyText(self, served, changes)
 
-    def prepare(self, texts: Iterable[ContextText]) -> PreparedTexts:
-        """Nothing to prepare."""
-        return {}
-
-    def add_chunks(self, changes: ChangeLog, *, since: int, prepared: PreparedTexts) -> None:
-        """Nothing to do: the next search catches up."""
-
-    def remove_documents(self, changes: ChangeLog, document_keys: Sequence[int]) -> None:
-        """Nothing to do: the next search catches up."""
-
-    def refresh(self) -> None:
-        """Nothing to ask: `latest` reads the files."""
-
-    def delete(self) -> None:
-        """Nothing besides files."""
-
     def applied_seq(self, changes: ChangeLog) -> int:
         try:
             with tantivy_errors(self.folder):
                 position, _ = read_state(self.folder)
         except StoreError:
             return 0
-        return position.seq if changes.token_at(position.seq) == position.token else 0
+        return position.seq if is_of(changes, position) else 0
 
     def reset_if_at(self, position: LogPosition) -> None:
         with self._changing, self._indexes.lock(timeout=self._timeout):
@@ -562,12 +546,6 @@ def open_tantivy(site: IndexSite) -> TantivyIndex:
     """The tantivy index of a base."""
     folder = site.folder("text", text_rules())
     return TantivyIndex(folder, indexes=site.own_folder, timeout=site.timeout)
-
-
-def _is_of(changes: ChangeLog, position: LogPosition) -> bool:
-    """Whether a position is one of this history, and not ahead of it."""
-    number, token = position
-    return number <= changes.head.seq and changes.token_at(number) == token
 
 
 def step_size(missing: int) -> int:

@@ -26,8 +26,10 @@ from lagotto.indexes.base import (
     Finding,
     Hits,
     LogPosition,
+    VectorIndex,
     damaged_index,
     index_state,
+    is_of,
     missing_index,
     other_history,
 )
@@ -274,20 +276,21 @@ class EmbeddedVectors:
         return await in_thread(question, self.rows)
 
 
-class EmbeddedVectorIndex:
-    """A VectorIndex: exact up to 20,000 rows, a sketch with exact scores beyond.
+class EmbeddedVectorIndex(VectorIndex[ChangeLog]):
+    """Exact up to 20,000 rows, a sketch with exact scores beyond.
 
     Rows live in memory or in mapped files; they are saved to `folder` when many have changed.
+    `latest` catches up: rows are read no faster from the record than into the index.
     """
 
     kind = "embedded"
-    remote = False
+    folder: Path
+    position = START
 
     def __init__(
         self, folder: Path, *, indexes: IndexFolder, model_id: str, dimension: int
     ) -> None:
         self.folder = folder
-        self.position = START
         self._indexes = indexes
         self.model_id = model_id
         self.dimension = dimension
@@ -301,16 +304,6 @@ class EmbeddedVectorIndex:
                 return None
             return EmbeddedVectors(self, rows.snapshot(), changes)
 
-    def latest(self, changes: ChangeLog) -> EmbeddedVectors | None:
-        """Catches up as well: rows are read no faster from the record than into the index."""
-        return self.catch_up(changes)
-
-    def refresh(self) -> None:
-        """Nothing to ask: `catch_up` reads the files."""
-
-    def delete(self) -> None:
-        """Nothing besides files."""
-
     def applied_seq(self, changes: ChangeLog) -> int:
         position = self.position
         if position == START:
@@ -319,7 +312,7 @@ class EmbeddedVectorIndex:
             except IndexDamagedError:
                 return 0
             position = saved.position if saved else START
-        return position.seq if changes.token_at(position.seq) == position.token else 0
+        return position.seq if is_of(changes, position) else 0
 
     def reset_if_at(self, position: LogPosition) -> None:
         with self._changing:

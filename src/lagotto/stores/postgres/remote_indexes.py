@@ -38,7 +38,6 @@ from lagotto.indexes.updater import (
     IndexUpdater,
     catch_up_all,
     retry_while_locked,
-    update_all,
 )
 from lagotto.stores.base import BaseConfig, DegradedLeg
 from lagotto.stores.postgres.address import Address
@@ -148,7 +147,7 @@ class RemoteIndexes:
         def update() -> None:
             with postgres_errors(self._location), self._connection() as connection:
                 self.adapt(read_config(connection), setting(connection, "base_id") or "")
-                update_all(
+                catch_up_all(
                     {"text": self.text, "vectors": self.vectors},
                     SqlChangeLog(connection),
                     lock=partial(updater_lock, connection),

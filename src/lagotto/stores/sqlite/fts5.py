@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +21,11 @@ from lagotto.indexes.base import (
     START,
     ChunkKeys,
     ChunkText,
-    ContextText,
     FilterKeys,
     Finding,
     Hits,
     LogPosition,
-    PreparedTexts,
+    TextIndex,
     TextStatistics,
     text_rules,
     top_k,
@@ -77,6 +76,12 @@ _is_term = re.compile(r"(?:[a-z0-9_]|[^\x00-\x7f\ud800-\udfff])+").fullmatch
 
 RULES_SETTING = "text_rules"
 
+ContextText = tuple[str, str | None]
+"""A chunk's text under its title and headings, and its language."""
+
+PreparedTexts = Mapping[ContextText, Sequence[str]]
+"""Texts with their terms."""
+
 SMALLEST_IDF = 1e-6
 """What FTS5 takes for the inverse document frequency of a term that is everywhere."""
 
@@ -86,58 +91,21 @@ def is_current(connection: ReadConnection) -> bool:
     return setting(connection, RULES_SETTING) == text_rules()
 
 
-class Fts5Index:
-    """A TextIndex inside the record's file: written with the chunks, so it never lags."""
+class Fts5Index(TextIndex[SqlChangeLog]):
+    """A text index inside the record's file: written with the chunks, so it never lags."""
 
     kind = "fts5"
-    remote = False
-    folder = None
     position = START
 
     def __init__(self) -> None:
         self._vocabularies = VocabularyCache()
         self._chunks: dict[LogPosition, int] = {}
 
-    def stored_length(self, terms: int, /) -> int:
-        return terms
-
     def catch_up(self, changes: SqlChangeLog) -> Fts5Text:
         return Fts5Text(changes.reader, changes.head, self._vocabularies, self._chunks)
 
-    def latest(self, changes: SqlChangeLog) -> Fts5Text:
-        return self.catch_up(changes)
-
-    def prepare(self, texts: Iterable[ContextText]) -> PreparedTexts:
-        prepared: dict[ContextText, Sequence[str]] = {}
-        for each in texts:
-            checkpoint()
-            prepared[each] = index_terms(*each)
-        return prepared
-
-    def add_chunks(self, changes: SqlChangeLog, *, since: int, prepared: PreparedTexts) -> None:
-        index_chunks(changes, since=since, prepared=prepared)
-
-    def remove_documents(self, changes: SqlChangeLog, document_keys: Sequence[int]) -> None:
-        for key in document_keys:
-            changes.connection.exec_driver_sql(_REMOVE, (key,))
-
-    def refresh(self) -> None:
-        """Nothing to ask: the tables are in the file."""
-
-    def delete(self) -> None:
-        """Nothing besides its tables, which a rebuild deletes."""
-
     def applied_seq(self, changes: SqlChangeLog) -> int:
         return changes.head.seq
-
-    def reset_if_at(self, position: LogPosition) -> None:
-        """Nothing to do: it has the history of the file."""
-
-    def compact(self, changes: SqlChangeLog) -> None:
-        """Nothing to do: FTS5 merges its segments with every write."""
-
-    def close(self) -> None:
-        """Nothing to do: it is part of the file."""
 
     def check(self, changes: SqlChangeLog) -> Finding:
         missing, surplus = (
@@ -151,6 +119,24 @@ class Fts5Index:
             what=f"the text index lacks {missing} chunks, and has {surplus} that were removed",
             advice=REBUILD,
         )
+
+
+def prepare_terms(texts: Iterable[ContextText]) -> PreparedTexts:
+    """What `index_chunks` needs of texts, computed before the transaction that adds them.
+
+    A transaction keeps other writers waiting, so it should not analyse texts.
+    """
+    prepared: dict[ContextText, Sequence[str]] = {}
+    for each in texts:
+        checkpoint()
+        prepared[each] = index_terms(*each)
+    return prepared
+
+
+def remove_terms(changes: SqlChangeLog, document_keys: Sequence[int]) -> None:
+    """Remove the chunks of documents, in the transaction that removes them."""
+    for key in document_keys:
+        changes.connection.exec_driver_sql(_REMOVE, (key,))
 
 
 def open_fts5(_site: IndexSite) -> Fts5Index:

@@ -22,7 +22,6 @@ from lagotto.documents import Chunk, Document, in_context
 from lagotto.errors import StoreError
 from lagotto.filters import Filter
 from lagotto.indexes.base import (
-    ContextText,
     Finding,
     IndexRole,
     IndexState,
@@ -47,7 +46,6 @@ from lagotto.indexes.updater import (
     IndexUpdater,
     catch_up_all,
     retry_while_locked,
-    update_all,
 )
 from lagotto.stores.base import (
     EVERYTHING,
@@ -167,9 +165,12 @@ class SqliteStore:
         await in_thread(self._close)
 
     async def write(self, entries: Sequence[Entry], *, guard: WriteGuard | None = None) -> None:
+        from lagotto.stores.sqlite.fts5 import PreparedTexts, prepare_terms
         from lagotto.stores.sqlite.write import write
 
-        prepared = await in_thread(self._text_index().prepare, self._texts(entries))
+        prepared: PreparedTexts = {}
+        if self._text_index().kind == "fts5":
+            prepared = await in_thread(prepare_terms, self._texts(entries))
 
         def change(connection: Connection) -> None:
             self._reload_if_rebuilt(connection)
@@ -266,11 +267,10 @@ class SqliteStore:
     async def check(self) -> list[Finding]:
         return await self._read_tables(self._check)
 
-    def _texts(self, entries: Sequence[Entry]) -> Iterator[ContextText]:
+    def _texts(self, entries: Sequence[Entry]) -> Iterator[tuple[str, str | None]]:
         """The texts of the chunks that can be found, as the text index is going to see them.
 
-        A text of unknown language is indexed in the main one of its collection, which nobody reads
-        for an index that prepares nothing.
+        A text of unknown language is indexed in the main one of its collection.
         """
         unknown = {each.document.collection for each in entries if each.document.language is None}
         with self._reading() as connection:
@@ -380,7 +380,7 @@ class SqliteStore:
             self._reload_if_rebuilt(connection)
             changes = SqlChangeLog(connection)
             changes.damaged = self._views.damaged
-            update_all(
+            catch_up_all(
                 {"text": self._text_index(), "vectors": self._vector_index(connection)},
                 changes,
                 lock=self._updater_lock,

@@ -16,7 +16,7 @@ from sqlalchemy.pool import QueuePool
 
 from lagotto.documents import Document
 from lagotto.filters import Filter
-from lagotto.indexes.base import LogPosition, PreparedTexts, TextIndex, text_rules
+from lagotto.indexes.base import LogPosition, TextIndex, text_rules
 from lagotto.indexes.registry import IndexChoice
 from lagotto.stores.base import Entry, WriteGuard
 from lagotto.stores.sql import SCHEMA_VERSION
@@ -48,7 +48,13 @@ from lagotto.stores.sqlite.database import (
     schema_version,
     text_or_bytes,
 )
-from lagotto.stores.sqlite.fts5 import RULES_SETTING, index_chunks, is_current
+from lagotto.stores.sqlite.fts5 import (
+    RULES_SETTING,
+    PreparedTexts,
+    index_chunks,
+    is_current,
+    remove_terms,
+)
 
 
 def create_engine(file: Path, *, busy_timeout: float = BUSY_TIMEOUT) -> Engine:
@@ -210,7 +216,8 @@ def write(
     numbers = (numbering or number_entries)(connection, entries)
     write_entries(connection, entries, numbers=numbers)
     last = LogPosition(counter(connection, "change"), 0)
-    index.add_chunks(SqlChangeLog(connection, head=last), since=before, prepared=prepared)
+    if index.kind == "fts5":
+        index_chunks(SqlChangeLog(connection, head=last), since=before, prepared=prepared)
     note_change(connection)
 
 
@@ -233,6 +240,7 @@ def delete(connection: Connection, where: Filter, *, index: Index) -> list[str]:
 
 
 def _remove(connection: Connection, keys: Sequence[int], index: Index) -> None:
-    index.remove_documents(SqlChangeLog(connection), keys)
+    if index.kind == "fts5":
+        remove_terms(SqlChangeLog(connection), keys)
     note_removals(connection, keys)
     remove_documents(connection, keys)
