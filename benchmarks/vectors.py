@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.documents import Vectors
-from lagotto.indexes.base import Hits
+from lagotto.indexes.base import Hits, LogPosition
 from lagotto.indexes.vectors import MatrixSnapshot, Tuning, VectorMatrix
 
 DIMENSION = 384
@@ -101,32 +101,28 @@ def measure(data: Data, folder: Path) -> Iterator[tuple[str, Figures]]:
     dimension = data.rows.shape[1]
     yield "open", timed_once(lambda: load(folder, dimension))
     index = load(folder, dimension)
-    yield "first search", timed_once(lambda: index.search(data.queries[0], 100))
-    yield "the same again", timed_once(lambda: index.search(data.queries[0], 100))
-    yield "verify all rows", timed_once(load(folder, dimension).snapshot().base.verify)
-    keys = index.keys
+    yield "first search", timed_once(lambda: index.snapshot.search(data.queries[0], 100))
+    yield "the same again", timed_once(lambda: index.snapshot.search(data.queries[0], 100))
+    yield "verify all rows", timed_once(load(folder, dimension).snapshot.base.verify)
+    keys = index.snapshot.keys
     random = np.random.default_rng(0)
     some, few = (keys[random.random(len(keys)) < share] for share in (0.1, 0.01))
     filters = {"all": None, "10 %": some, "1 %": few, "topic": keys[data.topics == 0]}
     for name, allowed in filters.items():
-        yield f"search {name}", searched(index.snapshot(), data, allowed)
-    yield (
-        "search_many all",
-        per_query(lambda: index.search_many(data.queries, 10), len(data.queries)),
-    )
+        yield f"search {name}", searched(index.snapshot, data, allowed)
     yield "memory", memory()
     new = len(keys) + np.arange(len(keys) // 5)
     yield "add one", timed([partial(add_one, index, data, key) for key in new[:200]])
     index.add(new[200:], data.rows[200 : len(new)])
     index.remove(keys[::50])
-    yield "search, 20 % new, 2 % removed", searched(index.snapshot(), data, None)
+    yield "search, 20 % new, 2 % removed", searched(index.snapshot, data, None)
 
 
 def build(rows: Vectors, folder: Path) -> None:
     """An index of all rows, saved."""
     index = VectorMatrix(MODEL, dimension=rows.shape[1])
     index.add(np.arange(len(rows)), rows)
-    index.save(folder, seq=0)
+    index.save(folder, LogPosition(0, 0))
 
 
 def load(folder: Path, dimension: int) -> VectorMatrix:
@@ -168,12 +164,6 @@ def timed_once(call: Callable[[], object]) -> Figures:
     """Milliseconds of one call."""
     wall, cpu = _clocked(call)
     return {"cpu_ms": round(cpu, 1), "wall_ms": round(wall, 1)}
-
-
-def per_query(call: Callable[[], object], count: int) -> Figures:
-    """Milliseconds of one call, divided by the number of queries in it."""
-    wall, cpu = _clocked(call)
-    return {"cpu_ms": round(cpu / count, 3), "wall_ms": round(wall / count, 3)}
 
 
 def memory() -> Figures:

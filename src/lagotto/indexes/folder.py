@@ -44,6 +44,9 @@ from lagotto.errors import (
 LOCK = ".lock"
 MARKER = INDEX_MARKER
 
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+NO_PERMISSION = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+
 
 @cache
 def _ours() -> re.Pattern[str]:
@@ -185,6 +188,16 @@ def size_of(folder: Path) -> int:
     return total
 
 
+def sync_folder(folder: Path) -> None:
+    """Make renames in a folder durable, where the system supports it."""
+    with suppress(PermissionError):  # Windows can't open folders
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
 def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
     """Everything in a folder, at any depth; some of it may vanish meanwhile."""
     folders = [str(folder)]
@@ -202,9 +215,9 @@ def file_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as exc:
-        if exc.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        if exc.errno in NO_SPACE:
             raise StoreFullError(f"{path} can't be written: {exc}; free some disk space") from exc
-        if exc.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        if exc.errno in NO_PERMISSION:
             raise StoreReadOnlyError(
                 f"{path} can't be written: {exc}; check its permissions"
             ) from exc

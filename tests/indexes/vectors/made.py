@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from lagotto.indexes.base import LogPosition
 from lagotto.indexes.vectors import Tuning, VectorMatrix
 from tests.indexes.vectors.brute import keys_of, unit_vectors
 
@@ -26,7 +27,7 @@ def load(folder: Path, *, model_id: str = "m", dimension: int = 16) -> VectorMat
 def is_whole(index: VectorMatrix | None, *, sizes: set[int]) -> bool:
     """Whether all rows are those of `made`, and their number is `seq`."""
     assert index is not None
-    assert index.seq == len(index)
-    rows = unit_vectors(len(index), count=len(index), dimension=16)
-    scores = [index.scores(row, keys_of(key))[0] for key, row in enumerate(rows)]
-    return len(index) in sizes and bool(np.allclose(scores, 1, atol=1e-5))
+    assert index.saved == LogPosition(len(index.snapshot), 0)
+    rows = unit_vectors(len(index.snapshot), count=len(index.snapshot), dimension=16)
+    scores = [index.snapshot.scores(row, keys_of(key))[0] for key, row in enumerate(rows)]
+    return len(index.snapshot) in sizes and bool(np.allclose(scores, 1, atol=1e-5))

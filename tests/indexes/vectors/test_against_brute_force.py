@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from lagotto.documents import Vector
-from lagotto.indexes.base import Hits
+from lagotto.indexes.base import Hits, LogPosition
 from lagotto.indexes.vectors import Tuning, VectorMatrix
 from tests.indexes.vectors.brute import Keys, keys_of, ranked, unit_vectors
 
@@ -59,8 +59,9 @@ class IndexMachine(RuleBasedStateMachine):
     @rule()
     def save(self) -> None:
         self.saves += 1
-        self.index.save(Path(self.folder.name), seq=self.saves)
+        self.index.save(Path(self.folder.name), LogPosition(self.saves, 0))
         self.saved = dict(self.rows)
+        assert not self.index.wants_compaction
 
     @precondition(lambda self: self.saves)
     @rule()
@@ -69,28 +70,16 @@ class IndexMachine(RuleBasedStateMachine):
             Path(self.folder.name), model_id="m", dimension=5, tuning=self.tuning
         )
         assert loaded is not None
-        assert loaded.seq == self.saves
+        assert loaded.saved == LogPosition(self.saves, 0)
         self.index, self.rows = loaded, dict(self.saved)
-
-    @rule()
-    def compact(self) -> None:
-        self.index = self.index.compacted()
-        assert not self.index.wants_compaction
 
     @rule(query=QUERIES, k=st.integers(1, 70), allowed=ALLOWED)
     def search(self, query: Vector, k: int, allowed: Keys | None) -> None:
-        self.check(self.index.search(query, k, allowed=allowed), query, k, allowed)
-
-    @rule(queries=st.lists(QUERIES, max_size=4), k=st.integers(1, 70), allowed=ALLOWED)
-    def search_many(self, queries: list[Vector], k: int, allowed: Keys | None) -> None:
-        asked = np.array(queries, dtype=np.float32).reshape(-1, 5)
-        found = self.index.search_many(asked, k, allowed=allowed)
-        for query, hits in zip(asked, found, strict=True):
-            self.check(hits, query, k, allowed)
+        self.check(self.index.snapshot.search(query, k, allowed=allowed), query, k, allowed)
 
     @rule(query=QUERIES, keys=st.lists(st.integers(-3, 70), max_size=20))
     def score(self, query: Vector, keys: list[int]) -> None:
-        scores = self.index.scores(query, keys_of(*keys)).tolist()
+        scores = self.index.snapshot.scores(query, keys_of(*keys)).tolist()
         for key, score in zip(keys, scores, strict=True):
             if key in self.rows:
                 assert score == np.vecdot(self.rows[key], query)
@@ -100,8 +89,8 @@ class IndexMachine(RuleBasedStateMachine):
     @invariant()
     def same_keys(self) -> None:
         if hasattr(self, "index"):
-            assert self.index.keys.tolist() == sorted(self.rows)
-            assert len(self.index) == len(self.rows)
+            assert self.index.snapshot.keys.tolist() == sorted(self.rows)
+            assert len(self.index.snapshot) == len(self.rows)
 
     def check(self, hits: Hits, query: Vector, k: int, allowed: Keys | None) -> None:
         expected = ranked(self.rows, query, k, allowed)

@@ -16,6 +16,7 @@ from typing import IO
 import pytest
 
 from lagotto.errors import StoreError, StoreFullError, StoreReadOnlyError
+from lagotto.indexes.base import LogPosition
 from tests.indexes.vectors.made import is_whole, load, made
 
 pytestmark = pytest.mark.slow
@@ -58,14 +59,14 @@ def test_a_fault_at_any_step_leaves_a_whole_generation(tmp_path: Path, kind: Bas
 
 def fault_strikes(folder: Path, step: int, kind: BaseException) -> bool:
     """Save over an older generation with a fault at `step`, and check what is left."""
-    made(120).save(folder, seq=120)
+    made(120).save(folder, LogPosition(120, 0))
     index = made(130)
     with pytest.MonkeyPatch.context() as monkeypatch, suppress(Fault, StoreError):
         calls = fail_at(monkeypatch, step, kind)
-        index.save(folder, seq=130)
+        index.save(folder, LogPosition(130, 0))
     assert is_whole(load(folder), sizes={120, 130})
-    assert len(index) == 130
-    index.save(folder, seq=130)
+    assert len(index.snapshot) == 130
+    index.save(folder, LogPosition(130, 0))
     assert is_whole(load(folder), sizes={130})
     assert len(list(folder.iterdir())) == 1
     return len(calls) >= step
@@ -83,8 +84,8 @@ def test_what_the_system_says_becomes_a_store_error(
     saved: Path, monkeypatch: pytest.MonkeyPatch, number: int, error: type[StoreError]
 ) -> None:
     fail_at(monkeypatch, 2, OSError(number, "no"))
-    with pytest.raises(error, match=r"the vector index .* can't be written"):
-        made(200).save(saved, seq=200)
+    with pytest.raises(error, match=r"index can't be written"):
+        made(200).save(saved, LogPosition(200, 0))
     monkeypatch.undo()
     assert [path.name for path in saved.iterdir()] == ["00000001"]
 
@@ -96,7 +97,7 @@ from pathlib import Path
 from tests.indexes.vectors.made import made
 
 for size in count(101):
-    made(size).save(Path(sys.argv[1]), seq=size)
+    made(size).save(Path(sys.argv[1]), LogPosition(size, 0))
     print(size, flush=True)
 """
 
@@ -123,15 +124,15 @@ def test_a_killed_writer_leaves_a_whole_generation(tmp_path: Path) -> None:
         index = load(tmp_path)
         assert is_whole(index, sizes=ANY_SIZE)
         assert index is not None
-        assert len(index) >= size
+        assert len(index.snapshot) >= size
 
 
 def test_readers_find_a_whole_generation_while_another_process_writes(tmp_path: Path) -> None:
-    made(100).save(tmp_path, seq=100)
+    made(100).save(tmp_path, LogPosition(100, 0))
     seen: set[int] = set()
     with writer(tmp_path):
         while len(seen) < 20:
             index = load(tmp_path)
             assert is_whole(index, sizes=ANY_SIZE)
             assert index is not None
-            seen.add(len(index))
+            seen.add(len(index.snapshot))

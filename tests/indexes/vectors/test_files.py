@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from lagotto.errors import IndexDamagedError
+from lagotto.indexes.base import LogPosition
 from lagotto.indexes.vectors import Tuning, VectorMatrix, files
 from lagotto.indexes.vectors.files import Generation
 from lagotto.indexes.vectors.rows import BLOCK_BYTES, rows_per_block
@@ -20,14 +21,14 @@ FILES = ["checksums.u32", "frame.f32", "keys.i64", "meta.json", "rows.f32", "ske
 @pytest.mark.parametrize("size", [0, 1, 100, 101, 300])
 def test_what_is_saved_is_loaded(tmp_path: Path, size: int) -> None:
     index = made(size)
-    index.save(tmp_path, seq=size)
+    index.save(tmp_path, LogPosition(size, 0))
     loaded = load(tmp_path)
     assert is_whole(loaded, sizes={size})
     assert loaded is not None
     for query in unit_vectors(1, count=5, dimension=16):
-        expected = index.search(query, 10)
-        assert loaded.search(query, 10).keys.tolist() == expected.keys.tolist()
-        assert loaded.search(query, 10).scores.tolist() == expected.scores.tolist()
+        expected = index.snapshot.search(query, 10)
+        assert loaded.snapshot.search(query, 10).keys.tolist() == expected.keys.tolist()
+        assert loaded.snapshot.search(query, 10).scores.tolist() == expected.scores.tolist()
 
 
 def test_where_nothing_was_saved_nothing_is_loaded(tmp_path: Path) -> None:
@@ -36,7 +37,7 @@ def test_where_nothing_was_saved_nothing_is_loaded(tmp_path: Path) -> None:
 
 
 def test_saving_leaves_one_generation_with_its_files(saved: Path) -> None:
-    made(200).save(saved, seq=200)
+    made(200).save(saved, LogPosition(200, 0))
     (generation,) = saved.iterdir()
     assert generation.name == "00000002"
     assert sorted(path.name for path in generation.iterdir()) == FILES
@@ -49,17 +50,17 @@ def test_an_index_goes_on_after_saving(saved: Path) -> None:
     query = unit_vectors(5, count=1, dimension=16)
     index.add(keys_of(1000), query)
     index.remove(keys_of(0))
-    index.save(saved, seq=7)
+    index.save(saved, LogPosition(7, 0))
     index.add(keys_of(1001), query)
-    assert index.search(query[0], 2).keys.tolist() == [1000, 1001]
-    assert len(index) == 301
-    assert index.seq == 7
+    assert index.snapshot.search(query[0], 2).keys.tolist() == [1000, 1001]
+    assert len(index.snapshot) == 301
+    assert index.saved == LogPosition(7, 0)
 
 
 def test_a_reader_keeps_the_generation_that_it_has_open(saved: Path) -> None:
     reader = load(saved)
     for size in (200, 150):
-        made(size).save(saved, seq=size)
+        made(size).save(saved, LogPosition(size, 0))
     assert is_whole(reader, sizes={300})
 
 
@@ -70,7 +71,7 @@ def test_a_generation_that_is_replaced_while_it_is_opened(
 
     def too_late(path: Path, *, model_id: str, dimension: int) -> Generation:
         if path.name == "00000001":
-            made(200).save(saved, seq=200)
+            made(200).save(saved, LogPosition(200, 0))
         return read(path, model_id=model_id, dimension=dimension)
 
     monkeypatch.setattr(files, "read_generation", too_late)
@@ -81,14 +82,14 @@ def test_rows_are_mapped_and_cannot_be_changed(saved: Path) -> None:
     index = load(saved)
     assert index is not None
     with pytest.raises(ValueError, match="read-only"):
-        index.snapshot().base.rows[0] = 0
+        index.snapshot.base.rows[0] = 0
 
 
 def read_whole(folder: Path, *, dimension: int = 16) -> None:
     """Load an index, and use all its rows."""
     index = load(folder, dimension=dimension)
     assert index is not None
-    index.snapshot().base.verify()
+    index.snapshot.base.verify()
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -128,7 +129,7 @@ def large(tmp_path: Path) -> Path:
     """5 MB of rows, without a sketch."""
     index = VectorMatrix("m", dimension=256, tuning=Tuning(exact_rows=10_000))
     index.add(np.arange(5000), unit_vectors(0, count=5000, dimension=256))
-    index.save(tmp_path / "large", seq=1)
+    index.save(tmp_path / "large", LogPosition(1, 0))
     return tmp_path / "large"
 
 
@@ -138,7 +139,7 @@ def test_a_flipped_bit_anywhere_in_many_rows_is_noticed_by_a_search(large: Path,
     index = load(large, dimension=256)
     assert index is not None
     with pytest.raises(IndexDamagedError, match=r"rows\.f32 is damaged: wrong checksum"):
-        index.search(unit_vectors(1, count=1, dimension=256)[0], 5)
+        index.snapshot.search(unit_vectors(1, count=1, dimension=256)[0], 5)
 
 
 def test_only_the_blocks_that_are_read_are_compared(large: Path) -> None:
@@ -146,12 +147,12 @@ def test_only_the_blocks_that_are_read_are_compared(large: Path) -> None:
     index = load(large, dimension=256)
     assert index is not None
     query = unit_vectors(0, count=5000, dimension=256)[7]
-    assert index.search(query, 1, allowed=np.arange(100)).keys.tolist() == [7]
-    assert index.scores(query, keys_of(7))[0] == pytest.approx(1)
+    assert index.snapshot.search(query, 1, allowed=np.arange(100)).keys.tolist() == [7]
+    assert index.snapshot.scores(query, keys_of(7))[0] == pytest.approx(1)
     with pytest.raises(IndexDamagedError):
-        index.scores(query, keys_of(4999))
+        index.snapshot.scores(query, keys_of(4999))
     with pytest.raises(IndexDamagedError):
-        index.search_many(query[None], 1)
+        index.snapshot.search(query, 1)
 
 
 def test_damaged_rows_are_not_saved_with_a_new_checksum(large: Path) -> None:
@@ -159,7 +160,7 @@ def test_damaged_rows_are_not_saved_with_a_new_checksum(large: Path) -> None:
     index = load(large, dimension=256)
     assert index is not None
     with pytest.raises(IndexDamagedError):
-        index.save(large, seq=2)
+        index.save(large, LogPosition(2, 0))
     assert [path.name for path in large.iterdir()] == ["00000001"]
 
 
@@ -185,7 +186,7 @@ def test_another_model_dimension_or_version_is_refused(saved: Path) -> None:
 
 def test_if_the_newest_is_damaged_an_older_one_is_used(saved: Path, tmp_path: Path) -> None:
     shutil.copytree(saved / "00000001", tmp_path / "kept")
-    made(200).save(saved, seq=200)
+    made(200).save(saved, LogPosition(200, 0))
     (tmp_path / "kept").rename(saved / "00000001")
     (saved / "00000002" / "rows.f32").unlink()
     assert is_whole(load(saved), sizes={300})
@@ -195,5 +196,5 @@ def test_other_files_in_the_folder_do_not_matter(saved: Path) -> None:
     (saved / "notes.txt").write_text("mine")
     (saved / "00000009.part").mkdir()
     assert is_whole(load(saved), sizes={300})
-    made(200).save(saved, seq=200)
+    made(200).save(saved, LogPosition(200, 0))
     assert sorted(path.name for path in saved.iterdir()) == ["00000002", "notes.txt"]

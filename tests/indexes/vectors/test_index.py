@@ -8,10 +8,17 @@ import numpy as np
 import pytest
 
 from lagotto.errors import ConfigError, EmbeddingError, ModelMismatchError
+from lagotto.indexes.base import LogPosition
 from lagotto.indexes.vectors import Tuning, VectorMatrix
 from tests.indexes.vectors.brute import keys_of, normalised, ranked, unit_vectors
 
 SKETCHED = Tuning(exact_rows=100, candidates=40, per_hit=4, uncompacted_rows=10)
+
+
+def saved(index: VectorMatrix, folder: Path) -> VectorMatrix:
+    """The index with all rows in its base."""
+    index.save(folder, LogPosition(1, 0))
+    return index
 
 
 def filled(count: int, *, dimension: int = 32, tuning: Tuning | None = None) -> VectorMatrix:
@@ -23,52 +30,49 @@ def filled(count: int, *, dimension: int = 32, tuning: Tuning | None = None) -> 
 def test_an_empty_index_finds_nothing() -> None:
     index = VectorMatrix("m", dimension=8)
     query = unit_vectors(0, count=1, dimension=8)[0]
-    assert len(index) == len(index.keys) == 0
-    assert len(index.search(query, 5)) == 0
-    assert len(index.search(query, 5, allowed=keys_of(1, 2))) == 0
-    assert [len(hits) for hits in index.search_many(query[None], 5)] == [0]
-    assert np.isnan(index.scores(query, keys_of(1))).all()
+    assert len(index.snapshot) == len(index.snapshot.keys) == 0
+    assert len(index.snapshot.search(query, 5)) == 0
+    assert len(index.snapshot.search(query, 5, allowed=keys_of(1, 2))) == 0
+    assert np.isnan(index.snapshot.scores(query, keys_of(1))).all()
     assert not index.wants_compaction
-
-
-def test_no_queries_give_no_lists() -> None:
-    assert filled(5).search_many(np.empty((0, 32), dtype=np.float32), 3) == []
 
 
 def test_adding_a_key_again_replaces_its_vector() -> None:
     index = filled(50)
     other = unit_vectors(9, count=1, dimension=32)
     index.add(keys_of(7), other)
-    assert len(index) == 50
-    assert index.search(other[0], 1).keys.tolist() == [7]
+    assert len(index.snapshot) == 50
+    assert index.snapshot.search(other[0], 1).keys.tolist() == [7]
 
 
 def test_of_a_key_given_twice_the_later_vector_counts() -> None:
     vectors = unit_vectors(0, count=3, dimension=8)
     index = VectorMatrix("m", dimension=8)
     index.add(keys_of(5, 4, 5), vectors)
-    assert index.keys.tolist() == [4, 5]
-    assert index.scores(vectors[2], keys_of(5))[0] == pytest.approx(1)
+    assert index.snapshot.keys.tolist() == [4, 5]
+    assert index.snapshot.scores(vectors[2], keys_of(5))[0] == pytest.approx(1)
 
 
 def test_removed_rows_are_gone_and_removing_them_again_is_harmless() -> None:
     index = filled(50)
     index.remove(keys_of(3, 3, 4, 999))
     index.remove(keys_of(3))
-    assert 3 not in index.keys
-    assert len(index) == 48
-    assert np.isnan(index.scores(unit_vectors(0, count=1, dimension=32)[0], keys_of(3, 4))).all()
+    assert 3 not in index.snapshot.keys
+    assert len(index.snapshot) == 48
+    assert np.isnan(
+        index.snapshot.scores(unit_vectors(0, count=1, dimension=32)[0], keys_of(3, 4))
+    ).all()
 
 
 def test_a_snapshot_stays_as_it_was(tmp_path: Path) -> None:
     index = filled(200, tuning=SKETCHED)
-    index.save(tmp_path, seq=1)
-    snapshot = index.snapshot()
+    index.save(tmp_path, LogPosition(1, 0))
+    snapshot = index.snapshot
     query = unit_vectors(5, count=1, dimension=32)[0]
     before = snapshot.search(query, 10)
     index.add(keys_of(1000), query[None])
     index.remove(before.keys)
-    index.save(tmp_path, seq=2)
+    index.save(tmp_path, LogPosition(2, 0))
     after = snapshot.search(query, 10)
     assert after.keys.tolist() == before.keys.tolist()
     assert after.scores.tolist() == before.scores.tolist()
@@ -78,64 +82,55 @@ def test_a_snapshot_stays_as_it_was(tmp_path: Path) -> None:
 def test_the_first_hits_do_not_depend_on_how_many_are_asked_for() -> None:
     index = filled(500)
     query = unit_vectors(5, count=1, dimension=32)[0]
-    assert index.search(query, 100).keys[:7].tolist() == index.search(query, 7).keys.tolist()
+    assert (
+        index.snapshot.search(query, 100).keys[:7].tolist()
+        == index.snapshot.search(query, 7).keys.tolist()
+    )
 
 
 @pytest.mark.parametrize("share", [0.05, 0.5, 1.0])
-def test_a_filter_that_goes_against_the_query_costs_no_result(share: float) -> None:
+def test_a_filter_that_goes_against_the_query_costs_no_result(tmp_path: Path, share: float) -> None:
     """The rows that are allowed are the ones farthest away from the query."""
-    index = filled(3000, tuning=SKETCHED).compacted()
+    index = saved(filled(3000, tuning=SKETCHED), tmp_path)
     query = unit_vectors(5, count=1, dimension=32)[0]
-    farthest = index.search(query, 3000).keys[::-1][: int(3000 * share)]
-    hits = index.search(query, 20, allowed=np.sort(farthest))
+    farthest = index.snapshot.search(query, 3000).keys[::-1][: int(3000 * share)]
+    hits = index.snapshot.search(query, 20, allowed=np.sort(farthest))
     assert len(hits) == 20
     assert set(hits.keys) <= set(farthest)
 
 
-def test_a_sketch_finds_in_base_and_tail_and_respects_removals() -> None:
-    index = filled(2000, tuning=SKETCHED).compacted()
+def test_a_sketch_finds_in_base_and_tail_and_respects_removals(tmp_path: Path) -> None:
+    index = saved(filled(2000, tuning=SKETCHED), tmp_path)
     new = unit_vectors(1, count=1500, dimension=32)
     index.add(np.arange(2000, 3500), new)
     index.remove(np.arange(0, 3500, 3))
-    assert index.search(new[0], 1).keys.tolist() == [2000]
-    hits = index.search(new[0], 50)
+    assert index.snapshot.search(new[0], 1).keys.tolist() == [2000]
+    hits = index.snapshot.search(new[0], 50)
     assert len(hits) == 50
     assert not (hits.keys % 3 == 0).any()
-    assert (index.scores(new[0], hits.keys) == hits.scores).all()
-
-
-def test_many_queries_at_once_give_what_each_gives_alone() -> None:
-    queries = unit_vectors(7, count=25, dimension=32)
-    for index in (filled(3000), filled(3000, tuning=SKETCHED).compacted()):
-        index.remove(np.arange(0, 3000, 11))
-        for allowed in (None, np.arange(0, 3000, 2), np.arange(30)):
-            together = index.search_many(queries, 12, allowed=allowed)
-            for query, hits in zip(queries, together, strict=True):
-                alone = index.search(query, 12, allowed=allowed)
-                assert hits.keys.tolist() == alone.keys.tolist()
-                assert hits.scores.tolist() == alone.scores.tolist()
+    assert (index.snapshot.scores(new[0], hits.keys) == hits.scores).all()
 
 
 def test_exact_below_the_limit_whatever_the_rows() -> None:
     rows = unit_vectors(0, count=300, dimension=32)
     index = filled(300)
     query = unit_vectors(5, count=1, dimension=32)[0]
-    hits = index.search(query, 20)
+    hits = index.snapshot.search(query, 20)
     expected = ranked(dict(enumerate(rows)), query, 20)
     assert list(zip(hits.keys.tolist(), hits.scores.tolist(), strict=True)) == expected
 
 
-def test_compaction_is_wanted_when_a_quarter_is_new_or_gone() -> None:
-    index = filled(1000, tuning=Tuning(uncompacted_rows=10)).compacted()
+def test_compaction_is_wanted_when_a_quarter_is_new_or_gone(tmp_path: Path) -> None:
+    index = saved(filled(1000, tuning=Tuning(uncompacted_rows=10)), tmp_path)
     assert not index.wants_compaction
     index.add(np.arange(1000, 1150), unit_vectors(1, count=150, dimension=32))
     index.remove(np.arange(100))
     assert not index.wants_compaction
     index.remove(keys_of(500))
     assert index.wants_compaction
-    compacted = index.compacted()
-    assert not compacted.wants_compaction
-    assert compacted.keys.tolist() == index.keys.tolist()
+    before = index.snapshot.keys.tolist()
+    assert not saved(index, tmp_path).wants_compaction
+    assert index.snapshot.keys.tolist() == before
 
 
 def test_a_few_rows_are_not_worth_a_compaction() -> None:
@@ -148,7 +143,7 @@ def test_vectors_of_another_dimension_are_refused() -> None:
     with pytest.raises(ModelMismatchError, match="of dimension 32, not of the shape \\(8,\\)"):
         index.add(keys_of(1), unit_vectors(0, count=1, dimension=8))
     with pytest.raises(ModelMismatchError, match="use the model"):
-        index.search(unit_vectors(0, count=1, dimension=8)[0], 3)
+        index.snapshot.search(unit_vectors(0, count=1, dimension=8)[0], 3)
 
 
 @pytest.mark.parametrize("factor", [0.5, 0.0, np.nan, np.inf])
@@ -162,12 +157,12 @@ def test_vectors_that_are_not_of_length_1_are_refused(factor: float) -> None:
 def test_vectors_of_another_type_are_refused() -> None:
     wide = unit_vectors(0, count=1, dimension=32).astype(np.float64)
     with pytest.raises(EmbeddingError, match="not float64"):
-        filled(5).search_many(wide, 3)  # type: ignore[arg-type]
+        filled(5).snapshot.search(wide[0], 3)
 
 
 def test_asking_for_nothing_is_refused() -> None:
     with pytest.raises(ConfigError, match="k is 0"):
-        filled(5).search(unit_vectors(0, count=1, dimension=32)[0], 0)
+        filled(5).snapshot.search(unit_vectors(0, count=1, dimension=32)[0], 0)
 
 
 def test_searches_see_every_change_whole() -> None:
@@ -187,7 +182,7 @@ def test_searches_see_every_change_whole() -> None:
     def read() -> int:
         looks = 0
         while not done.is_set() or not looks:
-            groups = np.bincount(index.search(query, 2000).keys // 3)
+            groups = np.bincount(index.snapshot.search(query, 2000).keys // 3)
             assert set(groups.tolist()) <= {0, 3}
             looks += 1
         return looks
@@ -196,11 +191,11 @@ def test_searches_see_every_change_whole() -> None:
         readers = [pool.submit(read) for _ in range(3)]
         pool.submit(write).result()
         assert all(reader.result() for reader in readers)
-    assert len(index) == 600
+    assert len(index.snapshot) == 600
 
 
 def test_a_vector_and_its_opposite_are_as_far_apart_as_can_be() -> None:
     vector = normalised(np.ones((1, 32), dtype=np.float32))
     index = VectorMatrix("m", dimension=32)
     index.add(keys_of(1, 2), np.concatenate([vector, -vector]))
-    assert index.search(vector[0], 2).scores.tolist() == pytest.approx([1, -1])
+    assert index.snapshot.search(vector[0], 2).scores.tolist() == pytest.approx([1, -1])

@@ -23,10 +23,9 @@ from lagotto.errors import (
     native_panics,
 )
 from lagotto.indexes.base import START, LogPosition
+from lagotto.indexes.folder import NO_PERMISSION, NO_SPACE, sync_folder
 
 _NUMBER = re.compile(r"os error (\d+)|Os \{ code: (\d+)")
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_NO_RIGHT = {errno.EACCES, errno.EPERM, errno.EROFS}
 _NO_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 
@@ -40,14 +39,14 @@ def tantivy_errors(folder: Path) -> Iterator[None]:
         with native_panics(f"the text index {folder} is damaged: tantivy", IndexDamagedError):
             yield
     except (ValueError, OSError) as exc:
-        raise _meaning(exc, folder) from exc
+        raise _as_store_error(exc, folder) from exc
 
 
-def _meaning(exc: ValueError | OSError, folder: Path) -> Exception:
+def _as_store_error(exc: ValueError | OSError, folder: Path) -> Exception:
     number = _errno(exc)
-    if number in _NO_ROOM:
+    if number in NO_SPACE:
         return StoreFullError(f"the text index {folder} can't grow: {exc}; free some disk space")
-    if number in _NO_RIGHT:
+    if number in NO_PERMISSION:
         return StoreReadOnlyError(f"the text index {folder} can't be written: {exc}; check rights")
     if number in _NO_RESOURCES:
         return StoreError(f"the text index {folder} can't be used: {exc}; raise the limit")
@@ -146,7 +145,7 @@ class Announcement(Record):
             file.flush()
             os.fsync(file.fileno())
         made.replace(folder / ANNOUNCEMENT)
-        _sync_folder(folder)
+        sync_folder(folder)
 
 
 def fingerprint(folder: Path) -> tuple[int, ...]:
@@ -197,14 +196,3 @@ def _is_intact(path: Path) -> bool:
         footer = Footer.model_validate_json(content[-8 - size : -8])
         with memoryview(content) as whole, whole[: -8 - size] as body:
             return zlib.crc32(body) == footer.crc
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename durable; where folders can't be opened, it is so by itself."""
-    if os.name == "nt":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

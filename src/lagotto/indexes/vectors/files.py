@@ -8,13 +8,12 @@ system frees its files when the last of them closes it.
 
 from __future__ import annotations
 
-import errno
 import mmap
 import os
 import shutil
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -24,8 +23,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from lagotto.documents import Record, Vectors
-from lagotto.errors import IndexDamagedError, StoreError, StoreFullError, StoreReadOnlyError
+from lagotto.errors import IndexDamagedError
 from lagotto.indexes.base import LogPosition
+from lagotto.indexes.folder import file_errors, sync_folder
 from lagotto.indexes.vectors.rows import (
     MatrixSnapshot,
     RowChecksums,
@@ -69,16 +69,6 @@ def write_file(path: Path, parts: Iterable[bytes | memoryview]) -> None:
             file.write(part)
         file.flush()
         os.fsync(file.fileno())
-
-
-def sync_folder(folder: Path) -> None:
-    """Sync the entries of a folder, where the system supports it."""
-    with suppress(PermissionError):  # Windows can't open folders
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def map_array(path: Path, *, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
@@ -132,7 +122,7 @@ def write_generation(
     folder: Path, snapshot: MatrixSnapshot, *, model_id: str, position: LogPosition
 ) -> Path:
     """Write all that is in `snapshot` as the newest generation, and remove the older ones."""
-    with _translated(folder):
+    with file_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for left in folder.glob(f"{'[0-9]' * 8}{PART}"):
             shutil.rmtree(left)
@@ -246,17 +236,3 @@ def _generations(folder: Path) -> list[Path]:
     """The folders of all generations, newest first."""
     numbered = [path for path in folder.glob("[0-9]*") if path.name.isdecimal()]
     return sorted(numbered, key=lambda path: int(path.name), reverse=True)
-
-
-@contextmanager
-def _translated(folder: Path) -> Iterator[None]:
-    """Translate OSErrors into StoreErrors."""
-    try:
-        yield
-    except OSError as exc:
-        kind: type[StoreError] = StoreError
-        if exc.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            kind = StoreFullError
-        elif exc.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            kind = StoreReadOnlyError
-        raise kind(f"the vector index {folder} can't be written: {exc}") from exc

@@ -37,7 +37,7 @@ from lagotto.indexes.folder import IndexFolder
 from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.vectors.files import Generation, read_generation, read_newest, write_generation
 from lagotto.indexes.vectors.rows import MatrixSnapshot, RowLookup, VectorSegment, check_vectors
-from lagotto.indexes.vectors.sketch import Frame, Scores, Sketch, Tuning
+from lagotto.indexes.vectors.sketch import Frame, Sketch, Tuning
 
 FIRST_ROWS = 64
 """The capacity of a new tail."""
@@ -97,8 +97,9 @@ class VectorMatrix:
     recall. Any number of threads may search while others add, remove or save. These changes
     exclude each other, and a search sees each of them completely or not at all.
 
-    The index is derived from the rows of the store and can be discarded. Added rows stay in memory
+    The index is derived from the rows of the store and can be deleted. Added rows stay in memory
     until `save` writes them; `saved` is the position of the last change that was written.
+    `snapshot` is the present state, for several consistent reads.
     """
 
     def __init__(self, model_id: str, *, dimension: int, tuning: Tuning | None = None) -> None:
@@ -108,7 +109,7 @@ class VectorMatrix:
         self._tuning = tuning or Tuning()
         self._writing = Lock()
         self._saving = Lock()
-        self._snapshot: MatrixSnapshot
+        self.snapshot: MatrixSnapshot
         self._tail: Tail
         self._start_from(VectorSegment.empty(dimension))
 
@@ -128,39 +129,13 @@ class VectorMatrix:
         index.saved = generation.position
         return index
 
-    def __len__(self) -> int:
-        return len(self._snapshot)
-
-    @property
-    def keys(self) -> ChunkKeys:
-        """All keys, ascending."""
-        return self._snapshot.keys
-
     @property
     def wants_compaction(self) -> bool:
-        """Whether enough rows are new or removed to make `save` or `compacted` worthwhile."""
-        snapshot = self._snapshot
+        """Whether enough rows are new or removed to make `save` worthwhile."""
+        snapshot = self.snapshot
         return snapshot.uncompacted() > max(
             self._tuning.uncompacted_rows, len(snapshot.base.keys) // 4
         )
-
-    def snapshot(self) -> MatrixSnapshot:
-        """The present state of the index, for several consistent reads."""
-        return self._snapshot
-
-    def search(self, query: Vector, k: int, *, allowed: ChunkKeys | None = None) -> Hits:
-        """The `k` nearest of all rows, or of those whose keys are `allowed`."""
-        return self._snapshot.search(query, k, allowed=allowed)
-
-    def search_many(
-        self, queries: Vectors, k: int, *, allowed: ChunkKeys | None = None
-    ) -> list[Hits]:
-        """The result of `search` for each query; faster where all rows are scored."""
-        return self._snapshot.search_many(queries, k, allowed=allowed)
-
-    def scores(self, query: Vector, keys: ChunkKeys) -> Scores:
-        """The cosine of each of `keys`, NaN for those that are not in the index."""
-        return self._snapshot.scores(query, keys)
 
     def add(self, keys: ChunkKeys, vectors: Vectors) -> None:
         """Add rows, replacing those with the same keys; of a repeated key the last counts."""
@@ -168,39 +143,24 @@ class VectorMatrix:
         keys, last = np.unique(keys[::-1], return_index=True)
         rows = vectors[::-1][last]
         with self._writing:
-            rest = self._snapshot.without(keys)
+            rest = self.snapshot.without(keys)
             tail = self._tail.append(keys, rows, alive=rest.tail.alive)
-            self._snapshot = replace(rest, tail=tail)
+            self.snapshot = replace(rest, tail=tail)
 
     def remove(self, keys: ChunkKeys) -> None:
         """Remove rows; unknown keys are ignored."""
         with self._writing:
-            self._snapshot = self._snapshot.without(keys)
+            self.snapshot = self.snapshot.without(keys)
 
-    def compacted(self) -> VectorMatrix:
-        """A new index in memory with the same rows, all in its base."""
-        snapshot = self._snapshot
-        rows = np.concatenate([np.empty((0, self.dimension), np.float32), *snapshot.blocks()])
-        index = VectorMatrix(self.model_id, dimension=self.dimension, tuning=self._tuning)
-        index._start_from(VectorSegment.of(snapshot.keys, rows, tuning=self._tuning))
-        index.saved = self.saved
-        return index
-
-    @property
-    def seq(self) -> int | None:
-        """The number of the last change that was saved, None if none was."""
-        return self.saved.seq if self.saved else None
-
-    def save(self, folder: Path, *, seq: int, token: int = 0) -> None:
+    def save(self, folder: Path, position: LogPosition) -> None:
         """Write all rows as a new base to `folder`, and map them from there.
 
         The former base stays valid until the new one is complete. Failures are StoreErrors, and
-        leave the index unchanged. Searches and changes continue meanwhile: `seq` and `token` are
-        those of the last change made before the call.
+        leave the index unchanged. Searches and changes continue meanwhile: `position` is
+        that of the last change made before the call.
         """
         with self._saving:
-            saved = self._snapshot
-            position = LogPosition(seq, token)
+            saved = self.snapshot
             path = write_generation(folder, saved, model_id=self.model_id, position=position)
             written = read_generation(path, model_id=self.model_id, dimension=self.dimension)
             with self._writing:
@@ -209,18 +169,18 @@ class VectorMatrix:
 
     def _continue_from(self, base: VectorSegment, saved: MatrixSnapshot) -> None:
         """Start from a base with what was in `saved`, and repeat what has changed since."""
-        later = self._snapshot
+        later = self.snapshot
         self._start_from(base)
         keys, rows = later.tail.live_from(len(saved.tail.keys))
         removed = np.concatenate([keys, np.setdiff1d(saved.keys, later.keys, assume_unique=True)])
-        rest = self._snapshot.without(removed)
+        rest = self.snapshot.without(removed)
         tail = self._tail.append(keys, rows, alive=None)
-        self._snapshot = replace(rest, tail=tail)
+        self.snapshot = replace(rest, tail=tail)
 
     def _start_from(self, base: VectorSegment) -> None:
         frame = base.sketch.frame if base.sketch else None
         self._tail = Tail(self.dimension, frame=frame)
-        self._snapshot = MatrixSnapshot(base, VectorSegment.empty(self.dimension), self._tuning)
+        self.snapshot = MatrixSnapshot(base, VectorSegment.empty(self.dimension), self._tuning)
 
 
 log = logging.getLogger(__name__)
@@ -302,7 +262,7 @@ class EmbeddedVectorIndex(VectorIndex[ChangeLog]):
             rows = self._caught_up(changes)
             if self.position != changes.head:
                 return None
-            return EmbeddedVectors(self, rows.snapshot(), changes)
+            return EmbeddedVectors(self, rows.snapshot, changes)
 
     def applied_seq(self, changes: ChangeLog) -> int:
         position = self.position
@@ -328,7 +288,7 @@ class EmbeddedVectorIndex(VectorIndex[ChangeLog]):
 
     def close(self) -> None:
         with self._changing:
-            if self._rows is not None and self._rows.snapshot().uncompacted() >= WORTH_SAVING:
+            if self._rows is not None and self._rows.snapshot.uncompacted() >= WORTH_SAVING:
                 self._save(self._rows, self.position)
             self._rows = None
             self.position = START
@@ -385,10 +345,10 @@ class EmbeddedVectorIndex(VectorIndex[ChangeLog]):
     ) -> MatrixSnapshot:
         """The rows read from the record again, after damage that a search has found."""
         with self._changing:
-            if self._rows is None or self._rows.snapshot().base.rows is damaged.base.rows:
+            if self._rows is None or self._rows.snapshot.base.rows is damaged.base.rows:
                 log.warning(DAMAGED, problem)
                 self._start_anew()
-            return self._caught_up(changes).snapshot()
+            return self._caught_up(changes).snapshot
 
     def _caught_up(self, changes: ChangeLog) -> VectorMatrix:
         rows = self._verified(changes)
@@ -435,7 +395,7 @@ class EmbeddedVectorIndex(VectorIndex[ChangeLog]):
         """
         try:
             with self._indexes.lock(timeout=0):
-                rows.save(self.folder, seq=position.seq, token=position.token)
+                rows.save(self.folder, position)
         except StoreBusyError as exc:
             log.debug("the vector index is not saved: %s", exc)
         except StoreError as exc:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from lagotto.documents import Vector, Vectors
 from lagotto.errors import ConfigError, EmbeddingError, IndexDamagedError, ModelMismatchError
 from lagotto.indexes.base import ChunkKeys, Hits, merge_hits, top_k
-from lagotto.indexes.vectors.sketch import Positions, Scores, Sketch, Tuning, best_of_each, dots
+from lagotto.indexes.vectors.sketch import Positions, Scores, Sketch, Tuning, dots
 
 SPARSE = 8
 """Table entries per key beyond which a table takes too much memory."""
@@ -193,17 +193,6 @@ class VectorSegment:
         keys = self.keys if among is None else self.keys.take(among)
         return top_k(keys, self._scored(query, among), k)
 
-    def search_each(
-        self, queries: Vectors, *, k: int, among: Positions | None, tuning: Tuning
-    ) -> Iterable[Hits]:
-        """The result of `search` for each of `queries`."""
-        if self.sketch and self._many(among, tuning.candidates_for(k, rows=len(self.keys))):
-            return (self.search(query, k=k, among=among, tuning=tuning) for query in queries)
-        self.verify(among)
-        if among is None:
-            return best_of_each(self.keys, self.rows, queries, k=k)
-        return best_of_each(self.keys[among], self.rows[among], queries, k=k)
-
     def fill(self, scores: Scores, query: Vector, keys: ChunkKeys) -> None:
         """Fill in the scores of those `keys` that are in this segment."""
         found = self.find(keys)
@@ -281,18 +270,6 @@ class MatrixSnapshot:
             for part in (self.base, self.tail)
         ]
         return merge_hits(found, k=k)
-
-    def search_many(
-        self, queries: Vectors, k: int, *, allowed: ChunkKeys | None = None
-    ) -> list[Hits]:
-        """The result of `search` for each query; faster where all rows are scored."""
-        check_count(k)
-        check_vectors(queries, dimension=self.dimension)
-        base, tail = (
-            part.search_each(queries, k=k, among=part.choose(allowed), tuning=self.tuning)
-            for part in (self.base, self.tail)
-        )
-        return [merge_hits(pair, k=k) for pair in zip(base, tail, strict=True)]
 
     def scores(self, query: Vector, keys: ChunkKeys) -> Scores:
         """The cosine of each of `keys`, NaN for those that are not in the index."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
@@ -11,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.documents import Vector, Vectors
-from lagotto.indexes.base import ChunkKeys, Hits, kth_greatest, top_k
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +39,6 @@ Scores = NDArray[np.float32]
 GATHERED = 4096
 """Rows copied at a time; they should fit into the processor's cache."""
 
-PRODUCTS = 4_000_000
-"""Scores held at a time when many queries are answered at once."""
-
 
 def dots(rows: Vectors, query: Vector, positions: Positions | None = None) -> Scores:
     """The inner product of `query` with every row, or with those at `positions`."""
@@ -55,24 +50,6 @@ def dots(rows: Vectors, query: Vector, positions: Positions | None = None) -> Sc
         some = slice(start, start + GATHERED)
         scores[some] = np.vecdot(rows.take(positions[some], axis=0), query)
     return scores
-
-
-def best_of_each(keys: ChunkKeys, rows: Vectors, queries: Vectors, *, k: int) -> Iterator[Hits]:
-    """The result of `top_k` for each query; a matrix product selects the rows to score exactly.
-
-    The last bits of a matrix product depend on its shape. `slack` is more than twice the rounding
-    error of a product of unit vectors, so no row is missed.
-    """
-    slack = rows.shape[1] * 2.0**-22
-    step = max(1, PRODUCTS // max(1, len(rows)))
-    for start in range(0, len(queries), step):
-        some = queries[start : start + step]
-        for query, products in zip(some, some @ rows.T, strict=True):
-            if len(products) <= k:
-                yield top_k(keys, dots(rows, query), k)
-            else:
-                close = np.flatnonzero(products >= kth_greatest(products, k) - slack)
-                yield top_k(keys[close], dots(rows, query, close), k)
 
 
 Codes = NDArray[np.uint64]
