@@ -15,6 +15,7 @@ from lagotto.errors import (
     StoreFullError,
     StoreReadOnlyError,
 )
+from lagotto.indexes.base import LogPosition
 from lagotto.indexes.tantivy.files import ALL_FILES, Announcement, TantivyMeta, tantivy_errors
 from lagotto.indexes.tantivy.index import TantivyWriter
 from lagotto.indexes.tantivy.search import index_schema, scoring_query
@@ -28,8 +29,13 @@ ALL = TextQuery(((Term("all"),),))
 
 def sample(folder: Path) -> TantivyWriter:
     index = TantivyWriter.open(folder)
-    index.apply(added=[(key, ["all", f"t{key}"]) for key in range(300)], removed=(), since=0, seq=1)
-    index.apply(added=(), removed=[5], since=1, seq=2)
+    index.apply(
+        added=[(key, ["all", f"t{key}"]) for key in range(300)],
+        removed=(),
+        since=0,
+        position=LogPosition(1, 0),
+    )
+    index.apply(added=(), removed=[5], since=1, position=LogPosition(2, 0))
     return index
 
 
@@ -42,13 +48,14 @@ def only_files_of_its_segments(folder: Path) -> bool:
 WRITING = """
 import sys
 from pathlib import Path
+from lagotto.indexes.base import LogPosition
 from lagotto.indexes.tantivy.index import TantivyWriter
 
 index = TantivyWriter.open(Path(sys.argv[1]))
 while True:
-    now, seq = index.seq, index.seq + 1
+    now, seq = index.snapshot.position.seq, index.snapshot.position.seq + 1
     added = [(seq, ["all", f"t{seq}"])]
-    index.apply(added=added, removed=[seq - 3], since=now, seq=seq)
+    index.apply(added=added, removed=[seq - 3], since=now, position=LogPosition(seq, 0))
     print(seq, flush=True)
 """
 
@@ -62,11 +69,16 @@ def test_the_position_is_true_after_kill(tmp_path: Path) -> None:
             threading.Event().wait(0.01 * attempt)  # die at different points of the next apply
         index = TantivyWriter.open(tmp_path)
         index.verify()
-        assert index.seq >= acknowledged
-        live = range(max(1, index.seq - 2), index.seq + 1)
-        assert sorted(index.search(ALL, 99).keys.tolist()) == list(live)
-        assert set(index.vocabulary()) == {"all", *(f"t{key}" for key in live)}
-    index.apply(added=[(999, ["all"])], removed=(), since=index.seq, seq=999)
+        assert index.snapshot.position.seq >= acknowledged
+        live = range(max(1, index.snapshot.position.seq - 2), index.snapshot.position.seq + 1)
+        assert sorted(index.snapshot.search(ALL, 99).keys.tolist()) == list(live)
+        assert set(index.snapshot.vocabulary()) == {"all", *(f"t{key}" for key in live)}
+    index.apply(
+        added=[(999, ["all"])],
+        removed=(),
+        since=index.snapshot.position.seq,
+        position=LogPosition(999, 0),
+    )
     assert only_files_of_its_segments(tmp_path)
 
 
@@ -79,18 +91,18 @@ def test_what_a_killed_writer_left_is_not_in_the_way(tmp_path: Path) -> None:
     managed = tmp_path / ".managed.json"
     managed.write_text(json.dumps([*json.loads(managed.read_text()), left]))
     index = TantivyWriter.open(tmp_path)
-    index.apply(added=(), removed=[1], since=2, seq=3)
+    index.apply(added=(), removed=[1], since=2, position=LogPosition(3, 0))
     index.verify()
-    assert (index.seq, len(index.search(ALL, 999))) == (3, 298)
+    assert (index.snapshot.position.seq, len(index.snapshot.search(ALL, 999))) == (3, 298)
 
 
 def test_an_announcement_alone_promises_nothing(tmp_path: Path) -> None:
     sample(tmp_path)
     now = TantivyMeta.read(tmp_path).opstamp
     Announcement(base=now, before=2, after=3).write(tmp_path)
-    assert TantivyWriter.open(tmp_path).seq == 2
+    assert TantivyWriter.open(tmp_path).snapshot.position.seq == 2
     Announcement(base=now - 1, before=2, after=3).write(tmp_path)
-    assert TantivyWriter.open(tmp_path).seq == 3
+    assert TantivyWriter.open(tmp_path).snapshot.position.seq == 3
 
 
 @pytest.mark.parametrize("writers", [1, 2])
@@ -98,8 +110,13 @@ def test_old_segments_are_merged_and_cleared_away(tmp_path: Path, writers: int) 
     indexes = [TantivyWriter.open(tmp_path) for _ in range(writers)]
     for seq in range(1, 20):
         index = indexes[seq % writers]
-        index.apply(added=[(seq, ["all"]), (77, ["all"])], removed=(), since=seq - 1, seq=seq)
-    assert len(index.search(ALL, 99)) == 20
+        index.apply(
+            added=[(seq, ["all"]), (77, ["all"])],
+            removed=(),
+            since=seq - 1,
+            position=LogPosition(seq, 0),
+        )
+    assert len(index.snapshot.search(ALL, 99)) == 20
     assert len(TantivyMeta.read(tmp_path).segments) < 10
     assert only_files_of_its_segments(tmp_path)
 
@@ -115,26 +132,26 @@ writer.wait_merging_threads()
 """
 
 
-def test_a_second_writer_waits(tmp_path: Path) -> None:
-    sample(tmp_path)
+def test_a_writer_beside_ours_is_not_damage(tmp_path: Path) -> None:
+    index = sample(tmp_path)
     with child(HOLDING, tmp_path) as process:
         assert said(process) == "held"
-        impatient = TantivyWriter.open(tmp_path, timeout=0.1)
-        with pytest.raises(StoreBusyError, match=r"over 0\.1 seconds"):
-            impatient.apply(added=(), removed=[1], since=2, seq=3)
-        patient = TantivyWriter.open(tmp_path, timeout=60)
-        change = {"added": [(900, ["all"])], "removed": [1], "since": 2, "seq": 3}
-        waiting = threading.Thread(target=patient.apply, kwargs=change)
-        waiting.start()
+        with pytest.raises(StoreBusyError, match="another writer holds"):
+            index.apply(added=(), removed=[1], since=2, position=LogPosition(3, 0))
         tell(process)
-        waiting.join()
-    assert patient.seq == 3
-    assert len(patient.search(ALL, 999)) == 299
+    index.apply(added=[(900, ["all"])], removed=[1], since=2, position=LogPosition(3, 0))
+    assert index.snapshot.position.seq == 3
+    assert len(index.snapshot.search(ALL, 999)) == 299
 
 
 def test_readers_see_whole_commits(tmp_path: Path) -> None:
     writer = TantivyWriter.open(tmp_path)
-    writer.apply(added=[(key, ["all", "v1"]) for key in range(5)], removed=(), since=0, seq=1)
+    writer.apply(
+        added=[(key, ["all", "v1"]) for key in range(5)],
+        removed=(),
+        since=0,
+        position=LogPosition(1, 0),
+    )
     reader = TantivyWriter.open(tmp_path)
     done = threading.Event()
     seen: list[tuple[int, int, list[str]]] = []
@@ -149,7 +166,7 @@ def test_readers_see_whole_commits(tmp_path: Path) -> None:
     reading.start()
     for seq in range(2, 15):
         added = [(key, ["all", f"v{seq}"]) for key in range(5)]
-        writer.apply(added=added, removed=(), since=seq - 1, seq=seq)
+        writer.apply(added=added, removed=(), since=seq - 1, position=LogPosition(seq, 0))
     done.set()
     reading.join()
     assert seen
@@ -162,7 +179,7 @@ def test_readers_see_whole_commits(tmp_path: Path) -> None:
 def use(folder: Path) -> None:
     index = TantivyWriter.open(folder)
     index.verify()
-    index.search(ALL, 10)
+    index.snapshot.search(ALL, 10)
 
 
 def cut(path: Path) -> None:
@@ -194,7 +211,7 @@ def test_damage_is_found_while_it_is_open(tmp_path: Path) -> None:
     with pytest.raises(IndexDamagedError):
         index.reload_if_changed()
     with pytest.raises(IndexDamagedError):
-        index.apply(added=(), removed=[1], since=2, seq=3)
+        index.apply(added=(), removed=[1], since=2, position=LogPosition(3, 0))
 
 
 def test_a_wiped_folder_is_damage_to_those_who_have_it_open(tmp_path: Path) -> None:
@@ -205,8 +222,8 @@ def test_a_wiped_folder_is_damage_to_those_who_have_it_open(tmp_path: Path) -> N
     with pytest.raises(IndexDamagedError):
         index.reload_if_changed()
     with pytest.raises(IndexDamagedError):
-        index.apply(added=(), removed=[1], since=2, seq=3)
-    assert TantivyWriter.open(tmp_path).seq == 0
+        index.apply(added=(), removed=[1], since=2, position=LogPosition(3, 0))
+    assert TantivyWriter.open(tmp_path).snapshot.position.seq == 0
 
 
 def test_another_schema_is_damage(tmp_path: Path) -> None:
@@ -252,19 +269,20 @@ FILLING = """
 import resource, sys
 from pathlib import Path
 from lagotto.errors import StoreFullError
+from lagotto.indexes.base import LogPosition
 from lagotto.indexes.tantivy.index import TantivyWriter
 
 index = TantivyWriter.open(Path(sys.argv[1]))
 added = [(key, ["all", *(f"w{key}_{number}" for number in range(50))]) for key in range(500)]
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))
 try:
-    index.apply(added=added, removed=(), since=2, seq=7)
+    index.apply(added=added, removed=(), since=2, position=LogPosition(7, 0))
 except StoreFullError:
-    print("full", index.seq, flush=True)
+    print("full", index.snapshot.position.seq, flush=True)
 sys.stdin.readline()
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-index.apply(added=added, removed=(), since=2, seq=7)
-print("written", index.seq, flush=True)
+index.apply(added=added, removed=(), since=2, position=LogPosition(7, 0))
+print("written", index.snapshot.position.seq, flush=True)
 """
 
 
@@ -272,7 +290,7 @@ def test_no_room_leaves_the_index_as_it_was(tmp_path: Path) -> None:
     sample(tmp_path)
     with child(FILLING, tmp_path) as process:
         assert said(process) == "full 2"
-        assert len(TantivyWriter.open(tmp_path).search(ALL, 999)) == 299
+        assert len(TantivyWriter.open(tmp_path).snapshot.search(ALL, 999)) == 299
         tell(process)
         assert said(process) == "written 7"
-    assert len(TantivyWriter.open(tmp_path).search(ALL, 999)) == 500
+    assert len(TantivyWriter.open(tmp_path).snapshot.search(ALL, 999)) == 500

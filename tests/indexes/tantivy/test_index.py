@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lagotto.indexes.base import LogPosition
 from lagotto.indexes.folder import IndexFolder
 from lagotto.indexes.tantivy import search
 from lagotto.indexes.tantivy.index import (
@@ -48,7 +49,7 @@ def test_eight_steps_become_one_segment(tmp_path: Path) -> None:
     index = TantivyWriter.open(tmp_path)
     for step in range(8):
         added = [(step * 50 + number, ["word"]) for number in range(50)]
-        index.apply(added=added, removed=(), since=step, seq=step + 1)
+        index.apply(added=added, removed=(), since=step, position=LogPosition(step + 1, 0))
     index.reload_if_changed()
     assert index.snapshot.searcher.num_segments == 1
 
@@ -60,8 +61,8 @@ def test_two_ways_to_find_what_matches(
     monkeypatch.setattr(search, "LISTED_PER_KEY", listed)
     index = TantivyWriter.open(tmp_path)
     added = [(key, ["even" if key % 2 == 0 else "odd", f"w{key}"]) for key in range(1, 61)]
-    index.apply(added=added, removed=(), since=0, seq=1)
-    index.apply(added=(), removed=[4, 10], since=1, seq=2)
+    index.apply(added=added, removed=(), since=0, position=LogPosition(1, 0))
+    index.apply(added=(), removed=[4, 10], since=1, position=LogPosition(2, 0))
     among = np.array([2, 3, 4, 10, 40, 99])
     for word, right in (("even", [2, 40]), ("odd", [3]), ("w40", [40]), ("w41", []), ("w4", [])):
         found = index.snapshot.matching(Word((word, "missing")), among=among)

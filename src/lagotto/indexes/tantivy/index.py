@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -68,33 +67,27 @@ from lagotto.terms.vocabulary import MOST_CORRECTIONS, MOST_SIMILAR
 WRITER_HEAP = 100_000_000
 """Memory for new documents before they become a segment; only what is used is taken."""
 
-PAUSE = 0.05
-"""Between two attempts to become the writer, in seconds."""
-
 
 class TantivyWriter:
-    """A full-text index in a folder: many readers, one writer, in threads and in processes.
+    """A full-text index in a folder: many readers, one writer, which holds the folder's lock.
 
     What can't be used any more raises IndexDamagedError: wipe the folder, open it again and apply
-    everything. Searching and scoring read the state of the last `apply` or `reload_if_changed`
-    of this object; take `snapshot` to ask one state several times.
+    everything. `snapshot` is the state of the last `apply` or `reload_if_changed` of this object.
     """
 
-    def __init__(self, folder: Path, index: Index, *, timeout: float) -> None:
+    def __init__(self, folder: Path, index: Index) -> None:
         self._folder = folder
         self._index = index
-        self._timeout = timeout
         self._loading = threading.Lock()
         self._held = HeldTerm()
-        self._snapshot, self._seen = self._load()
+        self.snapshot, self._seen = self._load()
 
     @classmethod
-    def open(cls, folder: Path, *, timeout: float = 30.0) -> TantivyWriter:
-        """Open the index in `folder`, or make an empty one with stamp 0.
+    def open(cls, folder: Path) -> TantivyWriter:
+        """Open the index in `folder`, or make an empty one.
 
-        `timeout`: how many seconds `apply` waits for another writer. Files that are missing, cut
-        off or of another version are found here, also wrong bytes in the small ones; `verify`
-        looks at the large ones as well.
+        Files that are missing, cut off or of another version are found here, also wrong bytes in
+        the small ones; `verify` looks at the large ones as well.
         """
         with tantivy_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -103,22 +96,7 @@ class TantivyWriter:
             index = Index(index_schema(), str(folder))
             index.config_reader("manual")
             check_files(folder, SMALL_FILES)
-        return cls(folder, index, timeout=timeout)
-
-    @property
-    def snapshot(self) -> TantivySnapshot:
-        """The index as it is now, to be searched several times."""
-        return self._snapshot
-
-    @property
-    def seq(self) -> int:
-        """The number of the last change that was applied."""
-        return self._snapshot.position.seq
-
-    @property
-    def position(self) -> LogPosition:
-        """The last change that was applied, and its token."""
-        return self._snapshot.position
+        return cls(folder, index)
 
     @property
     def dead_share(self) -> float:
@@ -127,23 +105,7 @@ class TantivyWriter:
         They are never found, but still count in the BM25 statistics. Only making the index again
         gets rid of them at once.
         """
-        return self._snapshot.dead / max(1, self._snapshot.total)
-
-    def search(self, query: TextQuery, k: int, *, allowed: FilterKeys | None = None) -> Hits:
-        """As `TantivySnapshot.search`."""
-        return self._snapshot.search(query, k, allowed=allowed)
-
-    def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
-        """As `TantivySnapshot.scores`."""
-        return self._snapshot.scores(query, keys)
-
-    def vocabulary(self) -> list[str]:
-        """As `TantivySnapshot.vocabulary`."""
-        return self._snapshot.vocabulary()
-
-    def document_frequency(self, word: Word) -> int:
-        """As `TantivySnapshot.document_frequency`."""
-        return self._snapshot.document_frequency(word)
+        return self.snapshot.dead / max(1, self.snapshot.total)
 
     def apply(
         self,
@@ -151,26 +113,25 @@ class TantivyWriter:
         added: Iterable[tuple[int, Sequence[str]]],
         removed: Iterable[int],
         since: int,
-        seq: int,
-        token: int = 0,
+        position: LogPosition,
         owners: Mapping[int, int] | None = None,
     ) -> None:
-        """Apply the changes after `since` up to `seq` in one commit: keys come, keys go.
+        """Apply the changes after `since` up to `position` in one commit: keys come, keys go.
 
         A key that is there already is replaced. Another process may have been here: if the index
-        has got to `seq`, or was made again and hasn't got to `since`, nothing is done, and
-        `seq` tells where it is. As it may also have come part of the way, `removed` has to name
-        all keys that went, even those that came after `since`. `token` is that of the commit
-        which the change `seq` belongs to, `owners` are the documents of the added chunks.
+        has got to `position`, or was made again and hasn't got to `since`, nothing is done, and
+        the snapshot tells where it is. As it may also have come part of the way, `removed` has to
+        name all keys that went, even those that came after `since`. `owners` are the documents of
+        the added chunks.
         """
         chunks = {key: " ".join(terms) for key, terms in added}
         replaced = {*chunks, *removed}
         with self._writing() as writer:
             current, meta = read_state(self._folder)
-            if since <= current.seq < seq:
+            if since <= current.seq < position.seq:
                 _change(writer, chunks, replaced, owners or {})
-                after = LogPosition(seq, token)
-                _announce(self._folder, meta, before=current if replaced else after, after=after)
+                before = current if replaced else position
+                _announce(self._folder, meta, before=before, after=position)
                 if replaced:
                     writer.commit()
         self.reload_if_changed()
@@ -179,7 +140,7 @@ class TantivyWriter:
         """See the newest commit of any process; costs next to nothing if there is none."""
         with self._loading, tantivy_errors(self._folder):
             if self._seen != fingerprint(self._folder):
-                self._snapshot, self._seen = self._load()
+                self.snapshot, self._seen = self._load()
 
     def verify(self) -> None:
         """Compare the checksums of all files; reads about two gigabytes a second."""
@@ -213,39 +174,22 @@ class TantivyWriter:
     def _writing(self) -> Iterator[IndexWriter]:
         """Be the one writer; merges are finished and old files gone when it ends."""
         with tantivy_errors(self._folder):
-            writer = self._wait_for_writer()
+            # an Index clears away only what it has made itself, or has found when it was opened
+            try:
+                writer = Index.open(str(self._folder)).writer(WRITER_HEAP, num_threads=1)
+            except ValueError as exc:
+                if "LockBusy" not in str(exc):
+                    raise
+                raise StoreBusyError(
+                    f"another writer holds the text index {self._folder}; try again when it has "
+                    "finished"
+                ) from exc
             try:
                 # what a killed writer left would be in the way of new files of the same names
                 writer.garbage_collect_files()
                 yield writer
             finally:
                 writer.wait_merging_threads()
-
-    def _wait_for_writer(self) -> IndexWriter:
-        deadline = time.monotonic() + self._timeout
-        while (writer := self._become_writer()) is None:
-            if time.monotonic() >= deadline:
-                raise StoreBusyError(
-                    f"another writer has held the text index {self._folder} for over "
-                    f"{self._timeout:g} seconds; try again when it has finished"
-                )
-            time.sleep(PAUSE)
-        return writer
-
-    def _become_writer(self) -> IndexWriter | None:
-        """A writer that knows all files in the folder, or None while there is another one."""
-        seen = fingerprint(self._folder)
-        try:
-            # an Index clears away only what it has made itself, or has found when it was opened
-            writer = Index.open(str(self._folder)).writer(WRITER_HEAP, num_threads=1)
-        except ValueError as exc:
-            if "LockBusy" in str(exc):
-                return None
-            raise
-        if seen == fingerprint(self._folder):
-            return writer
-        writer.wait_merging_threads()
-        return None
 
 
 def _announce(folder: Path, meta: TantivyMeta, *, before: LogPosition, after: LogPosition) -> None:
@@ -319,7 +263,7 @@ class TantivyIndex(TextIndex[ChangeLog]):
     @property
     def position(self) -> LogPosition:
         index = self._index
-        return index.position if index else START
+        return index.snapshot.position if index else START
 
     def catch_up(self, changes: ChangeLog) -> TantivyText | None:
         index = self._index
@@ -354,7 +298,7 @@ class TantivyIndex(TextIndex[ChangeLog]):
         with self._changing, self._indexes.lock(timeout=self._timeout):
             index = self._opened()
             index.reload_if_changed()
-            if index.position == position:
+            if index.snapshot.position == position:
                 log.warning(OTHER_HISTORY, "text")
                 self._empty()
 
@@ -362,7 +306,11 @@ class TantivyIndex(TextIndex[ChangeLog]):
         """Rebuild the index if too many of its chunks are removed ones."""
         with self._changing:
             index = self._index
-            if index is None or index.dead_share <= MOST_DEAD or index.position != changes.head:
+            if (
+                index is None
+                or index.dead_share <= MOST_DEAD
+                or index.snapshot.position != changes.head
+            ):
                 return
             with self._indexes.lock(timeout=self._timeout):
                 self._empty()
@@ -432,14 +380,14 @@ class TantivyIndex(TextIndex[ChangeLog]):
     def _step(self, changes: ChangeLog, size: int) -> TantivySnapshot:
         index = self._opened()
         index.reload_if_changed()
-        last = changes.head.seq
-        if index.seq > last:
+        seq, token = index.snapshot.position
+        if seq > changes.head.seq:
             return index.snapshot
-        if changes.token_at(index.seq) != index.position.token:
+        if changes.token_at(seq) != token:
             log.warning(OTHER_HISTORY, "text")
             self._empty()
         index = self._opened()
-        for start, stop in islice(changes.ranges(since=index.seq, at_once=size), 1):
+        for start, stop in islice(changes.ranges(since=self.position.seq, at_once=size), 1):
             _apply(index, changes, start, stop)
         return index.snapshot
 
@@ -580,8 +528,7 @@ def _apply(index: TantivyWriter, changes: ChangeLog, start: int, stop: int) -> N
         added=((chunk.key, _analyzed(chunk)) for chunk in texts),
         removed=changes.removed(start, stop).tolist(),
         since=start,
-        seq=stop,
-        token=changes.token_at(stop) or 0,
+        position=LogPosition(stop, changes.token_at(stop) or 0),
         owners={chunk.key: chunk.document for chunk in texts},
     )
 
