@@ -578,9 +578,9 @@ def test_the_main_language_stands_in_for_an_unknown_one() -> None:
     (unknown,) = index_text(document, chunks, headers=False)
     german = document.model_copy(update={"language": "de"})
     (own,) = index_text(german, chunks, headers=False, main_language="en")
-    assert list(own.terms) == ["hunted", "truffl"]
-    assert list(known.terms) == ["hunt", "truffl"]
-    assert list(unknown.terms) == ["hunted", "truffles"]
+    assert list(own.text.terms) == ["hunted", "truffl"]
+    assert list(known.text.terms) == ["hunt", "truffl"]
+    assert list(unknown.text.terms) == ["hunted", "truffles"]
 
 
 async def test_a_wording_changes_no_score_of_the_words() -> None:

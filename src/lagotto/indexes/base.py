@@ -52,6 +52,9 @@ class Hits:
     def __len__(self) -> int:
         return len(self.keys)
 
+    def __getitem__(self, chosen: slice | NDArray[np.bool_] | NDArray[np.intp]) -> Hits:
+        return self[chosen]
+
 
 NO_HITS = Hits(np.empty(0, np.int64), np.empty(0, np.float32))
 
@@ -65,6 +68,14 @@ def top_k(keys: ChunkKeys, scores: NDArray[np.float32], k: int) -> Hits:
         keys, scores = keys[enough], scores[enough]
     order = np.lexsort((keys, -scores))[:k]
     return Hits(keys[order], scores[order])
+
+
+def depths(first: int, last: int) -> Iterator[int]:
+    """How many hits to look at: `first`, then each time four times as many, below `last`."""
+    depth = first
+    while depth < last:
+        yield depth
+        depth *= 4
 
 
 def kth_greatest(scores: NDArray[np.float32], k: int) -> np.float32:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -12,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.indexes.base import LogPosition
-from lagotto.indexes.text_query import Term, as_terms
+from lagotto.indexes.text_query import Term, TextQuery, as_terms, holds
+from lagotto.terms import index_terms
 from lagotto.terms.vocabulary import Vocabulary
 
 Numbers = TypeVar("Numbers", float, NDArray[np.float64])
@@ -64,6 +66,32 @@ def text_score(
         )
         for word, idf in zip(words, idfs, strict=True)
     )
+
+
+@dataclass(frozen=True, slots=True)
+class CountedTerms:
+    """The terms of a chunk that no index scores, in their order and counted."""
+
+    terms: Sequence[str]
+    counts: Mapping[str, int]
+
+    @classmethod
+    def of(cls, text: str, language: str | None) -> CountedTerms:
+        """The terms that a text would be indexed by."""
+        terms = index_terms(text, language)
+        return cls(terms, Counter(terms))
+
+    def found_by(self, query: TextQuery) -> bool:
+        """Whether a query finds the chunk at all."""
+        if query.where is not None:
+            return holds(query.where, self.terms)
+        return any(term.text in self.counts for word in query.words for term in word)
+
+    def score(self, query: TextQuery, idfs: Sequence[float], *, mean: float) -> float:
+        """The BM25 score, 0 if the query does not find the chunk."""
+        if not self.found_by(query):
+            return 0.0
+        return text_score(query.words, idfs, self.counts, length=len(self.terms), mean=mean)
 
 
 @dataclass(frozen=True, slots=True)

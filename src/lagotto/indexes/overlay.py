@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +16,6 @@ from lagotto.indexes.base import (
     START,
     ChangeLog,
     ChunkKeys,
-    ChunkText,
     FilterKeys,
     Hits,
     LogPosition,
@@ -26,10 +23,11 @@ from lagotto.indexes.base import (
     TextStatistics,
     VectorSnapshot,
     are_among,
+    depths,
     merge_hits,
     top_k,
 )
-from lagotto.indexes.bm25 import idf, text_score
+from lagotto.indexes.bm25 import CountedTerms, idf, text_score
 from lagotto.indexes.text_query import (
     Match,
     Term,
@@ -41,7 +39,6 @@ from lagotto.indexes.text_query import (
     single_words,
 )
 from lagotto.indexes.vectors.sketch import dots
-from lagotto.terms import index_terms
 from lagotto.terms.vocabulary import MOST_CORRECTIONS, MOST_SIMILAR, Vocabulary
 
 READ_AT_ONCE = 5_000
@@ -131,19 +128,6 @@ def is_short(changes: ChangeLog, *, since: LogPosition, most: int | None = None)
     return first is None or first[1] == changes.head.seq
 
 
-class NewerChunk(NamedTuple):
-    """The terms of a chunk, in their order and counted."""
-
-    terms: Sequence[str]
-    counts: Mapping[str, int]
-
-    @classmethod
-    def of(cls, chunk: ChunkText) -> NewerChunk:
-        """The chunk as it would be indexed."""
-        terms = index_terms(chunk.text, chunk.language)
-        return cls(terms, Counter(terms))
-
-
 class NewerChunks:
     """The chunks added after a position, with their terms, and the keys removed since."""
 
@@ -152,7 +136,7 @@ class NewerChunks:
         since: LogPosition,
         head: LogPosition,
         *,
-        chunks: Mapping[int, NewerChunk],
+        chunks: Mapping[int, CountedTerms],
         removed: ChunkKeys,
     ) -> None:
         self.since = since
@@ -194,7 +178,7 @@ class NewerChunks:
         for start, stop in changes.ranges(since=max(self.head.seq, since.seq)):
             for text in changes.added_texts(start, stop):
                 checkpoint()
-                chunks[text.key] = NewerChunk.of(text)
+                chunks[text.key] = CountedTerms.of(text.text, text.language)
         if since == self.since:
             later = _removed(changes, since=self.head)
             removed = np.sort(np.concatenate([self.removed, later]))
@@ -236,7 +220,7 @@ class NewerChunks:
         if query.where is None:
             found = self.holders(term.text for word in query.words for term in word)
             return np.array(sorted(found), np.int64)
-        held = [holds(query.where, self.chunks[key].terms) for key in self.keys.tolist()]
+        held = [self.chunks[key].found_by(query) for key in self.keys.tolist()]
         return self.keys[np.array(held, np.bool_)]
 
     @cached_property
@@ -355,13 +339,13 @@ class OverlayText:
         """The best `k` of the index that are still there; mostly few of the best are removed."""
         removed = self._newer.removed
         most = k + len(removed)
-        depth = min(k + SOME, most)
-        while True:
+        kept = NO_HITS
+        for depth in (*depths(k + SOME, most), most):
             found = await self._index.search(query, k=depth, allowed=allowed)
-            kept = np.flatnonzero(~are_among(found.keys, removed))[:k]
-            if len(kept) == k or len(found) < depth or depth == most:
-                return Hits(found.keys[kept], found.scores[kept])
-            depth = min(4 * depth, most)
+            kept = found[~are_among(found.keys, removed)]
+            if len(kept) >= k or len(found) < depth:
+                break
+        return kept[:k]
 
     async def _united(self, older: Sequence[Term], newer: Sequence[Term]) -> tuple[Term, ...]:
         """Terms of both parts, the greatest weight first, without those that no chunk has now."""
@@ -423,9 +407,9 @@ class OverlayText:
         mean = known.mean_length or 1.0
         scores = np.empty(len(keys), np.float32)
         for index, key in enumerate(keys.tolist()):
-            terms, counts = self._newer.chunks[key]
-            length = known.stored_length(len(terms))
-            scores[index] = text_score(query.words, idfs, counts, length=length, mean=mean)
+            chunk = self._newer.chunks[key]
+            length = known.stored_length(len(chunk.terms))
+            scores[index] = text_score(query.words, idfs, chunk.counts, length=length, mean=mean)
         return scores
 
 
@@ -487,7 +471,7 @@ class OverlayVectors:
         if allowed is not None:
             inside = allowed.contains(keys)
             keys, scores = keys[inside], scores[inside]
-        older = Hits(found.keys[kept], found.scores[kept])
+        older = found[kept]
         return merge_hits([older, top_k(keys, scores, k)], k=k)
 
     async def scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:

@@ -18,7 +18,7 @@ from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.errors import NativeEmbeddingError
 from lagotto.filters import And, matches
 from lagotto.indexes.base import ChunkKeys, Hits
-from lagotto.indexes.bm25 import idf, text_score
+from lagotto.indexes.bm25 import CountedTerms, idf
 from lagotto.indexes.text_query import Match, TextQuery, as_word, holds
 from lagotto.prefs import CachePrefs, ChunkingPrefs, RetrievalPrefs
 from lagotto.results import Leg
@@ -33,7 +33,6 @@ from lagotto.retrieval.recall import (
     listed,
 )
 from lagotto.stores.base import CachedChunks, CacheKey, ChunkCacheRepo, Passage, View
-from lagotto.terms import index_terms
 
 WHOLE = "document"
 """The chunker of bases that hold whole documents, of no use at query time."""
@@ -409,11 +408,11 @@ def _name(document: Document) -> Name:
 
 @dataclass(frozen=True, slots=True)
 class IndexedText:
-    """A chunk as a text index would see it: its document, and its terms in order."""
+    """A chunk as a text index would see it."""
 
     document: Document
     chunk: Chunk
-    terms: Sequence[str]
+    text: CountedTerms
 
 
 def index_text(
@@ -429,7 +428,7 @@ def index_text(
         text = chunk.text
         if headers or not text:
             text = in_context(document.title, text, headings=chunk.heading_path)
-        indexed.append(IndexedText(document, chunk, index_terms(text, language)))
+        indexed.append(IndexedText(document, chunk, CountedTerms.of(text, language)))
     return indexed
 
 
@@ -438,7 +437,7 @@ def without_excluded(texts: Sequence[IndexedText], excluded: Match | None) -> li
     return [
         index
         for index, text in enumerate(with_checkpoints(texts))
-        if excluded is None or not holds(excluded, text.terms)
+        if excluded is None or not holds(excluded, text.text.terms)
     ]
 
 
@@ -452,36 +451,26 @@ def bm25(texts: Sequence[IndexedText], query: TextQuery, *, idfs: Scores) -> Sco
     """
     if not texts:
         return np.zeros(0)
-    counts = [Counter(text.terms) for text in texts]
-    mean = sum(len(text.terms) for text in texts) / len(texts) or 1.0
+    mean = sum(len(item.text.terms) for item in texts) / len(texts) or 1.0
     here = [
-        idf(sum(any(term.text in held for term in word) for held in counts), count=len(texts))
+        idf(sum(item.text.found_by(TextQuery((word,))) for item in texts), count=len(texts))
         for word in with_checkpoints(query.words)
     ]
     greater = np.maximum(idfs, here).tolist()
-    scores = [
-        text_score(query.words, greater, held, length=len(text.terms), mean=mean)
-        if query.where is None or holds(query.where, text.terms)
-        else 0.0
-        for text, held in with_checkpoints(zip(texts, counts, strict=True))
-    ]
+    scores = [item.text.score(query, greater, mean=mean) for item in with_checkpoints(texts)]
     return np.array(scores, np.float64)
 
 
 def matched(texts: Sequence[IndexedText], query: TextQuery) -> NDArray[np.bool_]:
     """The texts that a query finds at all: those its condition holds for, or that hold a term."""
-    if query.where is not None:
-        held = [holds(query.where, text.terms) for text in with_checkpoints(texts)]
-        return np.array(held, np.bool_)
-    wanted = {term.text for word in query.words for term in word}
-    return np.array([not wanted.isdisjoint(text.terms) for text in texts], np.bool_)
+    return np.array([item.text.found_by(query) for item in with_checkpoints(texts)], np.bool_)
 
 
 def exact_shares(texts: Sequence[IndexedText], query: ExactQuery) -> Scores:
     """The share of a query's exact wordings that each text holds."""
     wordings = [part.query.where for part in query.parts]
     held = [
-        [wording is not None and holds(wording, text.terms) for wording in wordings]
+        [wording is not None and holds(wording, text.text.terms) for wording in wordings]
         for text in with_checkpoints(texts)
     ]
     shares: Scores = np.array(held, np.float64).reshape(len(texts), len(wordings)).mean(axis=1)

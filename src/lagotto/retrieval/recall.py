@@ -354,7 +354,7 @@ class Recall:
         if least is None:
             return hits
         kept = hits.scores >= least
-        return Hits(hits.keys[kept], hits.scores[kept])
+        return hits[kept]
 
     async def _searched(self, leg: Leg, depth: int) -> Hits | StoreError:
         try:

@@ -24,7 +24,7 @@ from lagotto.filters.evaluate import (
 )
 from lagotto.filters.fields import field_name
 from lagotto.indexes.base import ChunkKeys, Finding, Hits, top_k
-from lagotto.indexes.bm25 import idf, text_score
+from lagotto.indexes.bm25 import CountedTerms, idf
 from lagotto.indexes.text_query import Match, Term, TextQuery, Word, as_terms, as_word, holds
 from lagotto.stores.base import (
     EVERYTHING,
@@ -49,19 +49,17 @@ from lagotto.stores.base import (
     main_language,
     query_languages,
 )
-from lagotto.terms import index_terms
 from lagotto.terms.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """A chunk that can be found; its terms in order, and how often each of them occurs."""
+    """A chunk that can be found."""
 
     chunk: Chunk
     document: Document
     vector: Vector
-    terms: list[str]
-    counts: Counter[str]
+    text: CountedTerms
 
 
 class MemoryStore:
@@ -210,10 +208,9 @@ class MemoryStore:
         findable = [chunk for chunk in entry.chunks if chunk.level != "parent"]
         for chunk, vector in zip(findable, entry.vectors, strict=True):
             self._last_key += 1
-            text = in_context(entry.document.title, chunk.text, headings=chunk.heading_path)
-            terms = index_terms(text, language)
-            item = _Item(chunk, entry.document, vector, terms, Counter(terms))
-            self._items[self._last_key] = item
+            text = in_context(document.title, chunk.text, headings=chunk.heading_path)
+            counted = CountedTerms.of(text, language)
+            self._items[self._last_key] = _Item(chunk, document, vector, counted)
 
 
 class MemoryChunkCache:
@@ -344,7 +341,9 @@ class MemoryView:
 
     async def text(self, query: TextQuery, *, k: int) -> Hits:
         asked = copy(self)
-        asked._allowed = {key: item for key, item in self._allowed.items() if _asked(query, item)}
+        asked._allowed = {
+            key: item for key, item in self._allowed.items() if item.text.found_by(query)
+        }
         return asked._best(self._bm25(query), k=k)
 
     async def semantic_scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
@@ -360,7 +359,7 @@ class MemoryView:
     async def excluding(self, match: Match) -> MemoryView:
         rest = copy(self)
         rest._allowed = {
-            key: item for key, item in self._allowed.items() if not holds(match, item.terms)
+            key: item for key, item in self._allowed.items() if not holds(match, item.text.terms)
         }
         return rest
 
@@ -402,7 +401,9 @@ class MemoryView:
 
     def _vocabulary(self) -> Vocabulary:
         """The terms of what may be seen: others would tell of chunks that are hidden."""
-        return Vocabulary(sorted(set().union(*(item.counts for item in self._allowed.values()))))
+        return Vocabulary(
+            sorted(set().union(*(item.text.counts for item in self._allowed.values())))
+        )
 
     async def sources(self, names: Sequence[tuple[str, str]]) -> list[Document]:
         return [self._entries[name].document for name in names if name in self._entries]
@@ -425,19 +426,12 @@ class MemoryView:
 
     def _bm25(self, query: TextQuery) -> Callable[[_Item], float]:
         """BM25 over all items, whatever the filter: the same chunk always has the same score."""
-        mean = sum(len(item.terms) for item in self._all.values()) / max(1, len(self._all))
+        mean = sum(len(item.text.terms) for item in self._all.values()) / max(1, len(self._all))
         idfs = [self._idf(as_word(word)) for word in query.words]
-
-        def of_item(item: _Item) -> float:
-            if not _asked(query, item):
-                return 0.0
-            length = len(item.terms)
-            return text_score(query.words, idfs, item.counts, length=length, mean=mean)
-
-        return of_item
+        return lambda item: item.text.score(query, idfs, mean=mean)
 
     def _idf(self, word: Word) -> float:
-        having = sum(holds(word, item.terms) for item in self._all.values())
+        having = sum(holds(word, item.text.terms) for item in self._all.values())
         return idf(having, count=len(self._all))
 
 
@@ -445,13 +439,6 @@ def _check(entry: Entry) -> None:
     findable = sum(chunk.level != "parent" for chunk in entry.chunks)
     if findable != len(entry.vectors):
         raise ValueError(f"{findable} chunks have {len(entry.vectors)} vectors")
-
-
-def _asked(query: TextQuery, item: _Item) -> bool:
-    """Whether a query finds a chunk at all."""
-    if query.where is not None:
-        return holds(query.where, item.terms)
-    return any(term.text in item.counts for word in query.words for term in word)
 
 
 def _around(chunk: Chunk, level: Sequence[Chunk], *, near: int, across: int) -> list[Chunk]:

@@ -16,7 +16,16 @@ from tantivy import Occur, Order, Query, Schema, SchemaBuilder, Searcher
 
 from lagotto._internal.memory import paused_collector
 from lagotto.documents import storable
-from lagotto.indexes.base import NO_HITS, ChunkKeys, FilterKeys, Hits, LogPosition, are_among, top_k
+from lagotto.indexes.base import (
+    NO_HITS,
+    ChunkKeys,
+    FilterKeys,
+    Hits,
+    LogPosition,
+    are_among,
+    depths,
+    top_k,
+)
 from lagotto.indexes.bm25 import idf
 from lagotto.indexes.tantivy.files import tantivy_errors
 from lagotto.indexes.text_query import (
@@ -296,7 +305,7 @@ class TantivySnapshot:
     def _top(self, wanted: Query, k: int) -> Hits:
         """The best k; deeper than k as long as the last ones tie with something unseen."""
         best = NO_HITS
-        for depth in _depths(k + 16, k + TIED):
+        for depth in depths(k + 16, k + TIED):
             best, sure = self._within(wanted, k, depth, None)
             if sure:
                 break
@@ -310,7 +319,7 @@ class TantivySnapshot:
         """
         needed = k + 3 * math.isqrt(k) + 1  # more than k, since chance is uneven
         expected = needed * self.searcher.num_docs // len(allowed.keys) + 16
-        for depth in _depths(min(expected, most + 1), _worth(allowed)):
+        for depth in depths(min(expected, most + 1), _worth(allowed)):
             best, sure = self._within(wanted, k, depth, allowed.keys)
             if sure:
                 return best
@@ -322,11 +331,11 @@ class TantivySnapshot:
         """The best k within the first `depth` hits, and whether more depth can't change them."""
         depth = max(1, min(depth, self.searcher.num_docs))
         seen = self._best(wanted, depth)
-        found = seen if allowed is None else _among(seen, allowed)
+        found = seen if allowed is None else seen[are_among(seen.keys, allowed)]
         found = top_k(found.keys, found.scores, len(found))
         all_seen = len(seen) < depth or depth == self.searcher.num_docs
         sure = all_seen or (len(found) >= k and bool(found.scores[k - 1] > seen.scores[-1]))
-        return Hits(found.keys[:k], found.scores[:k]), sure
+        return found[:k], sure
 
     def _best(self, wanted: Query, limit: int) -> Hits:
         """The hits with the greatest scores, best first, equal ones in any order."""
@@ -356,16 +365,3 @@ def _worth(allowed: FilterKeys) -> int:
     if allowed.documents is not None:
         return 2 * len(allowed.documents) + 500
     return min(8 * len(allowed.keys), len(allowed.keys) + 8_000)
-
-
-def _depths(first: int, last: int) -> Iterator[int]:
-    """How many hits to look at, each time four times as many, up to `last`."""
-    depth = first
-    while depth < last:
-        yield depth
-        depth *= 4
-
-
-def _among(hits: Hits, allowed: ChunkKeys) -> Hits:
-    kept = are_among(hits.keys, allowed)
-    return Hits(hits.keys[kept], hits.scores[kept])

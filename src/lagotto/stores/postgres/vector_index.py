@@ -128,7 +128,7 @@ class PgVectors:
         if self.by_graph(k, len(keys)):
             hits = _allowed(await self._near(query, self._reach(k, len(keys))), allowed)
             if len(hits) >= k:
-                return Hits(hits.keys[:k], hits.scores[:k])
+                return hits[:k]
         return top_k(*await self._among(query, keys), k)
 
     def by_graph(self, k: int, allowed: int) -> bool:
@@ -180,4 +180,4 @@ def _columns(rows: Sequence[tuple[int, float]]) -> tuple[ChunkKeys, NDArray[np.f
 
 def _allowed(hits: Hits, allowed: FilterKeys) -> Hits:
     kept = allowed.contains(hits.keys)
-    return Hits(hits.keys[kept], hits.scores[kept])
+    return hits[kept]
