@@ -42,175 +42,6 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Hits:
-    """Chunk keys with their scores, best first."""
-
-    keys: ChunkKeys
-    scores: NDArray[np.float32]
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-    def __getitem__(self, chosen: slice | NDArray[np.bool_] | NDArray[np.intp]) -> Hits:
-        return self[chosen]
-
-
-NO_HITS = Hits(np.empty(0, np.int64), np.empty(0, np.float32))
-
-
-def top_k(keys: ChunkKeys, scores: NDArray[np.float32], k: int) -> Hits:
-    """The `k` greatest scores with their keys, greatest first, ties by key."""
-    if k < 1:
-        return NO_HITS
-    if len(scores) > k:
-        enough = np.flatnonzero(scores >= kth_greatest(scores, k))
-        keys, scores = keys[enough], scores[enough]
-    order = np.lexsort((keys, -scores))[:k]
-    return Hits(keys[order], scores[order])
-
-
-def depths(first: int, last: int) -> Iterator[int]:
-    """How many hits to look at: `first`, then each time four times as many, below `last`."""
-    depth = first
-    while depth < last:
-        yield depth
-        depth *= 4
-
-
-def kth_greatest(scores: NDArray[np.float32], k: int) -> np.float32:
-    """The k-th greatest of at least `k` scores."""
-    index = len(scores) - k
-    kth: np.float32 = np.partition(scores, index)[index]
-    return kth
-
-
-def merge_hits(found: Sequence[Hits], *, k: int) -> Hits:
-    """The best `k` of several lists that have no key in common."""
-    keys = np.concatenate([hits.keys for hits in found])
-    return top_k(keys, np.concatenate([hits.scores for hits in found]), k)
-
-
-ChunkKeys = NDArray[np.int64]
-"""A store's own numbers for its chunks; a number is never used again."""
-
-Mask = NDArray[np.bool_]
-
-
-@dataclass(frozen=True, eq=False)
-class FilterKeys:
-    """The chunks that a search may find, ascending.
-
-    Where these are all chunks of some documents, `documents` are their keys: there are fewer of
-    them, so an index finds them in less time. Every one of the chunks matches `where`, if it is
-    given: an index that knows the fields of chunks may search only those that match, and leave out
-    what is not among the keys.
-    """
-
-    keys: ChunkKeys
-    documents: NDArray[np.int64] | None = None
-    where: Filter | None = None
-    _mask: list[Mask] = field(default_factory=list, repr=False)
-
-    def mask(self, size: int) -> Mask:
-        """For each key below `size`, whether it is allowed; where keys begin near 0."""
-        known = self._mask[0] if self._mask else None
-        if known is None or len(known) != size:
-            known = np.zeros(size, np.bool_)
-            known[self.keys[self.keys < size]] = True
-            self._mask[:] = [known]
-        return known
-
-    def contains(self, keys: ChunkKeys) -> Mask:
-        """For each of `keys`, whether it is allowed."""
-        return are_among(keys, self.keys)
-
-
-LARGEST_TABLE = 2**26
-"""A table has a byte for every number between the least key and the greatest."""
-
-
-def are_among(keys: NDArray[np.integer], others: NDArray[np.integer]) -> Mask:
-    """For each of `keys`, whether it is one of `others`.
-
-    Keys are mostly dense, and then a table is ten times as quick as sorting.
-    """
-    if not len(others):
-        return np.zeros(len(keys), np.bool_)
-    dense = int(others.max()) - int(others.min()) < LARGEST_TABLE
-    return np.isin(keys, others, kind="table" if dense else "sort")
-
-
-MEGABYTE = 1_000_000
-
-REBUILD = "run `lagotto rebuild`"
-
-OTHER_HISTORY = "the %s index belongs to another history of the base; it is rebuilt"
-"""Logged: another copy of the base wrote it, or a backup of the base was restored."""
-
-
-def index_state(name: str, *, folder: Path, applied_seq: int, changes: int) -> Finding:
-    """For an index that can be used."""
-    if applied_seq < changes:
-        return _behind(name, applied_seq, changes, advice="the next search catches up")
-    size = size_of(folder) / MEGABYTE
-    what = f"the {name} index is up to date ({size:.1f} MB, {changes} changes)"
-    return Finding(level="ok", what=what)
-
-
-def remote_index_state(name: str, *, where: str, applied_seq: int, changes: int) -> Finding:
-    """For an index behind a network that can be used."""
-    if applied_seq < changes:
-        advice = "it catches up in the background; searches read what is newer from the database"
-        return _behind(name, applied_seq, changes, advice=advice)
-    what = f"the {name} index on {where} is up to date ({changes} changes)"
-    return Finding(level="ok", what=what)
-
-
-def _behind(name: str, applied_seq: int, changes: int, *, advice: str) -> Finding:
-    behind = changes - applied_seq
-    what = f"the {name} index is {behind} changes behind ({applied_seq} of {changes})"
-    return Finding(level="note", what=what, advice=advice)
-
-
-def other_history(name: str) -> Finding:
-    """For an index of another copy of the base, or of one before a backup was restored."""
-    return Finding(
-        level="note",
-        what=f"the {name} index belongs to another history of the base",
-        advice="the next search rebuilds it, which takes a while",
-    )
-
-
-def missing_index(name: str) -> Finding:
-    """For an index that is not there."""
-    what = f"there is no {name} index"
-    return Finding(level="note", what=what, advice="the next search builds it, which takes a while")
-
-
-def damaged_index(name: str, problem: StoreError) -> Finding:
-    """For an index that can't be used."""
-    return Finding(
-        level="problem",
-        what=f"the {name} index is damaged: {problem}",
-        advice="the next search rebuilds it; if it happens more than once, check the disk",
-    )
-
-
-T = TypeVar("T")
-
-IMMEDIATE_CHUNKS = 150_000
-"""Up to here a search in an embedded index takes about a millisecond, less than changing threads
-costs: `benchmarks/legs.py` with 12,000 chunks: 2.8 ms of CPU a search with threads, 2.5 without,
-in no less time; `benchmarks/scale.py` at 100,000: 6.2 and 5.1. So it runs in the event loop's own
-thread, and `immediate` says so."""
-
-
-def text_rules() -> str:
-    """Names everything that the terms of a chunk depend on; indexes by other rules are rebuilt."""
-    return f"{analyzer_id()}/context-{CONTEXT_RULES}"
-
-
 class LogPosition(NamedTuple):
     """How far an index has followed the change log.
 
@@ -227,27 +58,14 @@ START = LogPosition(0, 0)
 """An index that holds nothing yet belongs to any history."""
 
 
-class Finding(Record):
-    """What a check of a base has found, and what to do about it.
-
-    A `note` repairs itself or does no harm, a `problem` makes answers wrong or incomplete.
-    """
-
-    level: Literal["ok", "note", "problem"]
-    what: str
-    advice: str = ""
+def is_of(changes: ChangeLog, position: LogPosition) -> bool:
+    """Whether a position is one of this history, and not ahead of it."""
+    seq, token = position
+    return seq <= changes.head.seq and changes.token_at(seq) == token
 
 
-IndexRole = Literal["text", "vectors"]
-
-
-class IndexState(Record):
-    """The state of an index: it has applied `applied_seq` of the `changes` in the change log."""
-
-    role: IndexRole
-    kind: str
-    applied_seq: int
-    changes: int
+ChunkKeys = NDArray[np.int64]
+"""A store's own numbers for its chunks; a number is never used again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +93,9 @@ class ChunkFields:
     key: int
     collection: str
     values: Mapping[str, tuple[JsonScalar, ...]]
+
+
+T = TypeVar("T")
 
 
 class ChangeLog(Protocol):
@@ -334,6 +155,106 @@ class ChangeLog(Protocol):
     async def run(self, work: Callable[[], T]) -> T:
         """Run a function that reads the log, in a thread, while nothing else reads it."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """Chunk keys with their scores, best first."""
+
+    keys: ChunkKeys
+    scores: NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __getitem__(self, chosen: slice | NDArray[np.bool_] | NDArray[np.intp]) -> Hits:
+        return self[chosen]
+
+
+NO_HITS = Hits(np.empty(0, np.int64), np.empty(0, np.float32))
+
+
+def top_k(keys: ChunkKeys, scores: NDArray[np.float32], k: int) -> Hits:
+    """The `k` greatest scores with their keys, greatest first, ties by key."""
+    if k < 1:
+        return NO_HITS
+    if len(scores) > k:
+        enough = np.flatnonzero(scores >= kth_greatest(scores, k))
+        keys, scores = keys[enough], scores[enough]
+    order = np.lexsort((keys, -scores))[:k]
+    return Hits(keys[order], scores[order])
+
+
+def kth_greatest(scores: NDArray[np.float32], k: int) -> np.float32:
+    """The k-th greatest of at least `k` scores."""
+    index = len(scores) - k
+    kth: np.float32 = np.partition(scores, index)[index]
+    return kth
+
+
+def merge_hits(found: Sequence[Hits], *, k: int) -> Hits:
+    """The best `k` of several lists that have no key in common."""
+    keys = np.concatenate([hits.keys for hits in found])
+    return top_k(keys, np.concatenate([hits.scores for hits in found]), k)
+
+
+def depths(first: int, last: int) -> Iterator[int]:
+    """How many hits to look at: `first`, then each time four times as many, below `last`."""
+    depth = first
+    while depth < last:
+        yield depth
+        depth *= 4
+
+
+@dataclass(frozen=True, eq=False)
+class FilterKeys:
+    """The chunks that a search may find, ascending.
+
+    Where these are all chunks of some documents, `documents` are their keys: there are fewer of
+    them, so an index finds them in less time. Every one of the chunks matches `where`, if it is
+    given: an index that knows the fields of chunks may search only those that match, and leave out
+    what is not among the keys.
+    """
+
+    keys: ChunkKeys
+    documents: NDArray[np.int64] | None = None
+    where: Filter | None = None
+    _mask: list[Mask] = field(default_factory=list, repr=False)
+
+    def mask(self, size: int) -> Mask:
+        """For each key below `size`, whether it is allowed; where keys begin near 0."""
+        known = self._mask[0] if self._mask else None
+        if known is None or len(known) != size:
+            known = np.zeros(size, np.bool_)
+            known[self.keys[self.keys < size]] = True
+            self._mask[:] = [known]
+        return known
+
+    def contains(self, keys: ChunkKeys) -> Mask:
+        """For each of `keys`, whether it is allowed."""
+        return are_among(keys, self.keys)
+
+
+LARGEST_TABLE = 2**26
+"""A table has a byte for every number between the least key and the greatest."""
+
+
+def are_among(keys: NDArray[np.integer], others: NDArray[np.integer]) -> Mask:
+    """For each of `keys`, whether it is one of `others`.
+
+    Keys are mostly dense, and then a table is ten times as quick as sorting.
+    """
+    if not len(others):
+        return np.zeros(len(keys), np.bool_)
+    dense = int(others.max()) - int(others.min()) < LARGEST_TABLE
+    return np.isin(keys, others, kind="table" if dense else "sort")
+
+
+IMMEDIATE_CHUNKS = 150_000
+"""Up to here a search in an embedded index takes about a millisecond, less than changing threads
+costs: `benchmarks/legs.py` with 12,000 chunks: 2.8 ms of CPU a search with threads, 2.5 without,
+in no less time; `benchmarks/scale.py` at 100,000: 6.2 and 5.1. So it runs in the event loop's own
+thread, and `immediate` says so."""
 
 
 class TextStatistics(NamedTuple):
@@ -529,7 +450,88 @@ class VectorIndex(SearchIndex[Log]):
         return self.catch_up(changes)
 
 
-def is_of(changes: ChangeLog, position: LogPosition) -> bool:
-    """Whether a position is one of this history, and not ahead of it."""
-    seq, token = position
-    return seq <= changes.head.seq and changes.token_at(seq) == token
+def text_rules() -> str:
+    """Names everything that the terms of a chunk depend on; indexes by other rules are rebuilt."""
+    return f"{analyzer_id()}/context-{CONTEXT_RULES}"
+
+
+IndexRole = Literal["text", "vectors"]
+
+
+class IndexState(Record):
+    """The state of an index: it has applied `applied_seq` of the `changes` in the change log."""
+
+    role: IndexRole
+    kind: str
+    applied_seq: int
+    changes: int
+
+
+class Finding(Record):
+    """What a check of a base has found, and what to do about it.
+
+    A `note` repairs itself or does no harm, a `problem` makes answers wrong or incomplete.
+    """
+
+    level: Literal["ok", "note", "problem"]
+    what: str
+    advice: str = ""
+
+
+MEGABYTE = 1_000_000
+
+REBUILD = "run `lagotto rebuild`"
+
+OTHER_HISTORY = "the %s index belongs to another history of the base; it is rebuilt"
+"""Logged: another copy of the base wrote it, or a backup of the base was restored."""
+
+
+def index_state(name: str, *, folder: Path, applied_seq: int, changes: int) -> Finding:
+    """For an index that can be used."""
+    if applied_seq < changes:
+        return _behind(name, applied_seq, changes, advice="the next search catches up")
+    size = size_of(folder) / MEGABYTE
+    what = f"the {name} index is up to date ({size:.1f} MB, {changes} changes)"
+    return Finding(level="ok", what=what)
+
+
+def remote_index_state(name: str, *, where: str, applied_seq: int, changes: int) -> Finding:
+    """For an index behind a network that can be used."""
+    if applied_seq < changes:
+        advice = "it catches up in the background; searches read what is newer from the database"
+        return _behind(name, applied_seq, changes, advice=advice)
+    what = f"the {name} index on {where} is up to date ({changes} changes)"
+    return Finding(level="ok", what=what)
+
+
+def _behind(name: str, applied_seq: int, changes: int, *, advice: str) -> Finding:
+    behind = changes - applied_seq
+    what = f"the {name} index is {behind} changes behind ({applied_seq} of {changes})"
+    return Finding(level="note", what=what, advice=advice)
+
+
+def other_history(name: str) -> Finding:
+    """For an index of another copy of the base, or of one before a backup was restored."""
+    return Finding(
+        level="note",
+        what=f"the {name} index belongs to another history of the base",
+        advice="the next search rebuilds it, which takes a while",
+    )
+
+
+def missing_index(name: str) -> Finding:
+    """For an index that is not there."""
+    what = f"there is no {name} index"
+    return Finding(level="note", what=what, advice="the next search builds it, which takes a while")
+
+
+def damaged_index(name: str, problem: StoreError) -> Finding:
+    """For an index that can't be used."""
+    return Finding(
+        level="problem",
+        what=f"the {name} index is damaged: {problem}",
+        advice="the next search rebuilds it; if it happens more than once, check the disk",
+    )
+
+
+Mask = NDArray[np.bool_]

@@ -41,84 +41,11 @@ from lagotto.indexes.text_query import (
 from lagotto.indexes.vectors.sketch import dots
 from lagotto.terms.vocabulary import MOST_CORRECTIONS, MOST_SIMILAR, Vocabulary
 
-READ_AT_ONCE = 5_000
-
-
-class RecordVectors:
-    """The vectors of one state of the record under a model.
-
-    For indexes that hold approximations, or are behind a network. `best` and `scores` give the same
-    scores, in the total order of Hits; a chunk that the record does not have is left out, or has
-    the score 0.
-    """
-
-    def __init__(self, changes: ChangeLog, *, model_id: str, dimension: int) -> None:
-        self._changes = changes
-        self._model_id = model_id
-        self._dimension = dimension
-
-    async def best(self, query: Vector, keys: ChunkKeys, *, k: int) -> Hits:
-        """The `k` chunks with the greatest cosines among those of `keys` that exist."""
-        return await self._changes.run(lambda: self.best_of(query, keys, k=k))
-
-    async def scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
-        """The cosine of each of `keys`, 0 for one that does not exist."""
-        found, vectors = await self._changes.run(lambda: self.of(np.unique(keys)))
-        scores = np.zeros(len(keys), np.float32)
-        if len(found):
-            positions = np.searchsorted(found, keys).clip(max=len(found) - 1)
-            here = found[positions] == keys
-            scores[here] = dots(vectors, query)[positions[here]]
-        return scores
-
-    async def best_of_all(self, query: Vector, *, k: int, last: int) -> Hits:
-        """The `k` chunks with the greatest cosines among all up to the key `last`."""
-        return await self._changes.run(lambda: _best(query, self._up_to(last), k))
-
-    def best_of(self, query: Vector, keys: ChunkKeys, *, k: int) -> Hits:
-        """As `best`, for code that runs in a thread."""
-        return _best(query, self._batches(np.unique(keys)), k)
-
-    def of(self, keys: ChunkKeys) -> tuple[ChunkKeys, Vectors]:
-        """Those of `keys` that exist, ascending, and their vectors."""
-        return self._changes.vectors_of(keys, model_id=self._model_id, dimension=self._dimension)
-
-    def added(self, start: int, stop: int) -> tuple[ChunkKeys, Vectors]:
-        """The chunks that were added in a range of changes, and their vectors."""
-        return self._changes.added_vectors(
-            start, stop, model_id=self._model_id, dimension=self._dimension
-        )
-
-    def _batches(self, keys: ChunkKeys) -> Iterator[tuple[ChunkKeys, Vectors]]:
-        for start in range(0, len(keys), READ_AT_ONCE):
-            yield self.of(keys[start : start + READ_AT_ONCE])
-
-    def _up_to(self, last: int) -> Iterator[tuple[ChunkKeys, Vectors]]:
-        for start, stop in self._changes.ranges(since=0):
-            if start >= last:
-                break
-            yield self.added(start, min(stop, last))
-
-
-def _best(query: Vector, rows: Iterator[tuple[ChunkKeys, Vectors]], k: int) -> Hits:
-    best = NO_HITS
-    for keys, vectors in rows:
-        checkpoint()
-        best = merge_hits([best, top_k(keys, dots(vectors, query), k)], k=k)
-    return best
-
-
 MOST_CHUNKS = 2_000
 """More new chunks than this take longer to read at a search than a search may take."""
 
 MOST_KEPT = 10_000
 """New chunks that an overlay holds if it has read them a few at a time: each takes some 10 kB."""
-
-MOST_COUNTED = 2_000
-"""The removed chunks with a word are counted as long as no more chunks than this are removed, or
-hold the word; otherwise their share is estimated."""
-
-SOME = 32
 
 
 def is_short(changes: ChangeLog, *, since: LogPosition, most: int | None = None) -> bool:
@@ -234,39 +161,11 @@ def _removed(changes: ChangeLog, *, since: LogPosition) -> ChunkKeys:
     return np.sort(changes.removed(since.seq, changes.head.seq))
 
 
-class EmptyText:
-    """The TextSnapshot of an index that holds nothing; `stored_length` is that of the index."""
+MOST_COUNTED = 2_000
+"""The removed chunks with a word are counted as long as no more chunks than this are removed, or
+hold the word; otherwise their share is estimated."""
 
-    position = START
-    immediate = True
-
-    def __init__(self, stored_length: Callable[[int], int] = int) -> None:
-        self._stored_length = stored_length
-
-    async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
-        return NO_HITS
-
-    async def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
-        return np.zeros(len(keys), np.float32)
-
-    async def matching(self, match: Match, among: ChunkKeys) -> ChunkKeys:
-        return np.empty(0, np.int64)
-
-    async def frequencies(self, words: Sequence[Word]) -> list[int]:
-        return [0] * len(words)
-
-    async def statistics(self) -> TextStatistics:
-        return TextStatistics(0, None, self._stored_length)
-
-    async def corrections(
-        self, words: Sequence[str], *, limit: int = MOST_CORRECTIONS
-    ) -> list[tuple[Term, ...]]:
-        return [()] * len(words)
-
-    async def similar(
-        self, words: Sequence[str], *, threshold: float, limit: int = MOST_SIMILAR
-    ) -> list[tuple[Term, ...]]:
-        return [()] * len(words)
+SOME = 32
 
 
 class OverlayText:
@@ -413,17 +312,39 @@ class OverlayText:
         return scores
 
 
-class EmptyVectors:
-    """The VectorSnapshot of an index that holds nothing."""
+class EmptyText:
+    """The TextSnapshot of an index that holds nothing; `stored_length` is that of the index."""
 
     position = START
     immediate = True
 
-    async def search(self, query: Vector, *, k: int, allowed: FilterKeys | None) -> Hits:
+    def __init__(self, stored_length: Callable[[int], int] = int) -> None:
+        self._stored_length = stored_length
+
+    async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
         return NO_HITS
 
-    async def scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
+    async def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
         return np.zeros(len(keys), np.float32)
+
+    async def matching(self, match: Match, among: ChunkKeys) -> ChunkKeys:
+        return np.empty(0, np.int64)
+
+    async def frequencies(self, words: Sequence[Word]) -> list[int]:
+        return [0] * len(words)
+
+    async def statistics(self) -> TextStatistics:
+        return TextStatistics(0, None, self._stored_length)
+
+    async def corrections(
+        self, words: Sequence[str], *, limit: int = MOST_CORRECTIONS
+    ) -> list[tuple[Term, ...]]:
+        return [()] * len(words)
+
+    async def similar(
+        self, words: Sequence[str], *, threshold: float, limit: int = MOST_SIMILAR
+    ) -> list[tuple[Term, ...]]:
+        return [()] * len(words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -487,3 +408,83 @@ class OverlayVectors:
             return np.empty(0, np.float32)
         cosines: NDArray[np.float32] = np.vecdot(self.vectors, query)
         return cosines
+
+
+class EmptyVectors:
+    """The VectorSnapshot of an index that holds nothing."""
+
+    position = START
+    immediate = True
+
+    async def search(self, query: Vector, *, k: int, allowed: FilterKeys | None) -> Hits:
+        return NO_HITS
+
+    async def scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
+        return np.zeros(len(keys), np.float32)
+
+
+READ_AT_ONCE = 5_000
+
+
+class RecordVectors:
+    """The vectors of one state of the record under a model.
+
+    For indexes that hold approximations, or are behind a network. `best` and `scores` give the same
+    scores, in the total order of Hits; a chunk that the record does not have is left out, or has
+    the score 0.
+    """
+
+    def __init__(self, changes: ChangeLog, *, model_id: str, dimension: int) -> None:
+        self._changes = changes
+        self._model_id = model_id
+        self._dimension = dimension
+
+    async def best(self, query: Vector, keys: ChunkKeys, *, k: int) -> Hits:
+        """The `k` chunks with the greatest cosines among those of `keys` that exist."""
+        return await self._changes.run(lambda: self.best_of(query, keys, k=k))
+
+    async def scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
+        """The cosine of each of `keys`, 0 for one that does not exist."""
+        found, vectors = await self._changes.run(lambda: self.of(np.unique(keys)))
+        scores = np.zeros(len(keys), np.float32)
+        if len(found):
+            positions = np.searchsorted(found, keys).clip(max=len(found) - 1)
+            here = found[positions] == keys
+            scores[here] = dots(vectors, query)[positions[here]]
+        return scores
+
+    async def best_of_all(self, query: Vector, *, k: int, last: int) -> Hits:
+        """The `k` chunks with the greatest cosines among all up to the key `last`."""
+        return await self._changes.run(lambda: _best(query, self._up_to(last), k))
+
+    def best_of(self, query: Vector, keys: ChunkKeys, *, k: int) -> Hits:
+        """As `best`, for code that runs in a thread."""
+        return _best(query, self._batches(np.unique(keys)), k)
+
+    def of(self, keys: ChunkKeys) -> tuple[ChunkKeys, Vectors]:
+        """Those of `keys` that exist, ascending, and their vectors."""
+        return self._changes.vectors_of(keys, model_id=self._model_id, dimension=self._dimension)
+
+    def added(self, start: int, stop: int) -> tuple[ChunkKeys, Vectors]:
+        """The chunks that were added in a range of changes, and their vectors."""
+        return self._changes.added_vectors(
+            start, stop, model_id=self._model_id, dimension=self._dimension
+        )
+
+    def _batches(self, keys: ChunkKeys) -> Iterator[tuple[ChunkKeys, Vectors]]:
+        for start in range(0, len(keys), READ_AT_ONCE):
+            yield self.of(keys[start : start + READ_AT_ONCE])
+
+    def _up_to(self, last: int) -> Iterator[tuple[ChunkKeys, Vectors]]:
+        for start, stop in self._changes.ranges(since=0):
+            if start >= last:
+                break
+            yield self.added(start, min(stop, last))
+
+
+def _best(query: Vector, rows: Iterator[tuple[ChunkKeys, Vectors]], k: int) -> Hits:
+    best = NO_HITS
+    for keys, vectors in rows:
+        checkpoint()
+        best = merge_hits([best, top_k(keys, dots(vectors, query), k)], k=k)
+    return best

@@ -34,6 +34,238 @@ from lagotto.retrieval.recall import (
 )
 from lagotto.stores.base import CachedChunks, CacheKey, ChunkCacheRepo, Passage, View
 
+Name = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class LateCandidates:
+    """The chunks of documents with the score of every leg, and where they are read."""
+
+    source: LateChunkSource
+    candidates: Candidates
+    counts: Mapping[str, int]
+    problems: Sequence[str]
+
+
+async def late_candidates(
+    view: View,
+    documents: Sequence[Document],
+    *,
+    plan: QueryPlan,
+    prefs: RetrievalPrefs,
+    late: LateChunking,
+) -> LateCandidates:
+    """All chunks of `documents`, which are whole, that some leg of the query finds.
+
+    With the strategy `late` they are made now or come from the cache; with `mixed` the stored
+    ones are taken where they were made by the chunker and the model that are asked for.
+    """
+    maker = late.maker(prefs)
+    text = plan.legs.text
+    legs = replace(plan.legs, text=text and text.by_terms())
+    if text is not None and text.native is not None:  # its threshold is on the server's scale
+        prefs = prefs.replace(fts={"min_rank": None})
+    stored: dict[Name, ChunkKeys] = {}
+    if prefs.chunking.strategy == "mixed":
+        stored = await _stored_keys(view, [_name(item) for item in documents], maker.made_by)
+    rest = [item for item in documents if _name(item) not in stored]
+    main = next(iter(view.languages), None)
+    made = await _Made.of(rest, maker, plan=plan, prefs=prefs, main_language=main)
+    keys = np.concatenate([np.empty(0, np.int64), *stored.values()])
+    recall = Recall(view, legs, prefs)
+    found: dict[Leg, LegScores] = {}
+    for leg in legs.active():
+        scored = [await recall.scores(leg, keys), await made.scores(view, leg, legs)]
+        listing = [_matched_by_score(leg, scored[0]), await made.matched(leg, legs, scored[1])]
+        least = _least(leg, legs, prefs)
+        found[leg] = _ranked(np.concatenate(scored), np.concatenate(listing), least=least)
+    counts = maker.counts + Counter(chunks_stored=len(keys))
+    keys = np.concatenate([keys, -1 - np.arange(len(made.texts))])
+    candidates = _listed(keys, found)
+    return LateCandidates(made.source(view), candidates, dict(counts), maker.problems)
+
+
+async def _stored_keys(
+    view: View, names: Sequence[Name], made_by: tuple[str, str]
+) -> dict[Name, ChunkKeys]:
+    """The stored chunks of the documents that this chunker and this model made."""
+    return {
+        name: stored.keys
+        for name, stored in (await view.stored(names)).items()
+        if (stored.chunker_id, stored.model_id) == made_by
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """The chunks that were made, as far as the query and its filter allow them."""
+
+    sets: Mapping[Name, Sequence[Chunk]]
+    texts: Sequence[IndexedText]
+    vectors: Vectors
+    prefs: RetrievalPrefs
+
+    @classmethod
+    async def of(
+        cls,
+        documents: Sequence[Document],
+        maker: ChunkMaker,
+        *,
+        plan: QueryPlan,
+        prefs: RetrievalPrefs,
+        main_language: str | None,
+    ) -> _Made:
+        embed = plan.legs.semantic is not None or prefs.diversity.mmr is not None
+        sets = await (maker.embedded(documents) if embed else maker.cut(documents))
+        texts: list[IndexedText] = []
+        for document, made in zip(documents, sets, strict=True):
+            chunks = [chunk for chunk in made.chunks if chunk.level != "parent"]
+            headers = prefs.chunking.include_headers
+            texts += await in_thread(
+                index_text, document, chunks, headers=headers, main_language=main_language
+            )
+        kept = await in_thread(_allowed, texts, plan.excluded, prefs)
+        named = {_name(item): made.chunks for item, made in zip(documents, sets, strict=True)}
+        return cls(named, [texts[row] for row in kept], _joined(sets)[kept], prefs)
+
+    def source(self, view: View) -> LateChunkSource:
+        passages = [
+            Passage(-1 - row, text.chunk, text.document) for row, text in enumerate(self.texts)
+        ]
+        return LateChunkSource(view, passages, self.vectors, self.sets)
+
+    async def scores(self, view: View, leg: Leg, legs: LegQueries) -> Scores:
+        """The score of each chunk in a leg."""
+        if not self.texts:
+            return np.zeros(0)
+        if leg == "semantic" and legs.semantic is not None:
+            cosines = (self.vectors @ legs.semantic).astype(np.float64)
+            return by_distance(cosines, legs.length, self.prefs.vector.distance)
+        if leg == "exact" and legs.exact is not None:
+            return await in_thread(exact_shares, self.texts, legs.exact)
+        query = (legs.text if leg == "text" else legs.fuzzy) or TextQuery(())
+        if isinstance(query, TrigramTextQuery):
+            return await in_thread(_similarities, self.texts, query)
+        idfs = await view.idf([as_word(word) for word in query.words])
+        return await in_thread(bm25, self.texts, query, idfs=idfs)
+
+    async def matched(self, leg: Leg, legs: LegQueries, scores: Scores) -> NDArray[np.bool_]:
+        """Which chunks a leg finds."""
+        query = {"text": legs.text, "fuzzy": legs.fuzzy}.get(leg)
+        if isinstance(query, TextQuery):
+            return await in_thread(matched, self.texts, query)
+        return _matched_by_score(leg, scores)
+
+
+def _allowed(
+    texts: Sequence[IndexedText], excluded: Match | None, prefs: RetrievalPrefs
+) -> list[int]:
+    """The indices of the texts that the query and its filter allow."""
+    where = prefs.filters
+    return [
+        row
+        for row in with_checkpoints(without_excluded(texts, excluded))
+        if where == And() or matches(where, texts[row].document, texts[row].chunk)
+    ]
+
+
+def _joined(sets: Sequence[CachedChunks]) -> Vectors:
+    vectors = [item.vectors for item in sets if len(item.vectors)]
+    return np.concatenate(vectors) if vectors else np.zeros((0, 0), np.float32)
+
+
+def _name(document: Document) -> Name:
+    return document.collection, document.id
+
+
+def _matched_by_score(leg: Leg, scores: Scores) -> NDArray[np.bool_]:
+    """Every chunk is near a vector to some degree; words and wordings match or don't."""
+    return np.full(len(scores), True) if leg == "semantic" else scores > 0
+
+
+def _least(leg: Leg, legs: LegQueries, prefs: RetrievalPrefs) -> float | None:
+    """The least score with which a leg finds a chunk."""
+    if leg == "fuzzy" and isinstance(legs.fuzzy, TrigramTextQuery):
+        return legs.fuzzy.threshold
+    return {"semantic": prefs.vector.min_score, "text": prefs.fts.min_rank}.get(leg)
+
+
+def _similarities(texts: Sequence[IndexedText], query: TrigramTextQuery) -> Scores:
+    scores = [query.score_of(text.chunk.text) for text in with_checkpoints(texts)]
+    return np.array(scores, np.float64)
+
+
+def _ranked(scores: Scores, found: NDArray[np.bool_], *, least: float | None) -> LegScores:
+    """A leg's scores, with ranks for what it finds."""
+    if least is not None:
+        found = found & (scores >= least)
+    rows = np.flatnonzero(found)
+    order = rows[np.argsort(-scores[rows], kind="stable")]
+    best = Hits(order, scores[order].astype(np.float32))
+    return LegScores(scores, listed(best, np.arange(len(scores))).ranks)
+
+
+def _listed(keys: ChunkKeys, found: Mapping[Leg, LegScores]) -> Candidates:
+    """The chunks that any leg finds; exact wordings that no chunk holds are no leg."""
+    legs = {leg: said for leg, said in found.items() if leg != "exact" or (said.ranks > 0).any()}
+    in_a_list = np.any([said.ranks > 0 for said in legs.values()], axis=0) if legs else keys < 0
+    rows = np.flatnonzero(in_a_list)
+    kept = {leg: LegScores(said.scores[rows], said.ranks[rows]) for leg, said in legs.items()}
+    return Candidates(keys[rows], kept, depth=len(keys))
+
+
+class LateChunkSource:
+    """Made chunks by negative keys, stored ones by those of the view."""
+
+    def __init__(
+        self,
+        view: View,
+        passages: Sequence[Passage],
+        vectors: Vectors,
+        sets: Mapping[Name, Sequence[Chunk]],
+    ) -> None:
+        self._view = view
+        self._made = {passage.key: passage for passage in passages}
+        self._rows = {passage.key: row for row, passage in enumerate(passages)}
+        self._vectors = vectors
+        self._sets = sets
+
+    async def passages(self, keys: ChunkKeys) -> list[Passage]:
+        stored = {item.key: item for item in await self._view.passages(keys[keys >= 0])}
+        known = self._made | stored
+        return [known[key] for key in keys.tolist() if key in known]
+
+    async def vectors(self, keys: ChunkKeys) -> Vectors:
+        made = keys < 0
+        stored = await self._view.vectors(keys[~made])
+        if not made.any():
+            return stored
+        rows = np.empty((len(keys), self._vectors.shape[1]), np.float32)
+        rows[made] = self._vectors[[self._rows[key] for key in keys[made].tolist()]]
+        if len(stored):
+            rows[~made] = stored
+        return rows
+
+    async def parents(self, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
+        wanted = {chunk.parent_id for chunk in chunks}
+        made = {
+            parent.id: parent
+            for name in {(chunk.collection, chunk.document_id) for chunk in chunks}
+            for parent in self._sets.get(name, ())
+            if parent.id in wanted
+        }
+        return made | await self._view.parents(self._stored(chunks))
+
+    async def neighbours(self, chunks: Sequence[Chunk], *, near: int, across: int) -> list[Chunk]:
+        names = dict.fromkeys((chunk.collection, chunk.document_id) for chunk in chunks)
+        made = [chunk for name in names for chunk in self._sets.get(name, ())]
+        stored = self._stored(chunks)
+        return made + await self._view.neighbours(stored, near=near, across=across)
+
+    def _stored(self, chunks: Sequence[Chunk]) -> list[Chunk]:
+        return [item for item in chunks if (item.collection, item.document_id) not in self._sets]
+
+
 WHOLE = "document"
 """The chunker of bases that hold whole documents, of no use at query time."""
 
@@ -172,238 +404,6 @@ def _groups(works: Sequence[Work]) -> Iterator[list[Work]]:
             group, count = [], 0
     if group:
         yield group
-
-
-Name = tuple[str, str]
-
-
-class LateChunkSource:
-    """Made chunks by negative keys, stored ones by those of the view."""
-
-    def __init__(
-        self,
-        view: View,
-        passages: Sequence[Passage],
-        vectors: Vectors,
-        sets: Mapping[Name, Sequence[Chunk]],
-    ) -> None:
-        self._view = view
-        self._made = {passage.key: passage for passage in passages}
-        self._rows = {passage.key: row for row, passage in enumerate(passages)}
-        self._vectors = vectors
-        self._sets = sets
-
-    async def passages(self, keys: ChunkKeys) -> list[Passage]:
-        stored = {item.key: item for item in await self._view.passages(keys[keys >= 0])}
-        known = self._made | stored
-        return [known[key] for key in keys.tolist() if key in known]
-
-    async def vectors(self, keys: ChunkKeys) -> Vectors:
-        made = keys < 0
-        stored = await self._view.vectors(keys[~made])
-        if not made.any():
-            return stored
-        rows = np.empty((len(keys), self._vectors.shape[1]), np.float32)
-        rows[made] = self._vectors[[self._rows[key] for key in keys[made].tolist()]]
-        if len(stored):
-            rows[~made] = stored
-        return rows
-
-    async def parents(self, chunks: Sequence[Chunk]) -> dict[str, Chunk]:
-        wanted = {chunk.parent_id for chunk in chunks}
-        made = {
-            parent.id: parent
-            for name in {(chunk.collection, chunk.document_id) for chunk in chunks}
-            for parent in self._sets.get(name, ())
-            if parent.id in wanted
-        }
-        return made | await self._view.parents(self._stored(chunks))
-
-    async def neighbours(self, chunks: Sequence[Chunk], *, near: int, across: int) -> list[Chunk]:
-        names = dict.fromkeys((chunk.collection, chunk.document_id) for chunk in chunks)
-        made = [chunk for name in names for chunk in self._sets.get(name, ())]
-        stored = self._stored(chunks)
-        return made + await self._view.neighbours(stored, near=near, across=across)
-
-    def _stored(self, chunks: Sequence[Chunk]) -> list[Chunk]:
-        return [item for item in chunks if (item.collection, item.document_id) not in self._sets]
-
-
-@dataclass(frozen=True, slots=True)
-class LateCandidates:
-    """The chunks of documents with the score of every leg, and where they are read."""
-
-    source: LateChunkSource
-    candidates: Candidates
-    counts: Mapping[str, int]
-    problems: Sequence[str]
-
-
-async def late_candidates(
-    view: View,
-    documents: Sequence[Document],
-    *,
-    plan: QueryPlan,
-    prefs: RetrievalPrefs,
-    late: LateChunking,
-) -> LateCandidates:
-    """All chunks of `documents`, which are whole, that some leg of the query finds.
-
-    With the strategy `late` they are made now or come from the cache; with `mixed` the stored
-    ones are taken where they were made by the chunker and the model that are asked for.
-    """
-    maker = late.maker(prefs)
-    text = plan.legs.text
-    legs = replace(plan.legs, text=text and text.by_terms())
-    if text is not None and text.native is not None:  # its threshold is on the server's scale
-        prefs = prefs.replace(fts={"min_rank": None})
-    stored: dict[Name, ChunkKeys] = {}
-    if prefs.chunking.strategy == "mixed":
-        stored = await _stored_keys(view, [_name(item) for item in documents], maker.made_by)
-    rest = [item for item in documents if _name(item) not in stored]
-    main = next(iter(view.languages), None)
-    made = await _Made.of(rest, maker, plan=plan, prefs=prefs, main_language=main)
-    keys = np.concatenate([np.empty(0, np.int64), *stored.values()])
-    recall = Recall(view, legs, prefs)
-    found: dict[Leg, LegScores] = {}
-    for leg in legs.active():
-        scored = [await recall.scores(leg, keys), await made.scores(view, leg, legs)]
-        listing = [_matched_by_score(leg, scored[0]), await made.matched(leg, legs, scored[1])]
-        least = _least(leg, legs, prefs)
-        found[leg] = _ranked(np.concatenate(scored), np.concatenate(listing), least=least)
-    counts = maker.counts + Counter(chunks_stored=len(keys))
-    keys = np.concatenate([keys, -1 - np.arange(len(made.texts))])
-    candidates = _listed(keys, found)
-    return LateCandidates(made.source(view), candidates, dict(counts), maker.problems)
-
-
-async def _stored_keys(
-    view: View, names: Sequence[Name], made_by: tuple[str, str]
-) -> dict[Name, ChunkKeys]:
-    """The stored chunks of the documents that this chunker and this model made."""
-    return {
-        name: stored.keys
-        for name, stored in (await view.stored(names)).items()
-        if (stored.chunker_id, stored.model_id) == made_by
-    }
-
-
-@dataclass(frozen=True, slots=True)
-class _Made:
-    """The chunks that were made, as far as the query and its filter allow them."""
-
-    sets: Mapping[Name, Sequence[Chunk]]
-    texts: Sequence[IndexedText]
-    vectors: Vectors
-    prefs: RetrievalPrefs
-
-    @classmethod
-    async def of(
-        cls,
-        documents: Sequence[Document],
-        maker: ChunkMaker,
-        *,
-        plan: QueryPlan,
-        prefs: RetrievalPrefs,
-        main_language: str | None,
-    ) -> _Made:
-        embed = plan.legs.semantic is not None or prefs.diversity.mmr is not None
-        sets = await (maker.embedded(documents) if embed else maker.cut(documents))
-        texts: list[IndexedText] = []
-        for document, made in zip(documents, sets, strict=True):
-            chunks = [chunk for chunk in made.chunks if chunk.level != "parent"]
-            headers = prefs.chunking.include_headers
-            texts += await in_thread(
-                index_text, document, chunks, headers=headers, main_language=main_language
-            )
-        kept = await in_thread(_allowed, texts, plan.excluded, prefs)
-        named = {_name(item): made.chunks for item, made in zip(documents, sets, strict=True)}
-        return cls(named, [texts[row] for row in kept], _joined(sets)[kept], prefs)
-
-    def source(self, view: View) -> LateChunkSource:
-        passages = [
-            Passage(-1 - row, text.chunk, text.document) for row, text in enumerate(self.texts)
-        ]
-        return LateChunkSource(view, passages, self.vectors, self.sets)
-
-    async def scores(self, view: View, leg: Leg, legs: LegQueries) -> Scores:
-        """The score of each chunk in a leg."""
-        if not self.texts:
-            return np.zeros(0)
-        if leg == "semantic" and legs.semantic is not None:
-            cosines = (self.vectors @ legs.semantic).astype(np.float64)
-            return by_distance(cosines, legs.length, self.prefs.vector.distance)
-        if leg == "exact" and legs.exact is not None:
-            return await in_thread(exact_shares, self.texts, legs.exact)
-        query = (legs.text if leg == "text" else legs.fuzzy) or TextQuery(())
-        if isinstance(query, TrigramTextQuery):
-            return await in_thread(_similarities, self.texts, query)
-        idfs = await view.idf([as_word(word) for word in query.words])
-        return await in_thread(bm25, self.texts, query, idfs=idfs)
-
-    async def matched(self, leg: Leg, legs: LegQueries, scores: Scores) -> NDArray[np.bool_]:
-        """Which chunks a leg finds."""
-        query = {"text": legs.text, "fuzzy": legs.fuzzy}.get(leg)
-        if isinstance(query, TextQuery):
-            return await in_thread(matched, self.texts, query)
-        return _matched_by_score(leg, scores)
-
-
-def _matched_by_score(leg: Leg, scores: Scores) -> NDArray[np.bool_]:
-    """Every chunk is near a vector to some degree; words and wordings match or don't."""
-    return np.full(len(scores), True) if leg == "semantic" else scores > 0
-
-
-def _least(leg: Leg, legs: LegQueries, prefs: RetrievalPrefs) -> float | None:
-    """The least score with which a leg finds a chunk."""
-    if leg == "fuzzy" and isinstance(legs.fuzzy, TrigramTextQuery):
-        return legs.fuzzy.threshold
-    return {"semantic": prefs.vector.min_score, "text": prefs.fts.min_rank}.get(leg)
-
-
-def _similarities(texts: Sequence[IndexedText], query: TrigramTextQuery) -> Scores:
-    scores = [query.score_of(text.chunk.text) for text in with_checkpoints(texts)]
-    return np.array(scores, np.float64)
-
-
-def _ranked(scores: Scores, found: NDArray[np.bool_], *, least: float | None) -> LegScores:
-    """A leg's scores, with ranks for what it finds."""
-    if least is not None:
-        found = found & (scores >= least)
-    rows = np.flatnonzero(found)
-    order = rows[np.argsort(-scores[rows], kind="stable")]
-    best = Hits(order, scores[order].astype(np.float32))
-    return LegScores(scores, listed(best, np.arange(len(scores))).ranks)
-
-
-def _listed(keys: ChunkKeys, found: Mapping[Leg, LegScores]) -> Candidates:
-    """The chunks that any leg finds; exact wordings that no chunk holds are no leg."""
-    legs = {leg: said for leg, said in found.items() if leg != "exact" or (said.ranks > 0).any()}
-    in_a_list = np.any([said.ranks > 0 for said in legs.values()], axis=0) if legs else keys < 0
-    rows = np.flatnonzero(in_a_list)
-    kept = {leg: LegScores(said.scores[rows], said.ranks[rows]) for leg, said in legs.items()}
-    return Candidates(keys[rows], kept, depth=len(keys))
-
-
-def _allowed(
-    texts: Sequence[IndexedText], excluded: Match | None, prefs: RetrievalPrefs
-) -> list[int]:
-    """The indices of the texts that the query and its filter allow."""
-    where = prefs.filters
-    return [
-        row
-        for row in with_checkpoints(without_excluded(texts, excluded))
-        if where == And() or matches(where, texts[row].document, texts[row].chunk)
-    ]
-
-
-def _joined(sets: Sequence[CachedChunks]) -> Vectors:
-    vectors = [item.vectors for item in sets if len(item.vectors)]
-    return np.concatenate(vectors) if vectors else np.zeros((0, 0), np.float32)
-
-
-def _name(document: Document) -> Name:
-    return document.collection, document.id
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,9 +41,6 @@ ADDED_WEIGHT = 0.3
 """The weight of a word that only an expansion has, beside one of the query."""
 
 
-_OPERATORS = re.compile(r"<(?:-|\d+)>|:[A-Da-d*]+|[&|!()'\"\\]")
-
-
 @dataclass(frozen=True, slots=True)
 class QueryPlan:
     """A query's type, the query and weight of each leg, and what no result may hold.
@@ -69,92 +66,6 @@ class QueryPlan:
             for leg, weight in self.weights.items()
         }
         return replace(self, weights=weights)
-
-
-def query_languages(
-    config: str | None, languages: Sequence[str | None], notes: Diagnostics
-) -> Sequence[str | None]:
-    """The languages in which a query is stemmed: the one asked for, or those of the base.
-
-    `languages` are those that documents are indexed in. Words stemmed in another one would match
-    none of them, so that is noted, and the base's own are taken.
-    """
-    if config is None or not is_language(config):
-        return languages
-    wanted = language_named(config)
-    known = [tag for tag in languages if tag]
-    indexed = known or languages  # documents of unknown language are indexed as the first one
-    if not indexed or wanted in map(language_of, indexed):
-        return [wanted]
-    named = ", ".join(tag or UNSTEMMED for tag in indexed)
-    notes.note("text", f"no document is indexed as {config}, the fts.config; as {named} instead")
-    return languages
-
-
-def check_config(config: str | None, function: RankFunction, can: Capabilities) -> None:
-    """Raise ConfigError for a configuration of a server where no server reads the query."""
-    if config is None or is_language(config):
-        return
-    if function == "bm25" or function not in can.rank_functions:
-        raise ConfigError(
-            f"fts.config: {config!r} is no language; name one as english or en, or {UNSTEMMED} for "
-            "none. A text search configuration of a PostgreSQL server is for bases on that server, "
-            f"with fts.rank_func ts_rank or ts_rank_cd (it is {function})"
-        )
-
-
-def native_query(
-    prefs: RetrievalPrefs, can: Capabilities, languages: Sequence[str | None]
-) -> NativeQuery | None:
-    """The query for the server, None if BM25 ranks."""
-    fts = prefs.fts
-    if fts.rank_func == "bm25" or fts.rank_func not in can.rank_functions:
-        return None
-    served = fts.config is not None and (
-        not is_language(fts.config) or list(languages) == [language_named(fts.config)]
-    )
-    config = fts.config if served else None
-    return NativeQuery(prefs.query_text, fts.mode, fts.rank_func, config)
-
-
-class NativeText:
-    """A query for the server's own full-text search, and parsed for the other legs."""
-
-    def __init__(
-        self, prefs: RetrievalPrefs, can: Capabilities, languages: Sequence[str | None]
-    ) -> None:
-        self._query = native_query(prefs, can, languages)
-        self._refused: QueryError | None = None
-        self.parsed = self._read(prefs, languages)
-
-    def _read(self, prefs: RetrievalPrefs, languages: Sequence[str | None]) -> ParsedQuery:
-        """The query by our own syntax, or only its words where the server may know more."""
-        try:
-            return parse_query(prefs.query_text, prefs.fts.mode, languages)
-        except QueryError as exc:
-            if self._query is None:
-                raise
-            self._refused = exc
-            return parse_query(_OPERATORS.sub(" ", prefs.query_text), "any", languages)
-
-    async def prepared(self, view: View, diagnostics: Diagnostics) -> NativeQuery | None:
-        """The query, once the server is ready for it; None, and a note, if it can't be.
-
-        A query that the server refuses as well is a QueryError: our own, which says where.
-        """
-        if self._query is None or view.native is None:
-            return None
-        try:
-            await view.native.prepare(self._query)
-        except (QueryError, StoreError) as exc:
-            if self._refused is not None:
-                raise self._refused from exc
-            if isinstance(exc, QueryError):
-                raise
-            note = f"words are ranked by bm25, not by {self._query.function} ({exc})"
-            diagnostics.note("text", note, cause=exc)
-            return None
-        return self._query
 
 
 class QueryPlanner:
@@ -397,3 +308,92 @@ def _unit(vector: Vector, dimension: int) -> tuple[Vector, float]:
             f"the norm of the query vector is {length}; pass a vector with a finite norm above 0"
         )
     return (given if abs(length - 1) < 1e-6 else given / np.float32(length)), length
+
+
+def query_languages(
+    config: str | None, languages: Sequence[str | None], notes: Diagnostics
+) -> Sequence[str | None]:
+    """The languages in which a query is stemmed: the one asked for, or those of the base.
+
+    `languages` are those that documents are indexed in. Words stemmed in another one would match
+    none of them, so that is noted, and the base's own are taken.
+    """
+    if config is None or not is_language(config):
+        return languages
+    wanted = language_named(config)
+    known = [tag for tag in languages if tag]
+    indexed = known or languages  # documents of unknown language are indexed as the first one
+    if not indexed or wanted in map(language_of, indexed):
+        return [wanted]
+    named = ", ".join(tag or UNSTEMMED for tag in indexed)
+    notes.note("text", f"no document is indexed as {config}, the fts.config; as {named} instead")
+    return languages
+
+
+def check_config(config: str | None, function: RankFunction, can: Capabilities) -> None:
+    """Raise ConfigError for a configuration of a server where no server reads the query."""
+    if config is None or is_language(config):
+        return
+    if function == "bm25" or function not in can.rank_functions:
+        raise ConfigError(
+            f"fts.config: {config!r} is no language; name one as english or en, or {UNSTEMMED} for "
+            "none. A text search configuration of a PostgreSQL server is for bases on that server, "
+            f"with fts.rank_func ts_rank or ts_rank_cd (it is {function})"
+        )
+
+
+class NativeText:
+    """A query for the server's own full-text search, and parsed for the other legs."""
+
+    def __init__(
+        self, prefs: RetrievalPrefs, can: Capabilities, languages: Sequence[str | None]
+    ) -> None:
+        self._query = native_query(prefs, can, languages)
+        self._refused: QueryError | None = None
+        self.parsed = self._read(prefs, languages)
+
+    def _read(self, prefs: RetrievalPrefs, languages: Sequence[str | None]) -> ParsedQuery:
+        """The query by our own syntax, or only its words where the server may know more."""
+        try:
+            return parse_query(prefs.query_text, prefs.fts.mode, languages)
+        except QueryError as exc:
+            if self._query is None:
+                raise
+            self._refused = exc
+            return parse_query(_OPERATORS.sub(" ", prefs.query_text), "any", languages)
+
+    async def prepared(self, view: View, diagnostics: Diagnostics) -> NativeQuery | None:
+        """The query, once the server is ready for it; None, and a note, if it can't be.
+
+        A query that the server refuses as well is a QueryError: our own, which says where.
+        """
+        if self._query is None or view.native is None:
+            return None
+        try:
+            await view.native.prepare(self._query)
+        except (QueryError, StoreError) as exc:
+            if self._refused is not None:
+                raise self._refused from exc
+            if isinstance(exc, QueryError):
+                raise
+            note = f"words are ranked by bm25, not by {self._query.function} ({exc})"
+            diagnostics.note("text", note, cause=exc)
+            return None
+        return self._query
+
+
+_OPERATORS = re.compile(r"<(?:-|\d+)>|:[A-Da-d*]+|[&|!()'\"\\]")
+
+
+def native_query(
+    prefs: RetrievalPrefs, can: Capabilities, languages: Sequence[str | None]
+) -> NativeQuery | None:
+    """The query for the server, None if BM25 ranks."""
+    fts = prefs.fts
+    if fts.rank_func == "bm25" or fts.rank_func not in can.rank_functions:
+        return None
+    served = fts.config is not None and (
+        not is_language(fts.config) or list(languages) == [language_named(fts.config)]
+    )
+    config = fts.config if served else None
+    return NativeQuery(prefs.query_text, fts.mode, fts.rank_func, config)

@@ -25,41 +25,6 @@ from lagotto.errors import (
 from lagotto.indexes.base import START, LogPosition
 from lagotto.indexes.folder import NO_PERMISSION, NO_SPACE, sync_folder
 
-_NUMBER = re.compile(r"os error (\d+)|Os \{ code: (\d+)")
-_NO_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
-
-
-@contextmanager
-def tantivy_errors(folder: Path) -> Iterator[None]:
-    """Turn whatever goes wrong with the index in `folder` into StoreErrors or IndexDamagedError.
-
-    A full disk, missing rights and the like are no fault of the index. The rest is.
-    """
-    try:
-        with native_panics(f"the text index {folder} is damaged: tantivy", IndexDamagedError):
-            yield
-    except (ValueError, OSError) as exc:
-        raise _as_store_error(exc, folder) from exc
-
-
-def _as_store_error(exc: ValueError | OSError, folder: Path) -> Exception:
-    number = _errno(exc)
-    if number in NO_SPACE:
-        return StoreFullError(f"the text index {folder} can't grow: {exc}; free some disk space")
-    if number in NO_PERMISSION:
-        return StoreReadOnlyError(f"the text index {folder} can't be written: {exc}; check rights")
-    if number in _NO_RESOURCES:
-        return StoreError(f"the text index {folder} can't be used: {exc}; raise the limit")
-    return IndexDamagedError(f"the text index {folder} is damaged: {exc}")
-
-
-def _errno(exc: ValueError | OSError) -> int | None:
-    if isinstance(exc, OSError):
-        return exc.errno
-    found = _NUMBER.search(str(exc))
-    return int(found[1] or found[2]) if found else None
-
-
 META = "meta.json"
 ANNOUNCEMENT = "stamp.json"
 
@@ -148,16 +113,6 @@ class Announcement(Record):
         sync_folder(folder)
 
 
-def fingerprint(folder: Path) -> tuple[int, ...]:
-    """Changes with each commit, merge and announcement, which all replace a file by a new one."""
-    numbers: list[int] = []
-    for path in (folder / META, folder / ANNOUNCEMENT):
-        if path.exists():
-            found = path.stat()
-            numbers += (found.st_ino, found.st_mtime_ns, found.st_size)
-    return tuple(numbers)
-
-
 def read_state(folder: Path) -> tuple[LogPosition, TantivyMeta]:
     """The last change that the index holds, and its segments.
 
@@ -171,6 +126,16 @@ def read_state(folder: Path) -> tuple[LogPosition, TantivyMeta]:
     if meta.opstamp == announced.base:
         return LogPosition(announced.before, announced.before_token), meta
     return LogPosition(announced.after, announced.after_token), meta
+
+
+def fingerprint(folder: Path) -> tuple[int, ...]:
+    """Changes with each commit, merge and announcement, which all replace a file by a new one."""
+    numbers: list[int] = []
+    for path in (folder / META, folder / ANNOUNCEMENT):
+        if path.exists():
+            found = path.stat()
+            numbers += (found.st_ino, found.st_mtime_ns, found.st_size)
+    return tuple(numbers)
 
 
 def check_files(folder: Path, kinds: Collection[str]) -> None:
@@ -196,3 +161,38 @@ def _is_intact(path: Path) -> bool:
         footer = Footer.model_validate_json(content[-8 - size : -8])
         with memoryview(content) as whole, whole[: -8 - size] as body:
             return zlib.crc32(body) == footer.crc
+
+
+@contextmanager
+def tantivy_errors(folder: Path) -> Iterator[None]:
+    """Turn whatever goes wrong with the index in `folder` into StoreErrors or IndexDamagedError.
+
+    A full disk, missing rights and the like are no fault of the index. The rest is.
+    """
+    try:
+        with native_panics(f"the text index {folder} is damaged: tantivy", IndexDamagedError):
+            yield
+    except (ValueError, OSError) as exc:
+        raise _as_store_error(exc, folder) from exc
+
+
+def _as_store_error(exc: ValueError | OSError, folder: Path) -> Exception:
+    number = _errno(exc)
+    if number in NO_SPACE:
+        return StoreFullError(f"the text index {folder} can't grow: {exc}; free some disk space")
+    if number in NO_PERMISSION:
+        return StoreReadOnlyError(f"the text index {folder} can't be written: {exc}; check rights")
+    if number in _NO_RESOURCES:
+        return StoreError(f"the text index {folder} can't be used: {exc}; raise the limit")
+    return IndexDamagedError(f"the text index {folder} is damaged: {exc}")
+
+
+def _errno(exc: ValueError | OSError) -> int | None:
+    if isinstance(exc, OSError):
+        return exc.errno
+    found = _NUMBER.search(str(exc))
+    return int(found[1] or found[2]) if found else None
+
+
+_NUMBER = re.compile(r"os error (\d+)|Os \{ code: (\d+)")
+_NO_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}

@@ -64,162 +64,6 @@ from lagotto.indexes.text_query import Match, Term, TextQuery, Word
 from lagotto.terms import index_terms
 from lagotto.terms.vocabulary import MOST_CORRECTIONS, MOST_SIMILAR
 
-WRITER_HEAP = 100_000_000
-"""Memory for new documents before they become a segment; only what is used is taken."""
-
-
-class TantivyWriter:
-    """A full-text index in a folder: many readers, one writer, which holds the folder's lock.
-
-    What can't be used any more raises IndexDamagedError: wipe the folder, open it again and apply
-    everything. `snapshot` is the state of the last `apply` or `reload_if_changed` of this object.
-    """
-
-    def __init__(self, folder: Path, index: Index) -> None:
-        self._folder = folder
-        self._index = index
-        self._loading = threading.Lock()
-        self._held = HeldTerm()
-        self.snapshot, self._seen = self._load()
-
-    @classmethod
-    def open(cls, folder: Path) -> TantivyWriter:
-        """Open the index in `folder`, or make an empty one.
-
-        Files that are missing, cut off or of another version are found here, also wrong bytes in
-        the small ones; `verify` looks at the large ones as well.
-        """
-        with tantivy_errors(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            if (folder / ANNOUNCEMENT).exists() and not (folder / META).exists():
-                raise IndexDamagedError(f"the text index {folder} has lost {META}")
-            index = Index(index_schema(), str(folder))
-            index.config_reader("manual")
-            check_files(folder, SMALL_FILES)
-        return cls(folder, index)
-
-    @property
-    def dead_share(self) -> float:
-        """The part of the documents that is removed but not yet merged away.
-
-        They are never found, but still count in the BM25 statistics. Only making the index again
-        gets rid of them at once.
-        """
-        return self.snapshot.dead / max(1, self.snapshot.total)
-
-    def apply(
-        self,
-        *,
-        added: Iterable[tuple[int, Sequence[str]]],
-        removed: Iterable[int],
-        since: int,
-        position: LogPosition,
-        owners: Mapping[int, int] | None = None,
-    ) -> None:
-        """Apply the changes after `since` up to `position` in one commit: keys come, keys go.
-
-        A key that is there already is replaced. Another process may have been here: if the index
-        has got to `position`, or was made again and hasn't got to `since`, nothing is done, and
-        the snapshot tells where it is. As it may also have come part of the way, `removed` has to
-        name all keys that went, even those that came after `since`. `owners` are the documents of
-        the added chunks.
-        """
-        chunks = {key: " ".join(terms) for key, terms in added}
-        replaced = {*chunks, *removed}
-        with self._writing() as writer:
-            current, meta = read_state(self._folder)
-            if since <= current.seq < position.seq:
-                _change(writer, chunks, replaced, owners or {})
-                before = current if replaced else position
-                _announce(self._folder, meta, before=before, after=position)
-                if replaced:
-                    writer.commit()
-        self.reload_if_changed()
-
-    def reload_if_changed(self) -> None:
-        """See the newest commit of any process; costs next to nothing if there is none."""
-        with self._loading, tantivy_errors(self._folder):
-            if self._seen != fingerprint(self._folder):
-                self.snapshot, self._seen = self._load()
-
-    def verify(self) -> None:
-        """Compare the checksums of all files; reads about two gigabytes a second."""
-        with tantivy_errors(self._folder):
-            check_files(self._folder, ALL_FILES)
-
-    def _load(self) -> tuple[TantivySnapshot, tuple[int, ...]]:
-        """The newest state with its number, read again if a commit came in between."""
-        while True:
-            snapshot, seen = self._load_once()
-            if seen == fingerprint(self._folder):
-                return snapshot, seen
-
-    def _load_once(self) -> tuple[TantivySnapshot, tuple[int, ...]]:
-        with tantivy_errors(self._folder):
-            seen = fingerprint(self._folder)
-            position, meta = read_state(self._folder)
-            self._index.reload()
-            snapshot = TantivySnapshot(
-                folder=self._folder,
-                searcher=self._index.searcher(),
-                schema=self._index.schema,
-                position=position,
-                total=meta.total,
-                dead=meta.dead,
-                held=self._held,
-            )
-        return snapshot, seen
-
-    @contextmanager
-    def _writing(self) -> Iterator[IndexWriter]:
-        """Be the one writer; merges are finished and old files gone when it ends."""
-        with tantivy_errors(self._folder):
-            # an Index clears away only what it has made itself, or has found when it was opened
-            try:
-                writer = Index.open(str(self._folder)).writer(WRITER_HEAP, num_threads=1)
-            except ValueError as exc:
-                if "LockBusy" not in str(exc):
-                    raise
-                raise StoreBusyError(
-                    f"another writer holds the text index {self._folder}; try again when it has "
-                    "finished"
-                ) from exc
-            try:
-                # what a killed writer left would be in the way of new files of the same names
-                writer.garbage_collect_files()
-                yield writer
-            finally:
-                writer.wait_merging_threads()
-
-
-def _announce(folder: Path, meta: TantivyMeta, *, before: LogPosition, after: LogPosition) -> None:
-    Announcement(
-        base=meta.opstamp,
-        before=before.seq,
-        after=after.seq,
-        before_token=before.token,
-        after_token=after.token,
-    ).write(folder)
-
-
-def _change(
-    writer: IndexWriter,
-    chunks: Mapping[int, str],
-    replaced: Iterable[int],
-    owners: Mapping[int, int],
-) -> None:
-    if keys := sorted(replaced):
-        writer.delete_documents_by_query(Query.term_set_query(index_schema(), KEY, keys))
-    for key, terms in chunks.items():
-        give_way()
-        document = Document()
-        document.add_integer(KEY, key)
-        if key in owners:
-            document.add_integer(DOCUMENT, owners[key])
-        document.add_text(TERMS, terms)
-        writer.add_document(document)
-
-
 log = logging.getLogger(__name__)
 
 MOST_DEAD = 0.2
@@ -228,16 +72,6 @@ greater share of them than this the index is rebuilt."""
 
 IMMEDIATE_WORDS = 32
 """With more words, even a small base is searched in a thread: 200 of them take 10 ms."""
-
-MERGED = 8
-"""Segments of about the same size that tantivy merges into one."""
-
-SHORTEST_STEP = 2_000
-LONGEST_STEP = 16_000
-"""Chunks that are indexed in a few seconds, after which other processes can have the lock."""
-
-LARGEST_SEGMENT = 500_000
-"""Chunks whose segments are merged in less time than other processes wait."""
 
 T = TypeVar("T")
 
@@ -431,6 +265,66 @@ class TantivyIndex(TextIndex[ChangeLog]):
         self._indexes.delete(self.folder)
 
 
+def open_tantivy(site: IndexSite) -> TantivyIndex:
+    """The tantivy index of a base."""
+    folder = site.folder("text", text_rules())
+    return TantivyIndex(folder, indexes=site.own_folder, timeout=site.timeout)
+
+
+def _open(folder: Path) -> TantivyWriter:
+    index = TantivyWriter.open(folder)
+    index.verify()
+    return index
+
+
+def _verify(folder: Path) -> tuple[LogPosition, TantivyMeta]:
+    with tantivy_errors(folder):
+        state = read_state(folder)
+        check_files(folder, ALL_FILES)
+    return state
+
+
+def _apply(index: TantivyWriter, changes: ChangeLog, start: int, stop: int) -> None:
+    texts = changes.added_texts(start, stop)
+    index.apply(
+        added=((chunk.key, _analyzed(chunk)) for chunk in texts),
+        removed=changes.removed(start, stop).tolist(),
+        since=start,
+        position=LogPosition(stop, changes.token_at(stop) or 0),
+        owners={chunk.key: chunk.document for chunk in texts},
+    )
+
+
+def _analyzed(chunk: ChunkText) -> list[str]:
+    checkpoint()
+    give_way()
+    return index_terms(chunk.text, chunk.language)
+
+
+MERGED = 8
+"""Segments of about the same size that tantivy merges into one."""
+
+SHORTEST_STEP = 2_000
+LONGEST_STEP = 16_000
+"""Chunks that are indexed in a few seconds, after which other processes can have the lock."""
+
+LARGEST_SEGMENT = 500_000
+"""Chunks whose segments are merged in less time than other processes wait."""
+
+
+def step_size(missing: int) -> int:
+    """How many of the missing chunks to index at once.
+
+    The fewer segments, the faster the search. tantivy merges eight of about the same size into
+    one, so what comes in equal steps, a power of eight of them, ends up as one segment.
+    """
+    parts = -(-missing // LARGEST_SEGMENT) or 1
+    size = -(-missing // parts)
+    while size > LONGEST_STEP:
+        size = -(-size // MERGED)
+    return max(size, SHORTEST_STEP)
+
+
 class TantivyText:
     """A TextSnapshot of a tantivy index; one that turns out to be damaged is rebuilt once."""
 
@@ -490,50 +384,157 @@ class TantivyText:
         return await in_thread(question, self._snapshot)
 
 
-def open_tantivy(site: IndexSite) -> TantivyIndex:
-    """The tantivy index of a base."""
-    folder = site.folder("text", text_rules())
-    return TantivyIndex(folder, indexes=site.own_folder, timeout=site.timeout)
+WRITER_HEAP = 100_000_000
+"""Memory for new documents before they become a segment; only what is used is taken."""
 
 
-def step_size(missing: int) -> int:
-    """How many of the missing chunks to index at once.
+class TantivyWriter:
+    """A full-text index in a folder: many readers, one writer, which holds the folder's lock.
 
-    The fewer segments, the faster the search. tantivy merges eight of about the same size into
-    one, so what comes in equal steps, a power of eight of them, ends up as one segment.
+    What can't be used any more raises IndexDamagedError: wipe the folder, open it again and apply
+    everything. `snapshot` is the state of the last `apply` or `reload_if_changed` of this object.
     """
-    parts = -(-missing // LARGEST_SEGMENT) or 1
-    size = -(-missing // parts)
-    while size > LONGEST_STEP:
-        size = -(-size // MERGED)
-    return max(size, SHORTEST_STEP)
+
+    def __init__(self, folder: Path, index: Index) -> None:
+        self._folder = folder
+        self._index = index
+        self._loading = threading.Lock()
+        self._held = HeldTerm()
+        self.snapshot, self._seen = self._load()
+
+    @classmethod
+    def open(cls, folder: Path) -> TantivyWriter:
+        """Open the index in `folder`, or make an empty one.
+
+        Files that are missing, cut off or of another version are found here, also wrong bytes in
+        the small ones; `verify` looks at the large ones as well.
+        """
+        with tantivy_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            if (folder / ANNOUNCEMENT).exists() and not (folder / META).exists():
+                raise IndexDamagedError(f"the text index {folder} has lost {META}")
+            index = Index(index_schema(), str(folder))
+            index.config_reader("manual")
+            check_files(folder, SMALL_FILES)
+        return cls(folder, index)
+
+    @property
+    def dead_share(self) -> float:
+        """The part of the documents that is removed but not yet merged away.
+
+        They are never found, but still count in the BM25 statistics. Only making the index again
+        gets rid of them at once.
+        """
+        return self.snapshot.dead / max(1, self.snapshot.total)
+
+    def apply(
+        self,
+        *,
+        added: Iterable[tuple[int, Sequence[str]]],
+        removed: Iterable[int],
+        since: int,
+        position: LogPosition,
+        owners: Mapping[int, int] | None = None,
+    ) -> None:
+        """Apply the changes after `since` up to `position` in one commit: keys come, keys go.
+
+        A key that is there already is replaced. Another process may have been here: if the index
+        has got to `position`, or was made again and hasn't got to `since`, nothing is done, and
+        the snapshot tells where it is. As it may also have come part of the way, `removed` has to
+        name all keys that went, even those that came after `since`. `owners` are the documents of
+        the added chunks.
+        """
+        chunks = {key: " ".join(terms) for key, terms in added}
+        replaced = {*chunks, *removed}
+        with self._writing() as writer:
+            current, meta = read_state(self._folder)
+            if since <= current.seq < position.seq:
+                _change(writer, chunks, replaced, owners or {})
+                before = current if replaced else position
+                _announce(self._folder, meta, before=before, after=position)
+                if replaced:
+                    writer.commit()
+        self.reload_if_changed()
+
+    def reload_if_changed(self) -> None:
+        """See the newest commit of any process; costs next to nothing if there is none."""
+        with self._loading, tantivy_errors(self._folder):
+            if self._seen != fingerprint(self._folder):
+                self.snapshot, self._seen = self._load()
+
+    def verify(self) -> None:
+        """Compare the checksums of all files; reads about two gigabytes a second."""
+        with tantivy_errors(self._folder):
+            check_files(self._folder, ALL_FILES)
+
+    def _load(self) -> tuple[TantivySnapshot, tuple[int, ...]]:
+        """The newest state with its number, read again if a commit came in between."""
+        while True:
+            snapshot, seen = self._load_once()
+            if seen == fingerprint(self._folder):
+                return snapshot, seen
+
+    def _load_once(self) -> tuple[TantivySnapshot, tuple[int, ...]]:
+        with tantivy_errors(self._folder):
+            seen = fingerprint(self._folder)
+            position, meta = read_state(self._folder)
+            self._index.reload()
+            snapshot = TantivySnapshot(
+                folder=self._folder,
+                searcher=self._index.searcher(),
+                schema=self._index.schema,
+                position=position,
+                total=meta.total,
+                dead=meta.dead,
+                held=self._held,
+            )
+        return snapshot, seen
+
+    @contextmanager
+    def _writing(self) -> Iterator[IndexWriter]:
+        """Be the one writer; merges are finished and old files gone when it ends."""
+        with tantivy_errors(self._folder):
+            # an Index clears away only what it has made itself, or has found when it was opened
+            try:
+                writer = Index.open(str(self._folder)).writer(WRITER_HEAP, num_threads=1)
+            except ValueError as exc:
+                if "LockBusy" not in str(exc):
+                    raise
+                raise StoreBusyError(
+                    f"another writer holds the text index {self._folder}; try again when it has "
+                    "finished"
+                ) from exc
+            try:
+                # what a killed writer left would be in the way of new files of the same names
+                writer.garbage_collect_files()
+                yield writer
+            finally:
+                writer.wait_merging_threads()
 
 
-def _open(folder: Path) -> TantivyWriter:
-    index = TantivyWriter.open(folder)
-    index.verify()
-    return index
+def _announce(folder: Path, meta: TantivyMeta, *, before: LogPosition, after: LogPosition) -> None:
+    Announcement(
+        base=meta.opstamp,
+        before=before.seq,
+        after=after.seq,
+        before_token=before.token,
+        after_token=after.token,
+    ).write(folder)
 
 
-def _verify(folder: Path) -> tuple[LogPosition, TantivyMeta]:
-    with tantivy_errors(folder):
-        state = read_state(folder)
-        check_files(folder, ALL_FILES)
-    return state
-
-
-def _apply(index: TantivyWriter, changes: ChangeLog, start: int, stop: int) -> None:
-    texts = changes.added_texts(start, stop)
-    index.apply(
-        added=((chunk.key, _analyzed(chunk)) for chunk in texts),
-        removed=changes.removed(start, stop).tolist(),
-        since=start,
-        position=LogPosition(stop, changes.token_at(stop) or 0),
-        owners={chunk.key: chunk.document for chunk in texts},
-    )
-
-
-def _analyzed(chunk: ChunkText) -> list[str]:
-    checkpoint()
-    give_way()
-    return index_terms(chunk.text, chunk.language)
+def _change(
+    writer: IndexWriter,
+    chunks: Mapping[int, str],
+    replaced: Iterable[int],
+    owners: Mapping[int, int],
+) -> None:
+    if keys := sorted(replaced):
+        writer.delete_documents_by_query(Query.term_set_query(index_schema(), KEY, keys))
+    for key, terms in chunks.items():
+        give_way()
+        document = Document()
+        document.add_integer(KEY, key)
+        if key in owners:
+            document.add_integer(DOCUMENT, owners[key])
+        document.add_text(TERMS, terms)
+        writer.add_document(document)

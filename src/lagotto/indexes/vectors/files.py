@@ -42,7 +42,6 @@ FRAME, CODES = "frame.f32", "sketch.u64"
 META = "meta.json"
 PART = ".part"
 
-
 BLOCK = 1 << 20
 
 
@@ -60,24 +59,6 @@ class Mark(Record):
             while part := file.read(BLOCK):
                 checksum = zlib.crc32(part, checksum)
         return cls(size=path.stat().st_size, checksum=checksum)
-
-
-def write_file(path: Path, parts: Iterable[bytes | memoryview]) -> None:
-    """Write a new file and sync it."""
-    with path.open("xb") as file:
-        for part in parts:
-            file.write(part)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def map_array(path: Path, *, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
-    """The numbers in a file, memory-mapped."""
-    if 0 in shape:  # an empty file can't be mapped
-        return np.empty(shape, dtype=dtype)
-    with path.open("rb") as file:
-        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    return np.frombuffer(mapped, dtype=dtype).reshape(shape)
 
 
 class Meta(Record):
@@ -142,43 +123,6 @@ def write_generation(
         return written
 
 
-def read_newest(folder: Path, *, model_id: str, dimension: int) -> Generation | None:
-    """The newest complete generation; None if there is none.
-
-    Raises IndexDamagedError if all of them are damaged.
-    """
-    problems: dict[Path, IndexDamagedError] = {}
-    # Listed again each time: a writer may have replaced the one being read by a newer one.
-    while untried := [path for path in _generations(folder) if path not in problems]:
-        try:
-            return read_generation(untried[0], model_id=model_id, dimension=dimension)
-        except IndexDamagedError as exc:
-            problems[untried[0]] = exc
-    if problems:
-        raise IndexDamagedError("; ".join(map(str, problems.values())))
-    return None
-
-
-def read_generation(path: Path, *, model_id: str, dimension: int) -> Generation:
-    """One generation; IndexDamagedError says what is wrong with it."""
-    try:
-        sealed = SealedMeta.model_validate_json((path / META).read_bytes())
-        meta = sealed.meta
-        if sealed != SealedMeta.of(meta):
-            raise IndexDamagedError(f"{path / META} is damaged: its checksum is wrong")
-        if (meta.model_id, meta.dimension) != (model_id, dimension):
-            raise IndexDamagedError(
-                f"{path} holds vectors of {meta.model_id} ({meta.dimension} numbers), not of "
-                f"{model_id} ({dimension})"
-            )
-        for name, mark in meta.files.items():
-            if Mark.of(path / name) != mark:
-                raise IndexDamagedError(f"{path / name} is damaged: wrong size or checksum")
-        return Generation(_mapped(path, meta), LogPosition(meta.stamp, meta.token))
-    except (OSError, ValueError) as exc:
-        raise IndexDamagedError(f"{path} can't be read: {exc}") from exc
-
-
 def _write_part(
     part: Path, snapshot: MatrixSnapshot, *, model_id: str, position: LogPosition
 ) -> None:
@@ -217,6 +161,43 @@ def _write_rows(path: Path, blocks: Iterable[Vectors]) -> Sums:
     return np.array(sums, "<u4")
 
 
+def read_newest(folder: Path, *, model_id: str, dimension: int) -> Generation | None:
+    """The newest complete generation; None if there is none.
+
+    Raises IndexDamagedError if all of them are damaged.
+    """
+    problems: dict[Path, IndexDamagedError] = {}
+    # Listed again each time: a writer may have replaced the one being read by a newer one.
+    while untried := [path for path in _generations(folder) if path not in problems]:
+        try:
+            return read_generation(untried[0], model_id=model_id, dimension=dimension)
+        except IndexDamagedError as exc:
+            problems[untried[0]] = exc
+    if problems:
+        raise IndexDamagedError("; ".join(map(str, problems.values())))
+    return None
+
+
+def read_generation(path: Path, *, model_id: str, dimension: int) -> Generation:
+    """One generation; IndexDamagedError says what is wrong with it."""
+    try:
+        sealed = SealedMeta.model_validate_json((path / META).read_bytes())
+        meta = sealed.meta
+        if sealed != SealedMeta.of(meta):
+            raise IndexDamagedError(f"{path / META} is damaged: its checksum is wrong")
+        if (meta.model_id, meta.dimension) != (model_id, dimension):
+            raise IndexDamagedError(
+                f"{path} holds vectors of {meta.model_id} ({meta.dimension} numbers), not of "
+                f"{model_id} ({dimension})"
+            )
+        for name, mark in meta.files.items():
+            if Mark.of(path / name) != mark:
+                raise IndexDamagedError(f"{path / name} is damaged: wrong size or checksum")
+        return Generation(_mapped(path, meta), LogPosition(meta.stamp, meta.token))
+    except (OSError, ValueError) as exc:
+        raise IndexDamagedError(f"{path} can't be read: {exc}") from exc
+
+
 def _mapped(path: Path, meta: Meta) -> VectorSegment:
     keys = map_array(path / KEYS, dtype="<i8", shape=(meta.count,))
     rows = map_array(path / ROWS, dtype="<f4", shape=(meta.count, meta.dimension))
@@ -236,3 +217,21 @@ def _generations(folder: Path) -> list[Path]:
     """The folders of all generations, newest first."""
     numbered = [path for path in folder.glob("[0-9]*") if path.name.isdecimal()]
     return sorted(numbered, key=lambda path: int(path.name), reverse=True)
+
+
+def write_file(path: Path, parts: Iterable[bytes | memoryview]) -> None:
+    """Write a new file and sync it."""
+    with path.open("xb") as file:
+        for part in parts:
+            file.write(part)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def map_array(path: Path, *, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
+    """The numbers in a file, memory-mapped."""
+    if 0 in shape:  # an empty file can't be mapped
+        return np.empty(shape, dtype=dtype)
+    with path.open("rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    return np.frombuffer(mapped, dtype=dtype).reshape(shape)

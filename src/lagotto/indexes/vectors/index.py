@@ -39,150 +39,6 @@ from lagotto.indexes.vectors.files import Generation, read_generation, read_newe
 from lagotto.indexes.vectors.rows import MatrixSnapshot, RowLookup, VectorSegment, check_vectors
 from lagotto.indexes.vectors.sketch import Frame, Sketch, Tuning
 
-FIRST_ROWS = 64
-"""The capacity of a new tail."""
-
-
-class Tail:
-    """Rows added since the base was written, in arrays that grow by doubling.
-
-    New rows go behind the rows of segments handed out earlier, or into new, larger arrays, so a
-    segment never changes. Only one thread may append. `frame` is the one of the base's sketch.
-    """
-
-    def __init__(self, dimension: int, *, frame: Frame | None) -> None:
-        self._frame = frame
-        self._used = 0
-        self._keys = np.empty(FIRST_ROWS, dtype=np.int64)
-        self._rows = np.empty((FIRST_ROWS, dimension), dtype=np.float32)
-        words = frame.words if frame else 0
-        self._codes = np.empty((words, FIRST_ROWS), dtype=np.uint64)
-
-    def append(
-        self, keys: ChunkKeys, rows: Vectors, *, alive: NDArray[np.bool_] | None
-    ) -> VectorSegment:
-        """Append `keys` and `rows`; the new segment, in which `alive` old rows count."""
-        end = self._used + len(keys)
-        if end > len(self._keys):
-            self._grow(max(end, 2 * len(self._keys)))
-        self._keys[self._used : end] = keys
-        self._rows[self._used : end] = rows
-        if self._frame:
-            self._codes[:, self._used : end] = self._frame.encode(rows)
-        self._used = end
-        if alive is not None:
-            alive = np.concatenate([alive, np.ones(len(keys), dtype=np.bool_)])
-        return self._segment(alive)
-
-    def _segment(self, alive: NDArray[np.bool_] | None) -> VectorSegment:
-        keys = self._keys[: self._used]
-        sketch = Sketch(self._frame, self._codes[:, : self._used]) if self._frame else None
-        return VectorSegment(keys, self._rows[: self._used], RowLookup(keys), alive, sketch)
-
-    def _grow(self, size: int) -> None:
-        used = slice(self._used)
-        keys, rows, codes = self._keys, self._rows, self._codes
-        self._keys = np.empty(size, dtype=np.int64)
-        self._rows = np.empty((size, rows.shape[1]), dtype=np.float32)
-        self._codes = np.empty((len(codes), size), dtype=np.uint64)
-        self._keys[used], self._rows[used] = keys[used], rows[used]
-        self._codes[:, used] = codes[:, used]
-
-
-class VectorMatrix:
-    """Chunk keys and their unit vectors under one model; finds the nearest to a query.
-
-    Contract: scores are exact cosines, hits are sorted by score, then by key, and a filter never
-    loses a result. Up to 20,000 rows the search is exact; beyond, the benchmark measures its
-    recall. Any number of threads may search while others add, remove or save. These changes
-    exclude each other, and a search sees each of them completely or not at all.
-
-    The index is derived from the rows of the store and can be deleted. Added rows stay in memory
-    until `save` writes them; `saved` is the position of the last change that was written.
-    `snapshot` is the present state, for several consistent reads.
-    """
-
-    def __init__(self, model_id: str, *, dimension: int, tuning: Tuning | None = None) -> None:
-        self.model_id = model_id
-        self.dimension = dimension
-        self.saved: LogPosition | None = None
-        self._tuning = tuning or Tuning()
-        self._writing = Lock()
-        self._saving = Lock()
-        self.snapshot: MatrixSnapshot
-        self._tail: Tail
-        self._start_from(VectorSegment.empty(dimension))
-
-    @classmethod
-    def load(
-        cls, folder: Path, *, model_id: str, dimension: int, tuning: Tuning | None = None
-    ) -> Self | None:
-        """The index last saved in `folder`, None if there is none.
-
-        Raises IndexDamagedError if it is damaged, or of another model, dimension or version.
-        """
-        generation = read_newest(folder, model_id=model_id, dimension=dimension)
-        if generation is None:
-            return None
-        index = cls(model_id, dimension=dimension, tuning=tuning)
-        index._start_from(generation.base)
-        index.saved = generation.position
-        return index
-
-    @property
-    def wants_compaction(self) -> bool:
-        """Whether enough rows are new or removed to make `save` worthwhile."""
-        snapshot = self.snapshot
-        return snapshot.uncompacted() > max(
-            self._tuning.uncompacted_rows, len(snapshot.base.keys) // 4
-        )
-
-    def add(self, keys: ChunkKeys, vectors: Vectors) -> None:
-        """Add rows, replacing those with the same keys; of a repeated key the last counts."""
-        check_vectors(vectors, dimension=self.dimension)
-        keys, last = np.unique(keys[::-1], return_index=True)
-        rows = vectors[::-1][last]
-        with self._writing:
-            rest = self.snapshot.without(keys)
-            tail = self._tail.append(keys, rows, alive=rest.tail.alive)
-            self.snapshot = replace(rest, tail=tail)
-
-    def remove(self, keys: ChunkKeys) -> None:
-        """Remove rows; unknown keys are ignored."""
-        with self._writing:
-            self.snapshot = self.snapshot.without(keys)
-
-    def save(self, folder: Path, position: LogPosition) -> None:
-        """Write all rows as a new base to `folder`, and map them from there.
-
-        The former base stays valid until the new one is complete. Failures are StoreErrors, and
-        leave the index unchanged. Searches and changes continue meanwhile: `position` is
-        that of the last change made before the call.
-        """
-        with self._saving:
-            saved = self.snapshot
-            path = write_generation(folder, saved, model_id=self.model_id, position=position)
-            written = read_generation(path, model_id=self.model_id, dimension=self.dimension)
-            with self._writing:
-                self._continue_from(written.base, saved)
-                self.saved = position
-
-    def _continue_from(self, base: VectorSegment, saved: MatrixSnapshot) -> None:
-        """Start from a base with what was in `saved`, and repeat what has changed since."""
-        later = self.snapshot
-        self._start_from(base)
-        keys, rows = later.tail.live_from(len(saved.tail.keys))
-        removed = np.concatenate([keys, np.setdiff1d(saved.keys, later.keys, assume_unique=True)])
-        rest = self.snapshot.without(removed)
-        tail = self._tail.append(keys, rows, alive=None)
-        self.snapshot = replace(rest, tail=tail)
-
-    def _start_from(self, base: VectorSegment) -> None:
-        frame = base.sketch.frame if base.sketch else None
-        self._tail = Tail(self.dimension, frame=frame)
-        self.snapshot = MatrixSnapshot(base, VectorSegment.empty(self.dimension), self._tuning)
-
-
 log = logging.getLogger(__name__)
 
 WORTH_SAVING = 1_000
@@ -193,47 +49,6 @@ DAMAGED = "the vector index is damaged, and rebuilt from the database: %s"
 DAMAGED_RECORD = "restore the base from a backup, or add its documents to a new base"
 
 T = TypeVar("T")
-
-
-class EmbeddedVectors:
-    """A VectorSnapshot over rows in memory, bitwise equal to the vectors in the record.
-
-    Rows in a file that turn out to be damaged are read from the record again, once.
-    """
-
-    def __init__(
-        self, index: EmbeddedVectorIndex, rows: MatrixSnapshot, changes: ChangeLog
-    ) -> None:
-        self.rows = rows
-        self.position = changes.head
-        self._index = index
-        self._changes = changes
-
-    @property
-    def immediate(self) -> bool:
-        return len(self.rows) <= IMMEDIATE_CHUNKS
-
-    async def search(self, query: Vector, *, k: int, allowed: FilterKeys | None) -> Hits:
-        keys = allowed.keys if allowed is not None else None
-        return await self._ask(
-            lambda rows: rows.search(query, k, allowed=keys), brief=self.immediate
-        )
-
-    async def scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
-        # faster than a change of threads
-        scores = await self._ask(lambda rows: rows.scores(query, keys), brief=True)
-        scores[np.isnan(scores)] = 0.0
-        return scores
-
-    async def _ask(self, question: Callable[[MatrixSnapshot], T], *, brief: bool) -> T:
-        try:
-            return question(self.rows) if brief else await in_thread(question, self.rows)
-        except IndexDamagedError as exc:
-            problem = exc
-        self.rows = await self._changes.run(
-            lambda: self._index.repaired(self.rows, problem, self._changes)
-        )
-        return await in_thread(question, self.rows)
 
 
 class EmbeddedVectorIndex(VectorIndex[ChangeLog]):
@@ -426,3 +241,188 @@ def open_vectors(site: IndexSite, *, model_id: str, dimension: int) -> EmbeddedV
     return EmbeddedVectorIndex(
         folder, indexes=site.own_folder, model_id=model_id, dimension=dimension
     )
+
+
+class EmbeddedVectors:
+    """A VectorSnapshot over rows in memory, bitwise equal to the vectors in the record.
+
+    Rows in a file that turn out to be damaged are read from the record again, once.
+    """
+
+    def __init__(
+        self, index: EmbeddedVectorIndex, rows: MatrixSnapshot, changes: ChangeLog
+    ) -> None:
+        self.rows = rows
+        self.position = changes.head
+        self._index = index
+        self._changes = changes
+
+    @property
+    def immediate(self) -> bool:
+        return len(self.rows) <= IMMEDIATE_CHUNKS
+
+    async def search(self, query: Vector, *, k: int, allowed: FilterKeys | None) -> Hits:
+        keys = allowed.keys if allowed is not None else None
+        return await self._ask(
+            lambda rows: rows.search(query, k, allowed=keys), brief=self.immediate
+        )
+
+    async def scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
+        # faster than a change of threads
+        scores = await self._ask(lambda rows: rows.scores(query, keys), brief=True)
+        scores[np.isnan(scores)] = 0.0
+        return scores
+
+    async def _ask(self, question: Callable[[MatrixSnapshot], T], *, brief: bool) -> T:
+        try:
+            return question(self.rows) if brief else await in_thread(question, self.rows)
+        except IndexDamagedError as exc:
+            problem = exc
+        self.rows = await self._changes.run(
+            lambda: self._index.repaired(self.rows, problem, self._changes)
+        )
+        return await in_thread(question, self.rows)
+
+
+class VectorMatrix:
+    """Chunk keys and their unit vectors under one model; finds the nearest to a query.
+
+    Contract: scores are exact cosines, hits are sorted by score, then by key, and a filter never
+    loses a result. Up to 20,000 rows the search is exact; beyond, the benchmark measures its
+    recall. Any number of threads may search while others add, remove or save. These changes
+    exclude each other, and a search sees each of them completely or not at all.
+
+    The index is derived from the rows of the store and can be deleted. Added rows stay in memory
+    until `save` writes them; `saved` is the position of the last change that was written.
+    `snapshot` is the present state, for several consistent reads.
+    """
+
+    def __init__(self, model_id: str, *, dimension: int, tuning: Tuning | None = None) -> None:
+        self.model_id = model_id
+        self.dimension = dimension
+        self.saved: LogPosition | None = None
+        self._tuning = tuning or Tuning()
+        self._writing = Lock()
+        self._saving = Lock()
+        self.snapshot: MatrixSnapshot
+        self._tail: Tail
+        self._start_from(VectorSegment.empty(dimension))
+
+    @classmethod
+    def load(
+        cls, folder: Path, *, model_id: str, dimension: int, tuning: Tuning | None = None
+    ) -> Self | None:
+        """The index last saved in `folder`, None if there is none.
+
+        Raises IndexDamagedError if it is damaged, or of another model, dimension or version.
+        """
+        generation = read_newest(folder, model_id=model_id, dimension=dimension)
+        if generation is None:
+            return None
+        index = cls(model_id, dimension=dimension, tuning=tuning)
+        index._start_from(generation.base)
+        index.saved = generation.position
+        return index
+
+    @property
+    def wants_compaction(self) -> bool:
+        """Whether enough rows are new or removed to make `save` worthwhile."""
+        snapshot = self.snapshot
+        return snapshot.uncompacted() > max(
+            self._tuning.uncompacted_rows, len(snapshot.base.keys) // 4
+        )
+
+    def add(self, keys: ChunkKeys, vectors: Vectors) -> None:
+        """Add rows, replacing those with the same keys; of a repeated key the last counts."""
+        check_vectors(vectors, dimension=self.dimension)
+        keys, last = np.unique(keys[::-1], return_index=True)
+        rows = vectors[::-1][last]
+        with self._writing:
+            rest = self.snapshot.without(keys)
+            tail = self._tail.append(keys, rows, alive=rest.tail.alive)
+            self.snapshot = replace(rest, tail=tail)
+
+    def remove(self, keys: ChunkKeys) -> None:
+        """Remove rows; unknown keys are ignored."""
+        with self._writing:
+            self.snapshot = self.snapshot.without(keys)
+
+    def save(self, folder: Path, position: LogPosition) -> None:
+        """Write all rows as a new base to `folder`, and map them from there.
+
+        The former base stays valid until the new one is complete. Failures are StoreErrors, and
+        leave the index unchanged. Searches and changes continue meanwhile: `position` is
+        that of the last change made before the call.
+        """
+        with self._saving:
+            saved = self.snapshot
+            path = write_generation(folder, saved, model_id=self.model_id, position=position)
+            written = read_generation(path, model_id=self.model_id, dimension=self.dimension)
+            with self._writing:
+                self._continue_from(written.base, saved)
+                self.saved = position
+
+    def _continue_from(self, base: VectorSegment, saved: MatrixSnapshot) -> None:
+        """Start from a base with what was in `saved`, and repeat what has changed since."""
+        later = self.snapshot
+        self._start_from(base)
+        keys, rows = later.tail.live_from(len(saved.tail.keys))
+        removed = np.concatenate([keys, np.setdiff1d(saved.keys, later.keys, assume_unique=True)])
+        rest = self.snapshot.without(removed)
+        tail = self._tail.append(keys, rows, alive=None)
+        self.snapshot = replace(rest, tail=tail)
+
+    def _start_from(self, base: VectorSegment) -> None:
+        frame = base.sketch.frame if base.sketch else None
+        self._tail = Tail(self.dimension, frame=frame)
+        self.snapshot = MatrixSnapshot(base, VectorSegment.empty(self.dimension), self._tuning)
+
+
+FIRST_ROWS = 64
+"""The capacity of a new tail."""
+
+
+class Tail:
+    """Rows added since the base was written, in arrays that grow by doubling.
+
+    New rows go behind the rows of segments handed out earlier, or into new, larger arrays, so a
+    segment never changes. Only one thread may append. `frame` is the one of the base's sketch.
+    """
+
+    def __init__(self, dimension: int, *, frame: Frame | None) -> None:
+        self._frame = frame
+        self._used = 0
+        self._keys = np.empty(FIRST_ROWS, dtype=np.int64)
+        self._rows = np.empty((FIRST_ROWS, dimension), dtype=np.float32)
+        words = frame.words if frame else 0
+        self._codes = np.empty((words, FIRST_ROWS), dtype=np.uint64)
+
+    def append(
+        self, keys: ChunkKeys, rows: Vectors, *, alive: NDArray[np.bool_] | None
+    ) -> VectorSegment:
+        """Append `keys` and `rows`; the new segment, in which `alive` old rows count."""
+        end = self._used + len(keys)
+        if end > len(self._keys):
+            self._grow(max(end, 2 * len(self._keys)))
+        self._keys[self._used : end] = keys
+        self._rows[self._used : end] = rows
+        if self._frame:
+            self._codes[:, self._used : end] = self._frame.encode(rows)
+        self._used = end
+        if alive is not None:
+            alive = np.concatenate([alive, np.ones(len(keys), dtype=np.bool_)])
+        return self._segment(alive)
+
+    def _segment(self, alive: NDArray[np.bool_] | None) -> VectorSegment:
+        keys = self._keys[: self._used]
+        sketch = Sketch(self._frame, self._codes[:, : self._used]) if self._frame else None
+        return VectorSegment(keys, self._rows[: self._used], RowLookup(keys), alive, sketch)
+
+    def _grow(self, size: int) -> None:
+        used = slice(self._used)
+        keys, rows, codes = self._keys, self._rows, self._codes
+        self._keys = np.empty(size, dtype=np.int64)
+        self._rows = np.empty((size, rows.shape[1]), dtype=np.float32)
+        self._codes = np.empty((len(codes), size), dtype=np.uint64)
+        self._keys[used], self._rows[used] = keys[used], rows[used]
+        self._codes[:, used] = codes[:, used]

@@ -17,108 +17,71 @@ from lagotto.errors import ConfigError, EmbeddingError, IndexDamagedError, Model
 from lagotto.indexes.base import ChunkKeys, Hits, merge_hits, top_k
 from lagotto.indexes.vectors.sketch import Positions, Scores, Sketch, Tuning, dots
 
-SPARSE = 8
-"""Table entries per key beyond which a table takes too much memory."""
+COPIED = 8192
+"""Rows copied at a time when the index is rewritten."""
 
 
-class RowLookup:
-    """Finds the rows of keys; of a key that occurs twice, the later row.
+@dataclass(frozen=True, slots=True)
+class MatrixSnapshot:
+    """A base and the tail of what came later; a key is alive in at most one of them.
 
-    Keys are numbered in the order of writing, so they are dense: a table with an entry for every
-    number from the least key to the greatest is 20 times as fast as bisection. Where deletions
-    have left too few keys, bisection is used. Either is built when first needed.
+    A snapshot never changes, whatever happens to the index, so its answers are consistent. The
+    keys in `allowed` are unique; if `k` of them are in the index, `k` come back, however few they
+    are among all rows.
     """
 
-    def __init__(self, keys: ChunkKeys) -> None:
-        self._keys = keys
+    base: VectorSegment
+    tail: VectorSegment
+    tuning: Tuning
 
-    def find(self, wanted: ChunkKeys) -> Positions:
-        """The position of each of `wanted`, -1 for unknown keys."""
-        found = np.full(len(wanted), -1, dtype=np.intp)
-        if len(self._keys) and len(wanted):
-            low, high = self._bounds
-            inside = np.flatnonzero((wanted >= low) & (wanted <= high))
-            if len(inside):
-                found[inside] = self._look_up(wanted[inside])
-        return found
+    def __len__(self) -> int:
+        return len(self.base) + len(self.tail)
 
-    def _look_up(self, wanted: ChunkKeys) -> Positions:
-        low, high = self._bounds
-        if high - low < SPARSE * len(self._keys):
-            return self._table[wanted - low].astype(np.intp)
-        order, ascending = self._sorted
-        last = np.searchsorted(ascending, wanted, side="right") - 1
-        return np.where(ascending[last] == wanted, order[last], -1)
+    @property
+    def dimension(self) -> int:
+        """The dimension of the vectors."""
+        return int(self.base.rows.shape[1])
 
-    @cached_property
-    def _bounds(self) -> tuple[int, int]:
-        return int(self._keys.min()), int(self._keys.max())
+    @property
+    def keys(self) -> ChunkKeys:
+        """All keys in the index, ascending."""
+        return np.sort(np.concatenate([self.base.live_keys, self.tail.live_keys]))
 
-    @cached_property
-    def _table(self) -> NDArray[np.int32]:
-        low, high = self._bounds
-        table = np.full(high - low + 1, -1, dtype=np.int32)
-        table[self._keys - low] = np.arange(len(self._keys), dtype=np.int32)
-        return table
+    def search(self, query: Vector, k: int, *, allowed: ChunkKeys | None = None) -> Hits:
+        """The `k` rows with the greatest cosine, greatest first, ties by key."""
+        check_count(k)
+        check_vectors(query[None], dimension=self.dimension)
+        found = [
+            part.search(query, k=k, among=part.choose(allowed), tuning=self.tuning)
+            for part in (self.base, self.tail)
+        ]
+        return merge_hits(found, k=k)
 
-    @cached_property
-    def _sorted(self) -> tuple[Positions, ChunkKeys]:
-        order = np.argsort(self._keys, kind="stable")
-        return order, self._keys[order]
+    def scores(self, query: Vector, keys: ChunkKeys) -> Scores:
+        """The cosine of each of `keys`, NaN for those that are not in the index."""
+        check_vectors(query[None], dimension=self.dimension)
+        scores = np.full(len(keys), np.nan, dtype=np.float32)
+        for part in (self.base, self.tail):
+            part.fill(scores, query, keys)
+        return scores
 
+    def blocks(self) -> Iterator[Vectors]:
+        """All rows in the order of `keys`, in blocks."""
+        keys = self.keys
+        for start in range(0, len(keys), COPIED):
+            some = keys[start : start + COPIED]
+            rows = np.empty((len(some), self.dimension), dtype=np.float32)
+            for part in (self.base, self.tail):
+                part.copy_rows(rows, some)
+            yield rows
 
-Sums = NDArray[np.uint32]
+    def without(self, keys: ChunkKeys) -> MatrixSnapshot:
+        """The snapshot without the rows of `keys`."""
+        return replace(self, base=self.base.without(keys), tail=self.tail.without(keys))
 
-BLOCK_BYTES = 1 << 14
-"""A search through a sketch reads single rows all over the file, and verifies a block for each."""
-
-
-def rows_per_block(dimension: int) -> int:
-    """How many rows share a checksum: a power of two."""
-    return 1 << max(0, (BLOCK_BYTES // (4 * dimension)).bit_length() - 1)
-
-
-def block_sums(rows: Vectors) -> Iterator[int]:
-    """The checksum of each block of `rows`."""
-    step = rows_per_block(rows.shape[1])
-    for start in range(0, len(rows), step):
-        yield zlib.crc32(rows[start : start + step].data)
-
-
-class RowChecksums:
-    """The rows of a file with their checksums; raises IndexDamagedError where they differ."""
-
-    def __init__(self, rows: Vectors, sums: Sums, *, path: Path) -> None:
-        self._rows = rows
-        self._sums = sums
-        self._path = path
-        self._shift = rows_per_block(rows.shape[1]).bit_length() - 1
-        self._intact = np.zeros(len(sums), np.bool_)
-        self._all_intact = not len(sums)
-
-    def verify(self, positions: Positions | None = None) -> None:
-        """Make sure that the rows at `positions`, or all rows, are as they were written."""
-        if self._all_intact:
-            return
-        blocks = self._every if positions is None else positions >> self._shift
-        unseen = np.unique(blocks[~self._intact[blocks]])
-        for block in unseen.tolist():
-            self._verify_block(block)
-        if positions is None or (len(unseen) and bool(self._intact.all())):
-            self._all_intact = True
-
-    @cached_property
-    def _every(self) -> Positions:
-        return np.arange(len(self._sums), dtype=np.intp)
-
-    def _verify_block(self, block: int) -> None:
-        start = block << self._shift
-        rows = self._rows[start : start + (1 << self._shift)]
-        if zlib.crc32(rows.data) != self._sums[block]:
-            raise IndexDamagedError(
-                f"{self._path} is damaged: wrong checksum of the rows from {start} on"
-            )
-        self._intact[block] = True
+    def uncompacted(self) -> int:
+        """The number of rows outside the base, and of dead rows in it."""
+        return len(self.tail.keys) + len(self.base.keys) - len(self.base)
 
 
 FEW_ROWS = 3
@@ -231,73 +194,6 @@ class VectorSegment:
         return len(self.keys if among is None else among) > FEW_ROWS * count
 
 
-COPIED = 8192
-"""Rows copied at a time when the index is rewritten."""
-
-
-@dataclass(frozen=True, slots=True)
-class MatrixSnapshot:
-    """A base and the tail of what came later; a key is alive in at most one of them.
-
-    A snapshot never changes, whatever happens to the index, so its answers are consistent. The
-    keys in `allowed` are unique; if `k` of them are in the index, `k` come back, however few they
-    are among all rows.
-    """
-
-    base: VectorSegment
-    tail: VectorSegment
-    tuning: Tuning
-
-    def __len__(self) -> int:
-        return len(self.base) + len(self.tail)
-
-    @property
-    def dimension(self) -> int:
-        """The dimension of the vectors."""
-        return int(self.base.rows.shape[1])
-
-    @property
-    def keys(self) -> ChunkKeys:
-        """All keys in the index, ascending."""
-        return np.sort(np.concatenate([self.base.live_keys, self.tail.live_keys]))
-
-    def search(self, query: Vector, k: int, *, allowed: ChunkKeys | None = None) -> Hits:
-        """The `k` rows with the greatest cosine, greatest first, ties by key."""
-        check_count(k)
-        check_vectors(query[None], dimension=self.dimension)
-        found = [
-            part.search(query, k=k, among=part.choose(allowed), tuning=self.tuning)
-            for part in (self.base, self.tail)
-        ]
-        return merge_hits(found, k=k)
-
-    def scores(self, query: Vector, keys: ChunkKeys) -> Scores:
-        """The cosine of each of `keys`, NaN for those that are not in the index."""
-        check_vectors(query[None], dimension=self.dimension)
-        scores = np.full(len(keys), np.nan, dtype=np.float32)
-        for part in (self.base, self.tail):
-            part.fill(scores, query, keys)
-        return scores
-
-    def blocks(self) -> Iterator[Vectors]:
-        """All rows in the order of `keys`, in blocks."""
-        keys = self.keys
-        for start in range(0, len(keys), COPIED):
-            some = keys[start : start + COPIED]
-            rows = np.empty((len(some), self.dimension), dtype=np.float32)
-            for part in (self.base, self.tail):
-                part.copy_rows(rows, some)
-            yield rows
-
-    def without(self, keys: ChunkKeys) -> MatrixSnapshot:
-        """The snapshot without the rows of `keys`."""
-        return replace(self, base=self.base.without(keys), tail=self.tail.without(keys))
-
-    def uncompacted(self) -> int:
-        """The number of rows outside the base, and of dead rows in it."""
-        return len(self.tail.keys) + len(self.base.keys) - len(self.base)
-
-
 def check_count(k: int) -> None:
     """ConfigError unless at least one hit is asked for."""
     if k < 1:
@@ -317,3 +213,107 @@ def check_vectors(vectors: Vectors, *, dimension: int) -> None:
     if not (np.abs(lengths - 1) < 1e-3).all():
         worst = lengths[np.argmax(np.where(np.isnan(lengths), np.inf, np.abs(lengths - 1)))]
         raise EmbeddingError(f"a vector has the length {worst}, not 1; normalise vectors first")
+
+
+SPARSE = 8
+"""Table entries per key beyond which a table takes too much memory."""
+
+
+class RowLookup:
+    """Finds the rows of keys; of a key that occurs twice, the later row.
+
+    Keys are numbered in the order of writing, so they are dense: a table with an entry for every
+    number from the least key to the greatest is 20 times as fast as bisection. Where deletions
+    have left too few keys, bisection is used. Either is built when first needed.
+    """
+
+    def __init__(self, keys: ChunkKeys) -> None:
+        self._keys = keys
+
+    def find(self, wanted: ChunkKeys) -> Positions:
+        """The position of each of `wanted`, -1 for unknown keys."""
+        found = np.full(len(wanted), -1, dtype=np.intp)
+        if len(self._keys) and len(wanted):
+            low, high = self._bounds
+            inside = np.flatnonzero((wanted >= low) & (wanted <= high))
+            if len(inside):
+                found[inside] = self._look_up(wanted[inside])
+        return found
+
+    def _look_up(self, wanted: ChunkKeys) -> Positions:
+        low, high = self._bounds
+        if high - low < SPARSE * len(self._keys):
+            return self._table[wanted - low].astype(np.intp)
+        order, ascending = self._sorted
+        last = np.searchsorted(ascending, wanted, side="right") - 1
+        return np.where(ascending[last] == wanted, order[last], -1)
+
+    @cached_property
+    def _bounds(self) -> tuple[int, int]:
+        return int(self._keys.min()), int(self._keys.max())
+
+    @cached_property
+    def _table(self) -> NDArray[np.int32]:
+        low, high = self._bounds
+        table = np.full(high - low + 1, -1, dtype=np.int32)
+        table[self._keys - low] = np.arange(len(self._keys), dtype=np.int32)
+        return table
+
+    @cached_property
+    def _sorted(self) -> tuple[Positions, ChunkKeys]:
+        order = np.argsort(self._keys, kind="stable")
+        return order, self._keys[order]
+
+
+Sums = NDArray[np.uint32]
+
+BLOCK_BYTES = 1 << 14
+"""A search through a sketch reads single rows all over the file, and verifies a block for each."""
+
+
+class RowChecksums:
+    """The rows of a file with their checksums; raises IndexDamagedError where they differ."""
+
+    def __init__(self, rows: Vectors, sums: Sums, *, path: Path) -> None:
+        self._rows = rows
+        self._sums = sums
+        self._path = path
+        self._shift = rows_per_block(rows.shape[1]).bit_length() - 1
+        self._intact = np.zeros(len(sums), np.bool_)
+        self._all_intact = not len(sums)
+
+    def verify(self, positions: Positions | None = None) -> None:
+        """Make sure that the rows at `positions`, or all rows, are as they were written."""
+        if self._all_intact:
+            return
+        blocks = self._every if positions is None else positions >> self._shift
+        unseen = np.unique(blocks[~self._intact[blocks]])
+        for block in unseen.tolist():
+            self._verify_block(block)
+        if positions is None or (len(unseen) and bool(self._intact.all())):
+            self._all_intact = True
+
+    @cached_property
+    def _every(self) -> Positions:
+        return np.arange(len(self._sums), dtype=np.intp)
+
+    def _verify_block(self, block: int) -> None:
+        start = block << self._shift
+        rows = self._rows[start : start + (1 << self._shift)]
+        if zlib.crc32(rows.data) != self._sums[block]:
+            raise IndexDamagedError(
+                f"{self._path} is damaged: wrong checksum of the rows from {start} on"
+            )
+        self._intact[block] = True
+
+
+def block_sums(rows: Vectors) -> Iterator[int]:
+    """The checksum of each block of `rows`."""
+    step = rows_per_block(rows.shape[1])
+    for start in range(0, len(rows), step):
+        yield zlib.crc32(rows[start : start + step].data)
+
+
+def rows_per_block(dimension: int) -> int:
+    """How many rows share a checksum: a power of two."""
+    return 1 << max(0, (BLOCK_BYTES // (4 * dimension)).bit_length() - 1)

@@ -18,6 +18,194 @@ from lagotto.prefs import FtsMode
 from lagotto.terms import MAX_QUERY_TERMS, analyze, compounds, query_terms
 from lagotto.terms.words import UNSPACED, runs
 
+
+@dataclass(frozen=True, slots=True)
+class ParsedQuery:
+    """What a query asks for.
+
+    `words` score: those that it wants, without stop words except where a part has nothing else.
+    `where` is the whole condition that a chunk must meet, None if there is none. `excluded` is
+    what no chunk of any leg may hold: the negations that `where` demands in any case. `text` is
+    the query without its operators and without what it rejects, for whoever embeds it.
+    """
+
+    words: tuple[tuple[Term, ...], ...]
+    where: Match | None
+    excluded: Match | None
+    text: str
+
+    @property
+    def has_text(self) -> bool:
+        """Whether there is a word to search for; a query may be empty, or only reject."""
+        return bool(runs(self.text))
+
+
+def parse_query(
+    text: str, mode: FtsMode = "any", languages: Sequence[str | None] = (None,)
+) -> ParsedQuery:
+    """Read `text` by the rules of `mode`, over documents in `languages`.
+
+    `any` takes whatever it is as words, of which a chunk may hold any. The others follow
+    PostgreSQL: `web` websearch_to_tsquery, `plain` plainto_tsquery, `phrase` phraseto_tsquery,
+    `strict` to_tsquery. Only `strict` knows wrong queries: it raises a QueryError.
+    """
+    reading = _read(text, mode, languages)
+    words = _scored(reading, languages)
+    return ParsedQuery(words, reading.where, _rejected(reading.where), reading.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A query by the rules of a syntax.
+
+    `where` is its condition, None for an empty one, `text` what it wants, and `parts` what of that
+    the condition asks for and can score.
+    """
+
+    where: Match | None
+    text: str
+    parts: tuple[str, ...]
+
+
+def _read(text: str, mode: FtsMode, languages: Sequence[str | None]) -> Reading:
+    match mode:
+        case "web":
+            return read_web(text, languages)
+        case "plain":
+            return _read_plain(text, languages)
+        case "phrase":
+            whole = operand(text, languages)
+            return Reading(whole.match if whole else None, text, (text,))
+        case "strict":
+            return read_strict(text, languages)
+    return Reading(None, text, (text,))
+
+
+def _read_plain(text: str, languages: Sequence[str | None]) -> Reading:
+    found = limited(filter(None, (operand(piece, languages) for piece in pieces(text))))
+    stops = stop_words_in(text, languages)
+    asked = [one for one in found if one.match not in stops] or found
+    where = every(one.match for one in asked) if asked else None
+    return Reading(where, text, tuple(one.text for one in asked))
+
+
+def _scored(reading: Reading, languages: Sequence[str | None]) -> tuple[tuple[Term, ...], ...]:
+    """The content words of each part, all words of a part without any, and the compounds."""
+    stops = stop_words_in(reading.text, languages)
+    found: Counter[tuple[str, ...]] = Counter()
+    for part in reading.parts:
+        words = query_terms(part, languages)
+        content = [word for word in words if Word(word.variants) not in stops] or words
+        for word in content:
+            found[word.variants] += word.count
+    found.update((name,) for part in reading.parts for name in compounds(part))
+    return tuple(
+        weighed(variants, times) for variants, times in islice(found.items(), MAX_QUERY_TERMS)
+    )
+
+
+def weighed(variants: Sequence[str], times: int) -> tuple[Term, ...]:
+    """The terms of a word, weighted by how often the query repeats it."""
+    return tuple(Term(variant, repeated(times)) for variant in variants)
+
+
+def _rejected(where: Match | None) -> Match | None:
+    parts = where.parts if isinstance(where, Every) else (where,)
+    rejected = [part.part for part in parts if isinstance(part, Without)]
+    return either(rejected) if rejected else None
+
+
+def read_web(text: str, languages: Sequence[str | None]) -> Reading:
+    """Any text, read as a query.
+
+    `or` binds weaker than the words beside it. At the end, at the beginning or after another one
+    it is a word. Stop words outside quotations make no condition unless nothing else is wanted.
+    """
+    alternatives = _alternatives(limited(_items(text, languages)))
+    items = [item for items in alternatives for item in items]
+    dropped = _dropped(items, stop_words_in(text, languages))
+    kept = [
+        every(item.match for item in items if item not in dropped)
+        for items in alternatives
+        if not dropped.issuperset(items)
+    ]
+    wanted = [item for item in items if not item.negated]
+    return Reading(
+        where=either(kept) if kept else None,
+        text=" ".join(item.source for item in wanted),
+        parts=tuple(item.source for item in wanted if item not in dropped),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A part of the query; `source` has its quotation marks."""
+
+    operand: Operand
+    source: str
+    negated: bool
+
+    def __len__(self) -> int:
+        return len(self.operand)
+
+    @property
+    def match(self) -> Match:
+        return Without(self.operand.match) if self.negated else self.operand.match
+
+    @property
+    def may_be_or(self) -> bool:
+        return self.source.lower() == "or" and not self.negated
+
+
+def _alternatives(items: Sequence[_Item]) -> list[list[_Item]]:
+    """The alternatives between the `or`s."""
+    alternatives: list[list[_Item]] = [[]]
+    for number, item in enumerate(items, start=1):
+        if item.may_be_or and alternatives[-1] and number < len(items):
+            alternatives.append([])
+        else:
+            alternatives[-1].append(item)
+    return alternatives
+
+
+def _dropped(items: Sequence[_Item], stops: frozenset[Word]) -> set[_Item]:
+    """The stop words, but those that are wanted only if something else is wanted as well."""
+    stop_items = {item for item in items if item.operand.match in stops and not _is_quoted(item)}
+    wanted = {item for item in items if not item.negated}
+    return stop_items - wanted if wanted <= stop_items else stop_items
+
+
+def _is_quoted(item: _Item) -> bool:
+    return quoted_in(item.source).fullmatch(item.source) is not None
+
+
+def _items(text: str, languages: Sequence[str | None]) -> Iterator[_Item]:
+    """The parts that have words."""
+    for source, negated in _sources(text):
+        if found := operand(source, languages):
+            yield _Item(found, source, negated)
+
+
+def _sources(text: str) -> Iterator[tuple[str, bool]]:
+    """Quotations and words in order, and whether a minus stands before each."""
+    start = 0
+    for quoted in quoted_in(text).finditer(text):
+        before = text[start : quoted.start()]
+        yield from _words(before)
+        yield quoted.group(), before[-2:].lstrip() == "-"
+        start = quoted.end()
+    yield from _words(text[start:])
+
+
+def _words(text: str) -> Iterator[tuple[str, bool]]:
+    """A minus rejects the word that it touches; two of them begin an option such as --all."""
+    for chunk in text.split():
+        bare = chunk.lstrip("([{")
+        negated = bare.startswith("-") and not bare.startswith("--")
+        for index, piece in enumerate(pieces(bare)):
+            yield piece.lstrip("-") if negated else piece, negated and index == 0
+
+
 QUOTATION_MARKS = '"“”„«»「」『』'
 
 # No quotation holds another mark of its own kind, so that a page of opening marks takes linear
@@ -70,19 +258,6 @@ class Operand:
         pairs = zip(self.variants, other.variants, strict=True)
         joined = tuple(first + second for first, second in pairs)
         return Operand(f"{self.text} {other.text}", joined)
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """A query by the rules of a syntax.
-
-    `where` is its condition, None for an empty one, `text` what it wants, and `parts` what of that
-    the condition asks for and can score.
-    """
-
-    where: Match | None
-    text: str
-    parts: tuple[str, ...]
 
 
 def operand(text: str, languages: Sequence[str | None]) -> Operand | None:
@@ -147,97 +322,6 @@ def either(parts: Iterable[Match]) -> Match:
 def without(part: Match) -> Match:
     """Not the part."""
     return part.part if isinstance(part, Without) else Without(part)
-
-
-@dataclass(frozen=True, slots=True)
-class _Item:
-    """A part of the query; `source` has its quotation marks."""
-
-    operand: Operand
-    source: str
-    negated: bool
-
-    def __len__(self) -> int:
-        return len(self.operand)
-
-    @property
-    def match(self) -> Match:
-        return Without(self.operand.match) if self.negated else self.operand.match
-
-    @property
-    def may_be_or(self) -> bool:
-        return self.source.lower() == "or" and not self.negated
-
-
-def read_web(text: str, languages: Sequence[str | None]) -> Reading:
-    """Any text, read as a query.
-
-    `or` binds weaker than the words beside it. At the end, at the beginning or after another one
-    it is a word. Stop words outside quotations make no condition unless nothing else is wanted.
-    """
-    alternatives = _alternatives(limited(_items(text, languages)))
-    items = [item for items in alternatives for item in items]
-    dropped = _dropped(items, stop_words_in(text, languages))
-    kept = [
-        every(item.match for item in items if item not in dropped)
-        for items in alternatives
-        if not dropped.issuperset(items)
-    ]
-    wanted = [item for item in items if not item.negated]
-    return Reading(
-        where=either(kept) if kept else None,
-        text=" ".join(item.source for item in wanted),
-        parts=tuple(item.source for item in wanted if item not in dropped),
-    )
-
-
-def _alternatives(items: Sequence[_Item]) -> list[list[_Item]]:
-    """The alternatives between the `or`s."""
-    alternatives: list[list[_Item]] = [[]]
-    for number, item in enumerate(items, start=1):
-        if item.may_be_or and alternatives[-1] and number < len(items):
-            alternatives.append([])
-        else:
-            alternatives[-1].append(item)
-    return alternatives
-
-
-def _dropped(items: Sequence[_Item], stops: frozenset[Word]) -> set[_Item]:
-    """The stop words, but those that are wanted only if something else is wanted as well."""
-    stop_items = {item for item in items if item.operand.match in stops and not _is_quoted(item)}
-    wanted = {item for item in items if not item.negated}
-    return stop_items - wanted if wanted <= stop_items else stop_items
-
-
-def _is_quoted(item: _Item) -> bool:
-    return quoted_in(item.source).fullmatch(item.source) is not None
-
-
-def _items(text: str, languages: Sequence[str | None]) -> Iterator[_Item]:
-    """The parts that have words."""
-    for source, negated in _sources(text):
-        if found := operand(source, languages):
-            yield _Item(found, source, negated)
-
-
-def _sources(text: str) -> Iterator[tuple[str, bool]]:
-    """Quotations and words in order, and whether a minus stands before each."""
-    start = 0
-    for quoted in quoted_in(text).finditer(text):
-        before = text[start : quoted.start()]
-        yield from _words(before)
-        yield quoted.group(), before[-2:].lstrip() == "-"
-        start = quoted.end()
-    yield from _words(text[start:])
-
-
-def _words(text: str) -> Iterator[tuple[str, bool]]:
-    """A minus rejects the word that it touches; two of them begin an option such as --all."""
-    for chunk in text.split():
-        bare = chunk.lstrip("([{")
-        negated = bare.startswith("-") and not bare.startswith("--")
-        for index, piece in enumerate(pieces(bare)):
-            yield piece.lstrip("-") if negated else piece, negated and index == 0
 
 
 MOST_NESTED = 50
@@ -440,86 +524,3 @@ class _Parser:
 
 def _match(node: Node) -> Match:
     return node.match if isinstance(node, Operand) else node
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedQuery:
-    """What a query asks for.
-
-    `words` score: those that it wants, without stop words except where a part has nothing else.
-    `where` is the whole condition that a chunk must meet, None if there is none. `excluded` is
-    what no chunk of any leg may hold: the negations that `where` demands in any case. `text` is
-    the query without its operators and without what it rejects, for whoever embeds it.
-    """
-
-    words: tuple[tuple[Term, ...], ...]
-    where: Match | None
-    excluded: Match | None
-    text: str
-
-    @property
-    def has_text(self) -> bool:
-        """Whether there is a word to search for; a query may be empty, or only reject."""
-        return bool(runs(self.text))
-
-
-def parse_query(
-    text: str, mode: FtsMode = "any", languages: Sequence[str | None] = (None,)
-) -> ParsedQuery:
-    """Read `text` by the rules of `mode`, over documents in `languages`.
-
-    `any` takes whatever it is as words, of which a chunk may hold any. The others follow
-    PostgreSQL: `web` websearch_to_tsquery, `plain` plainto_tsquery, `phrase` phraseto_tsquery,
-    `strict` to_tsquery. Only `strict` knows wrong queries: it raises a QueryError.
-    """
-    reading = _read(text, mode, languages)
-    words = _scored(reading, languages)
-    return ParsedQuery(words, reading.where, _rejected(reading.where), reading.text)
-
-
-def _read(text: str, mode: FtsMode, languages: Sequence[str | None]) -> Reading:
-    match mode:
-        case "web":
-            return read_web(text, languages)
-        case "plain":
-            return _read_plain(text, languages)
-        case "phrase":
-            whole = operand(text, languages)
-            return Reading(whole.match if whole else None, text, (text,))
-        case "strict":
-            return read_strict(text, languages)
-    return Reading(None, text, (text,))
-
-
-def _read_plain(text: str, languages: Sequence[str | None]) -> Reading:
-    found = limited(filter(None, (operand(piece, languages) for piece in pieces(text))))
-    stops = stop_words_in(text, languages)
-    asked = [one for one in found if one.match not in stops] or found
-    where = every(one.match for one in asked) if asked else None
-    return Reading(where, text, tuple(one.text for one in asked))
-
-
-def _scored(reading: Reading, languages: Sequence[str | None]) -> tuple[tuple[Term, ...], ...]:
-    """The content words of each part, all words of a part without any, and the compounds."""
-    stops = stop_words_in(reading.text, languages)
-    found: Counter[tuple[str, ...]] = Counter()
-    for part in reading.parts:
-        words = query_terms(part, languages)
-        content = [word for word in words if Word(word.variants) not in stops] or words
-        for word in content:
-            found[word.variants] += word.count
-    found.update((name,) for part in reading.parts for name in compounds(part))
-    return tuple(
-        weighed(variants, times) for variants, times in islice(found.items(), MAX_QUERY_TERMS)
-    )
-
-
-def weighed(variants: Sequence[str], times: int) -> tuple[Term, ...]:
-    """The terms of a word, weighted by how often the query repeats it."""
-    return tuple(Term(variant, repeated(times)) for variant in variants)
-
-
-def _rejected(where: Match | None) -> Match | None:
-    parts = where.parts if isinstance(where, Every) else (where,)
-    rejected = [part.part for part in parts if isinstance(part, Without)]
-    return either(rejected) if rejected else None
