@@ -168,7 +168,7 @@ class Hits:
         return len(self.keys)
 
     def __getitem__(self, chosen: slice | NDArray[np.bool_] | NDArray[np.intp]) -> Hits:
-        return self[chosen]
+        return Hits(self.keys[chosen], self.scores[chosen])
 
 
 NO_HITS = Hits(np.empty(0, np.int64), np.empty(0, np.float32))
