@@ -17,6 +17,7 @@ from lagotto.errors import RetrievalError
 from lagotto.indexes.base import ChunkKeys
 from lagotto.indexes.text_query import TextQuery, as_word, single_words
 from lagotto.prefs import RetrievalPrefs
+from lagotto.rerankers.base import Reranker
 from lagotto.results import FusionInputs, Leg
 from lagotto.retrieval.documents import FoundDocument, collapse, rank_documents
 from lagotto.retrieval.explain import Diagnostics, raise_unless
@@ -27,8 +28,10 @@ from lagotto.retrieval.fusion import (
     LegScores,
     Scores,
     damping,
+    fuse,
     semantic_lead,
 )
+from lagotto.retrieval.late import LateChunking
 from lagotto.retrieval.plan import QueryPlan, QueryPlanner
 from lagotto.retrieval.query.expansion import (
     Expander,
@@ -38,7 +41,7 @@ from lagotto.retrieval.query.expansion import (
 )
 from lagotto.retrieval.ranking import ChunkSource, Ranked, Rows, document_of, rank
 from lagotto.retrieval.recall import FusionPlan, Recall, boost
-from lagotto.stores.base import Capabilities, Passage, View
+from lagotto.stores.base import Capabilities, ItemRepo, Passage, View
 
 DEEPER = 4
 """How much deeper to search where the chunks found are of too few documents."""
@@ -46,6 +49,22 @@ DEEPER = 4
 
 DAMPED: tuple[Leg, ...] = ("text", "fuzzy")
 """The legs whose scores are divided by the best of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Components:
+    """The parts that a search works with besides a view of the store.
+
+    `items` has the documents for late chunking, None for those of the view.
+    """
+
+    embedder: Embedder
+    capabilities: Capabilities
+    late: LateChunking
+    reranker: Reranker | None = None
+    expander: Expander | None = None
+    scorer: HybridScorer = fuse
+    items: ItemRepo | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,22 +99,11 @@ class StoredCandidates:
     """Finds the candidates of one query in one view; every passage is read once."""
 
     def __init__(
-        self,
-        view: View,
-        prefs: RetrievalPrefs,
-        *,
-        embedder: Embedder,
-        capabilities: Capabilities,
-        expander: Expander | None,
-        scorer: HybridScorer,
-        diagnostics: Diagnostics,
+        self, view: View, prefs: RetrievalPrefs, components: Components, diagnostics: Diagnostics
     ) -> None:
         self._view = view
         self._prefs = prefs
-        self._embedder = embedder
-        self._capabilities = capabilities
-        self._expander = expander
-        self._scorer = scorer
+        self._parts = components
         self._diagnostics = diagnostics
         self._passages: dict[int, Passage] = {}
         self._unreadable: set[int] = set()
@@ -108,12 +116,12 @@ class StoredCandidates:
         `passages` is how many of the best will be read, None for all.
         """
         expansion = await self._expansion()
-        found = await self._planned(depth, vector, expansion, passages)
+        found = await self._search(await self._plan(vector, expansion, passages), depth)
         if not self._prefs.expansion.feedback or found.plan.legs.text is None:
             return found
         with self._diagnostics.stage("expand"):
             expansion = await self._feedback(found, expansion)
-        return await self._planned(depth, vector, expansion, passages)
+        return await self._search(await self._plan(vector, expansion, passages), depth)
 
     async def recall_documents(
         self, count: int, *, depth: int, threshold: float, vector: Vector | None = None
@@ -131,7 +139,7 @@ class StoredCandidates:
             if len(groups.documents) >= count or not any(full):
                 break
             depth *= DEEPER
-            found = await self._asked(found.view, found.plan, found.recall, depth)
+            found = await self._search((found.view, found.plan, found.recall), depth)
         with self._diagnostics.stage("group"):
             fused = self.fuse(groups.candidates, found.plan)
             chunks = await self._best_chunks(found)
@@ -165,7 +173,9 @@ class StoredCandidates:
     def fuse(self, candidates: Candidates, plan: QueryPlan) -> Fused:
         """One score from those of the legs."""
         scoring, damping = self._prefs.scoring, plan.damping
-        return self._scorer(candidates, plan.weights, scoring, floor=self._floor, damping=damping)
+        return self._parts.scorer(
+            candidates, plan.weights, scoring, floor=self._floor, damping=damping
+        )
 
     def fuse_boosted(
         self, candidates: Candidates, plan: QueryPlan
@@ -182,17 +192,18 @@ class StoredCandidates:
     def _floor(self) -> float:
         """The cosine of unrelated texts."""
         by_cosine = self._prefs.vector.distance == "cosine"
-        return self._embedder.info.cosine_floor if by_cosine else 0.0
+        return self._parts.embedder.info.cosine_floor if by_cosine else 0.0
 
-    async def _planned(
-        self, depth: int, vector: Vector | None, expansion: Expansion | None, passages: int | None
-    ) -> Recalled:
+    async def _plan(
+        self, vector: Vector | None, expansion: Expansion | None, passages: int | None
+    ) -> tuple[View, QueryPlan, Recall]:
+        """What each leg is asked, in the view without what the query excludes."""
         with self._diagnostics.stage("plan"):
             planner = QueryPlanner(
                 self._view,
                 self._prefs,
-                embedder=self._embedder,
-                capabilities=self._capabilities,
+                embedder=self._parts.embedder,
+                capabilities=self._parts.capabilities,
                 diagnostics=self._diagnostics,
             )
             plan = await planner.plan(vector=vector, expansion=expansion)
@@ -200,10 +211,11 @@ class StoredCandidates:
             if plan.excluded is not None:
                 view = await view.excluding(plan.excluded)
         fusion = FusionPlan(plan.weights, self._floor, passages)
-        recall = Recall(view, plan.legs, self._prefs, plan=fusion)
-        return await self._asked(view, plan, recall, depth)
+        return view, plan, Recall(view, plan.legs, self._prefs, plan=fusion)
 
-    async def _asked(self, view: View, plan: QueryPlan, recall: Recall, depth: int) -> Recalled:
+    async def _search(self, planned: tuple[View, QueryPlan, Recall], depth: int) -> Recalled:
+        """What the legs find, fused."""
+        view, plan, recall = planned
         with self._diagnostics.stage("recall"):
             candidates = await recall.candidates(depth=depth, diagnostics=self._diagnostics)
         with self._diagnostics.stage("fuse"):
@@ -262,11 +274,11 @@ class StoredCandidates:
         return factors
 
     async def _expansion(self) -> Expansion | None:
-        if self._expander is None:
+        if self._parts.expander is None:
             return None
         try:
             with self._diagnostics.stage("expand"):
-                return await self._expander.expand(self._prefs.query_text)
+                return await self._parts.expander.expand(self._prefs.query_text)
         except Exception as exc:  # noqa: BLE001 an expander of another package may raise anything
             raise_unless(RetrievalError, exc)
             self._diagnostics.note("expansion", f"left out ({exc})", cause=exc)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -17,16 +17,13 @@ import numpy as np
 
 from lagotto._internal.concurrency import for_each, in_thread, with_checkpoints
 from lagotto.documents import Chunk
-from lagotto.embedders import Embedder
 from lagotto.rerankers.base import Reranker
 from lagotto.results import RetrievalStats
 from lagotto.retrieval.base import SearchRequest
-from lagotto.retrieval.candidates import Recalled, StoredCandidates
+from lagotto.retrieval.candidates import Components, Recalled, StoredCandidates
 from lagotto.retrieval.documents import FoundDocument
 from lagotto.retrieval.explain import Diagnostics, scored_candidates
-from lagotto.retrieval.fusion import Candidates, Fused, HybridScorer, fuse
-from lagotto.retrieval.late import LateChunking
-from lagotto.retrieval.query.expansion import Expander
+from lagotto.retrieval.fusion import Candidates, Fused
 from lagotto.retrieval.ranking import ChunkSource, Ranked, Rows, above, document_of, rank
 from lagotto.retrieval.stages import (
     cap,
@@ -37,28 +34,12 @@ from lagotto.retrieval.stages import (
     resolve_parents,
     verdict_score,
 )
-from lagotto.stores.base import Capabilities, ItemRepo, View
+from lagotto.stores.base import View
 
 log = logging.getLogger(__name__)
 
 MORE = 4
 """How many times more candidates to rank where too few of them remain."""
-
-
-@dataclass(frozen=True, slots=True)
-class Components:
-    """The parts that a search works with besides a view of the store.
-
-    `items` has the documents for late chunking, None for those of the view.
-    """
-
-    embedder: Embedder
-    capabilities: Capabilities
-    late: LateChunking
-    reranker: Reranker | None = None
-    expander: Expander | None = None
-    scorer: HybridScorer = fuse
-    items: ItemRepo | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +80,12 @@ class Scored:
     rows: Rows | None = None
     documents: Sequence[FoundDocument] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, found: Recalled) -> Scored:
+        """Stored chunks, as they were found."""
+        counts = {"candidate_chunks": len(found.candidates.keys)}
+        return cls(found, found.view, found.candidates, found.fused, counts=counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,22 +138,17 @@ class Search:
         judges = prefs.rerank.reranker is not None if enabled == "named" else enabled
         self._reranker = components.reranker if judges else None
         self.diagnostics = diagnostics
-        self.stored = StoredCandidates(
-            view,
-            prefs,
-            embedder=components.embedder,
-            capabilities=components.capabilities,
-            expander=components.expander,
-            scorer=components.scorer,
-            diagnostics=diagnostics,
-        )
+        self.stored = StoredCandidates(view, prefs, components, diagnostics)
 
     async def run(self) -> Outcome:
         """All stages, up to the passages that the view shows, and what it shows around them."""
         stage, parents = self.diagnostics.stage, self._prefs.parents
         if self.request.is_empty:
             return Outcome(self.request, self.diagnostics)
-        scored = await self._scored()
+        if self._size.documents is None:
+            scored = Scored.of(await self._recall())
+        else:
+            scored = await self._scored_documents(self._size.documents)
         if self._prefs.explain == "candidates":
             with stage("explain"):
                 await self._explain(scored)
@@ -283,35 +265,22 @@ class Search:
         passages = self._size.passages
         return self._prefs.judged(passages) if self._reranker else passages
 
-    async def _scored(self) -> Scored:
-        """The candidates: stored chunks, those of the best documents, or chunks made of these."""
-        depth, size, vector = self.depth, self._size, self.request.vector
-        if size.documents is None:
-            recalled = await self.stored.recall(depth=depth, passages=self._wanted, vector=vector)
-            counts = {"candidate_chunks": len(recalled.candidates.keys)}
-            return Scored(
-                recalled, recalled.view, recalled.candidates, recalled.fused, counts=counts
-            )
+    def _recall(self) -> Awaitable[Recalled]:
+        return self.stored.recall(
+            depth=self.depth, passages=self._wanted, vector=self.request.vector
+        )
+
+    async def _scored_documents(self, count: int) -> Scored:
+        """The candidates of the best documents, or chunks that are made of these now."""
         threshold = self._prefs.scoring.min_score or 0.0
         if self._reranker is None:
             threshold = max(threshold, self._prefs.min_score)
         found = await self.stored.recall_documents(
-            size.documents, depth=depth, threshold=threshold, vector=vector
+            count, depth=self.depth, threshold=threshold, vector=self.request.vector
         )
-        recalled = found.recalled
-        counts = {
-            "candidate_chunks": len(recalled.candidates.keys),
-            "candidate_documents": found.total,
-        }
-        scored = Scored(
-            recalled,
-            recalled.view,
-            recalled.candidates,
-            recalled.fused,
-            found.rows,
-            found.documents,
-            counts,
-        )
+        chunks = Scored.of(found.recalled)
+        counts = {**chunks.counts, "candidate_documents": found.total}
+        scored = replace(chunks, rows=found.rows, documents=found.documents, counts=counts)
         return await self._cut(scored) if self._is_late else scored
 
     async def _cut(self, found: Scored) -> Scored:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any, TypeVar
@@ -310,10 +310,12 @@ class Recall:
         """
         if (both := await self._single_query(depth)) is not None:
             return both
-        lists = await self._lists(depth, diagnostics)
+        legs = self._queries.active()
+        outcomes = await self._each([self._search(leg, depth) for leg in legs])
+        lists = self._usable(dict(zip(legs, outcomes, strict=True)), diagnostics)
         found = [hits.keys for hits in lists.values()]
         keys = distinct(np.concatenate([np.empty(0, np.int64), *found]))
-        scores = await self._each(self._filled(leg, hits, keys) for leg, hits in lists.items())
+        scores = await self._each([self._filled(leg, hits, keys) for leg, hits in lists.items()])
         return Candidates(keys, dict(zip(lists, scores, strict=True)), depth)
 
     async def _single_query(self, depth: int) -> Candidates | None:
@@ -326,13 +328,12 @@ class Recall:
             self._view, vector, text, depth=depth, plan=self._plan, prefs=self._prefs
         )
 
-    async def _lists(self, depth: int, diagnostics: Diagnostics) -> dict[Leg, Hits]:
-        legs = self._queries.active()
-        searches = (self._searched(leg, depth) for leg in legs)
-        outcomes = dict(zip(legs, await self._each(searches), strict=True))
+    def _usable(
+        self, outcomes: Mapping[Leg, Hits | StoreError], diagnostics: Diagnostics
+    ) -> dict[Leg, Hits]:
         failed = {leg: said for leg, said in outcomes.items() if isinstance(said, StoreError)}
         for leg, error in failed.items():
-            if len(failed) == len(legs):
+            if len(failed) == len(outcomes):
                 raise error
             diagnostics.note(leg, f"the leg failed and is left out ({error})", cause=error)
         return {
@@ -341,11 +342,14 @@ class Recall:
             if isinstance(hits, Hits)
         }
 
-    async def _each(self, jobs: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    async def _each(self, jobs: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
         """The results of the jobs, which run one by one if none of them has to wait."""
-        if self._view.immediate:
-            return [await job for job in jobs]
-        return await asyncio.gather(*jobs)
+        if not self._view.immediate:
+            return await asyncio.gather(*jobs)
+        results: list[T] = []
+        for job in jobs:
+            results.append(await job)
+        return results
 
     def _good_enough(self, leg: Leg, hits: Hits) -> Hits:
         least = {"semantic": self._prefs.vector.min_score, "text": self._prefs.fts.min_rank}.get(
@@ -356,23 +360,21 @@ class Recall:
         kept = hits.scores >= least
         return hits[kept]
 
-    async def _searched(self, leg: Leg, depth: int) -> Hits | StoreError:
+    async def _search(self, leg: Leg, depth: int) -> Hits | StoreError:
+        """What a leg finds, or why it failed."""
+        query, view = self._queries, self._view
         try:
-            return await self._search(leg, depth)
+            if leg == "semantic" and query.semantic is not None:
+                found = await view.semantic(query.semantic, k=depth)
+                return Hits(found.keys, self._by_distance(found.scores).astype(np.float32))
+            if leg == "exact" and query.exact is not None:
+                return await query.exact.search(view, k=depth)
+            words = query.text if leg == "text" else query.fuzzy
+            if isinstance(words, TrigramTextQuery):
+                return await words.search(view, k=depth)
+            return await view.text(words or TextQuery(()), k=depth)
         except StoreError as error:
             return error
-
-    async def _search(self, leg: Leg, depth: int) -> Hits:
-        query = self._queries
-        if leg == "semantic" and query.semantic is not None:
-            found = await self._view.semantic(query.semantic, k=depth)
-            return Hits(found.keys, self._by_distance(found.scores).astype(np.float32))
-        if leg == "exact" and query.exact is not None:
-            return await query.exact.search(self._view, k=depth)
-        words = query.text if leg == "text" else query.fuzzy
-        if isinstance(words, TrigramTextQuery):
-            return await words.search(self._view, k=depth)
-        return await self._view.text(words or TextQuery(()), k=depth)
 
     async def _filled(self, leg: Leg, found: Hits, keys: ChunkKeys) -> LegScores:
         """Scores for all of `keys`: those of the leg's own list, and the missing ones."""

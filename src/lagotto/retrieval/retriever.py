@@ -19,10 +19,11 @@ from lagotto.request_context import RequestContext, cancel_scope
 from lagotto.rerankers import Reranker, create_reranker
 from lagotto.results import Results, RetrievalBundle
 from lagotto.retrieval.base import SearchRequest
+from lagotto.retrieval.candidates import Components
 from lagotto.retrieval.explain import Diagnostics
 from lagotto.retrieval.fusion import HybridScorer, fuse
 from lagotto.retrieval.late import LateChunking
-from lagotto.retrieval.pipeline import Components, Outcome, Search
+from lagotto.retrieval.pipeline import Outcome, Search
 from lagotto.retrieval.query.expansion import Expander
 from lagotto.retrieval.tracing import SearchSpan, search_span
 from lagotto.retrieval.views import as_bundle, as_list
