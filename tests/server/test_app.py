@@ -12,7 +12,7 @@ import pytest
 from lagotto.documents import Vectors
 from lagotto.embedders.base import Role
 from lagotto.errors import EmbeddingError
-from lagotto.server.app import OPERATIONS
+from lagotto.server.endpoints import OPERATIONS
 from lagotto.server.problems import problem_names
 from lagotto.testing.hash_embedder import HashEmbedder
 from tests.server.running import DOCUMENTS, Running, serving

@@ -7,7 +7,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from lagotto.server.app import OPERATIONS
+from lagotto.server.endpoints import OPERATIONS
 from tests.server.running import serving
 
 PAGE = (Path(__file__).parents[2] / "docs" / "server.md").read_text(encoding="utf-8")

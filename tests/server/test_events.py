@@ -22,7 +22,6 @@ from lagotto.server.events import (
     DEBUG,
     SOURCES,
     Event,
-    Orchestrator,
     PlainOrchestrator,
     event_stream,
 )
@@ -38,14 +37,13 @@ async def base() -> AsyncIterator[AsyncKnowledgeBase]:
         yield base
 
 
-async def events_of(orchestrator: Orchestrator, **settings: Any) -> list[Event]:
+async def events_of(orchestrator: PlainOrchestrator, **settings: Any) -> list[Event]:
     prefs = RetrievalPrefs(query_text="truffles", **settings)
     return [event async for event in orchestrator.events(RequestContext(), prefs)]
 
 
 async def test_sources_are_shown_and_evidence_is_not(base: AsyncKnowledgeBase) -> None:
     orchestrator = PlainOrchestrator(base.retriever)
-    assert isinstance(orchestrator, Orchestrator)
     (shown,) = await events_of(orchestrator)
     bundle = await base.search("truffles")
     assert shown.name == SOURCES

@@ -17,8 +17,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from lagotto.server.app import OPERATIONS
-from lagotto.server.openapi import openapi
+from lagotto.server.endpoints import OPERATIONS
+from lagotto.server.operations import openapi
 from tests.server.running import Running, serving
 
 pytestmark = pytest.mark.slow

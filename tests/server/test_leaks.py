@@ -20,7 +20,7 @@ from lagotto.base.blocking import KnowledgeBase
 from lagotto.documents import Document, Vectors
 from lagotto.embedders.base import Role
 from lagotto.filters import And, Eq, Filter, In, Ne, Not, Or, matches, parse_filter
-from lagotto.server.app import OPERATIONS
+from lagotto.server.endpoints import OPERATIONS
 from lagotto.server.scoped_base import ScopedBase
 from lagotto.testing.hash_embedder import HashEmbedder
 from tests.server.running import Running, serving

@@ -21,7 +21,7 @@ from lagotto.documents import Document
 from lagotto.errors import EmbeddingError, StoreError, StoreUnavailableError
 from lagotto.filters import Eq
 from lagotto.server.access import ApiKeys, digest_of, make_key
-from lagotto.server.app import OPERATIONS
+from lagotto.server.endpoints import OPERATIONS
 from lagotto.stores.base import KeyedValue, MemoryKeyedValues
 from tests.server.running import Running, serving
 from tests.server.test_tasks import ended

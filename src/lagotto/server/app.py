@@ -19,35 +19,22 @@ from lagotto.server.agents import mount_agents
 from lagotto.server.browsers import BrowserGuard
 from lagotto.server.concurrency_limit import noticing_signals
 from lagotto.server.embedding import ServedBase
-from lagotto.server.endpoints import documents, search, status, tasks
-from lagotto.server.events import EVENT_OPERATIONS
+from lagotto.server.endpoints import OPERATIONS, STATUS_OPERATIONS
 from lagotto.server.metrics import RequestLog
-from lagotto.server.openapi import openapi
-from lagotto.server.operations import JSON, Mounted, Mounting, Operation
-from lagotto.server.page import mounted_page
-from lagotto.server.page.routes import VIEWS
+from lagotto.server.operations import JSON, Mounted, Mounting, Operation, openapi
+from lagotto.server.page import VIEWS, mounted_page
 from lagotto.server.problems import HANDLERS
 from lagotto.server.request_body import CancelOnDisconnect
 from lagotto.server.settings import ServerSettings
 from lagotto.server.state import ServerState
 
-OPERATIONS: tuple[Operation, ...] = (
-    *search.OPERATIONS,
-    *EVENT_OPERATIONS,
-    *tasks.OPERATIONS,
-    *documents.OPERATIONS,
-    *documents.OPTION_OPERATIONS,
-    *documents.JUDGEMENT_OPERATIONS,
-    *search.MODEL_OPERATIONS,
-    *status.OPERATIONS,
-)
 MOUNTS: tuple[Mounting, ...] = (mounted_page, mount_agents)
 """What is served beside the operations."""
 
 
 def create_app(settings: ServerSettings, base: ServedBase | None = None) -> Starlette:
     """The application; it opens the base of the settings when it starts, or uses `base`."""
-    operations = status.OPERATIONS if settings.only_mcp else OPERATIONS
+    operations = STATUS_OPERATIONS if settings.only_mcp else OPERATIONS
     mountings = (mount_agents,) if settings.only_mcp else MOUNTS
     document = to_json(openapi(operations))
     mounts = [made for mounting in mountings if (made := mounting(settings)) is not None]

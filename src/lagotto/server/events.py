@@ -1,12 +1,12 @@
-"""A search as server-sent events: numbered, with heartbeats, through an Orchestrator."""
+"""A search as server-sent events: numbered, with heartbeats, through an orchestrator."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from pydantic_core import to_json
 from starlette.requests import Request as HttpRequest
@@ -35,25 +35,16 @@ class Event:
     data: Any
 
 
-class Synthesis(Protocol):
-    """Writes an answer from evidence, piece by piece: a DSPy program, a chat model, anything."""
-
-    def __call__(self, query: str, evidence: Sequence[EvidenceChunk]) -> AsyncIterator[str]:
-        """The pieces of the answer."""
-        ...
-
-
-@runtime_checkable
-class Orchestrator(Protocol):
-    """Decides what is done with a query, and what of it is shown."""
-
-    def events(self, ctx: RequestContext, prefs: RetrievalPrefs) -> AsyncIterator[Event]:
-        """The events, in order; the same ones for the same query and state of the base."""
-        ...
+Synthesis = Callable[[str, Sequence[EvidenceChunk]], AsyncIterator[str]]
+"""Writes an answer to a query from evidence, piece by piece: a DSPy program, a chat model,
+anything."""
 
 
 class PlainOrchestrator:
-    """Searches, shows the sources, and hands the evidence to a synthesis, if there is one."""
+    """Decides what of a search is shown: the sources, and what a synthesis makes of the evidence.
+
+    The same query and state of the base give the same events.
+    """
 
     def __init__(self, retriever: Retriever, *, synthesis: Synthesis | None = None) -> None:
         self._retriever = retriever

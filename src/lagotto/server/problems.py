@@ -177,6 +177,17 @@ def _escaped(part: int | str) -> str:
     return str(part).replace("~", "~0").replace("/", "~1")
 
 
+def invalid_field(name: str, detail: str) -> Problem:
+    """The problem of a request with one wrong field."""
+    field = FieldProblem(pointer=f"/{name}", detail=detail)
+    return Problem("InvalidRequest", f"/{name}: {detail}", fields=[field])
+
+
+def no_document(document_id: str, collection: str) -> Problem:
+    """The problem of a document that is not there, or that the caller does not see."""
+    return Problem("NotFound", f"there is no document {document_id!r} in {collection!r}")
+
+
 async def problem_response(http: HttpRequest, problem: Exception) -> Response:
     """The answer with a problem."""
     assert isinstance(problem, Problem)

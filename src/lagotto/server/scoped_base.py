@@ -26,7 +26,7 @@ from lagotto.retrieval.explain import strict_error
 from lagotto.retrieval.why_not import WhyNot
 from lagotto.server.access import Access
 from lagotto.server.metrics import LOGGER
-from lagotto.server.problems import FieldProblem, Problem
+from lagotto.server.problems import Problem, invalid_field, no_document
 from lagotto.server.settings import ServerSettings
 from lagotto.stores.base import Lease, StoreInfo, WriteGuard
 
@@ -176,7 +176,7 @@ class ScopedBase(BaseVerbs):
         visible = [item.collection for item in found]
         collection = wanted or resolve_collection(visible)
         if collection not in visible:
-            raise _no_document(request.document_id, collection)
+            raise no_document(request.document_id, collection)
         return replace(request, document_collection=collection)
 
     async def resolve(self, citation: str) -> tuple[CitedPassage | None, bool]:
@@ -184,7 +184,7 @@ class ScopedBase(BaseVerbs):
         key = CitationKey.parse(citation)
         document = await self.get(key.document_id, collection=key.collection)
         if document is None:
-            raise _no_document(key.document_id, key.collection)
+            raise no_document(key.document_id, key.collection)
         try:
             return cited(document, key), False
         except CitationError:
@@ -308,7 +308,7 @@ class ScopedBase(BaseVerbs):
         dimension = self._base.embedder.info.dimension
         if vector is not None and len(vector) != dimension:
             detail = f"{len(vector)} numbers; the vectors of this base have {dimension}"
-            raise _invalid("query_vector", detail)
+            raise invalid_field("query_vector", detail)
 
     def _check_settings(self, prefs: RetrievalPrefs) -> None:
         limits = self._settings
@@ -321,9 +321,11 @@ class ScopedBase(BaseVerbs):
         }
         for name, count in counts.items():
             if count > limits.max_top_k:
-                raise _invalid(name, f"{count} is more than {limits.max_top_k}, the most here")
+                raise invalid_field(name, f"{count} is more than {limits.max_top_k}, the most here")
         if len(prefs.query_text) > limits.max_query:
-            raise _invalid("query", f"longer than {limits.max_query} characters, the most here")
+            raise invalid_field(
+                "query", f"longer than {limits.max_query} characters, the most here"
+            )
         check_filter(prefs.filters, limits)
         named = prefs.rerank.reranker
         if named is not None and prefs.rerank.enabled:
@@ -388,7 +390,9 @@ def check_filter(where: Filter, settings: ServerSettings) -> None:
     """Raise a problem for a filter of more conditions than requests may have."""
     most = settings.max_conditions
     if sum(1 for _ in islice(conditions(where), most + 1)) > most:
-        raise _invalid("filters", f"more than {most} conditions, the most here; use $in for values")
+        raise invalid_field(
+            "filters", f"more than {most} conditions, the most here; use $in for values"
+        )
 
 
 def check_reranker(name: str, settings: ServerSettings) -> None:
@@ -405,12 +409,3 @@ def _judged(prefs: RetrievalPrefs) -> int:
     """How many passages a reranker is asked to see, as far as the request says so."""
     given = prefs.rerank.candidates
     return prefs.depth(prefs.top_k) if given == "all" else given or 0
-
-
-def _invalid(name: str, detail: str) -> Problem:
-    field = FieldProblem(pointer=f"/{name}", detail=detail)
-    return Problem("InvalidRequest", f"/{name}: {detail}", fields=[field])
-
-
-def _no_document(document_id: str, collection: str) -> Problem:
-    return Problem("NotFound", f"there is no document {document_id!r} in {collection!r}")

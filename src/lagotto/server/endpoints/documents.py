@@ -17,7 +17,7 @@ from lagotto.filters import Filter, parse_filter
 from lagotto.prefs import RetrievalPrefs
 from lagotto.presets import load_preset, preset_names
 from lagotto.server.operations import Call, Operation
-from lagotto.server.problems import FieldProblem, Problem
+from lagotto.server.problems import Problem, invalid_field, no_document
 from lagotto.server.request_body import (
     DocumentQuery,
     DocumentsQuery,
@@ -109,8 +109,7 @@ def _checked(given: str | dict[str, Any] | None, settings: ServerSettings) -> Fi
 
 
 def _missing(call: Call) -> Problem:
-    name, collection = call.path("document_id"), call.query.collection
-    return Problem("NotFound", f"there is no document {name!r} in {collection!r}")
+    return no_document(call.path("document_id"), call.query.collection)
 
 
 def _cursor(last: Document) -> str:
@@ -123,9 +122,7 @@ def _parsed(cursor: str) -> tuple[str, str]:
         if not isinstance(collection, str) or not isinstance(name, str):
             raise ValueError
     except (ValueError, TypeError, binascii.Error, RecursionError):
-        detail = "no cursor; pass `next` of the answer before"
-        field = FieldProblem(pointer="/after", detail=detail)
-        raise Problem("InvalidRequest", f"/after: {detail}", fields=[field]) from None
+        raise invalid_field("after", "no cursor; pass `next` of the answer before") from None
     return collection, name
 
 
@@ -166,7 +163,7 @@ async def judge(call: Call) -> object:
     body: JudgementBody = call.body
     key = CitationKey.parse(body.citation)
     if await call.base.outline(key.document_id, collection=key.collection) is None:
-        raise Problem("NotFound", f"there is no document {key.document_id!r} in {key.collection!r}")
+        raise no_document(key.document_id, key.collection)
     judge = call.access.key_id or ""
     made = await call.state.judgements.put(body.query, body.citation, body.relevance, judge=judge)
     return {"judgement": made}

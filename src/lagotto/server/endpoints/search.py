@@ -20,7 +20,7 @@ from lagotto.retrieval.base import SearchRequest
 from lagotto.retrieval.documents import Highlighter
 from lagotto.retrieval.why_not import WhyNot
 from lagotto.server.operations import Call, Operation
-from lagotto.server.problems import FieldProblem, Problem
+from lagotto.server.problems import Problem, invalid_field
 from lagotto.server.request_body import (
     ContextBody,
     EmbeddingsBody,
@@ -213,8 +213,7 @@ async def embeddings(call: Call) -> object:
     dimension = embedder.info.dimension
     if body.dimensions not in (None, dimension):
         detail = f"the vectors of this model have {dimension} dimensions; leave it out"
-        field = FieldProblem(pointer="/dimensions", detail=detail)
-        raise Problem("InvalidRequest", f"/dimensions: {detail}", fields=[field])
+        raise invalid_field("dimensions", detail)
     vectors = await embedder.embed(texts, role=body.input_type)
     tokens = sum(await in_thread(embedder.tokenizer.count, texts))
     data = [
@@ -247,9 +246,7 @@ def _written(row: Vectors, body: EmbeddingsBody) -> list[float] | str:
 def _check_count(call: Call, texts: list[str], *, field: str) -> None:
     most = call.state.settings.max_texts
     if len(texts) > most:
-        detail = f"{len(texts)} texts are more than {most}, the most here"
-        found = FieldProblem(pointer=f"/{field}", detail=detail)
-        raise Problem("InvalidRequest", detail, fields=[found])
+        raise invalid_field(field, f"{len(texts)} texts are more than {most}, the most here")
 
 
 MODEL_OPERATIONS = (

@@ -15,7 +15,7 @@ from lagotto.readers.language import with_language
 from lagotto.server.access import Access
 from lagotto.server.events import MEDIA_TYPE, Event, event_stream
 from lagotto.server.operations import Call, Operation
-from lagotto.server.problems import FieldProblem, Problem, invalid
+from lagotto.server.problems import Problem, invalid, invalid_field
 from lagotto.server.request_body import AddBody, TasksQuery, limited
 from lagotto.server.responses import TasksAnswer
 from lagotto.server.tasks import Task, Upload, writes_of
@@ -34,7 +34,7 @@ async def add(call: Call) -> Task:
         uploads = [await _upload(file) for file in form.getlist("file")]
         given = _fields(form)
     if not uploads:
-        raise _wrong("file", "no file; send one or more, as multipart/form-data")
+        raise invalid_field("file", "no file; send one or more, as multipart/form-data")
     collection = given.get("collection", DEFAULT_COLLECTION)
     _check_collection(call.access, collection)
     return await call.state.tasks.submit(
@@ -106,7 +106,7 @@ async def task_events(call: Call) -> object:
 
 async def _upload(file: UploadFile | str) -> Upload:
     if isinstance(file, str):
-        raise _wrong("file", "a text; send a file, with a file name")
+        raise invalid_field("file", "a text; send a file, with a file name")
     name = (file.filename or "").strip()[:LONGEST_NAME]
     return Upload(name or "unnamed.txt", await file.read())
 
@@ -114,7 +114,9 @@ async def _upload(file: UploadFile | str) -> Upload:
 def _fields(form: FormData) -> dict[str, str]:
     unknown = sorted(set(form) - {*FIELDS, "file"})
     if unknown:
-        raise _wrong(unknown[0], f"there is no such field; there are file, {', '.join(FIELDS)}")
+        raise invalid_field(
+            unknown[0], f"there is no such field; there are file, {', '.join(FIELDS)}"
+        )
     return {name: str(form[name]) for name in FIELDS if form.get(name)}
 
 
@@ -122,16 +124,16 @@ def _language(tag: str) -> str | None:
     try:
         return language_tag(tag)
     except ValueError as exc:
-        raise _wrong("language", str(exc)) from None
+        raise invalid_field("language", str(exc)) from None
 
 
 def _metadata(text: str) -> dict[str, Any]:
     try:
         found = json_value(json.loads(text))
     except (ValueError, RecursionError) as exc:
-        raise _wrong("metadata", f"not JSON that metadata can hold: {exc}") from None
+        raise invalid_field("metadata", f"not JSON that metadata can hold: {exc}") from None
     if not isinstance(found, dict):
-        raise _wrong("metadata", "not an object")
+        raise invalid_field("metadata", "not an object")
     return found
 
 
@@ -139,11 +141,6 @@ def _check_collection(access: Access, collection: str) -> None:
     allowed = access.visibility.collections
     if allowed is not None and collection not in allowed:
         raise Problem("Forbidden", f"this key does not see the collection {collection!r}")
-
-
-def _wrong(name: str, detail: str) -> Problem:
-    field = FieldProblem(pointer=f"/{name}", detail=detail)
-    return Problem("InvalidRequest", f"/{name}: {detail}", fields=[field])
 
 
 OPERATIONS = (

@@ -1,8 +1,97 @@
 """The page for people: static files that call the API of the server that they come from.
 
-They hold no data and need no key; the page asks for one where the API does.
+They hold no data and need no key; the page asks for one where the API does. One HTML file shows all
+its views.
 """
 
-from lagotto.server.page.routes import mounted_page
+from __future__ import annotations
 
-__all__ = ["mounted_page"]
+import hashlib
+from dataclasses import dataclass
+from functools import partial
+from importlib import resources
+
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+from starlette.routing import Route
+
+from lagotto.server.operations import Mounted
+from lagotto.server.settings import ServerSettings
+
+VIEWS = ("/", "/context", "/document", "/documents")
+"""Addresses that the page shows views at; the rest of their state is the query string."""
+
+ASSETS = "/assets"
+
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        # even a mistake of ours could not turn text of a document into markup
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+)
+
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-cache",  # ask each time; the answer is 304 until the file changes
+}
+
+MEDIA_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """A file of the page."""
+
+    data: bytes
+    media_type: str
+    tag: str
+
+
+def load_assets() -> dict[str, Asset]:
+    """The files of the page, by name."""
+    found: dict[str, Asset] = {}
+    for file in (resources.files(__name__) / "assets").iterdir():
+        kind = MEDIA_TYPES.get(file.name[file.name.rfind(".") :])
+        if kind is not None:
+            data = file.read_bytes()
+            tag = hashlib.sha256(data).hexdigest()[:16]
+            found[file.name] = Asset(data, kind, f'"{tag}"')
+    return found
+
+
+def mounted_page(_: ServerSettings) -> Mounted:
+    """The routes of all views and files."""
+    assets = load_assets()
+    views = partial(_send, assets.pop("index.html"))
+    return Mounted(
+        [
+            *(Route(path, views) for path in VIEWS),
+            *(Route(f"{ASSETS}/{name}", partial(_send, asset)) for name, asset in assets.items()),
+        ]
+    )
+
+
+async def _send(asset: Asset, http: HttpRequest) -> Response:
+    http.scope["operation"] = "page"
+    headers = {**HEADERS, "ETag": asset.tag}
+    if http.headers.get("if-none-match") == asset.tag:
+        return Response(status_code=304, headers=headers)
+    return Response(asset.data, headers=headers, media_type=asset.media_type)

@@ -7,7 +7,7 @@ from importlib import resources
 
 import pytest
 
-from lagotto.server.page.routes import VIEWS, load_assets
+from lagotto.server.page import VIEWS, load_assets
 from tests.server.running import Running
 
 HEAVIEST = 150_000
