@@ -146,19 +146,22 @@ def as_result(rank: int, item: Ranked, candidates: Candidates, fused: Fused) -> 
         child_id=item.child.id if item.child else None,
         answerable=item.answerable,
         evidence=item.evidence,
-        breakdown=breakdown(item, candidates, fused),
+        breakdown=breakdown(
+            item.row, candidates, fused, rerank=item.rerank, rerank_score=item.rerank_score
+        ),
     )
 
 
-def breakdown(item: Ranked, candidates: Candidates, fused: Fused) -> ScoreBreakdown:
-    """The score of every stage for a hit."""
+def breakdown(
+    row: int, candidates: Candidates, fused: Fused, **reranked: float | None
+) -> ScoreBreakdown:
+    """The score of every stage for the candidate in `row`."""
     return ScoreBreakdown(
-        **leg_scores(item.row, candidates, fused),
-        fused=float(fused.raw[item.row]),
-        fused_score=float(fused.scores[item.row]),
+        **leg_scores(row, candidates, fused),
+        fused=float(fused.raw[row]),
+        fused_score=float(fused.scores[row]),
         fused_ends=fused.ends,
-        rerank=item.rerank,
-        rerank_score=item.rerank_score,
+        **reranked,
     )
 
 
@@ -179,12 +182,7 @@ def scored_candidates(
             document_kind=passage.document.kind,
             text=passage.chunk.text,
             **passage.chunk.location_fields(),
-            breakdown=ScoreBreakdown(
-                **leg_scores(row, candidates, fused),
-                fused=float(fused.raw[row]),
-                fused_score=float(fused.scores[row]),
-                fused_ends=fused.ends,
-            ),
+            breakdown=breakdown(row, candidates, fused),
         )
         for passage, row in ((item, rows[item.key]) for item in with_checkpoints(found))
     )

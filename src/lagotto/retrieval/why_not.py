@@ -12,7 +12,7 @@ from lagotto.filters import matches
 from lagotto.indexes.base import ChunkKeys
 from lagotto.prefs import RetrievalPrefs
 from lagotto.results import Leg, LegScore, Results, RetrievalResult, ScoreBreakdown
-from lagotto.retrieval.explain import leg_scores
+from lagotto.retrieval.explain import breakdown
 from lagotto.retrieval.fusion import Candidates, LegScores
 from lagotto.retrieval.pipeline import Scored, Search
 from lagotto.retrieval.recall import Recall
@@ -86,17 +86,12 @@ async def examine(search: Search, scored: Scored, narrow: View, *, results: Resu
     own = np.searchsorted(together.keys, alone.keys)
     best = int(own[np.argmax(fused.scores[own])])
     rank = 1 + int(np.count_nonzero(fused.scores > fused.scores[best]))
-    breakdown = ScoreBreakdown(
-        **leg_scores(best, together, fused),
-        fused=float(fused.raw[best]),
-        fused_score=float(fused.scores[best]),
-        fused_ends=fused.ends,
-    )
+    scores = breakdown(best, together, fused)
     return WhyNot(
         document_id=document_id,
-        reason=_reason(recalled.candidates, breakdown, rank, results, prefs),
+        reason=_reason(recalled.candidates, scores, rank, results, prefs),
         rank=rank,
-        breakdown=breakdown,
+        breakdown=scores,
         results=results,
     )
 
