@@ -1,4 +1,4 @@
-"""The index in docs/indexes.md, as a package of its own, keeps the contracts."""
+"""The indexes in docs/indexes.md, as a package of its own, keep the contracts."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from lagotto.testing.hash_embedder import HashEmbedder
 pytest.importorskip("faiss", reason="pip install faiss-cpu")
 
 PAGE = (Path(__file__).parents[2] / "docs" / "indexes.md").read_text(encoding="utf-8")
-(CODE, CONTRACT) = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+(CODE, CONTRACT, DRIVER) = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 (ENTRY_POINT,) = re.findall(r'^faiss = "(.*)"$', PAGE, re.MULTILINE)
 
 example = ModuleType("lagotto_faiss")
-exec(compile(CODE + CONTRACT, "docs/indexes.md", "exec"), example.__dict__)
+exec(compile(CODE + CONTRACT + DRIVER, "docs/indexes.md", "exec"), example.__dict__)
 
 TestFaiss = example.TestFaiss
+TestFaissService = example.TestFaissService
 
 
 def test_a_base_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
