@@ -21,11 +21,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any, Protocol
 
-from campaign_child import start_server
 from campaign_damage import DamageCounts, Vandal
 from campaign_kills import KillCounts, Killer
 from campaign_site import KINDS
 from campaign_traffic import Crowd, TrafficCounts
+from campaign_worker import start_server
 
 Counts = KillCounts | DamageCounts | TrafficCounts
 

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from campaign_documents import FILES, Name, State, Version, is_version, mark_of
-from campaign_site import CHOICES, Site
+from campaign_site import CHOICES, FILES, Name, Site, State, Version, is_version, mark_of
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Document
 from lagotto.errors import LagottoError

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from campaign_checks import COMMON, Findings, answers, differences, read_all
-from campaign_documents import Changes, State
-from campaign_site import Site, made_site
+from campaign_site import Changes, Site, State, made_site
 from campaign_worker import apply
 from lagotto.errors import LagottoError
 

@@ -15,10 +15,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from campaign_checks import MADE_WITH_NOTHING, Expected, Findings, Reference, check
-from campaign_child import Child, Message, listen
-from campaign_documents import FILES, Changes, State, Version
-from campaign_site import Site, made_site
-from campaign_worker import OPERATIONS, WRITES, Task, apply, work
+from campaign_site import FILES, Changes, Site, State, Version, made_site
+from campaign_worker import OPERATIONS, WRITES, Child, Message, Task, apply, listen, work
 from lagotto.base.copy import copy_base
 from lagotto.documents import DEFAULT_COLLECTION
 from lagotto.errors import LagottoError

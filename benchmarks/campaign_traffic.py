@@ -17,10 +17,8 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from campaign_checks import Expected, Findings, Reference, check
-from campaign_child import Child, Message, Say, listen
-from campaign_documents import NAMES, Changes, Name, State, Version, document_of
-from campaign_site import Site, made_site
-from campaign_worker import Task, apply, work
+from campaign_site import NAMES, Changes, Name, Site, State, Version, document_of, made_site
+from campaign_worker import Child, Message, Say, Task, apply, listen, work
 from lagotto.errors import StoreBusyError
 
 LONGEST = 20.0

@@ -67,7 +67,7 @@ TESTS = (
     "tests/stores/test_contract.py", "tests/test_prefs.py", "tests/test_presets.py",
     "tests/test_results.py", "tests/base/test_knowledge_base.py",
 )  # fmt: skip
-TESTS_OF_PRESETS = ("tests/test_prefs.py", "tests/conformance")
+TESTS_OF_PRESETS = ("tests/test_presets.py", "tests/conformance")
 LEAST_KILLED = 0.95
 MOST_SECONDS, LAST_SECONDS = 4.0, 12.0
 """The CPU time of the tests of a stage, and of the last one, as measured on the unchanged code."""
