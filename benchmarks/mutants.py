@@ -305,6 +305,9 @@ def report(chosen: Sequence[Mutation], texts: dict[str, str], results: Results) 
             print(f"survived: {described(mutant, text)}\n  {reason or 'NO REASON GIVEN'}")
     for path in sorted(tried):
         print(f"{killed[path]:5} of {tried[path]:3} killed  {path}")
+    for path, before, _ in explained:
+        if before not in texts.get(path, before):
+            print(f"the reason for a line that is gone: {path}: {before}")
     share = killed.total() / max(1, tried.total())
     print(
         f"{killed.total():5} of {tried.total():3} killed: {share:.1%}, {unexplained} without reason"
