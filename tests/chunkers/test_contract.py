@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from lagotto._internal.tokens import ApproximateTokenizer
+import pytest
+
+from lagotto._internal.tokens import ApproximateTokenizer, Tokenizer
 from lagotto.chunkers import CHUNKERS
 from lagotto.documents import Document
 from lagotto.embedders.onnx import minilm
@@ -11,72 +13,31 @@ from lagotto.testing.chunkers import ChunkerContract
 WORDPIECE = minilm().tokenizer
 
 
-class TestRecursive(ChunkerContract):
-    tokenizer = WORDPIECE
-    chunker = CHUNKERS.create("recursive:16/4", tokenizer=WORDPIECE)
-    size, overlap = 16, 4
+@pytest.mark.parametrize(
+    ("name", "tokenizer", "size", "overlap"),
+    [
+        ("recursive:16/4", WORDPIECE, 16, 4),
+        ("recursive:40/20", WORDPIECE, 40, 20),
+        ("recursive:24/6", ApproximateTokenizer(), 24, 6),
+        ("section:16/4", WORDPIECE, 16, 4),
+        ("section:40/20", WORDPIECE, 40, 20),
+        ("sentence:16/4", WORDPIECE, 16, 4),
+        ("heading:16/4", WORDPIECE, 16, 4),
+        ("page:16/0", WORDPIECE, 16, 0),
+        ("code:16/4", WORDPIECE, 16, 4),
+        ("parent-child:48/16/4", WORDPIECE, 48, 4),
+        ("document", WORDPIECE, 10**9, 0),
+    ],
+)
+class TestChunkers(ChunkerContract):
+    @pytest.fixture(autouse=True)
+    def _chunker(self, name: str, tokenizer: Tokenizer, size: int, overlap: int) -> None:
+        self.tokenizer = tokenizer
+        self.chunker = CHUNKERS.create(name, tokenizer=tokenizer)
+        self.size, self.overlap = size, overlap
 
 
-class TestRecursiveWithALargeOverlap(ChunkerContract):
-    tokenizer = WORDPIECE
-    chunker = CHUNKERS.create("recursive:40/20", tokenizer=WORDPIECE)
-    size, overlap = 40, 20
-
-
-class TestRecursiveCountedRoughly(ChunkerContract):
-    tokenizer = ApproximateTokenizer()
-    chunker = CHUNKERS.create("recursive:24/6", tokenizer=tokenizer)
-    size, overlap = 24, 6
-
-
-class TestSection(ChunkerContract):
-    tokenizer = WORDPIECE
-    chunker = CHUNKERS.create("section:16/4", tokenizer=WORDPIECE)
-    size, overlap = 16, 4
-
-
-class TestSectionWithALargeOverlap(ChunkerContract):
-    tokenizer = WORDPIECE
-    chunker = CHUNKERS.create("section:40/20", tokenizer=WORDPIECE)
-    size, overlap = 40, 20
-
-
-class TestSentence(ChunkerContract):
-    tokenizer = WORDPIECE
-    chunker = CHUNKERS.create("sentence:16/4", tokenizer=WORDPIECE)
-    size, overlap = 16, 4
-
-
-class TestHeading(ChunkerContract):
-    tokenizer = WORDPIECE
-    chunker = CHUNKERS.create("heading:16/4", tokenizer=WORDPIECE)
-    size, overlap = 16, 4
-
-
-class TestPage(ChunkerContract):
-    tokenizer = WORDPIECE
-    chunker = CHUNKERS.create("page:16/0", tokenizer=WORDPIECE)
-    size, overlap = 16, 0
-
-
-class TestCode(ChunkerContract):
-    tokenizer = WORDPIECE
-    chunker = CHUNKERS.create("code:16/4", tokenizer=WORDPIECE)
-    size, overlap = 16, 4
-
-
-class TestParentChild(ChunkerContract):
-    tokenizer = WORDPIECE
-    chunker = CHUNKERS.create("parent-child:48/16/4", tokenizer=WORDPIECE)
-    size, overlap = 48, 4
-
-
-class TestDocument(ChunkerContract):
-    tokenizer = WORDPIECE
-    chunker = CHUNKERS.create("document", tokenizer=WORDPIECE)
-    size, overlap = 10**9, 0
-
-    def test_there_is_one_chunk(self) -> None:
-        document = Document(text="# Title\n\nSome text. " * 500)
-        (chunk,) = self.chunker.chunk(document)
-        assert chunk.text == document.text
+def test_a_document_is_one_chunk() -> None:
+    document = Document(text="# Title\n\nSome text. " * 500)
+    (chunk,) = CHUNKERS.create("document", tokenizer=WORDPIECE).chunk(document)
+    assert chunk.text == document.text
