@@ -37,7 +37,7 @@ ALLOWED = {
     "stores/postgres/text_index.py": "postings as binary rows",
     "stores/postgres/transaction.py": "settings of a connection",
     "stores/postgres/vector_index.py": "HNSW, operators of pgvector",
-    "stores/postgres/view_factory.py": "aggregates as binary values",
+    "stores/postgres/view_factory.py": "the state of a base, by one statement",
 }
 """The modules with SQL as text, and what for."""
 

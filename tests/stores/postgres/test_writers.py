@@ -98,7 +98,7 @@ async def search_all_the_time(store: PostgresStore) -> None:
     while True:
         async with store.view(And()) as view:
             counted = (await view._text.statistics()).chunks
-            everything = len(await view._everything())
+            everything = len(await view._all_keys())
             keys = (await reader_of(view).rows("SELECT count(*) FROM embedding"))[0][0]
             assert (everything, keys) == (counted, counted)
             frequencies = await view._text.frequencies(single_words(["oak", "dog", "truffl"]))

@@ -10,22 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 
 from sqlalchemy import Connection, Engine
 
 from lagotto._internal.concurrency import in_thread
-from lagotto.errors import IndexUnavailableError, StoreBusyError, StoreError
 from lagotto.indexes.base import (
     Finding,
     IndexRole,
     IndexState,
-    LogPosition,
     TextIndex,
-    TextSnapshot,
     VectorIndex,
-    VectorSnapshot,
 )
 from lagotto.indexes.registry import (
     IndexChoice,
@@ -39,26 +34,17 @@ from lagotto.indexes.updater import (
     catch_up_all,
     retry_while_locked,
 )
-from lagotto.stores.base import BaseConfig, DegradedLeg
+from lagotto.stores.base import BaseConfig
 from lagotto.stores.postgres.address import Address
 from lagotto.stores.postgres.database import create_blocking, postgres_errors
 from lagotto.stores.postgres.locks import updater_lock
 from lagotto.stores.postgres.transaction import ReadTransaction
 from lagotto.stores.sql.changelog import AnyIndex, SqlChangeLog
 from lagotto.stores.sql.queries import read_config, setting
-from lagotto.stores.sql.view import IndexSnapshots, IndexTooFarBehind, refreshed
+from lagotto.stores.sql.view_factory import refreshed
 
 POSTINGS, PGVECTOR = "postings", "pgvector"
 """The indexes in tables, which a base on a server has unless it is made with others."""
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteSnapshots:
-    """What a view gets from the remote indexes; None where the base has the index in tables."""
-
-    text: TextSnapshot | None
-    vectors: VectorSnapshot | None
-    degraded: list[DegradedLeg]
 
 
 class RemoteIndexes:
@@ -72,11 +58,10 @@ class RemoteIndexes:
     ) -> None:
         self._address = address
         self._wanted = wanted
-        self._location = location
+        self.location = location
         self._timeout = timeout
         self._engine: Engine | None = None
         self.updater = IndexUpdater(self.catch_up)
-        self._snapshots = IndexSnapshots(self.updater, in_threads=False)
         self.text: TextIndex[SqlChangeLog] | None = None
         self.vectors: VectorIndex[SqlChangeLog] | None = None
         self.choice = IndexChoice()
@@ -95,7 +80,6 @@ class RemoteIndexes:
             return
         self._opened_for = made_for
         self.text = self.vectors = None
-        self._snapshots.clear()
         if choice.text is not None:
             site = IndexSite(base_id, self._timeout, config.generation, address=choice.text)
             self.text = open_text_index(site)
@@ -109,7 +93,7 @@ class RemoteIndexes:
         stored = (config.text_index or POSTINGS, config.vector_index or PGVECTOR)
         wanted = (self._wanted.text, self._wanted.vectors)
         text, vectors = (
-            chosen(*pair, usual="", role=role, location=self._location)
+            chosen(*pair, usual="", role=role, location=self.location)
             for role, pair in zip(("text", "vector"), zip(stored, wanted, strict=True), strict=True)
         )
         return IndexChoice(
@@ -119,7 +103,6 @@ class RemoteIndexes:
     def close(self) -> None:
         """Apply what is still to be applied, within a time limit, and close the connections."""
         self.updater.finish()
-        self._snapshots.clear()
         for index in self.all():
             index.close()
         self.text = self.vectors = self._opened_for = None
@@ -133,7 +116,7 @@ class RemoteIndexes:
 
     def catch_up(self) -> None:
         """Bring the indexes to the head of the change log; blocks."""
-        with postgres_errors(self._location), self._connection() as connection:
+        with postgres_errors(self.location), self._connection() as connection:
             self.adapt(read_config(connection), setting(connection, "base_id") or "")
             catch_up_all(
                 {"text": self.text, "vectors": self.vectors},
@@ -145,7 +128,7 @@ class RemoteIndexes:
         """Catch up if an index lacks `least` changes or more."""
 
         def update() -> None:
-            with postgres_errors(self._location), self._connection() as connection:
+            with postgres_errors(self.location), self._connection() as connection:
                 self.adapt(read_config(connection), setting(connection, "base_id") or "")
                 catch_up_all(
                     {"text": self.text, "vectors": self.vectors},
@@ -156,63 +139,7 @@ class RemoteIndexes:
 
         await in_thread(retry_while_locked, update)
 
-    async def snapshots(self, reader: ReadTransaction, position: LogPosition) -> RemoteSnapshots:
-        """Snapshots at the state of a reader, once the indexes lack few enough changes."""
-        gave_up: StoreError | None = None
-        for attempt in range(3):
-            text, vectors = self.text, self.vectors  # another thread may open others meanwhile
-            down = (
-                await in_thread(refreshed, text) if text else None,
-                await in_thread(refreshed, vectors) if vectors else None,
-            )
-            try:
-                found = await self._at(reader, position, (text, vectors), down, gave_up)
-            except IndexTooFarBehind:
-                gave_up = await self.updater.catch_up()
-                if gave_up is not None and not isinstance(gave_up, IndexUnavailableError):
-                    raise gave_up from None
-                if attempt == 1 and gave_up is None:
-                    gave_up = StoreBusyError("the base is written to faster than it is indexed")
-                continue
-            if found is None:
-                await self._discard_other_histories(reader)
-                continue
-            self.updater.request()
-            return found
-        raise StoreBusyError(f"{self._location}: an index of the base is changing; search again")
-
-    async def _at(
-        self,
-        reader: ReadTransaction,
-        position: LogPosition,
-        indexes: tuple[TextIndex[SqlChangeLog] | None, VectorIndex[SqlChangeLog] | None],
-        down: tuple[StoreError | None, StoreError | None],
-        gave_up: StoreError | None,
-    ) -> RemoteSnapshots | None:
-        """Snapshots of the indexes; None if one is ahead of the reader's state."""
-        text_index, vector_index = indexes
-        text_down, vectors_down = down
-
-        def read(connection: Connection) -> RemoteSnapshots | None:
-            changes = SqlChangeLog(connection, head=position, reader=reader)
-            degraded: list[DegradedLeg] = []
-            text: TextSnapshot | None = None
-            vectors: VectorSnapshot | None = None
-            if text_index is not None:
-                text = self._snapshots.text(
-                    text_index, changes, down=text_down, gave_up=gave_up, degraded=degraded
-                )
-            if vector_index is not None:
-                vectors = self._snapshots.vectors(
-                    vector_index, changes, down=vectors_down, gave_up=gave_up, degraded=degraded
-                )
-            if (text_index and text is None) or (vector_index and vectors is None):
-                return None
-            return RemoteSnapshots(text, vectors, degraded)
-
-        return await reader.ask(read)
-
-    async def _discard_other_histories(self, reader: ReadTransaction) -> None:
+    async def reset_other_histories(self, reader: ReadTransaction) -> None:
         """Discard indexes that are ahead of the base since a backup of it was restored."""
 
         def foreign(connection: Connection) -> list[AnyIndex]:
@@ -238,7 +165,7 @@ class RemoteIndexes:
 
     def check(self) -> list[Finding]:
         """What is to be said of the indexes; blocks, and changes nothing."""
-        with postgres_errors(self._location), self._connection() as connection:
+        with postgres_errors(self.location), self._connection() as connection:
             changes = SqlChangeLog(connection)
             return [index.check(changes) for index in self.all()] if changes.head.seq else []
 

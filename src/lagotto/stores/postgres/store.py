@@ -58,7 +58,7 @@ from lagotto.stores.postgres.text_index import (
 from lagotto.stores.postgres.transaction import ReadTransaction, set_statement_timeout
 from lagotto.stores.postgres.types import copy_rows
 from lagotto.stores.postgres.vector_index import GRAPH_FROM, build_graph
-from lagotto.stores.postgres.view_factory import ViewFactory
+from lagotto.stores.postgres.view_factory import PostgresViews
 from lagotto.stores.sql import SCHEMA_VERSION
 from lagotto.stores.sql.changelog import AnyIndex, language_counts
 from lagotto.stores.sql.checks import check_rows
@@ -342,7 +342,7 @@ class PostgresStore:
         self._remote = RemoteIndexes(
             self.address, self._wanted, location=self.location, timeout=busy_timeout
         )
-        self._views = ViewFactory(self._native, self._remote)
+        self._views = PostgresViews(self._native, self._remote)
         self._settling: asyncio.Task[None] | None = None
         self.chunk_cache = SqlChunkCache(read=self._read, write=self._write_cache)
         self.source_files = SqlSourceFiles(read=self._read_latest, write=self._write_alone)

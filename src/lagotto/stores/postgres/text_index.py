@@ -410,10 +410,6 @@ class PostingsText:
             for word in words
         ]
 
-    async def all_keys(self) -> ChunkKeys:
-        """Keys of all findable chunks, ascending."""
-        return np.flatnonzero(await self.everything())
-
     async def everything(self) -> Mask:
         """All findable chunks."""
         if self._everything is None:

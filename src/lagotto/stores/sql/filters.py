@@ -81,21 +81,22 @@ class BoundSql(NamedTuple):
 
     def keys(self, connection: ReadConnection) -> ChunkKeys:
         """The first column, of keys."""
-        return _array(Statement(self.sql).column(connection, **self.values))
+        return Statement(self.sql).keys(connection, **self.values)
 
 
 def resolve_filter(connection: ReadConnection, where: Filter) -> FilterKeys:
-    """The chunks that can be found and match."""
+    """The chunks that can be found and match.
+
+    And the documents, in a file: its text index has them.
+    """
     where = merged(where)
-    if concerns_chunks(where):
-        sql, values = chunks_that_match(connection, where)
-        return FilterKeys(
-            BoundSql(f"{sql} ORDER BY chunk.key", values).keys(connection), where=where
-        )
-    met = _meets(connection, where)
-    documents = BoundSql(f"{_DOCUMENTS} WHERE {met.sql}", met.values).keys(connection)
-    keys = statements.FINDABLE_OF_DOCUMENTS.column(connection, documents=documents.tolist())
-    return FilterKeys(_array(keys), documents, where)
+    if concerns_chunks(where) or connection.dialect.name != "sqlite":
+        keys = chunks_that_match(connection, where).keys(connection)
+        return FilterKeys(np.sort(keys), where=where)
+    met, values = _meets(connection, where)
+    documents = BoundSql(f"{_DOCUMENTS} WHERE {met}", values).keys(connection)
+    found = statements.FINDABLE_OF_DOCUMENTS.keys(connection, documents=documents.tolist())
+    return FilterKeys(found, documents, where)
 
 
 def chunks_that_match(connection: ReadConnection, where: Filter) -> BoundSql:
@@ -257,10 +258,6 @@ def _batches(junction: type[And | Or], filters: Sequence[Filter]) -> Iterator[Fi
 
 def _size(where: Filter) -> int:
     return sum(1 for _ in conditions(where))
-
-
-def _array(keys: Sequence[int]) -> ChunkKeys:
-    return np.fromiter(keys, np.int64, len(keys))
 
 
 def concerns_chunks(root: Filter) -> bool:

@@ -237,7 +237,7 @@ def counter(connection: ReadConnection, name: str) -> int:
 
 def findable_keys(connection: ReadConnection) -> ChunkKeys:
     """Keys of all chunks that can be found, ascending."""
-    return np.array(statements.FINDABLE_KEYS.column(connection), np.int64)
+    return statements.FINDABLE_KEYS.keys(connection)
 
 
 def read_document(connection: ReadConnection, collection: str, document_id: str) -> Document | None:

@@ -16,6 +16,9 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from lagotto.filters.fields import RESERVED
 
 
@@ -55,6 +58,17 @@ class Statement:
         """The first value of the first row, None if there is no row."""
         rows = self.rows(connection, **values)
         return rows[0][0] if rows else None
+
+    def keys(self, connection: ReadConnection, /, **values: Any) -> NDArray[np.int64]:
+        """The only column, `key`, as an array."""
+        if connection.dialect.name == "sqlite":
+            keys = self.column(connection, **values)
+            return np.fromiter(keys, np.int64, len(keys))
+        # As one value, which is faster than rows.
+        joined = f"SELECT string_agg(int8send(key), ''::bytea) FROM ({self.sql}) AS found"
+        return np.frombuffer(Statement(joined).scalar(connection, **values) or b"", ">i8").astype(
+            np.int64
+        )
 
     def _run(
         self, connection: ReadConnection, values: Mapping[str, Any]

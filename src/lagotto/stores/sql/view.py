@@ -2,40 +2,24 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Sequence
 from copy import copy
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.documents import Chunk, Document, Vector, Vectors
-from lagotto.errors import IndexUnavailableError, StoreError
 from lagotto.indexes.base import (
     NO_HITS,
-    START,
     ChunkKeys,
     FilterKeys,
     Hits,
-    LogPosition,
-    TextIndex,
     TextSnapshot,
-    VectorIndex,
     VectorSnapshot,
 )
 from lagotto.indexes.bm25 import idf
-from lagotto.indexes.overlay import (
-    MOST_CHUNKS,
-    EmptyText,
-    EmptyVectors,
-    NewerChunks,
-    OverlayText,
-    OverlayVectors,
-    is_short,
-)
 from lagotto.indexes.text_query import Match, Term, TextQuery, Word, single_words
-from lagotto.indexes.updater import IndexUpdater
+from lagotto.indexes.vectors.index import EmbeddedVectors
 from lagotto.stores.base import (
     DegradedLeg,
     NativeParts,
@@ -45,8 +29,9 @@ from lagotto.stores.base import (
     StoredChunks,
     TrigramTextSearch,
 )
-from lagotto.stores.sql.changelog import RecordReader, SqlChangeLog
+from lagotto.stores.sql.changelog import RecordReader
 from lagotto.stores.sql.read import (
+    findable_keys,
     read_neighbours,
     read_parents,
     read_passages,
@@ -55,153 +40,6 @@ from lagotto.stores.sql.read import (
     read_vectors,
 )
 from lagotto.terms.vocabulary import MOST_CORRECTIONS, MOST_SIMILAR
-
-MOST_SCANNED = 100_000
-"""Vectors that are read from the record while an index behind a network can't be reached: some
-150 MB, held until the next write."""
-
-
-class IndexTooFarBehind(Exception):  # noqa: N818 a signal, not an error
-    """An index lacks more than can be read at a search; it has to catch up first."""
-
-
-class IndexSnapshots:
-    """Asks indexes for snapshots; caches what was read from the record until the next write.
-
-    `down` says why an index can't be reached: then the record is searched, within limits. `gave_up`
-    says why an index can't catch up: then the search does without what it lacks. Both are noted in
-    `degraded`. Without either, IndexTooFarBehind is raised where too much is lacking.
-
-    `in_threads` says that searches ask from several threads: then only one of them reads at a time.
-    Coroutines of one event loop must not wait for a lock of threads.
-    """
-
-    def __init__(self, updater: IndexUpdater, *, in_threads: bool) -> None:
-        self._updater = updater
-        self._newer: NewerChunks | None = None
-        self._vectors: OverlayVectors | None = None
-        self._reading = threading.Lock() if in_threads else nullcontext()
-
-    def clear(self) -> None:
-        """Forget what was read."""
-        self._newer = self._vectors = None
-
-    @property
-    def has_read(self) -> bool:
-        """Whether there was something to read since the last `clear`."""
-        return self._newer is not None
-
-    def text(
-        self,
-        index: TextIndex[SqlChangeLog],
-        changes: SqlChangeLog,
-        *,
-        down: StoreError | None,
-        gave_up: StoreError | None,
-        degraded: list[DegradedLeg],
-    ) -> TextSnapshot | None:
-        """The text index at the head of the log; None if it is ahead of the log."""
-        gave_up = down or gave_up
-        former = None if down else index.latest(changes)
-        position = former.position if former else START
-        if former is not None and position.seq >= changes.head.seq:
-            return former
-        if former is None and not down and index.position.seq > changes.head.seq:
-            return None
-        newer = self._newer_texts(changes, position)
-        problem = gave_up or (None if index.remote else self._updater.problem)
-        if newer is None and gave_up is None:
-            raise IndexTooFarBehind
-        if problem is not None:
-            what = "are searched without it" if newer else "are not searched for words"
-            degraded.append(DegradedLeg("text", _why("text", changes, position, what, problem)))
-        if newer is None:
-            newer = NewerChunks.only_removed(changes, since=position)
-        return OverlayText(former or EmptyText(index.stored_length), newer)
-
-    def vectors(
-        self,
-        index: VectorIndex[SqlChangeLog],
-        changes: SqlChangeLog,
-        *,
-        down: StoreError | None,
-        gave_up: StoreError | None,
-        degraded: list[DegradedLeg],
-    ) -> VectorSnapshot | None:
-        """The vector index at the head of the log; None if it is ahead of the log."""
-        gave_up = down or gave_up
-        if not index.remote:
-            if gave_up is None and not is_short(changes, since=index.position):
-                raise IndexTooFarBehind
-            return index.latest(changes)
-        latest = None if down else index.latest(changes)
-        position = latest.position if latest else START
-        if latest is not None and position.seq >= changes.head.seq:
-            return latest
-        readable = is_short(
-            changes, since=position, most=MOST_CHUNKS if gave_up is None else MOST_SCANNED
-        )
-        if not readable and gave_up is None:
-            raise IndexTooFarBehind
-        if gave_up is not None:
-            what = "are searched without it" if readable else "are not searched by vectors"
-            why = _why("vector", changes, position, what, gave_up)
-            degraded.append(DegradedLeg("semantic", why))
-        if not readable:
-            return OverlayVectors.only_removed(latest or EmptyVectors(), changes)
-        return self._overlaid(index, latest or EmptyVectors(), changes)
-
-    def _newer_texts(self, changes: SqlChangeLog, position: LogPosition) -> NewerChunks | None:
-        """What the text index lacks, None if that is too much to read at a search."""
-        with self._reading:
-            known = self._newer
-            if known is not None and (known.since, known.head) == (position, changes.head):
-                return known
-            if known is None:
-                known = NewerChunks.none(since=position)
-            if not known.can_extend(changes, since=position):
-                return None
-            self._newer = known.extended(changes, since=position)
-            return self._newer
-
-    def _overlaid(
-        self,
-        index: VectorIndex[SqlChangeLog],
-        latest: VectorSnapshot,
-        changes: SqlChangeLog,
-    ) -> OverlayVectors:
-        """The index with what it lacks, which is read once for each state."""
-        between = (latest.position, changes.head)
-        with self._reading:
-            known = self._vectors
-            if known is not None and (known.since, known.position) == between:
-                return known.over(latest)
-            self._vectors = OverlayVectors.of(
-                latest, changes, model_id=index.model_id, dimension=index.dimension
-            )
-            return self._vectors
-
-
-def refreshed(index: TextIndex[SqlChangeLog] | VectorIndex[SqlChangeLog]) -> StoreError | None:
-    """Ask an index how far it has come; why it can't be reached, None if it can.
-
-    Blocks if it is behind a network, and reads nothing of the record.
-    """
-    try:
-        index.refresh()
-    except IndexUnavailableError as exc:
-        return exc
-    return None
-
-
-def _why(
-    which: str, changes: SqlChangeLog, position: LogPosition, what: str, problem: StoreError
-) -> str:
-    if isinstance(problem, IndexUnavailableError) and position == START:
-        return f"the {which} index can't be used, so chunks {what} ({problem})"
-    behind = changes.head.seq - position.seq
-    return f"the {which} index is {behind} changes behind, which {what} ({problem})"
-
 
 PROPOSED, MOST_LOOKED_UP = 20, 20
 """Where a filter hides chunks, so many of the terms like a word are looked up among the others, for
@@ -218,9 +56,8 @@ has read on the way go into the dictionary."""
 class SqlView:
     """One state of the record, a snapshot of each index at that state, and a set of chunks.
 
-    Only the record reader and the snapshots differ between databases. `everything` gives the keys
-    of all chunks that can be found, of which there are `chunks`; `vectors` is None as long as there
-    are none.
+    Only the record reader and the snapshots differ between databases. `vectors` is None as long as
+    there are none.
     """
 
     def __init__(
@@ -229,7 +66,6 @@ class SqlView:
         *,
         text: TextSnapshot,
         vectors: VectorSnapshot | None,
-        everything: Callable[[], Awaitable[ChunkKeys]],
         allowed: FilterKeys | None,
         languages: Sequence[str | None],
         generation: int,
@@ -244,7 +80,6 @@ class SqlView:
         self._record = record
         self._text = text
         self._vectors = vectors
-        self._everything = everything
         self._extension = extension
         self._prefetched: dict[int, Passage] = {}
         self._allow(allowed)
@@ -296,12 +131,18 @@ class SqlView:
         return np.array([idf(number, count=max(chunks, number)) for number in having], np.float64)
 
     async def excluding(self, match: Match) -> SqlView:
-        seen = await self._everything() if self._allowed is None else self._allowed.keys
+        seen = await self._all_keys() if self._allowed is None else self._allowed.keys
         hidden = await self._text.matching(match, seen)
         rest = copy(self)
         where = self._allowed.where if self._allowed else None
         rest._allow(FilterKeys(np.setdiff1d(seen, hidden, assume_unique=True), where=where))
         return rest
+
+    async def _all_keys(self) -> ChunkKeys:
+        """Keys of all chunks that can be found, ascending."""
+        if isinstance(self._vectors, EmbeddedVectors):  # which has them in memory
+            return self._vectors.rows.keys
+        return await self._record.ask(findable_keys)
 
     async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
         asked = words if self._allowed is None else words[:MOST_LOOKED_UP]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -11,38 +11,29 @@ from pathlib import Path
 from lagotto._internal.concurrency import checkpoint, interruptible
 from lagotto._internal.display import counted
 from lagotto.errors import (
-    IndexUnavailableError,
     StoreBusyError,
     StoreError,
-    StoreFullError,
-    StoreReadOnlyError,
 )
 from lagotto.filters import And, Filter
 from lagotto.indexes.base import (
     START,
-    ChunkKeys,
-    FilterKeys,
     LogPosition,
     TextIndex,
     VectorIndex,
-    VectorSnapshot,
 )
 from lagotto.indexes.folder import file_errors
 from lagotto.indexes.updater import IndexUpdater
-from lagotto.indexes.vectors.index import EmbeddedVectors
 from lagotto.stores.base import DegradedLeg
 from lagotto.stores.sql.changelog import (
     Head,
-    RecordReader,
     SqlChangeLog,
-    main_languages,
     read_head,
     stored_vectors,
     token_at,
 )
-from lagotto.stores.sql.filters import filter_notes, resolve_filter
-from lagotto.stores.sql.read import findable_keys, unit_vectors
-from lagotto.stores.sql.view import IndexSnapshots, IndexTooFarBehind, SqlView, refreshed
+from lagotto.stores.sql.read import unit_vectors
+from lagotto.stores.sql.view import SqlView
+from lagotto.stores.sql.view_factory import IndexTooFarBehind, ViewFactory, refreshed
 from lagotto.stores.sqlite.database import (
     DriverHandle,
     SqliteConnection,
@@ -52,11 +43,8 @@ from lagotto.stores.sqlite.database import (
     sqlite_errors,
 )
 
-FILTERS_CACHED = 64
 ATTEMPTS = 1_000
 """How often a view is tried again because another search has taken an index further meanwhile."""
-
-CANT_FOLLOW = (StoreBusyError, StoreFullError, StoreReadOnlyError, IndexUnavailableError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +58,11 @@ class _State:
     """Whether an index is behind a network: it has to be asked how far it has come."""
 
 
-class SqliteViews:
-    """Makes views; caches what they have in common as long as nothing is written.
+class SqliteViews(ViewFactory):
+    """Makes the views of a file.
 
     `text` gives the text index, `vectors` that of the base's model, None while it has no model.
-    `reload_if_rebuilt` makes these the indexes of the generation that a connection sees. The
-    `updater` brings them up to date; a search does not wait for it, but reads the rest itself.
+    `reload_if_rebuilt` makes these the indexes of the generation that a connection sees.
     """
 
     def __init__(
@@ -87,15 +74,12 @@ class SqliteViews:
         reload_if_rebuilt: Callable[[SqliteConnection], int | None],
         updater: IndexUpdater,
     ) -> None:
+        super().__init__(updater, in_threads=True)
         self._path = path
         self._text = text
         self._vectors = vectors
         self._reload_if_rebuilt = reload_if_rebuilt
         self._ready: _State | None = None
-        self._filters: dict[tuple[str, int], tuple[FilterKeys, Sequence[str]]] = {}
-        self._languages: tuple[int, Sequence[str | None]] | None = None
-        self._snapshots = IndexSnapshots(updater, in_threads=True)
-        self._updater = updater
         self._requested: LogPosition | None = None
         self.damaged: set[int] = set()
         """Chunks whose vectors were left out of the index, as they are none."""
@@ -103,12 +87,12 @@ class SqliteViews:
     def clear(self) -> None:
         """Forget the last state: the store is closed."""
         self._ready = self._requested = None
-        self._snapshots.clear()
+        self.snapshots.clear()
 
     @property
     def are_used(self) -> bool:
         """Whether there have been searches."""
-        return self._ready is not None or self._snapshots.has_read
+        return self._ready is not None or self.snapshots.has_read
 
     def read_ahead(self, database: SqliteDatabase) -> None:
         """Read what the first search after a write would have to read."""
@@ -128,7 +112,7 @@ class SqliteViews:
         ready = self._ready
         if ready is None or ready.remote:
             return None
-        if where != And() and (where.cache_key, ready.head.token) not in self._filters:
+        if where != And() and (where.cache_key, ready.head.token) not in self.cache:
             return None
         view: SqlView | None = None
         with ExitStack() as mine:
@@ -142,23 +126,14 @@ class SqliteViews:
         return view
 
     async def view(self, database: SqliteDatabase, where: Filter, stack: ExitStack) -> SqlView:
-        """A view, once the indexes lack few enough changes.
+        """A view, once the indexes lack few enough changes."""
 
-        They catch up in the background: a search that is cancelled need not wait for them.
-        """
-        gave_up: StoreError | None = None
-        for attempt in range(3):
+        async def attempt(gave_up: StoreError | None) -> SqlView:
             driver = DriverHandle()
             read = partial(self._read, database, where, stack, driver, gave_up)
-            try:
-                return await interruptible(read, interrupt=driver.interrupt)
-            except IndexTooFarBehind:
-                gave_up = await self._updater.catch_up()
-            if gave_up is not None and not isinstance(gave_up, CANT_FOLLOW):
-                raise gave_up
-            if attempt == 1 and gave_up is None:
-                gave_up = StoreBusyError("the base is written to faster than it is indexed")
-        raise AssertionError("a view that has given up on an index does not wait for it")
+            return await interruptible(read, interrupt=driver.interrupt)
+
+        return await self.until_indexed(attempt)
 
     def _read(
         self,
@@ -225,40 +200,26 @@ class SqliteViews:
         reader = SqliteReader(connection, path=self._path)
         changes = SqlChangeLog(connection, head=state.position, reader=reader)
         changes.damaged = self.damaged
-        degraded: list[DegradedLeg] = []
-        index = self._text()
-        text = self._snapshots.text(
-            index, changes, down=refreshed(index), gave_up=gave_up, degraded=degraded
-        )
-        if text is None:
+        text, vectors = self._text(), self._vectors(connection)
+        down = (refreshed(text), refreshed(vectors))
+        found = self.snapshots.both(changes, text, vectors, down=down, gave_up=gave_up)
+        if found is None or found.text is None:
             return None
-        vector_index = self._vectors(connection)
-        vectors: VectorSnapshot | None = None
-        if vector_index:
-            vectors = self._snapshots.vectors(
-                vector_index,
-                changes,
-                down=refreshed(vector_index),
-                gave_up=gave_up,
-                degraded=degraded,
-            )
-            if vectors is None:
-                return None
-            degraded += self._damaged_vectors(connection, vector_index)
+        if vectors is not None:
+            found.degraded.extend(self._damaged_vectors(connection, vectors))
         self._request_indexing(state.position)
-        allowed, notes = self._resolved(connection, where, state.head.token)
+        allowed, notes = self.resolved(connection, where, state.head.token)
         view = SqlView(
             reader,
-            text=text,
-            vectors=vectors,
-            everything=lambda: _all_keys(reader, vectors),
+            text=found.text,
+            vectors=found.vectors,
             allowed=allowed,
-            languages=self._main_languages(connection, state.head.token),
+            languages=self.languages(connection, state.head.token),
             generation=state.generation,
-            degraded=degraded,
+            degraded=found.degraded,
             filter_notes=notes,
         )
-        if not degraded:
+        if not found.degraded:
             self._ready = state
         return view
 
@@ -280,32 +241,6 @@ class SqliteViews:
 
         And again as long as it fails.
         """
-        if position != START and (position != self._requested or self._updater.problem):
+        if position != START and (position != self._requested or self.updater.problem):
             self._requested = position
-            self._updater.request()
-
-    def _resolved(
-        self, connection: SqliteConnection, where: Filter, token: int
-    ) -> tuple[FilterKeys | None, Sequence[str]]:
-        """The chunks that a filter allows, None for all, and notes on it; cached until a write."""
-        if where == And():
-            return None, ()
-        name = (where.cache_key, token)
-        if name not in self._filters:
-            while len(self._filters) >= FILTERS_CACHED:
-                self._filters.pop(next(iter(self._filters)), None)
-            keys = resolve_filter(connection, where)
-            notes = filter_notes(connection, where, matches_some=bool(len(keys.keys)))
-            self._filters[name] = (keys, notes)
-        return self._filters[name]
-
-    def _main_languages(self, connection: SqliteConnection, token: int) -> Sequence[str | None]:
-        if self._languages is None or self._languages[0] != token:
-            self._languages = (token, main_languages(connection))
-        return self._languages[1]
-
-
-async def _all_keys(record: RecordReader, vectors: VectorSnapshot | None) -> ChunkKeys:
-    if isinstance(vectors, EmbeddedVectors):
-        return vectors.rows.keys
-    return await record.ask(findable_keys)
+            self.updater.request()
