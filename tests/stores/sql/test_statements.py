@@ -25,6 +25,8 @@ STATEMENTS = {
 PARAMETER = re.compile(r":(\w+)")
 
 VALUES: dict[str, Any] = {
+    "chunkers": ["x"],
+    "models": ["hash"],
     "collection": "default",
     "collections": ["default", "other"],
     "document_id": "d001",
@@ -53,7 +55,7 @@ VALUES: dict[str, Any] = {
 }
 """A value for every parameter."""
 
-EMPTY = {"COUNTER", "PARENTS", "UPDATED"}
+EMPTY = {"CACHED_CHUNKS", "COUNTER", "PARENTS", "UPDATED"}
 """Queries that find nothing with these values: no counter has the name of a setting."""
 
 

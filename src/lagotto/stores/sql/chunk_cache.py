@@ -1,13 +1,29 @@
-"""The cache of chunks made at query time, for every SQL store."""
+"""The cache of chunks made at query time, for every SQL store.
+
+A row holds all chunks that one chunker made of one content of a document, with their vectors under
+one model. It is deleted with its document (a document is written by replacing its row), and a row
+that fails its checksum is not used. The text of a chunk is cut from its document; its id and
+ordinal are computed. Only what writes imports SQLAlchemy.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+import numpy as np
+
+from lagotto.documents import Chunk, Document, Span, chunk_id, iso
 from lagotto.errors import StoreDamagedError, StoreError
 from lagotto.stores.base import CachedChunks, CacheKey
+from lagotto.stores.sql import statements
+from lagotto.stores.sql.queries import asked_names, keys_by_name, name_batches
+from lagotto.stores.sql.statements import ReadConnection
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -16,15 +32,33 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+FORMAT = 3
+"""Increased whenever the row format changes; rows of another format fail their checksum."""
+
+KEPT = (
+    "level",
+    "start",
+    "end",
+    "token_count",
+    "pages",
+    "heading_path",
+    "element",
+    "row_range",
+    "item_range",
+    "lines",
+    "sections",
+)
+"""The fields of a chunk that are kept, in this order, followed by the index of its parent."""
+
 
 class Read(Protocol):
-    """Runs a function over a Connection in a transaction of its own; failures are StoreErrors."""
+    """Runs a function over a connection, of one state of the base; failures are StoreErrors."""
 
-    async def __call__(self, work: Callable[[Connection], T], /) -> T: ...
+    async def __call__(self, work: Callable[[ReadConnection], T], /) -> T: ...
 
 
 class Write(Protocol):
-    """The same for one that changes what belongs to the documents named, or to any for None."""
+    """Runs one that changes what belongs to the documents named, or to any for None."""
 
     async def __call__(
         self, work: Callable[[Connection], T], names: Collection[tuple[str, str]] | None, /
@@ -39,8 +73,6 @@ class SqlChunkCache:
         self._write = write
 
     async def load(self, keys: Sequence[CacheKey]) -> dict[CacheKey, CachedChunks]:
-        from lagotto.stores.sql.cached_chunks import delete_sets, load_sets
-
         try:
             found, bad = await self._read(lambda connection: load_sets(connection, keys))
         except StoreDamagedError as exc:
@@ -48,19 +80,15 @@ class SqlChunkCache:
             return {}
         if bad:
             log.warning("%d sets of cached chunks are damaged; they are rebuilt", len(bad))
-            await self._try(lambda connection: delete_sets(connection, bad), bad)
+            await self._try(lambda connection: _delete_sets(connection, bad), bad)
         return found
 
     async def save(self, entries: Mapping[CacheKey, CachedChunks], *, ttl: float | None) -> None:
-        from lagotto.stores.sql.cached_chunks import save_sets
-
         if entries:
-            await self._try(lambda connection: save_sets(connection, entries, ttl=ttl), entries)
+            await self._try(lambda connection: _save_sets(connection, entries, ttl=ttl), entries)
 
     async def clear(self) -> int:
-        from lagotto.stores.sql.cached_chunks import delete_all
-
-        return await self._write(delete_all, None)
+        return await self._write(_delete_all, None)
 
     async def _try(self, work: Callable[[Connection], None], keys: Collection[CacheKey]) -> None:
         """Write if that is possible right now; a search doesn't fail for its cache."""
@@ -68,3 +96,165 @@ class SqlChunkCache:
             await self._write(work, {(key.collection, key.document_id) for key in keys})
         except StoreError as exc:
             log.info("the chunk cache could not be written: %s", exc)
+
+
+def load_sets(
+    connection: ReadConnection, keys: Sequence[CacheKey]
+) -> tuple[dict[CacheKey, CachedChunks], list[CacheKey]]:
+    """What is kept and has not expired, of `keys`, and the keys of damaged rows."""
+    now = iso(datetime.now(UTC))
+    wanted = set(keys)
+    makers = {
+        "chunkers": sorted({key.chunker_id for key in keys}),
+        "models": sorted({key.model_id for key in keys}),
+    }
+    found: dict[CacheKey, CachedChunks] = {}
+    bad: list[CacheKey] = []
+    for names in name_batches(key[:2] for key in keys):
+        for record in statements.CACHED_CHUNKS.records(connection, **asked_names(names), **makers):
+            key = CacheKey(*(record[field] for field in CacheKey._fields))
+            if key not in wanted:
+                continue
+            kept = _cached_chunks(key, record)
+            if kept is None:
+                bad.append(key)
+            elif record["expires_at"] is None or record["expires_at"] > now:
+                found[key] = kept
+    return found, bad
+
+
+def _save_sets(
+    connection: Connection, entries: Mapping[CacheKey, CachedChunks], *, ttl: float | None
+) -> None:
+    """Save sets whose documents still have this content, and delete expired ones."""
+    from sqlalchemy import delete, insert
+
+    from lagotto.stores.sql.tables import ChunkCacheRow
+
+    now = datetime.now(UTC)
+    expires = None if ttl is None else iso(now + timedelta(seconds=ttl))
+    connection.execute(delete(ChunkCacheRow).where(ChunkCacheRow.expires_at <= iso(now)))
+    documents = _current_documents(connection, entries)
+    kept = {key: entry for key, entry in entries.items() if key[:3] in documents}
+    _delete_sets(connection, list(kept))
+    rows = [
+        _row(documents[key[:3]], key, entry, created_at=iso(now), expires_at=expires)
+        for key, entry in kept.items()
+    ]
+    if rows:
+        connection.execute(insert(ChunkCacheRow), rows)
+
+
+def _current_documents(
+    connection: ReadConnection, keys: Mapping[CacheKey, object]
+) -> dict[tuple[str, ...], int]:
+    """Keys of the documents that still have the content, by collection, id and content."""
+    found: dict[tuple[str, ...], int] = {}
+    for names in name_batches(key[:2] for key in keys):
+        rows = statements.DOCUMENT_KEYS.rows(connection, **asked_names(names))
+        found |= {(collection, name, content): key for collection, name, content, key in rows}
+    return found
+
+
+def _delete_sets(connection: Connection, keys: Sequence[CacheKey]) -> None:
+    from sqlalchemy import delete
+
+    from lagotto.stores.sql.tables import ChunkCacheRow
+
+    documents = keys_by_name(connection, [key[:2] for key in keys])
+    for key in keys:
+        connection.execute(
+            delete(ChunkCacheRow).where(
+                ChunkCacheRow.document_key == documents.get(key[:2]),
+                ChunkCacheRow.content_hash == key.content_hash,
+                ChunkCacheRow.chunker_id == key.chunker_id,
+                ChunkCacheRow.model_id == key.model_id,
+            )
+        )
+
+
+def _delete_all(connection: Connection) -> int:
+    """Delete all sets; how many there were."""
+    from sqlalchemy import delete
+
+    from lagotto.stores.sql.tables import ChunkCacheRow
+
+    return connection.execute(delete(ChunkCacheRow)).rowcount
+
+
+def _row(
+    document_key: int,
+    key: CacheKey,
+    entry: CachedChunks,
+    *,
+    created_at: str,
+    expires_at: str | None,
+) -> dict[str, Any]:
+    """The row of a set of chunks."""
+    indices = {chunk.id: index for index, chunk in enumerate(entry.chunks)}
+    spans = [
+        [*(getattr(chunk, field) for field in KEPT), indices.get(chunk.parent_id or "")]
+        for chunk in entry.chunks
+    ]
+    contents = {"dimension": entry.vectors.shape[1], "spans": spans}
+    row = {
+        "content_hash": key.content_hash,
+        "chunker_id": key.chunker_id,
+        "model_id": key.model_id,
+        "chunks": json.dumps(contents, ensure_ascii=False, separators=(",", ":")).encode(),
+        "vectors": entry.vectors.astype("<f4").tobytes(),
+        "created_at": created_at,
+        "expires_at": expires_at,
+    }
+    return {**row, "document_key": document_key, "checksum": _checksum(key, row)}
+
+
+def _cached_chunks(key: CacheKey, row: Mapping[Any, Any]) -> CachedChunks | None:
+    """The chunks of a row that includes its document's `text`; None if the row is damaged."""
+    if not isinstance(row["chunks"], bytes) or not isinstance(row["vectors"], bytes):
+        return None
+    if row["checksum"] != _checksum(key, row):
+        return None
+    contents = json.loads(row["chunks"])
+    text, spans = row["text"], contents["spans"]
+    if not all(0 <= start < end <= len(text) for _, start, end, *_ in spans):
+        return None
+    chunks = _chunks(key, text, spans)
+    shape = (sum(chunk.level != "parent" for chunk in chunks), contents["dimension"])
+    vectors = np.frombuffer(row["vectors"], "<f4").astype(np.float32)
+    if vectors.size != shape[0] * shape[1]:
+        return None
+    return CachedChunks(chunks, vectors.reshape(shape))
+
+
+def _checksum(key: CacheKey, row: Mapping[Any, Any]) -> str:
+    total = hashlib.blake2b(digest_size=16)
+    sizes = (len(row["chunks"]), len(row["vectors"]))
+    total.update(json.dumps([FORMAT, *key, row["created_at"], row["expires_at"], *sizes]).encode())
+    total.update(row["chunks"])
+    total.update(row["vectors"])
+    return total.hexdigest()
+
+
+def _chunks(key: CacheKey, text: str, spans: Sequence[Sequence[Any]]) -> list[Chunk]:
+    document = Document(
+        collection=key.collection, id=key.document_id, content_hash=key.content_hash, text=text
+    )
+    ordinals: Counter[str] = Counter()
+    chunks: list[Chunk] = []
+    for *values, parent in spans:
+        fields = dict(zip(KEPT, values, strict=True))
+        span = Span(fields["start"], fields["end"])
+        chunk = Chunk(
+            **fields,
+            id=chunk_id(document, key.chunker_id, fields["level"], span),
+            collection=key.collection,
+            document_id=key.document_id,
+            chunker_id=key.chunker_id,
+            parent_id=None if parent is None else chunks[parent].id,
+            ordinal=ordinals[fields["level"]],
+            text=text[span.start : span.end],
+        )
+        ordinals[chunk.level] += 1
+        chunks.append(chunk)
+    return chunks

@@ -64,7 +64,7 @@ def keys_by_name(
     found: dict[tuple[str, str], int] = {}
     for some in name_batches(names):
         rows = statements.DOCUMENT_KEYS.rows(connection, **asked_names(some))
-        found |= {(collection, name): key for collection, name, key in rows}
+        found |= {(collection, name): key for collection, name, _, key in rows}
     return {name: found[name] for name in names if name in found}
 
 

@@ -214,7 +214,7 @@ DOCUMENT = Statement(
     f"SELECT {WHOLE} FROM document WHERE collection = :collection AND id = :document_id"
 )
 DOCUMENTS = Statement(f"SELECT {WHOLE} FROM document WHERE {_NAMED}")
-DOCUMENT_KEYS = Statement(f"SELECT collection, id, key FROM document WHERE {_NAMED}")
+DOCUMENT_KEYS = Statement(f"SELECT collection, id, content_hash, key FROM document WHERE {_NAMED}")
 VERSIONS = Statement("""
 SELECT document.id, document.content_hash, document.language, document.fingerprint,
     chunk_set.chunker_id, chunk_set.model_id
@@ -287,6 +287,17 @@ SELECT
     (SELECT min(ordinal) {_SAME_LEVEL} AND ordinal > :ordinal AND page_first > :last_page)
 """)
 VECTORS = Statement("SELECT chunk_key, vector FROM embedding WHERE chunk_key IN (:keys key)")
+
+# Chunks are cut from the document's text, which must be the one that was split.
+CACHED_CHUNKS = Statement(f"""
+SELECT document.collection, document.id AS document_id, chunk_cache.content_hash,
+    chunk_cache.chunker_id, chunk_cache.model_id, document.text, chunk_cache.chunks,
+    chunk_cache.vectors, chunk_cache.checksum, chunk_cache.created_at, chunk_cache.expires_at
+FROM document JOIN chunk_cache ON chunk_cache.document_key = document.key
+    AND chunk_cache.content_hash = document.content_hash
+WHERE {_NAMED} AND chunk_cache.chunker_id IN (:chunkers text)
+    AND chunk_cache.model_id IN (:models text)
+""")
 
 # The change log
 

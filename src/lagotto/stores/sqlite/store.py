@@ -137,7 +137,7 @@ class SqliteStore:
             updater=self._updater,
         )
         self._writer: ThreadPoolExecutor | None = None
-        self.chunk_cache = SqlChunkCache(read=self._read_tables, write=self._write_cache)
+        self.chunk_cache = SqlChunkCache(read=self._read, write=self._write_cache)
 
     @cached_property
     def source_files(self) -> SqlSourceFiles:
