@@ -28,14 +28,13 @@ ALLOWED = {
     # PostgreSQL
     "stores/postgres/types.py": "COPY",
     "stores/postgres/chunk_words.py": "tsvectors",
-    "stores/postgres/database.py": "types of pgvector",
+    "stores/postgres/database.py": "types of pgvector, settings of a connection",
     "stores/postgres/locks.py": "advisory locks",
     "stores/postgres/native.py": "tsqueries, ts_rank, pg_trgm over texts, one statement for both",
     "stores/postgres/rebuild.py": "schemas",
     "stores/postgres/schema.py": "extensions, storage options, who else is connected",
     "stores/postgres/store.py": "catalogs of the server, sizes on disk",
     "stores/postgres/text_index.py": "postings as binary rows",
-    "stores/postgres/transaction.py": "settings of a connection",
     "stores/postgres/vector_index.py": "HNSW, operators of pgvector",
     "stores/postgres/view_factory.py": "the state of a base, by one statement",
 }

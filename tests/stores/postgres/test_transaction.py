@@ -13,7 +13,7 @@ from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.errors import DeadlineExceeded, StoreBusyError, StoreError
 from lagotto.filters import And
 from lagotto.request_context import RequestContext, cancel_scope
-from lagotto.stores.postgres import transaction
+from lagotto.stores.postgres import database
 from lagotto.stores.postgres.store import PostgresStore
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.stores import DOCUMENTS, entries, text_ids
@@ -58,7 +58,7 @@ class TestDeadline:
         for limit in (limit_of_a_view, limit_of_a_question):
             assert await limit(store) == 0
             async with cancel_scope(RequestContext(timeout=50)):
-                assert 20_000 < await limit(store) <= 1000 * (50 + transaction.SLACK)
+                assert 20_000 < await limit(store) <= 1000 * (50 + database.SLACK)
             assert await limit(store) == 0
 
     async def test_a_shorter_limit_of_the_server_stays(self, location: str) -> None:
@@ -69,26 +69,26 @@ class TestDeadline:
         async with cancel_scope(RequestContext(timeout=50)):
             assert await limit_of_a_view(store) == 7_000
         async with cancel_scope(RequestContext(timeout=5)):
-            assert 0 < await limit_of_a_view(store) <= 1000 * (5 + transaction.SLACK) < 7_000
+            assert 0 < await limit_of_a_view(store) <= 1000 * (5 + database.SLACK) < 7_000
         await store.close()
 
     async def test_one_that_is_far_away(self, store: PostgresStore) -> None:
         async with cancel_scope(RequestContext(timeout=10**8)):
-            assert await limit_of_a_view(store) == 1000 * transaction.LONGEST
+            assert await limit_of_a_view(store) == 1000 * database.LONGEST
 
     async def test_a_deadline_long_past_is_a_limit_too(
         self, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The server takes no negative time, and none at all for no limit."""
-        monkeypatch.setattr(transaction, "SLACK", -100.0)
+        monkeypatch.setattr(database, "SLACK", -100.0)
         async with cancel_scope(RequestContext(timeout=60)):
-            assert transaction.limit() == transaction.SHORTEST
+            assert database.limit() == database.SHORTEST
 
     async def test_the_server_ends_what_the_client_does_not(
         self, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """As if the client were gone: nobody cancels anything."""
-        monkeypatch.setattr(transaction, "SLACK", -59.9)
+        monkeypatch.setattr(database, "SLACK", -59.9)
         with pytest.raises(StoreBusyError, match=r"statement timeout.*give the search more time"):
             async with cancel_scope(RequestContext(timeout=60)), store.view(And()) as view:
                 await reader_of(view).rows("SELECT pg_sleep(30)")

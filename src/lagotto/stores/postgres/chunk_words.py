@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 
 from sqlalchemy import Connection, text
 
-from lagotto.stores.sql.queries import setting
+from lagotto.stores.sql.read import setting
 from lagotto.terms.languages import NAMES, UNSTEMMED, language_of
 
 SETTING = "native_text"

@@ -30,14 +30,13 @@ from lagotto.stores.postgres.chunk_words import (
     config_of,
     parse_configs,
 )
+from lagotto.stores.postgres.database import ReadTransaction
 from lagotto.stores.postgres.tables import ChunkWordsRow
 from lagotto.stores.postgres.text_index import PostingsText, Statistics
-from lagotto.stores.postgres.transaction import ReadTransaction
 from lagotto.stores.postgres.types import KeysParameter, VectorParameter, keys_of
 from lagotto.stores.postgres.vector_index import MARGIN, PgVectors
 from lagotto.stores.sql.changelog import added_texts, ranges
-from lagotto.stores.sql.queries import setting
-from lagotto.stores.sql.read import counter, passages_of
+from lagotto.stores.sql.read import counter, passages_of, setting
 from lagotto.stores.sql.statements import PASSAGE_COLUMNS, SELECT_PASSAGES
 from lagotto.stores.sql.view import Extension
 from lagotto.stores.sql.write import put_setting

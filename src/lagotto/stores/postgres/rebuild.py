@@ -27,14 +27,12 @@ from lagotto.errors import StoreBusyError, StoreError
 from lagotto.indexes.base import Finding
 from lagotto.indexes.updater import delete_remote
 from lagotto.stores.base import BaseConfig, Pending, unfinished_rebuild
-from lagotto.stores.postgres.address import Address
-from lagotto.stores.postgres.database import create_single, postgres_errors
+from lagotto.stores.postgres.database import Address, create_single, postgres_errors
 from lagotto.stores.postgres.locks import REBUILDER, WRITER
 from lagotto.stores.postgres.schema import enforce_dimension, schema_version
 from lagotto.stores.postgres.tables import NativeTables, PostgresTables
 from lagotto.stores.sql import SCHEMA_VERSION
-from lagotto.stores.sql.queries import read_config, setting
-from lagotto.stores.sql.read import read_sources
+from lagotto.stores.sql.read import read_config, read_sources, setting
 from lagotto.stores.sql.tables import Tables
 from lagotto.stores.sql.write import put_config, put_setting
 

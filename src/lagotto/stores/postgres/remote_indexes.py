@@ -35,12 +35,15 @@ from lagotto.indexes.updater import (
     retry_while_locked,
 )
 from lagotto.stores.base import BaseConfig
-from lagotto.stores.postgres.address import Address
-from lagotto.stores.postgres.database import create_blocking, postgres_errors
+from lagotto.stores.postgres.database import (
+    Address,
+    ReadTransaction,
+    create_blocking,
+    postgres_errors,
+)
 from lagotto.stores.postgres.locks import updater_lock
-from lagotto.stores.postgres.transaction import ReadTransaction
 from lagotto.stores.sql.changelog import AnyIndex, SqlChangeLog
-from lagotto.stores.sql.queries import read_config, setting
+from lagotto.stores.sql.read import read_config, setting
 from lagotto.stores.sql.view_factory import refreshed
 
 POSTINGS, PGVECTOR = "postings", "pgvector"

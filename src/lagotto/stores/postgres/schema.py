@@ -12,19 +12,19 @@ from lagotto.documents import digest
 from lagotto.errors import NotABaseError
 from lagotto.indexes.base import text_rules
 from lagotto.stores.base import BaseConfig
-from lagotto.stores.postgres.address import parse_location
 from lagotto.stores.postgres.database import (
     EXTENSIONS,
     create_single,
     missing_extension,
     old_extension,
+    parse_location,
     postgres_errors,
 )
 from lagotto.stores.postgres.locks import BUSY_TIMEOUT, acquire_database_lock, acquire_locks
 from lagotto.stores.postgres.tables import PostgresTables
 from lagotto.stores.sql import SCHEMA_VERSION, before_release, check_version
 from lagotto.stores.sql.migrations import migrate
-from lagotto.stores.sql.queries import setting
+from lagotto.stores.sql.read import setting
 from lagotto.stores.sql.tables import Counter, DocumentRow, KeyedValueRow, Tables
 from lagotto.stores.sql.write import put_setting, start_history
 

@@ -30,9 +30,15 @@ from lagotto.stores.base import (
     WriteGuard,
     with_languages_of,
 )
-from lagotto.stores.postgres.address import parse_location
 from lagotto.stores.postgres.chunk_words import chunks_without_words
-from lagotto.stores.postgres.database import Servers, create_single, postgres_errors
+from lagotto.stores.postgres.database import (
+    ReadTransaction,
+    Servers,
+    create_single,
+    parse_location,
+    postgres_errors,
+    set_statement_timeout,
+)
 from lagotto.stores.postgres.locks import BUSY_TIMEOUT, Name, acquire_locks
 from lagotto.stores.postgres.native import RANK_FUNCTIONS, NativeExtension, TrigramIndex, WordIndex
 from lagotto.stores.postgres.rebuild import PostgresStaging, check_rebuild, postgres_staging
@@ -55,7 +61,6 @@ from lagotto.stores.postgres.text_index import (
     renew,
     take_segment_number,
 )
-from lagotto.stores.postgres.transaction import ReadTransaction, set_statement_timeout
 from lagotto.stores.postgres.types import copy_rows
 from lagotto.stores.postgres.vector_index import GRAPH_FROM, build_graph
 from lagotto.stores.postgres.view_factory import PostgresViews
@@ -65,8 +70,15 @@ from lagotto.stores.sql.checks import check_rows
 from lagotto.stores.sql.chunk_cache import SqlChunkCache
 from lagotto.stores.sql.extras import SqlKeyedValues, SqlSourceFiles
 from lagotto.stores.sql.filters import matching_names, paged_documents, read_matching_chunks
-from lagotto.stores.sql.queries import document_keys, read_config, read_info, setting
-from lagotto.stores.sql.read import counter, read_document, read_versions
+from lagotto.stores.sql.read import (
+    counter,
+    document_keys,
+    read_config,
+    read_document,
+    read_info,
+    read_versions,
+    setting,
+)
 from lagotto.stores.sql.view import SqlView
 from lagotto.stores.sql.write import (
     Numbers,

@@ -48,6 +48,7 @@ from lagotto.indexes.text_query import (
 )
 from lagotto.stores.base import Entry, LanguageCounts, main_language
 from lagotto.stores.postgres.chunk_words import keep_words
+from lagotto.stores.postgres.database import ReadTransaction
 from lagotto.stores.postgres.locks import may_merge
 from lagotto.stores.postgres.schema import STATISTICS
 from lagotto.stores.postgres.tables import (
@@ -57,11 +58,9 @@ from lagotto.stores.postgres.tables import (
     PostingRow,
     SegmentRow,
 )
-from lagotto.stores.postgres.transaction import ReadTransaction
 from lagotto.stores.postgres.types import KeysParameter, copy_encoded, integer, keys_of
 from lagotto.stores.sql.changelog import SqlChangeLog, added_texts, ranges
-from lagotto.stores.sql.queries import setting
-from lagotto.stores.sql.read import counter
+from lagotto.stores.sql.read import counter, setting
 from lagotto.stores.sql.tables import Counter as CounterRow
 from lagotto.stores.sql.write import note_change, put_setting, take_numbers
 from lagotto.terms import Vocabulary, index_terms

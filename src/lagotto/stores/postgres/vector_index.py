@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from lagotto.documents import Vector
 from lagotto.indexes.base import NO_HITS, ChunkKeys, FilterKeys, Hits, LogPosition, top_k
-from lagotto.stores.postgres.transaction import ReadTransaction
+from lagotto.stores.postgres.database import FEWEST_KEPT, ReadTransaction
 from lagotto.stores.postgres.types import KeysParameter, VectorParameter
 
 GRAPH_FROM = 10_000
@@ -84,8 +84,8 @@ COST = 5
 MARGIN = 20
 """Extra neighbours, since the half precision of the graph may swap some."""
 
-FEWEST_KEPT, MOST_KEPT = 250, 1000
-"""Candidates that pgvector keeps in a search of its graph: hnsw.ef_search."""
+MOST_KEPT = 1000
+"""Candidates that pgvector keeps in a search of its graph at most, see FEWEST_KEPT."""
 
 FEWEST_UP_TO = 100_000
 """Chunks up to which the fewest are kept. In larger graphs recall would fall: with a million the

@@ -12,10 +12,10 @@ from lagotto.errors import StoreBusyError, StoreError
 from lagotto.filters import Filter
 from lagotto.indexes.base import LogPosition, TextIndex, VectorIndex
 from lagotto.stores.postgres.chunk_words import SETTING
+from lagotto.stores.postgres.database import SET_STATEMENT_TIMEOUT, ReadTransaction, limit
 from lagotto.stores.postgres.native import NativeExtension
 from lagotto.stores.postgres.remote_indexes import RemoteIndexes
 from lagotto.stores.postgres.text_index import PostingsText, Statistics
-from lagotto.stores.postgres.transaction import SET_STATEMENT_TIMEOUT, ReadTransaction, limit
 from lagotto.stores.postgres.vector_index import PgVectors, keep_candidates
 from lagotto.stores.sql.changelog import SqlChangeLog, read_head
 from lagotto.stores.sql.statements import Statement

@@ -20,11 +20,11 @@ from lagotto.indexes.base import (
 )
 from lagotto.stores.base import LanguageCounts, main_language, query_languages
 from lagotto.stores.sql import statements
-from lagotto.stores.sql.queries import in_batches
 from lagotto.stores.sql.read import (
     MALFORMED,
     UnreadableRow,
     heading_path_of,
+    in_batches,
     readable,
     unit_vectors,
 )

@@ -17,8 +17,7 @@ from lagotto.documents import Document, iso
 from lagotto.indexes.base import REBUILD, Finding
 from lagotto.stores.base import fingerprint
 from lagotto.stores.sql.changelog import ranges
-from lagotto.stores.sql.queries import AT_ONCE, setting
-from lagotto.stores.sql.read import are_units, counter, document_of
+from lagotto.stores.sql.read import AT_ONCE, are_units, counter, document_of, setting
 from lagotto.stores.sql.tables import (
     ChunkCacheRow,
     ChunkRow,

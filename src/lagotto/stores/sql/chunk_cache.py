@@ -22,7 +22,7 @@ from lagotto.documents import Chunk, Document, Span, chunk_id, iso
 from lagotto.errors import StoreDamagedError, StoreError
 from lagotto.stores.base import CachedChunks, CacheKey
 from lagotto.stores.sql import statements
-from lagotto.stores.sql.queries import asked_names, keys_by_name, name_batches
+from lagotto.stores.sql.read import asked_names, keys_by_name, name_batches
 from lagotto.stores.sql.statements import ReadConnection
 
 if TYPE_CHECKING:

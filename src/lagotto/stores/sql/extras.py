@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 
 from lagotto.documents import Metadata
 from lagotto.stores.base import KeyedValue, NewValue, SourceDocument, SourceFile
-from lagotto.stores.sql.queries import AT_ONCE, setting
+from lagotto.stores.sql.read import AT_ONCE, setting
 from lagotto.stores.sql.tables import DocumentRow, SourceFileRow
 from lagotto.stores.sql.tables import KeyedValueRow as Row
 from lagotto.stores.sql.write import put_setting

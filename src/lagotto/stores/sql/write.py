@@ -16,8 +16,16 @@ from lagotto.filters import And, In
 from lagotto.indexes.vectors.rows import check_vectors
 from lagotto.stores.base import EVERYTHING, BaseConfig, Entry, WriteGuard, agreed_config
 from lagotto.stores.sql.filters import matching_names
-from lagotto.stores.sql.queries import CONFIG, document_keys, in_batches, read_config
-from lagotto.stores.sql.read import attribute_rows, chunk_row, chunk_text_rows, document_row
+from lagotto.stores.sql.read import (
+    CONFIG,
+    attribute_rows,
+    chunk_row,
+    chunk_text_rows,
+    document_keys,
+    document_row,
+    in_batches,
+    read_config,
+)
 from lagotto.stores.sql.tables import (
     AttributeRow,
     ChunkRow,

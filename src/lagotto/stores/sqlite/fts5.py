@@ -44,7 +44,7 @@ from lagotto.indexes.text_query import (
     Word,
 )
 from lagotto.stores.sql.changelog import RecordReader, SqlChangeLog
-from lagotto.stores.sql.queries import setting
+from lagotto.stores.sql.read import setting
 from lagotto.stores.sql.statements import ReadConnection, Statement
 from lagotto.terms import index_terms
 from lagotto.terms.vocabulary import MOST_CORRECTIONS, MOST_SIMILAR

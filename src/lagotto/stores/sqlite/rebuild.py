@@ -25,8 +25,7 @@ from lagotto.indexes.updater import delete_remote
 from lagotto.stores.base import BaseConfig, Entry, Pending, unfinished_rebuild
 from lagotto.stores.sql import SCHEMA_VERSION
 from lagotto.stores.sql.changelog import AnyIndex
-from lagotto.stores.sql.queries import document_keys, read_config, setting
-from lagotto.stores.sql.read import counter, read_sources
+from lagotto.stores.sql.read import counter, document_keys, read_config, read_sources, setting
 from lagotto.stores.sql.tables import (
     ChunkRow,
     ChunkSetRow,

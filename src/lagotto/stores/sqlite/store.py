@@ -60,8 +60,7 @@ from lagotto.stores.sql import SCHEMA_VERSION
 from lagotto.stores.sql.changelog import AnyIndex, SqlChangeLog, main_languages_of
 from lagotto.stores.sql.chunk_cache import SqlChunkCache
 from lagotto.stores.sql.filters import paged_documents, read_matching_chunks
-from lagotto.stores.sql.queries import read_config, read_info, setting
-from lagotto.stores.sql.read import read_document, read_versions
+from lagotto.stores.sql.read import read_config, read_document, read_info, read_versions, setting
 from lagotto.stores.sql.statements import ReadConnection
 from lagotto.stores.sql.view import SqlView
 from lagotto.stores.sqlite.database import (

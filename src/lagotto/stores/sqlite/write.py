@@ -23,8 +23,7 @@ from lagotto.stores.sql import SCHEMA_VERSION
 from lagotto.stores.sql.changelog import SqlChangeLog
 from lagotto.stores.sql.filters import matching_names
 from lagotto.stores.sql.migrations import migrate
-from lagotto.stores.sql.queries import document_keys, setting
-from lagotto.stores.sql.read import counter
+from lagotto.stores.sql.read import counter, document_keys, setting
 from lagotto.stores.sql.tables import Counter, Setting, Tables
 from lagotto.stores.sql.write import (
     Numbering,

@@ -10,8 +10,8 @@ from lagotto.documents import Document
 from lagotto.filters import And, Eq, Filter, Gte, In
 from lagotto.stores.base import Store
 from lagotto.stores.memory import MemoryStore
+from lagotto.stores.postgres import database, text_index, vector_index
 from lagotto.stores.postgres import store as store_module
-from lagotto.stores.postgres import text_index, vector_index
 from lagotto.stores.postgres.store import PostgresStore
 from lagotto.stores.postgres.vector_index import PgVectors
 from lagotto.stores.sql.view import SqlView
@@ -181,12 +181,12 @@ async def test_more_candidates_are_kept_in_larger_graphs(
             ((found,),) = await graph_of(view).reader.rows("SHOW hnsw.ef_search")
             return int(found)
 
-    assert await kept() == vector_index.FEWEST_KEPT
+    assert await kept() == database.FEWEST_KEPT
     monkeypatch.setattr(vector_index, "FEWEST_UP_TO", 1)
     more = await kept()
-    assert vector_index.FEWEST_KEPT < more <= vector_index.MOST_KEPT
+    assert database.FEWEST_KEPT < more <= vector_index.MOST_KEPT
     monkeypatch.undo()
-    assert await kept() == vector_index.FEWEST_KEPT  # of the transaction, not of the connection
+    assert await kept() == database.FEWEST_KEPT  # of the transaction, not of the connection
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,16 @@ from sqlalchemy import Connection, event
 from lagotto.documents import Chunk
 from lagotto.stores.base import CacheKey
 from lagotto.stores.sql.chunk_cache import load_sets
-from lagotto.stores.sql.queries import AT_ONCE, MOST_PAIRS, keys_by_name, name_batches
-from lagotto.stores.sql.read import read_neighbours, read_parents, read_sources, read_stored
+from lagotto.stores.sql.read import (
+    AT_ONCE,
+    MOST_PAIRS,
+    keys_by_name,
+    name_batches,
+    read_neighbours,
+    read_parents,
+    read_sources,
+    read_stored,
+)
 from lagotto.stores.sqlite.write import create_engine
 from tests.stores.sqlite.bases import made
 
