@@ -25,7 +25,7 @@ from lagotto.results import Leg, RetrievalResult
 from lagotto.retrieval.fusion import fuse
 from lagotto.retrieval.query.expansion import declarative
 from lagotto.stores.postgres import vector_index
-from lagotto.stores.postgres.native import TrigramTextComparison
+from lagotto.stores.postgres.native import PostgresNative
 from lagotto.stores.sql import SCHEMA_VERSION
 from lagotto.stores.sql.tables import ChunkRow, EmbeddingRow
 from lagotto.stores.sqlite.store import SqliteStore
@@ -728,7 +728,7 @@ async def test_trigram_index_of_texts(location: str) -> None:
             connection.execute("SET LOCAL enable_seqscan = off")
             connection.execute("SET LOCAL enable_indexscan = off")
             connection.execute("SET LOCAL pg_trgm.word_similarity_threshold = 0.3")
-            statement = TrigramTextComparison.statement_for(0.3, filtered=False)
+            statement = PostgresNative.texts_statement(0.3, filtered=False)
             asked = {"words": "stargate atlantis cancelled", "limit": 10}
             plan = connection.execute(f"EXPLAIN {statement}", asked).fetchall()
             assert "Bitmap Index Scan on chunk_text_trigrams" in "\n".join(row for (row,) in plan)

@@ -165,8 +165,11 @@ class RecordingView(MemoryView):
     asked: list[bool]
 
     @property
-    def single_query(self) -> RecordingView:  # type: ignore[override]
+    def native(self) -> RecordingView:  # type: ignore[override]
         return self
+
+    async def comparable(self) -> bool:
+        return False
 
     async def hybrid(self, asked: HybridQuery) -> HybridFound | None:
         self.asked.append(asked.anyway)

@@ -20,7 +20,7 @@ from lagotto.results import LEGS, Leg
 from lagotto.retrieval.explain import Diagnostics
 from lagotto.retrieval.fusion import Candidates, LegScores, Scores
 from lagotto.retrieval.query.expansion import NEAR_ANSWER_WEIGHT
-from lagotto.stores.base import HybridQuery, Scale, TrigramTextSearch, View
+from lagotto.stores.base import HybridQuery, NativeSearch, Scale, View
 from lagotto.terms.vocabulary import distinct, word_similarity
 from lagotto.terms.words import words
 
@@ -145,9 +145,9 @@ async def single_query_candidates(
 ) -> Candidates | None:
     """The candidates of both legs, None if the legs are asked one by one."""
     asked = _asked(vector, text, depth, plan, prefs)
-    if asked is None or view.single_query is None:
+    if asked is None or view.native is None:
         return None
-    found = await view.single_query.hybrid(asked)
+    found = await view.native.hybrid(asked)
     if found is None:
         return None
     legs: dict[Leg, LegScores] = {
@@ -217,13 +217,13 @@ class TrigramTextQuery:
 
     async def search(self, view: View, *, k: int) -> Hits:
         """The most similar chunks."""
-        return await _comparing(view).search(
+        return await _comparing(view).search_texts(
             self.words, threshold=self.threshold, k=k, near=self.near, bonus=NEAR_ANSWER_WEIGHT
         )
 
     async def scores(self, view: View, keys: ChunkKeys) -> NDArray[np.float64]:
         """The similarity of each of `keys`."""
-        scores = await _comparing(view).scores(
+        scores = await _comparing(view).text_scores(
             self.words, keys, near=self.near, bonus=NEAR_ANSWER_WEIGHT
         )
         return scores.astype(np.float64)
@@ -247,9 +247,9 @@ async def trigram_text_query(
     """The query for these words; None, and a note, where texts can't be compared."""
     if syntax != "any":
         problem = f"whole texts can't be compared under the conditions of fts.mode {syntax}"
-    elif view.trigram is None:
+    elif view.native is None:
         problem = "this store can't compare words with whole texts"
-    elif not await view.trigram.comparable():
+    elif not await view.native.comparable():
         problem = "there is too much text to compare all of it"
     else:
         return TrigramTextQuery(" ".join(words), prefs.threshold, near)
@@ -257,10 +257,10 @@ async def trigram_text_query(
     return None
 
 
-def _comparing(view: View) -> TrigramTextSearch:
-    if view.trigram is None:
+def _comparing(view: View) -> NativeSearch:
+    if view.native is None:
         raise StoreError("this store can't compare whole texts; ask for fuzzy.over = 'terms'")
-    return view.trigram
+    return view.native
 
 
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from lagotto.documents import Chunk, Document, Metadata, Record, Vector, Vectors, digest
 from lagotto.errors import ModelMismatchError, RebuiltError, StoreBusyError, StoreError
 from lagotto.filters import And, Filter
-from lagotto.indexes.base import ChunkKeys, Finding, Hits, IndexState
+from lagotto.indexes.base import ChunkKeys, FilterKeys, Finding, Hits, IndexState
 from lagotto.indexes.text_query import Match, NativeQuery, Term, TextQuery, Word
 
 
@@ -472,18 +472,8 @@ class View(ItemRepo, Protocol):
         ...
 
     @property
-    def native(self) -> NativeRanking | None:
-        """Ranking by functions of the store's own server, None if it has none."""
-        ...
-
-    @property
-    def trigram(self) -> TrigramTextSearch | None:
-        """Trigram search over whole texts, None if the store has none."""
-        ...
-
-    @property
-    def single_query(self) -> SingleQueryHybrid | None:
-        """Both legs in one statement, None if the store has none."""
+    def native(self) -> NativeSearch | None:
+        """What only the store's own server can do, None if it has none."""
         ...
 
     async def semantic(self, query: Vector, *, k: int) -> Hits:
@@ -757,8 +747,22 @@ class Store(SearchableStore, Protocol):
         ...
 
 
-class NativeRanking(Protocol):
-    """Full-text search by the store's own server: its `rank_functions` other than bm25."""
+class NativeSearch(Protocol):
+    """What only a store with a server of its own can do, for one view.
+
+    Three things: ranking by the server's functions, its `rank_functions` other than bm25; words
+    compared with whole texts by their trigrams; both legs in one statement. `prefetched` has
+    passages that a statement has read on the way.
+    """
+
+    @property
+    def prefetched(self) -> Mapping[int, Passage]:
+        """Passages by their keys."""
+        ...
+
+    def within(self, allowed: FilterKeys | None) -> NativeSearch:
+        """The same under a filter, None for all chunks."""
+        ...
 
     async def prepare(self, query: NativeQuery) -> None:
         """Build or load what a native query needs.
@@ -774,6 +778,41 @@ class NativeRanking(Protocol):
 
     async def scores(self, query: NativeQuery, keys: ChunkKeys) -> NDArray[np.float32]:
         """The score of each of `keys`, 0 for those that don't match."""
+        ...
+
+    async def comparable(self) -> bool:
+        """Whether there is so little text that comparing all of it is quick."""
+        ...
+
+    async def search_texts(
+        self,
+        words: str,
+        *,
+        threshold: float,
+        k: int,
+        near: Sequence[str] = (),
+        bonus: float = 0.0,
+    ) -> Hits:
+        """The chunks whose texts are most like `words`, by `threshold` or more.
+
+        The score is the word similarity of trigrams, from 0 to 1: that of the words to the stretch
+        of the text that is most like them. A text that has one of the words `near`, too, gets the
+        share `bonus` of what it lacks to 1.
+        """
+        ...
+
+    async def text_scores(
+        self, words: str, keys: ChunkKeys, *, near: Sequence[str] = (), bonus: float = 0.0
+    ) -> NDArray[np.float32]:
+        """The score of each of `keys` by `search_texts`, 0 for one that is gone."""
+        ...
+
+    async def hybrid(self, query: HybridQuery) -> HybridFound | None:
+        """What both legs find, None if they are to be asked one by one.
+
+        The same as the view's `semantic`, `text` and their scores say; its `passages` then has the
+        best ones without asking again.
+        """
         ...
 
 
@@ -816,55 +855,3 @@ class HybridFound:
     semantic_scores: NDArray[np.float32]
     text_scores: NDArray[np.float32]
     fused: NDArray[np.float64]
-
-
-class SingleQueryHybrid(Protocol):
-    """Both legs in one statement, which also reads the best passages."""
-
-    async def hybrid(self, asked: HybridQuery) -> HybridFound | None:
-        """What both legs find, None if they are to be asked one by one.
-
-        The same as `semantic`, `text` and their scores say; the view's `passages` then has the
-        best ones without asking again.
-        """
-        ...
-
-
-class TrigramTextSearch(Protocol):
-    """Words compared with the whole texts of chunks.
-
-    The score is the word similarity of trigrams, from 0 to 1: that of the words to the stretch of
-    the text that is most like them. A text that has one of the words `near`, too, gets the share
-    `bonus` of what it lacks to 1.
-    """
-
-    async def comparable(self) -> bool:
-        """Whether there is so little text that comparing all of it is quick."""
-        ...
-
-    async def search(
-        self,
-        words: str,
-        *,
-        threshold: float,
-        k: int,
-        near: Sequence[str] = (),
-        bonus: float = 0.0,
-    ) -> Hits:
-        """The chunks whose texts are most like `words`, by `threshold` or more."""
-        ...
-
-    async def scores(
-        self, words: str, keys: ChunkKeys, *, near: Sequence[str] = (), bonus: float = 0.0
-    ) -> NDArray[np.float32]:
-        """The score of each of `keys`."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class NativeParts:
-    """The parts that a view has beyond what every store can do."""
-
-    native: NativeRanking | None = None
-    trigram: TrigramTextSearch | None = None
-    single_query: SingleQueryHybrid | None = None

@@ -102,8 +102,6 @@ class CombinedView:
     """A View of two stores; keys are those of the store with the vectors."""
 
     native = None
-    trigram = None
-    single_query = None
     immediate = False
 
     def __init__(self, vectors: View, words: View) -> None:

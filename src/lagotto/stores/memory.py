@@ -319,8 +319,6 @@ class MemoryView:
     immediate = True
     degraded = ()
     native = None
-    trigram = None
-    single_query = None
     generation = 0
 
     def __init__(

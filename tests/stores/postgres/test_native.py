@@ -20,7 +20,7 @@ from lagotto.retrieval.fusion import Candidates, LegScores, fuse
 from lagotto.retrieval.recall import listed
 from lagotto.stores.base import HybridQuery, Scale
 from lagotto.stores.postgres import vector_index
-from lagotto.stores.postgres.native import SingleQuery
+from lagotto.stores.postgres.native import PostgresNative
 from lagotto.stores.sql.view import SqlView
 from lagotto.testing.hash_embedder import HashEmbedder
 
@@ -100,14 +100,14 @@ FUNCTIONS = ("bm25", "ts_rank", "ts_rank_cd")
 @pytest.fixture
 def answered(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each question could be asked in one statement."""
-    ask, said = SingleQuery.hybrid, []
+    ask, said = PostgresNative.hybrid, []
 
-    async def noted(self: SingleQuery, asked: HybridQuery) -> Any:
+    async def noted(self: PostgresNative, asked: HybridQuery) -> Any:
         answer = await ask(self, asked)
         said.append(answer is not None)
         return answer
 
-    monkeypatch.setattr(SingleQuery, "hybrid", noted)
+    monkeypatch.setattr(PostgresNative, "hybrid", noted)
     return said
 
 
@@ -175,8 +175,8 @@ async def test_scores_are_fused_as_everywhere(
         words = tuple((Term(word, 1.0), Term(word[:-1], 0.5)) for word in query.split())
         asked = both_legs(vector, TextQuery(words), scale=scale, fill=fill)
         async with base.store.view(And()) as view:
-            assert view.single_query is not None
-            found = await view.single_query.hybrid(asked)
+            assert view.native is not None
+            found = await view.native.hybrid(asked)
         assert found is not None
         legs: dict[Leg, LegScores] = {
             "semantic": listed(found.semantic, found.keys, rest=found.semantic_scores),
@@ -192,12 +192,12 @@ async def test_the_best_passages_come_along(base: AsyncKnowledgeBase) -> None:
     text = TextQuery(((Term("dog"),), (Term("lake"),)))
     async with base.store.view(And()) as view:
         assert isinstance(view, SqlView)
-        assert view.single_query is not None
-        found = await view.single_query.hybrid(both_legs(vector, text, scale="absolute", fill=True))
+        assert view.native is not None
+        found = await view.native.hybrid(both_legs(vector, text, scale="absolute", fill=True))
         assert found is not None
         best = found.keys[np.argsort(-found.fused)[:5]]
-        assert set(best.tolist()) <= view._prefetched.keys()
-        assert len(view._prefetched) < len(found.keys)
+        assert set(best.tolist()) <= view.native.prefetched.keys()
+        assert len(view.native.prefetched) < len(found.keys)
         brought = await view.passages(best)
     async with base.store.view(And()) as view:
         assert brought == await view.passages(best)

@@ -1,8 +1,13 @@
 """The store on a PostgreSQL server with pgvector and pg_trgm.
 
-Connecting: address, database, schema, errors, timeouts, adapters (types).
-Writing: tables, locks, write, bulk_copy. Searching: view_factory, transaction.
-text_index/ holds BM25 postings in tables, vector_index/ pgvector's HNSW graph. native/ is what only
-PostgreSQL can do: ts_rank, trigram search over whole texts, both legs in a single query. The
-default search needs nothing of it.
+store          PostgresStore: assembly, reads and writes, checks
+database       its address, connections, read transactions and errors; types: binary values, COPY
+schema         the tables, created and discarded; tables: those that only this store has
+locks          writers of different documents side by side
+rebuild        the next generation of a base
+view_factory   the beginning of a search
+text_index     BM25 over postings in tables; vector_index: pgvector, its HNSW graph
+native         what only PostgreSQL can do: ts_rank, trigrams of whole texts, both legs in a single
+               query; chunk_words: its table. The default search needs nothing of it
+remote_indexes indexes behind a network instead
 """

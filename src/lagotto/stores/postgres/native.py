@@ -22,7 +22,7 @@ from lagotto.indexes.base import ChunkKeys, FilterKeys, Hits, Mask, top_k
 from lagotto.indexes.bm25 import K1, B
 from lagotto.indexes.text_query import NativeQuery, TextQuery
 from lagotto.prefs import FtsMode
-from lagotto.stores.base import HybridFound, HybridQuery, NativeParts, Passage, Scale
+from lagotto.stores.base import HybridFound, HybridQuery, Passage, Scale
 from lagotto.stores.postgres.chunk_words import (
     SETTING,
     Configs,
@@ -32,23 +32,17 @@ from lagotto.stores.postgres.chunk_words import (
 )
 from lagotto.stores.postgres.database import ReadTransaction
 from lagotto.stores.postgres.tables import ChunkWordsRow
-from lagotto.stores.postgres.text_index import PostingsText, Statistics
+from lagotto.stores.postgres.text_index import Statistics
 from lagotto.stores.postgres.types import KeysParameter, VectorParameter, keys_of
 from lagotto.stores.postgres.vector_index import MARGIN, PgVectors
 from lagotto.stores.sql.changelog import added_texts, ranges
 from lagotto.stores.sql.read import counter, passages_of, setting
 from lagotto.stores.sql.statements import PASSAGE_COLUMNS, SELECT_PASSAGES
-from lagotto.stores.sql.view import Extension
 from lagotto.stores.sql.write import put_setting
 from lagotto.terms.languages import is_language
 
-__all__ = [
-    "RANK_FUNCTIONS",
-    "NativeExtension",
-    "TrigramIndex",
-    "WordIndex",
-]
-
+Change = Callable[[Callable[[Connection], Any]], Coroutine[None, None, Any]]
+"""Runs a change of the base while nobody else writes."""
 
 log = logging.getLogger(__name__)
 
@@ -61,62 +55,6 @@ _RIGHTS = text(
     "ELSE quote_ident(pg_get_userbyid(grantee)) END "
     "FROM pg_class, aclexplode(relacl) WHERE oid = 'chunk'::regclass AND grantee != relowner"
 )
-
-
-def make_words(connection: Connection) -> Configs:
-    """Build the index unless it exists; the caller is the only writer."""
-    if made := parse_configs(setting(connection, SETTING)):
-        return made
-    log.info("building the index for the server's own full-text search")
-    known = tuple(connection.scalars(_KNOWN))
-    table = ChunkWordsRow.__table__
-    assert isinstance(table, Table)
-    connection.execute(DropTable(table, if_exists=True))
-    connection.execute(CreateTable(table))
-    for start, stop in ranges(connection, since=0, until=counter(connection, "change")):
-        chunks = added_texts(connection, start, stop)
-        texts = [(chunk.text, chunk.detected) for chunk in chunks]
-        add_words(connection, [chunk.key for chunk in chunks], texts, known)
-    for index in table.indexes:
-        index.create(connection)
-    connection.execute(text("ANALYZE chunk_words"))
-    for right, who in connection.execute(_RIGHTS).all():
-        connection.execute(text(f"GRANT {right} ON chunk_words TO {who}"))
-    put_setting(connection, SETTING, ",".join(known))
-    return known
-
-
-class WordIndex:
-    """The index of one base, built on demand.
-
-    `change` runs a change while nobody else writes; `fresh` opens a reader of the latest state.
-    """
-
-    def __init__(
-        self,
-        *,
-        change: Callable[[Callable[[Connection], Configs]], Coroutine[None, None, Configs]],
-        fresh: Callable[[], AbstractAsyncContextManager[ReadTransaction]],
-    ) -> None:
-        self._change = change
-        self.fresh = fresh
-        self._making: asyncio.Task[Configs] | None = None
-
-    async def make(self) -> Configs:
-        """Build the index unless it exists, and return its configurations.
-
-        Cancelling the search does not cancel the build: the next search would have to start over.
-        """
-        if self._making is None or self._making.done():
-            self._making = asyncio.create_task(self._change(make_words))
-        return await asyncio.shield(self._making)
-
-    async def close(self) -> None:
-        """Cancel a build that is running."""
-        if self._making is not None:
-            self._making.cancel()
-            await asyncio.wait([self._making])
-            self._making = None
 
 
 _READ_BY: Mapping[FtsMode, LiteralString] = {
@@ -167,116 +105,6 @@ FEW = 5_000
 REFUSALS = (errors.SyntaxError, errors.ProgramLimitExceeded, errors.StatementTooComplex)
 
 
-@dataclass(slots=True)
-class NativeSearch:
-    """Native full text for one search; `allowed` are the chunks that its filter leaves.
-
-    `configs` are those of the index, None if the state that the search sees has no index.
-    """
-
-    reader: ReadTransaction
-    index: WordIndex
-    configs: Configs | None
-    last_key: int
-    languages: Callable[[], Awaitable[Sequence[str | None]]]
-    allowed: FilterKeys | None
-    _made: list[Configs] = field(default_factory=list)  # shared with other filters
-    _scored: dict[NativeQuery, tuple[NDArray[np.float32], Mask]] = field(default_factory=dict)
-
-    def within(self, allowed: FilterKeys | None) -> NativeSearch:
-        """The same search under another filter."""
-        return replace(self, allowed=allowed, _scored={})
-
-    async def prepare(self, query: NativeQuery) -> None:
-        """Build the index if needed; run a strict query now, since the server may reject it."""
-        await self._check(query.config)
-        if not (self.configs or self._made):
-            self._made.append(await self.index.make())
-        if query.mode == "strict":
-            await self._score(query)
-
-    async def _check(self, config: str | None) -> None:
-        """Raise ConfigError unless the server has the configuration, if it is of its own."""
-        if config is None or is_language(config):
-            return
-        ((found,),) = await self.reader.rows(_HAS_CONFIG, {"name": config})
-        if not found:
-            raise ConfigError(
-                f"fts.config: {config!r} is neither a language nor a text search configuration on "
-                "the search path of this database; name one as english or en, or as schema.name "
-                "(psql lists them with \\dF)"
-            )
-
-    async def search(self, query: NativeQuery, *, k: int) -> Hits:
-        """The best `k` of the chunks that match."""
-        scores, found = await self._score(query)
-        keys = np.flatnonzero(found)
-        return top_k(keys, scores[keys], k)
-
-    async def scores(self, query: NativeQuery, keys: ChunkKeys) -> NDArray[np.float32]:
-        """The score of each of `keys`, 0 for those that don't match."""
-        scores, _ = await self._score(query)
-        return scores[keys]
-
-    def is_answered(self, query: NativeQuery) -> bool:
-        """Whether the answer to a query is cached."""
-        return query in self._scored
-
-    async def asked(self, query: NativeQuery) -> tuple[LiteralString, dict[str, Any]]:
-        """A statement for all matches with their scores, and its parameters."""
-        known = self.configs or next(iter(self._made), ())
-        languages = await self.languages() if query.config is None else [query.config]
-        own = query.config is not None and not is_language(query.config)
-        parameters: dict[str, Any] = {
-            "text": storable(query.text)[:LONGEST],
-            "configs": languages
-            if own
-            else sorted({config_of(language, known) for language in languages}),
-            "everywhere": query.config is not None,
-        }
-        few = self.allowed is not None and len(self.allowed.keys) <= FEW
-        if self.allowed is not None and few:
-            parameters["allowed"] = KeysParameter(self.allowed.keys)
-        return _MATCHES.format(
-            function=query.function, query=_READ_BY[query.mode], within=_WITHIN if few else ""
-        ), parameters
-
-    async def _score(self, query: NativeQuery) -> tuple[NDArray[np.float32], Mask]:
-        """Scores by key, and which keys match."""
-        if query not in self._scored:
-            keys, ranks = await self._matches(query)
-            seen = keys <= self.last_key  # a fresh reader may know newer ones
-            scores = np.zeros(self.last_key + 1, np.float32)
-            scores[keys[seen]] = ranks[seen]
-            found = np.zeros(self.last_key + 1, np.bool_)
-            found[keys[seen]] = True
-            if self.allowed is not None:
-                found &= self.allowed.mask(len(found))
-            self._scored[query] = scores, found
-        return self._scored[query]
-
-    async def _matches(self, query: NativeQuery) -> tuple[ChunkKeys, NDArray[np.float32]]:
-        """The rows in the state that the search sees, or in the latest one if that has no index."""
-        if self.configs:
-            return await self._matches_in(self.reader, query)
-        async with self.index.fresh() as reader:
-            return await self._matches_in(reader, query)
-
-    async def _matches_in(
-        self, reader: ReadTransaction, query: NativeQuery
-    ) -> tuple[ChunkKeys, NDArray[np.float32]]:
-        matches, parameters = await self.asked(query)
-        try:
-            ((keys, ranks),) = await reader.rows(_ALL.format(matches=matches), parameters)
-        except REFUSALS as exc:
-            problem = (
-                f"PostgreSQL can't read this as a tsquery ({exc.diag.message_primary}); join words "
-                "by & | ! <-> and close every parenthesis and quotation"
-            )
-            raise QueryError(query.text, 0, problem) from exc
-        return keys_of(keys), np.frombuffer(ranks or b"", ">f4").astype(np.float32)
-
-
 MOST_CHARACTERS = 2_500_000
 """Characters that one core compares in about half a second: 3,000 chunks of 800, for example."""
 
@@ -302,108 +130,6 @@ _INDEX = "chunk_text_trigrams"
 _EXISTS: LiteralString = (
     f"SELECT to_regclass(quote_ident(current_schema()) || '.{_INDEX}') IS NOT NULL"
 )
-
-
-class TrigramIndex:
-    """The index of the trigrams of texts, which makes `words <% text` faster.
-
-    `change` runs a change of the base while nobody else writes.
-    """
-
-    def __init__(
-        self, change: Callable[[Callable[[Connection], None]], Coroutine[None, None, None]]
-    ) -> None:
-        self._change = change
-        self._tried = False
-
-    async def make(self, reader: ReadTransaction) -> None:
-        """Create the index unless it exists; without it, texts are compared one by one."""
-        ((exists,),) = await reader.rows(_EXISTS)
-        if exists or self._tried:
-            return
-        self._tried = True
-        try:
-            await self._change(_create_index)
-        except StoreError as exc:
-            log.info("texts are compared without an index of their trigrams (%s)", exc)
-
-
-def _create_index(connection: Connection) -> None:
-    statement = f"CREATE INDEX IF NOT EXISTS {_INDEX} ON chunk_text USING gin (text gin_trgm_ops)"
-    connection.execute(text(statement))
-
-
-@dataclass(frozen=True, slots=True)
-class TrigramTextComparison:
-    """The chunks of one search, of which `allowed` are those that the filter lets through."""
-
-    reader: ReadTransaction
-    index: TrigramIndex
-    chunks: int
-    allowed: FilterKeys | None
-
-    async def comparable(self) -> bool:
-        """Whether all texts can be compared within about half a second."""
-        count = self.chunks if self.allowed is None else len(self.allowed.keys)
-        if count > MOST_CHUNKS:
-            return False
-        ((work,),) = await self.reader.rows(_WORK + self._which(), self._keys())
-        if work > MOST_CHARACTERS:
-            return False
-        await self.index.make(self.reader)
-        return True
-
-    async def search(
-        self,
-        words: str,
-        *,
-        threshold: float,
-        k: int,
-        near: Sequence[str] = (),
-        bonus: float = 0.0,
-    ) -> Hits:
-        """The `k` chunks whose texts are most like the words."""
-        asked = {"words": storable(words), "limit": max(k, 0), **_near(near, bonus)}
-        await self.reader.rows(_THRESHOLD, {"threshold": str(threshold)})
-        filtered = self.allowed is not None
-        statement = self.statement_for(threshold, filtered=filtered, nearer=bool(near))
-        rows = await self.reader.rows(statement, asked | self._keys())
-        scores = np.array([score for _, score in rows], np.float32)
-        return Hits(np.array([key for key, _ in rows], np.int64), scores)
-
-    @staticmethod
-    def statement_for(threshold: float, *, filtered: bool, nearer: bool = False) -> LiteralString:
-        """The statement of `search`; the index does not know of texts that share no trigram."""
-        which = _THESE if filtered else _ANY
-        return _compared(nearer=nearer) + (_ALIKE if threshold > 0 else "") + which + _BEST
-
-    async def scores(
-        self, words: str, keys: ChunkKeys, *, near: Sequence[str] = (), bonus: float = 0.0
-    ) -> NDArray[np.float32]:
-        """How alike the text of each of `keys` is, 0 for one that is gone."""
-        asked = {"words": storable(words), "keys": KeysParameter(keys), **_near(near, bonus)}
-        statement = _compared(nearer=bool(near)) + _THESE
-        known: dict[int, float] = dict(await self.reader.rows(statement, asked))
-        return np.array([known.get(key, 0.0) for key in keys.tolist()], np.float32)
-
-    def _which(self) -> LiteralString:
-        return _ANY if self.allowed is None else _THESE
-
-    def _keys(self) -> dict[str, KeysParameter]:
-        if self.allowed is None:
-            return {}
-        return {"keys": KeysParameter(self.allowed.keys)}
-
-
-def _compared(*, nearer: bool) -> LiteralString:
-    return _COMPARED.format(similarity=_NEARER if nearer else _SIMILARITY)
-
-
-def _near(words: Sequence[str], bonus: float) -> dict[str, Any]:
-    """Parameters: a pattern for any of the words, and what a text with one gains."""
-    if not words:
-        return {}
-    return {"near": rf"\m({'|'.join(map(re.escape, words))})\M", "bonus": bonus}
 
 
 Way = Literal["exact", "graph", "among"]
@@ -521,34 +247,184 @@ _CANDIDATE = np.dtype(
 Asked = tuple[LiteralString, dict[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class SingleQuery:
-    """One search as one statement; `allowed` are the chunks that its filter lets through."""
+RANK_FUNCTIONS = ("ts_rank", "ts_rank_cd")
+
+
+@dataclass(slots=True)
+class PostgresNative:
+    """A NativeSearch of one view; `allowed` are the chunks that its filter leaves.
+
+    `configs` are those of the index of words, None if the state that the search sees has none.
+    """
 
     reader: ReadTransaction
+    indexes: NativeIndexes
+    configs: Configs | None
+    known: Statistics
     vectors: PgVectors
-    native: NativeSearch
-    statistics: Statistics
-    allowed: FilterKeys | None
-    prefetched: dict[int, Passage]
+    languages: Callable[[], Awaitable[Sequence[str | None]]]
+    allowed: FilterKeys | None = None
+    prefetched: dict[int, Passage] = field(default_factory=dict)
+    _made: list[Configs] = field(default_factory=list)  # shared with other filters
+    _scored: dict[NativeQuery, tuple[NDArray[np.float32], Mask]] = field(default_factory=dict)
 
-    async def hybrid(self, asked: HybridQuery) -> HybridFound | None:
+    def within(self, allowed: FilterKeys | None) -> PostgresNative:
+        return replace(self, allowed=allowed, _scored={})
+
+    async def prepare(self, query: NativeQuery) -> None:
+        """Build the index if needed; run a strict query now, since the server may reject it."""
+        await self._check(query.config)
+        if not (self.configs or self._made):
+            self._made.append(await self.indexes.words())
+        if query.mode == "strict":
+            await self._score(query)
+
+    async def _check(self, config: str | None) -> None:
+        """Raise ConfigError unless the server has the configuration, if it is of its own."""
+        if config is None or is_language(config):
+            return
+        ((found,),) = await self.reader.rows(_HAS_CONFIG, {"name": config})
+        if not found:
+            raise ConfigError(
+                f"fts.config: {config!r} is neither a language nor a text search configuration on "
+                "the search path of this database; name one as english or en, or as schema.name "
+                "(psql lists them with \\dF)"
+            )
+
+    async def search(self, query: NativeQuery, *, k: int) -> Hits:
+        """The best `k` of the chunks that match."""
+        scores, found = await self._score(query)
+        keys = np.flatnonzero(found)
+        return top_k(keys, scores[keys], k)
+
+    async def scores(self, query: NativeQuery, keys: ChunkKeys) -> NDArray[np.float32]:
+        """The score of each of `keys`, 0 for those that don't match."""
+        scores, _ = await self._score(query)
+        return scores[keys]
+
+    async def _ranked(self, query: NativeQuery) -> tuple[LiteralString, dict[str, Any]]:
+        """A statement for all matches with their scores, and its parameters."""
+        known = self.configs or next(iter(self._made), ())
+        languages = await self.languages() if query.config is None else [query.config]
+        own = query.config is not None and not is_language(query.config)
+        parameters: dict[str, Any] = {
+            "text": storable(query.text)[:LONGEST],
+            "configs": languages
+            if own
+            else sorted({config_of(language, known) for language in languages}),
+            "everywhere": query.config is not None,
+        }
+        few = self.allowed is not None and len(self.allowed.keys) <= FEW
+        if self.allowed is not None and few:
+            parameters["allowed"] = KeysParameter(self.allowed.keys)
+        return _MATCHES.format(
+            function=query.function, query=_READ_BY[query.mode], within=_WITHIN if few else ""
+        ), parameters
+
+    async def _score(self, query: NativeQuery) -> tuple[NDArray[np.float32], Mask]:
+        """Scores by key, and which keys match."""
+        if query not in self._scored:
+            keys, ranks = await self._matches(query)
+            seen = keys <= self.known.last_key  # a fresh reader may know newer ones
+            scores = np.zeros(self.known.last_key + 1, np.float32)
+            scores[keys[seen]] = ranks[seen]
+            found = np.zeros(self.known.last_key + 1, np.bool_)
+            found[keys[seen]] = True
+            if self.allowed is not None:
+                found &= self.allowed.mask(len(found))
+            self._scored[query] = scores, found
+        return self._scored[query]
+
+    async def _matches(self, query: NativeQuery) -> tuple[ChunkKeys, NDArray[np.float32]]:
+        """The rows in the state that the search sees, or in the latest one if that has no index."""
+        if self.configs:
+            return await self._matches_in(self.reader, query)
+        async with self.indexes.fresh() as reader:
+            return await self._matches_in(reader, query)
+
+    async def _matches_in(
+        self, reader: ReadTransaction, query: NativeQuery
+    ) -> tuple[ChunkKeys, NDArray[np.float32]]:
+        matches, parameters = await self._ranked(query)
+        try:
+            ((keys, ranks),) = await reader.rows(_ALL.format(matches=matches), parameters)
+        except REFUSALS as exc:
+            problem = (
+                f"PostgreSQL can't read this as a tsquery ({exc.diag.message_primary}); join words "
+                "by & | ! <-> and close every parenthesis and quotation"
+            )
+            raise QueryError(query.text, 0, problem) from exc
+        return keys_of(keys), np.frombuffer(ranks or b"", ">f4").astype(np.float32)
+
+    async def comparable(self) -> bool:
+        """Whether all texts can be compared within about half a second."""
+        count = self.known.chunks if self.allowed is None else len(self.allowed.keys)
+        if count > MOST_CHUNKS:
+            return False
+        ((work,),) = await self.reader.rows(_WORK + self._which(), self._keys())
+        if work > MOST_CHARACTERS:
+            return False
+        await self.indexes.trigrams(self.reader)
+        return True
+
+    async def search_texts(
+        self,
+        words: str,
+        *,
+        threshold: float,
+        k: int,
+        near: Sequence[str] = (),
+        bonus: float = 0.0,
+    ) -> Hits:
+        """The `k` chunks whose texts are most like the words."""
+        asked = {"words": storable(words), "limit": max(k, 0), **_near(near, bonus)}
+        await self.reader.rows(_THRESHOLD, {"threshold": str(threshold)})
+        filtered = self.allowed is not None
+        statement = self.texts_statement(threshold, filtered=filtered, nearer=bool(near))
+        rows = await self.reader.rows(statement, asked | self._keys())
+        scores = np.array([score for _, score in rows], np.float32)
+        return Hits(np.array([key for key, _ in rows], np.int64), scores)
+
+    @staticmethod
+    def texts_statement(threshold: float, *, filtered: bool, nearer: bool = False) -> LiteralString:
+        """The statement of `search_texts`; the index knows no texts that share no trigram."""
+        which = _THESE if filtered else _ANY
+        return _compared(nearer=nearer) + (_ALIKE if threshold > 0 else "") + which + _BEST
+
+    async def text_scores(
+        self, words: str, keys: ChunkKeys, *, near: Sequence[str] = (), bonus: float = 0.0
+    ) -> NDArray[np.float32]:
+        """How alike the text of each of `keys` is, 0 for one that is gone."""
+        asked = {"words": storable(words), "keys": KeysParameter(keys), **_near(near, bonus)}
+        statement = _compared(nearer=bool(near)) + _THESE
+        known: dict[int, float] = dict(await self.reader.rows(statement, asked))
+        return np.array([known.get(key, 0.0) for key in keys.tolist()], np.float32)
+
+    def _which(self) -> LiteralString:
+        return _ANY if self.allowed is None else _THESE
+
+    def _keys(self) -> dict[str, KeysParameter]:
+        if self.allowed is None:
+            return {}
+        return {"keys": KeysParameter(self.allowed.keys)}
+
+    async def hybrid(self, query: HybridQuery) -> HybridFound | None:
         """What both legs found, None to run them separately; the best passages are prefetched."""
-        way = self._way(asked.depth)
-        text = await self._text(asked.text, anyway=asked.anyway)
+        way = self._way(query.depth)
+        text = await self._text_statement(query.text, anyway=query.anyway)
         if way is None or text is None:
             return None
         matches, of_text = text
         whole = statement(
             way=way,
             matches=matches,
-            scale=asked.scale,
-            fill=asked.fill,
-            depth=asked.depth,
+            scale=query.scale,
+            fill=query.fill,
+            depth=query.depth,
             dimension=self.vectors.dimension or 0,
-            passages=asked.passages,
+            passages=query.passages,
         )
-        rows = await self.reader.rows(whole, {**self._parameters(asked), **of_text})
+        rows = await self.reader.rows(whole, {**self._parameters(query), **of_text})
         self.prefetched.update(_passages(rows))
         return _found(rows[0][0])
 
@@ -561,19 +437,19 @@ class SingleQuery:
         by_graph = self.vectors.by_graph(depth, len(self.allowed.keys))
         return None if by_graph else "among"
 
-    async def _text(self, query: TextQuery, *, anyway: bool) -> Asked | None:
+    async def _text_statement(self, query: TextQuery, *, anyway: bool) -> Asked | None:
         """A statement for all matches; None if there is none, or if it would take longer."""
         native = query.native
         if native is None:
             return self._by_terms(query) if anyway and query.where is None else None
-        if self.native.configs is None or self.native.is_answered(native):
+        if self.configs is None or native in self._scored:
             return None
-        return await self.native.asked(native)
+        return await self._ranked(native)
 
     def _by_terms(self, query: TextQuery) -> Asked:
         given = [(term, number) for number, word in enumerate(query.words) for term in word]
         asked = [storable(term.text) for term, _ in given]
-        known = self.statistics
+        known = self.known
         return BY_TERMS, {
             "terms": sorted(set(asked)),
             "asked": asked,
@@ -583,43 +459,30 @@ class SingleQuery:
             "mean": (known.terms / known.chunks if known.chunks else 1.0) or 1.0,
         }
 
-    def _parameters(self, asked: HybridQuery) -> dict[str, Any]:
-        least = [-np.inf if score is None else score for score in asked.least]
+    def _parameters(self, query: HybridQuery) -> dict[str, Any]:
+        least = [-np.inf if score is None else score for score in query.least]
         allowed = None if self.allowed is None else KeysParameter(self.allowed.keys)
         return {
-            "query": VectorParameter(asked.vector),
+            "query": VectorParameter(query.vector),
             "allowed": allowed,
             "least_semantic": float(least[0]),
             "least_text": float(least[1]),
-            "semantic_weight": asked.weights[0],
-            "text_weight": asked.weights[1],
-            "rrf_k": asked.rrf_k,
-            "floor": asked.floor,
+            "semantic_weight": query.weights[0],
+            "text_weight": query.weights[1],
+            "rrf_k": query.rrf_k,
+            "floor": query.floor,
         }
 
 
-def _found(joined: bytes | None) -> HybridFound:
-    candidates = np.frombuffer(joined or b"", _CANDIDATE)
-    return HybridFound(
-        semantic=_leg(candidates, "semantic"),
-        text=_leg(candidates, "text"),
-        keys=candidates["key"].astype(np.int64),
-        semantic_scores=candidates["semantic"].astype(np.float32),
-        text_scores=candidates["text"].astype(np.float32),
-        fused=candidates["fused"].astype(np.float64),
-    )
+def _compared(*, nearer: bool) -> LiteralString:
+    return _COMPARED.format(similarity=_NEARER if nearer else _SIMILARITY)
 
 
-def _leg(candidates: NDArray[np.void], name: str) -> Hits:
-    """A leg's own list: by score and then by key."""
-    own = candidates[candidates[f"{name}_rank"] > 0]
-    keys, scores = own["key"].astype(np.int64), own[name].astype(np.float32)
-    return top_k(keys, scores, len(keys))
-
-
-def _passages(rows: Sequence[tuple[Any, ...]]) -> dict[int, Passage]:
-    read = (dict(zip(PASSAGE_COLUMNS, row[1:], strict=True)) for row in rows)
-    return passages_of(fields for fields in read if fields["key"] is not None)
+def _near(words: Sequence[str], bonus: float) -> dict[str, Any]:
+    """Parameters: a pattern for any of the words, and what a text with one gains."""
+    if not words:
+        return {}
+    return {"near": rf"\m({'|'.join(map(re.escape, words))})\M", "bonus": bonus}
 
 
 def statement(
@@ -651,46 +514,98 @@ def statement(
     )
 
 
-RANK_FUNCTIONS = ("ts_rank", "ts_rank_cd")
+def _found(joined: bytes | None) -> HybridFound:
+    candidates = np.frombuffer(joined or b"", _CANDIDATE)
+    return HybridFound(
+        semantic=_leg(candidates, "semantic"),
+        text=_leg(candidates, "text"),
+        keys=candidates["key"].astype(np.int64),
+        semantic_scores=candidates["semantic"].astype(np.float32),
+        text_scores=candidates["text"].astype(np.float32),
+        fused=candidates["fused"].astype(np.float64),
+    )
 
 
-class NativeExtension:
-    """Creates the parts for views."""
+def _leg(candidates: NDArray[np.void], name: str) -> Hits:
+    """A leg's own list: by score and then by key."""
+    own = candidates[candidates[f"{name}_rank"] > 0]
+    keys, scores = own["key"].astype(np.int64), own[name].astype(np.float32)
+    return top_k(keys, scores, len(keys))
 
-    def __init__(self, words: WordIndex, trigrams: TrigramIndex) -> None:
-        self._words = words
-        self._trigrams = trigrams
+
+def _passages(rows: Sequence[tuple[Any, ...]]) -> dict[int, Passage]:
+    read = (dict(zip(PASSAGE_COLUMNS, row[1:], strict=True)) for row in rows)
+    return passages_of(fields for fields in read if fields["key"] is not None)
+
+
+class NativeIndexes:
+    """The indexes of one base that only native searches need, built on demand.
+
+    `change` runs a change while nobody else writes; `fresh` opens a reader of the latest state.
+    """
+
+    def __init__(
+        self, *, change: Change, fresh: Callable[[], AbstractAsyncContextManager[ReadTransaction]]
+    ) -> None:
+        self._change = change
+        self.fresh = fresh
+        self._building: asyncio.Task[Configs] | None = None
+        self._tried_trigrams = False
+
+    async def words(self) -> Configs:
+        """Build the index of words unless it exists, and return its configurations.
+
+        Cancelling the search does not cancel the build: the next search would have to start over.
+        """
+        if self._building is None or self._building.done():
+            self._building = asyncio.create_task(self._change(make_words))
+        return await asyncio.shield(self._building)
+
+    async def trigrams(self, reader: ReadTransaction) -> None:
+        """Create the index of trigrams of texts unless it exists; it makes `words <% text` faster.
+
+        Without it, texts are compared one by one.
+        """
+        ((exists,),) = await reader.rows(_EXISTS)
+        if exists or self._tried_trigrams:
+            return
+        self._tried_trigrams = True
+        try:
+            await self._change(_create_trigrams)
+        except StoreError as exc:
+            log.info("texts are compared without an index of their trigrams (%s)", exc)
 
     async def close(self) -> None:
-        """Cancel a build of the index."""
-        await self._words.close()
+        """Cancel a build that is running."""
+        if self._building is not None:
+            self._building.cancel()
+            await asyncio.wait([self._building])
+            self._building = None
 
-    def attach(
-        self,
-        reader: ReadTransaction,
-        *,
-        text: PostingsText,
-        vectors: PgVectors,
-        setting: str | None,
-        languages: Callable[[], Awaitable[Sequence[str | None]]],
-    ) -> Extension:
-        """The parts for one view; `setting` is the value of `chunk_words.SETTING`."""
-        known = text.known
-        first = NativeSearch(
-            reader,
-            self._words,
-            parse_configs(setting),
-            last_key=known.last_key,
-            languages=languages,
-            allowed=None,
-        )
 
-        def parts(allowed: FilterKeys | None, prefetched: dict[int, Passage]) -> NativeParts:
-            native = first if allowed is None else first.within(allowed)
-            return NativeParts(
-                native=native,
-                trigram=TrigramTextComparison(reader, self._trigrams, known.chunks, allowed),
-                single_query=SingleQuery(reader, vectors, native, known, allowed, prefetched),
-            )
+def make_words(connection: Connection) -> Configs:
+    """Build the index unless it exists; the caller is the only writer."""
+    if made := parse_configs(setting(connection, SETTING)):
+        return made
+    log.info("building the index for the server's own full-text search")
+    known = tuple(connection.scalars(_KNOWN))
+    table = ChunkWordsRow.__table__
+    assert isinstance(table, Table)
+    connection.execute(DropTable(table, if_exists=True))
+    connection.execute(CreateTable(table))
+    for start, stop in ranges(connection, since=0, until=counter(connection, "change")):
+        chunks = added_texts(connection, start, stop)
+        texts = [(chunk.text, chunk.detected) for chunk in chunks]
+        add_words(connection, [chunk.key for chunk in chunks], texts, known)
+    for index in table.indexes:
+        index.create(connection)
+    connection.execute(text("ANALYZE chunk_words"))
+    for right, who in connection.execute(_RIGHTS).all():
+        connection.execute(text(f"GRANT {right} ON chunk_words TO {who}"))
+    put_setting(connection, SETTING, ",".join(known))
+    return known
 
-        return parts
+
+def _create_trigrams(connection: Connection) -> None:
+    statement = f"CREATE INDEX IF NOT EXISTS {_INDEX} ON chunk_text USING gin (text gin_trgm_ops)"
+    connection.execute(text(statement))

@@ -40,7 +40,7 @@ from lagotto.stores.postgres.database import (
     set_statement_timeout,
 )
 from lagotto.stores.postgres.locks import BUSY_TIMEOUT, Name, acquire_locks
-from lagotto.stores.postgres.native import RANK_FUNCTIONS, NativeExtension, TrigramIndex, WordIndex
+from lagotto.stores.postgres.native import RANK_FUNCTIONS, NativeIndexes
 from lagotto.stores.postgres.rebuild import PostgresStaging, check_rebuild, postgres_staging
 from lagotto.stores.postgres.remote_indexes import PGVECTOR, POSTINGS, RemoteIndexes
 from lagotto.stores.postgres.schema import enforce_dimension, prepare_schema, schema_version
@@ -348,9 +348,7 @@ class PostgresStore:
         self.busy_timeout = busy_timeout
         self._servers: Servers | None = None
         self._new_copy_of: str | None = None
-        self._native = NativeExtension(
-            WordIndex(change=self._write_alone, fresh=self._fresh), TrigramIndex(self._write_alone)
-        )
+        self._native = NativeIndexes(change=self._write_alone, fresh=self._fresh)
         self._remote = RemoteIndexes(
             self.address, self._wanted, location=self.location, timeout=busy_timeout
         )

@@ -11,9 +11,9 @@ from lagotto._internal.concurrency import in_thread
 from lagotto.errors import StoreBusyError, StoreError
 from lagotto.filters import Filter
 from lagotto.indexes.base import LogPosition, TextIndex, VectorIndex
-from lagotto.stores.postgres.chunk_words import SETTING
+from lagotto.stores.postgres.chunk_words import SETTING, parse_configs
 from lagotto.stores.postgres.database import SET_STATEMENT_TIMEOUT, ReadTransaction, limit
-from lagotto.stores.postgres.native import NativeExtension
+from lagotto.stores.postgres.native import NativeIndexes, PostgresNative
 from lagotto.stores.postgres.remote_indexes import RemoteIndexes
 from lagotto.stores.postgres.text_index import PostingsText, Statistics
 from lagotto.stores.postgres.vector_index import PgVectors, keep_candidates
@@ -43,9 +43,9 @@ class PostgresViews(ViewFactory):
     `remote` are its indexes behind a network, if it has any; native parts need those in tables.
     """
 
-    def __init__(self, extension: NativeExtension, remote: RemoteIndexes) -> None:
+    def __init__(self, native: NativeIndexes, remote: RemoteIndexes) -> None:
         super().__init__(remote.updater, in_threads=False)
-        self._extension = extension
+        self._native = native
         self._remote = remote
 
     async def view(self, reader: ReadTransaction, where: Filter) -> SqlView:
@@ -83,11 +83,12 @@ class PostgresViews(ViewFactory):
             languages=self.languages(connection, token),
             generation=known.get("generation", 0),
             filter_notes=notes,
-            extension=self._extension.attach(
+            native=PostgresNative(
                 reader,
-                text=text,
+                self._native,
+                parse_configs(native_setting),
+                known=text.known,
                 vectors=vectors,
-                setting=native_setting,
                 languages=lambda: self._all_languages(reader, token),
             ),
         )

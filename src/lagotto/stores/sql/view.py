@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
 
 import numpy as np
@@ -22,12 +22,9 @@ from lagotto.indexes.text_query import Match, Term, TextQuery, Word, single_word
 from lagotto.indexes.vectors.index import EmbeddedVectors
 from lagotto.stores.base import (
     DegradedLeg,
-    NativeParts,
-    NativeRanking,
+    NativeSearch,
     Passage,
-    SingleQueryHybrid,
     StoredChunks,
-    TrigramTextSearch,
 )
 from lagotto.stores.sql.changelog import RecordReader
 from lagotto.stores.sql.read import (
@@ -48,10 +45,6 @@ so many words of a query: each takes a search."""
 FEW_PASSAGES = 50
 """So many are read in less time than changing threads takes."""
 
-Extension = Callable[[FilterKeys | None, dict[int, Passage]], NativeParts]
-"""Makes the parts that only one database has, for a search through a filter. Passages that a part
-has read on the way go into the dictionary."""
-
 
 class SqlView:
     """One state of the record, a snapshot of each index at that state, and a set of chunks.
@@ -69,7 +62,7 @@ class SqlView:
         allowed: FilterKeys | None,
         languages: Sequence[str | None],
         generation: int,
-        extension: Extension | None = None,
+        native: NativeSearch | None = None,
         degraded: Sequence[DegradedLeg] = (),
         filter_notes: Sequence[str] = (),
     ) -> None:
@@ -80,30 +73,17 @@ class SqlView:
         self._record = record
         self._text = text
         self._vectors = vectors
-        self._extension = extension
-        self._prefetched: dict[int, Passage] = {}
+        self.native = native
         self._allow(allowed)
 
     def _allow(self, allowed: FilterKeys | None) -> None:
         self._allowed = allowed
-        extend = self._extension
-        self._parts = extend(allowed, self._prefetched) if extend else NativeParts()
+        if self.native is not None:
+            self.native = self.native.within(allowed)
 
     @property
     def immediate(self) -> bool:
         return self._text.immediate and (self._vectors is None or self._vectors.immediate)
-
-    @property
-    def native(self) -> NativeRanking | None:
-        return self._parts.native
-
-    @property
-    def trigram(self) -> TrigramTextSearch | None:
-        return self._parts.trigram
-
-    @property
-    def single_query(self) -> SingleQueryHybrid | None:
-        return self._parts.single_query
 
     async def semantic(self, query: Vector, *, k: int) -> Hits:
         if self._vectors is None:
@@ -192,7 +172,8 @@ class SqlView:
 
     async def passages(self, keys: ChunkKeys) -> list[Passage]:
         wanted = keys.tolist()
-        found = {key: self._prefetched[key] for key in wanted if key in self._prefetched}
+        prefetched = self.native.prefetched if self.native else {}
+        found = {key: prefetched[key] for key in wanted if key in prefetched}
         if missing := [key for key in wanted if key not in found]:
             found |= await self._record.ask(
                 lambda connection: read_passages(connection, missing),

@@ -270,9 +270,9 @@ async def test_a_search_that_is_called_off_leaves_the_index(filled: PostgresStor
             await view.native.prepare(NativeQuery("dogs", "web", "ts_rank_cd"))
 
     task = asyncio.create_task(waiting())
-    while filled._native._words._making is None:  # noqa: ASYNC110
+    while filled._native._building is None:  # noqa: ASYNC110
         await asyncio.sleep(0.001)
-    making = filled._native._words._making
+    making = filled._native._building
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

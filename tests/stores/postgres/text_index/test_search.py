@@ -66,8 +66,8 @@ async def search(
     store: PostgresStore, words: str, *, threshold: float, where: Filter | None = None
 ) -> list[tuple[str, float]]:
     async with store.view(where or And()) as view:
-        assert view.trigram is not None
-        hits = await view.trigram.search(words, threshold=threshold, k=1000)
+        assert view.native is not None
+        hits = await view.native.search_texts(words, threshold=threshold, k=1000)
         passages = await view.passages(hits.keys)
     scores = hits.scores.tolist()
     assert scores == sorted(scores, reverse=True)
@@ -107,21 +107,21 @@ async def test_filters_hold(filled: PostgresStore) -> None:
 async def test_what_is_excluded_is_not_found(filled: PostgresStore) -> None:
     async with filled.view(And()) as view:
         rest = await view.excluding(Word(("romagna",)))
-        assert view.trigram is not None
-        assert rest.trigram is not None
-        before = await view.trigram.search("romagna", threshold=0.9, k=10)
-        after = await rest.trigram.search("romagna", threshold=0.9, k=10)
+        assert view.native is not None
+        assert rest.native is not None
+        before = await view.native.search_texts("romagna", threshold=0.9, k=10)
+        after = await rest.native.search_texts("romagna", threshold=0.9, k=10)
     assert len(before) > len(after)
 
 
 async def test_scores_of_any_chunk(filled: PostgresStore) -> None:
     """Also of those that are not alike enough to be found; the list is cut at k."""
     async with filled.view(And()) as view:
-        assert view.trigram is not None
-        everything = await view.trigram.search("trained dog", threshold=0.0, k=1000)
-        few = await view.trigram.search("trained dog", threshold=0.0, k=3)
+        assert view.native is not None
+        everything = await view.native.search_texts("trained dog", threshold=0.0, k=1000)
+        few = await view.native.search_texts("trained dog", threshold=0.0, k=3)
         keys = np.append(everything.keys[::-1], 10**9)
-        scores = await view.trigram.scores("trained dog", keys)
+        scores = await view.native.text_scores("trained dog", keys)
     assert few.keys.tolist() == everything.keys[:3].tolist()
     assert scores.tolist() == [*everything.scores[::-1].tolist(), 0.0]
     assert scores.min() < 0.3 < scores.max()
@@ -134,8 +134,8 @@ async def test_only_so_much_text_is_compared(
     monkeypatch.setattr(alike, name, most)
     for where, expected in ((And(), False), (Eq("document_id", "truffle"), True)):
         async with filled.view(where) as view:
-            assert view.trigram is not None
-            assert await view.trigram.comparable() is expected
+            assert view.native is not None
+            assert await view.native.comparable() is expected
 
 
 async def test_a_search_over_texts_and_what_it_falls_back_to(
