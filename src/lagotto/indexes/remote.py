@@ -22,7 +22,7 @@ import logging
 import secrets
 import threading
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -45,6 +45,8 @@ from lagotto.indexes.base import (
     Hits,
     IndexRole,
     LogPosition,
+    SearchIndex,
+    VectorIndex,
     missing_index,
     other_history,
     remote_index_state,
@@ -325,11 +327,10 @@ class RemoteDriver(Protocol):
 Snapshot = TypeVar("Snapshot")
 
 
-class RemoteIndex(ABC, Generic[Snapshot]):
+class RemoteIndex(SearchIndex[ChangeLog], Generic[Snapshot]):
     """What text and vector indexes in a service have in common; `clock` is that of GRACE."""
 
     remote = True
-    folder = None
     role: IndexRole
     label: str
     """The role in messages."""
@@ -623,7 +624,7 @@ class RemoteIndex(ABC, Generic[Snapshot]):
         return self._clock() - self._noticed.get(known, self._clock()) >= GRACE
 
 
-class RemoteVectorIndex(RemoteIndex["RemoteVectors"]):
+class RemoteVectorIndex(RemoteIndex["RemoteVectors"], VectorIndex[ChangeLog]):
     """A VectorIndex in a service."""
 
     role: IndexRole = "vectors"

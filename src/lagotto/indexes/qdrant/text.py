@@ -26,12 +26,11 @@ from lagotto.indexes.base import (
     ChangeLog,
     ChunkKeys,
     ChunkText,
-    ContextText,
     FilterKeys,
     Hits,
     IndexRole,
     LogPosition,
-    PreparedTexts,
+    TextIndex,
     TextStatistics,
     are_among,
     kth_greatest,
@@ -102,7 +101,7 @@ reads many more chunks than it returns: the collection is built again."""
 T = TypeVar("T")
 
 
-class QdrantTextIndex(RemoteIndex["QdrantText"]):
+class QdrantTextIndex(RemoteIndex["QdrantText"], TextIndex[ChangeLog]):
     """A TextIndex on a Qdrant server."""
 
     role: IndexRole = "text"
@@ -112,19 +111,6 @@ class QdrantTextIndex(RemoteIndex["QdrantText"]):
         self.qdrant = QdrantDriver(site, name, dimension=None, keywords=(TERMS,))
         super().__init__(self.qdrant, timeout=site.timeout)
         self._dictionary = TermDictionary()
-
-    def stored_length(self, terms: int, /) -> int:
-        return terms
-
-    def prepare(self, texts: Iterable[ContextText]) -> PreparedTexts:
-        """Nothing to prepare."""
-        return {}
-
-    def add_chunks(self, changes: ChangeLog, *, since: int, prepared: PreparedTexts) -> None:
-        """Nothing to do: the index follows later."""
-
-    def remove_documents(self, changes: ChangeLog, document_keys: Sequence[int]) -> None:
-        """Nothing to do: the index follows later."""
 
     def points(
         self, state: RemoteState, changes: ChangeLog, start: int, stop: int
