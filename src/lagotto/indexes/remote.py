@@ -46,7 +46,9 @@ from lagotto.indexes.base import (
     IndexRole,
     LogPosition,
     SearchIndex,
+    TextSnapshot,
     VectorIndex,
+    VectorSnapshot,
     missing_index,
     other_history,
     remote_index_state,
@@ -324,7 +326,7 @@ class RemoteDriver(Protocol):
         ...
 
 
-Snapshot = TypeVar("Snapshot")
+Snapshot = TypeVar("Snapshot", bound=TextSnapshot | VectorSnapshot)
 
 
 class RemoteIndex(SearchIndex[ChangeLog], Generic[Snapshot]):
