@@ -94,6 +94,7 @@ WRITER = """
 import sys
 from itertools import count
 from pathlib import Path
+from lagotto.indexes.base import LogPosition
 from tests.indexes.vectors.made import made
 
 for size in count(101):
@@ -106,7 +107,7 @@ ANY_SIZE = set(range(100, 10_000))
 
 @contextmanager
 def writer(folder: Path) -> Iterator[IO[str]]:
-    """A process that saves one generation after another until it is killed; what it says."""
+    """A process that saves one generation after another until it is killed; what it prints."""
     command = [sys.executable, "-c", WRITER, str(folder)]
     root = Path(__file__).parents[3]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as process:
@@ -130,8 +131,9 @@ def test_a_killed_writer_leaves_a_whole_generation(tmp_path: Path) -> None:
 def test_readers_find_a_whole_generation_while_another_process_writes(tmp_path: Path) -> None:
     made(100).save(tmp_path, LogPosition(100, 0))
     seen: set[int] = set()
-    with writer(tmp_path):
+    with writer(tmp_path) as said:
         while len(seen) < 20:
+            assert said.readline(), "the writer ended"
             index = load(tmp_path)
             assert is_whole(index, sizes=ANY_SIZE)
             assert index is not None
