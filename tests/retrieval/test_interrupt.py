@@ -14,10 +14,9 @@ from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.context import pack
 from lagotto.documents import Document
 from lagotto.errors import SearchCancelled
-from lagotto.indexes.bm25 import CountedTerms
 from lagotto.request_context import CancellationToken, RequestContext
 from lagotto.rerankers import lexical
-from lagotto.retrieval import documents, explain, pipeline, stages, views
+from lagotto.retrieval import documents, explain, late, pipeline, stages, views
 from lagotto.retrieval.documents import Highlighter
 from lagotto.terms import edit_distance, vocabulary
 from lagotto.testing.hash_embedder import HashEmbedder
@@ -29,7 +28,7 @@ LATE: dict[str, Any] = {"chunking": {"strategy": "late", "chunker_id": "recursiv
 LEXICAL: dict[str, Any] = {"rerank": {"reranker": "lexical", "candidates": HITS}}
 STAGES = [
     ("search", MANY, documents, "leg_scores"),
-    ("search", {**MANY, **LATE}, CountedTerms, "score"),
+    ("search", {**MANY, **LATE}, late, "index_text"),
     ("search", MANY, Highlighter, "snippet"),
     ("search", MANY, views, "_evidence"),
     ("retrieve", LONG, views, "as_result"),
