@@ -447,10 +447,11 @@ def _children(root: Filter) -> tuple[Filter, ...]:
     return (root.inner,) if isinstance(root, Not) else ()
 
 
-def _depth(root: Filter) -> int:
+def depth(root: Filter) -> int:
+    """How many junctions and negations a condition is in, at most."""
     if isinstance(root, Condition):
         return 0
-    return 1 + max(map(_depth, _children(root)), default=-1)
+    return 1 + max(map(depth, _children(root)), default=-1)
 
 
 def _parts(junction: type[And | Or], root: Filter) -> tuple[Filter, ...]:
@@ -465,7 +466,7 @@ def _nestable(parent: Filter, filters: tuple[Filter, ...]) -> tuple[Filter, ...]
                 f"{type(parent).__name__} takes filters, not {shown(part)}; "
                 "parse_filter makes one of a dict"
             )
-        if _depth(part) >= MAX_DEPTH:
+        if depth(part) >= MAX_DEPTH:
             raise too_deep()
     return filters
 

@@ -199,6 +199,8 @@ def wide_filters() -> Iterator[Filter]:
     yield And(*(Not(Contains("topic", name)) for name in MANY_NAMES[:WIDE]), Exists("year"))
     yield Or(*(Gt("page", number) for number in range(1, WIDE)), Eq("title", "no"))
     yield _nested(MAX_DEPTH - 1, each=16)
+    yield _nested(MAX_DEPTH - 1, each=1)
+    yield _negated(MAX_DEPTH)
 
 
 def _nested(depth: int, *, each: int) -> Filter:
@@ -209,6 +211,14 @@ def _nested(depth: int, *, each: int) -> Filter:
             found = And(found, *(Ne(f"no-{level}-{number}", 1) for number in range(each)))
         else:
             found = Or(found, *(Eq(f"no-{level}-{number}", 1) for number in range(each)))
+    return found
+
+
+def _negated(depth: int) -> Filter:
+    """A filter as deep as filters can be, with a negation at every other level."""
+    found: Filter = Contains("topic", "tree")
+    for level in range(depth // 2):
+        found = Not(Or(Eq(f"no-{level}", 1), found))
     return found
 
 

@@ -39,7 +39,7 @@ from lagotto.filters import (
     matches,
     merged,
 )
-from lagotto.filters.algebra import ScalarKind, kind_of
+from lagotto.filters.algebra import ScalarKind, depth, kind_of
 from lagotto.filters.evaluate import metadata_fields, other_kind_notes, unknown_field_notes
 from lagotto.indexes.base import ChunkKeys, FilterKeys
 from lagotto.stores.sql import statements
@@ -52,6 +52,9 @@ PAGE = 500
 AT_ONCE = 200
 """Conditions of one statement. SQLite takes 32,766 parameters and nests expressions up to 1,000
 deep, which a condition adds one or two to; and planning takes longer than several statements."""
+
+DEEP = 16
+"""Levels of one statement: SQLite's parser keeps at most 100 words that wait for their ends."""
 
 Page = tuple[list[Document], tuple[str, str] | None]
 """Documents, and the collection and id after which the next page starts."""
@@ -216,7 +219,7 @@ _CHUNKS = "SELECT chunk.key FROM chunk JOIN document ON document.key = chunk.doc
 
 def _meets(connection: ReadConnection, where: Filter) -> BoundSql:
     """A merged filter as a condition; of one with many conditions, the keys of what matches."""
-    if _size(where) <= AT_ONCE:
+    if _is_small(where):
         return condition(where)
     of_chunks = concerns_chunks(where)
     keys = _keys(connection, where, _CHUNKS if of_chunks else _DOCUMENTS).tolist()
@@ -227,7 +230,7 @@ def _meets(connection: ReadConnection, where: Filter) -> BoundSql:
 def _keys(connection: ReadConnection, where: Filter, rows: str) -> ChunkKeys:
     """The keys of those of `rows` that match: parts of a filter are asked for one by one."""
     checkpoint()
-    if _size(where) <= AT_ONCE:
+    if _is_small(where):
         met, values = condition(where)
         return BoundSql(f"{rows} WHERE {met}", values).keys(connection)
     match where:
@@ -248,12 +251,20 @@ def _batches(junction: type[And | Or], filters: Sequence[Filter]) -> Iterator[Fi
     batch: list[Filter] = []
     size = 0
     for part in filters:
+        if depth(part) >= DEEP:
+            yield part
+            continue
         if batch and size + _size(part) > AT_ONCE:
             yield junction(*batch) if len(batch) > 1 else batch[0]
             batch, size = [], 0
         batch.append(part)
         size += _size(part)
-    yield junction(*batch) if len(batch) > 1 else batch[0]
+    if batch:
+        yield junction(*batch) if len(batch) > 1 else batch[0]
+
+
+def _is_small(where: Filter) -> bool:
+    return _size(where) <= AT_ONCE and depth(where) <= DEEP
 
 
 def _size(where: Filter) -> int:
