@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import median
 
 from lagotto.cli import COLLECT_AFTER, DEFAULTS
-from lagotto.embedders.onnx import PUBLISHED
+from lagotto.embedders.onnx import MINILM
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "docs" / name for name in ("filters.md", "terms.md", "getting-started.md")]
@@ -114,9 +114,7 @@ def main() -> None:
         whole: dict[str, list[float]] = {name: [] for name in commands}
         stages: list[dict[str, float]] = []
         floor: dict[str, list[float]] = {name: [] for name in FLOOR}
-        given = (
-            f"base, question, model = {base!r}, {options.question!r}, {str(PUBLISHED.find())!r}\n"
-        )
+        given = f"base, question, model = {base!r}, {options.question!r}, {str(MINILM.find())!r}\n"
         for _ in range(options.runs):
             for name, (command, source) in commands.items():
                 whole[name].append(_cpu(command, source))

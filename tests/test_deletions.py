@@ -16,10 +16,10 @@ NAMES = {"rmtree", "unlink", "rmdir", "remove", "rename", "replace", "move"}
 
 ALLOWED = {
     ("cli/demo.py", "shutil.rmtree(folder)"): "a temporary folder that it has made",
-    ("embedders/catalog.py", "part.unlink()"): "a download with the wrong hash",
-    ("embedders/catalog.py", "part.replace(target)"): "a complete download, in its work folder",
-    ("embedders/catalog.py", "shutil.rmtree(made, ignore_errors=True)"): "in its work folder",
-    ("embedders/catalog.py", "(work / path).unlink(missing_ok=True)"): (
+    ("models/fetch.py", "part.unlink()"): "a download with the wrong hash",
+    ("models/fetch.py", "part.replace(target)"): "a complete download, in its work folder",
+    ("models/fetch.py", "shutil.rmtree(made, ignore_errors=True)"): "in its work folder",
+    ("models/fetch.py", "(work / path).unlink(missing_ok=True)"): (
         "downloads that can't be used, in their work folder"
     ),
     ("base/export.py", "made.replace(target)"): "the file that the user asked to write",
@@ -29,11 +29,11 @@ ALLOWED = {
     ("models/files.py", "shutil.rmtree(damaged, ignore_errors=True)"): (
         "a damaged model, renamed by the lines above"
     ),
-    ("models/files.py", "shutil.rmtree(left, ignore_errors=True)"): "work folders of a model",
+    ("models/fetch.py", "shutil.rmtree(left, ignore_errors=True)"): "work folders of a model",
     ("models/files.py", "Path(file.name).replace(target)"): "a hash in Lagotto's cache folder",
-    ("models/files.py", "self.target.unlink(missing_ok=True)"): "a partial download",
+    ("models/fetch.py", "self.target.unlink(missing_ok=True)"): "a partial download",
     (
-        "models/files.py",
+        "models/fetch.py",
         "self._etag_file.unlink(missing_ok=True)",
     ): "the ETag of a partial download",
     ("models/onnx.py", "path.unlink(missing_ok=True)"): (

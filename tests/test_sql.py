@@ -15,7 +15,7 @@ ALLOWED = {
     # caches and locks outside of any base, on the sqlite3 module
     "indexes/folder.py": "a lock on the folder of indexes",
     "models/cache.py": "a cache in a file",
-    "models/files.py": "a lock on fetched models",
+    "models/fetch.py": "a lock on fetched models",
     # every SQL store
     "stores/sql/filters.py": "conditions of filters",
     "stores/sql/statements.py": "all that searches, indexes and listings read",

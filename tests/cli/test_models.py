@@ -7,7 +7,7 @@ import pytest
 
 from lagotto.embedders.catalog import MODELS
 from tests.cli.running import run, run_apart
-from tests.embedders.tiny_model import DIMENSION, make_model
+from tests.embedders.tiny_model import make_model, put_tiny
 from tests.models.local_hub import LocalHub
 
 FILES = ("tokenizer.json", "onnx/model.onnx")
@@ -24,10 +24,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A tiny model, which the catalog has as gte-small."""
     folder = make_model(tmp_path / "tiny", projected=True)
     hashes = {name: frozenset({sha256((folder / name).read_bytes()).hexdigest()}) for name in FILES}
-    for name in ("gte-small", "gte-small-int8"):
-        config = MODELS[name].config.model_copy(update={"dimension": DIMENSION})
-        tiny = MODELS[name].model_copy(update={"hashes": hashes, "config": config})
-        monkeypatch.setitem(MODELS, name, tiny)
+    put_tiny(monkeypatch, hashes)
     return folder
 
 

@@ -6,10 +6,12 @@ from pathlib import PurePosixPath
 import pytest
 
 from lagotto.embedders import EMBEDDERS, onnx
-from lagotto.embedders.base import FETCHED
-from lagotto.embedders.catalog import MODELS, KnownModel, known_model
+from lagotto.embedders.base import FETCHED, EmbeddingModel
+from lagotto.embedders.catalog import MODELS
 from lagotto.embedders.onnx import OnnxConfig
+from lagotto.embedders.static import StaticConfig
 from lagotto.errors import UnknownNameError
+from lagotto.models.fetch import known_model
 
 PACKAGED = {"minilm", "minilm-int8"}
 
@@ -28,30 +30,31 @@ def test_minilm_is_described_as_it_runs() -> None:
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=lambda model: model.name)
 class TestEveryModel:
-    def test_its_name_is_a_folder_name(self, model: KnownModel) -> None:
+    def test_its_name_is_a_folder_name(self, model: EmbeddingModel) -> None:
         assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]*", model.name)
         assert MODELS[model.name] is model
 
-    def test_its_files_are_inside_its_folder(self, model: KnownModel) -> None:
+    def test_its_files_are_inside_its_folder(self, model: EmbeddingModel) -> None:
+        assert isinstance(model.config, OnnxConfig | StaticConfig)
         assert set(model.hashes) == {model.config.tokenizer_file, model.config.model_file}
         for path in map(PurePosixPath, model.hashes):
             assert not path.is_absolute()
             assert ".." not in path.parts
 
-    def test_its_hashes_are_sha256(self, model: KnownModel) -> None:
+    def test_its_hashes_are_sha256(self, model: EmbeddingModel) -> None:
         for hashes in model.hashes.values():
             assert all(re.fullmatch(r"[0-9a-f]{64}", item) for item in hashes)
 
     def test_8_bit_models_have_an_id_of_their_own_and_run_texts_alone(
-        self, model: KnownModel
+        self, model: EmbeddingModel
     ) -> None:
         if model.quantised_from is None:
             return
-        full = known_model(model.quantised_from)
+        full = MODELS[model.quantised_from]
         assert isinstance(model.config, OnnxConfig)
         assert model.config.model_id == f"{full.config.model_id}-int8"
         assert model.config.batch_tokens == 1
-        assert model.files.hashes[model.config.model_file] == frozenset()
+        assert model.hashes[model.config.model_file] == frozenset()
 
 
 def test_model_ids_are_unique() -> None:

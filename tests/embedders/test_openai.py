@@ -169,7 +169,7 @@ def test_an_unknown_model_needs_its_dimension() -> None:
         ("m?dimension=many", "dimension: .*valid integer"),
         ("m?dimension=0", "dimension: .*greater than or equal to 1"),
         ("m?colour=red", "colour: Extra inputs.*base_url, batch_size"),
-        ("?dimension=3", "model: .*at least 1 character"),
+        ("?dimension=3", "missing model; write openai:MODEL"),
     ],
 )
 def test_wrong_settings_are_named(spec: str, message: str) -> None:

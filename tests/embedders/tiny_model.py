@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+from lagotto.embedders.catalog import MODELS
+from lagotto.embedders.onnx import OnnxConfig
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "query", "passage", "red", "green", "blue", "dog"]
 DIMENSION = 6
@@ -67,3 +72,13 @@ def _graph(*, pooled: bool, projected: bool, extra_input: str | None) -> onnx.Mo
         ],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+
+
+def put_tiny(monkeypatch: pytest.MonkeyPatch, hashes: Mapping[str, frozenset[str]]) -> None:
+    """The catalog has a tiny model as `gte-small`, with these hashes, and `gte-small-int8`."""
+    config = MODELS["gte-small"].config.model_copy(update={"dimension": DIMENSION})
+    assert isinstance(config, OnnxConfig)
+    changes = {"hashes": hashes, "config": config, "megabytes": 1}
+    tiny = MODELS["gte-small"].model_copy(update=changes)
+    monkeypatch.setitem(MODELS, tiny.name, tiny)
+    monkeypatch.setitem(MODELS, f"{tiny.name}-int8", tiny.eight_bit(config.eight_bit()))

@@ -9,14 +9,14 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from lagotto.embedders.onnx import PUBLISHED
+from lagotto.embedders.onnx import MINILM
 from lagotto.errors import EmbeddingError, WeightsError
 from lagotto.models.onnx import OnnxSession, without_prepacking
 from lagotto.models.tokenizer import HfTokenizer
 from tests.cli.conftest import write_files
 from tests.cli.running import run
 
-MODEL = PUBLISHED.find()
+MODEL = MINILM.find()
 
 
 @pytest.fixture

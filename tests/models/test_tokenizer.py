@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer as Library
 
 from lagotto.documents import storable
-from lagotto.embedders.onnx import PUBLISHED, TOKENIZER
+from lagotto.embedders.onnx import MINILM, TOKENIZER
 from lagotto.errors import NativeEmbeddingError, WeightsError
 from lagotto.models import tokenizer
 from lagotto.models.tokenizer import LONG_TEXT, HfTokenizer
 from lagotto.testing.embedders import TokenizerContract
 
-PATH = PUBLISHED.find() / TOKENIZER
-MINILM = HfTokenizer(PATH)
+PATH = MINILM.find() / TOKENIZER
+HF = HfTokenizer(PATH)
 REFERENCE = Library.from_file(str(PATH))
 REFERENCE.no_padding()
 
@@ -25,16 +25,16 @@ REFERENCE.no_padding()
 class TestMiniLMTokenizer(TokenizerContract):
     @pytest.fixture
     def tokenizer(self) -> HfTokenizer:
-        return MINILM
+        return HF
 
 
 def test_special_tokens_are_not_counted_and_nothing_is_cut() -> None:
-    assert MINILM.count(["hello world", "word " * 1000]) == [2, 1000]
+    assert HF.count(["hello world", "word " * 1000]) == [2, 1000]
 
 
 def test_starts_are_character_offsets() -> None:
     text = "Größe: 👍 the Naïve\0dog"
-    found = [text[start] for start in MINILM.starts([text])[0]]
+    found = [text[start] for start in HF.starts([text])[0]]
     assert found == ["G", "ö", "ß", ":", "👍", "t", "N", "d"]
 
 
@@ -45,8 +45,8 @@ def test_the_id_is_that_of_the_rules_not_of_the_file(tmp_path: Path) -> None:
     other = tmp_path / "other.json"
     parts["normalizer"]["lowercase"] = False
     other.write_text(json.dumps(parts))
-    assert HfTokenizer(same).id == MINILM.id
-    assert HfTokenizer(other).id != MINILM.id
+    assert HfTokenizer(same).id == HF.id
+    assert HfTokenizer(other).id != HF.id
 
 
 @pytest.mark.parametrize("content", [None, "", "{", "[]", "{}", '{"model": 3}'])
@@ -104,7 +104,7 @@ PIECES = st.sampled_from(
 def test_a_long_text_is_cut_to_the_same_tokens_as_by_the_library(text: str, limit: int) -> None:
     REFERENCE.enable_truncation(limit)
     expected = REFERENCE.encode(storable(text))
-    found = MINILM.model_inputs([text], max_tokens=limit)[0]
+    found = HF.model_inputs([text], max_tokens=limit)[0]
     assert found.ids == expected.ids
     assert found.offsets == expected.offsets
 
@@ -121,7 +121,7 @@ def test_a_long_text_has_the_tokens_that_the_library_counts(text: str) -> None:
     long = text + "\n\n" + "word " * LONG_TEXT
     REFERENCE.no_truncation()
     expected = len(REFERENCE.encode(storable(long), add_special_tokens=False).ids)
-    assert MINILM.count([long]) == MINILM.count([long]) == [expected]
+    assert HF.count([long]) == HF.count([long]) == [expected]
 
 
 def test_counts_are_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> None:

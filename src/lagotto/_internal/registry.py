@@ -7,11 +7,14 @@ from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from urllib.parse import parse_qsl
 
-from lagotto.errors import UnknownNameError
+from lagotto.errors import ConfigError, UnknownNameError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
+
+    from pydantic import BaseModel
 
 
 T = TypeVar("T")
@@ -73,12 +76,12 @@ def lazy_exports(
 
     `homes` has the names by the module, relative to the package, that defines them.
     """
-    modules = {name: f"{package}.{home}" for home, names in homes.items() for name in names}
+    modules = {name: f".{home}" for home, names in homes.items() for name in names}
 
     def get(name: str) -> Any:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        found = getattr(import_module(modules[name]), name)
+        found = getattr(import_module(modules[name], package), name)
         setattr(sys.modules[package], name, found)
         return found
 
@@ -86,6 +89,29 @@ def lazy_exports(
         return sorted({*vars(sys.modules[package]), *modules})
 
     return get, names
+
+
+Settings = TypeVar("Settings", bound="BaseModel")
+
+
+def parse_settings(
+    kind: str, spec: str, settings: type[Settings], **fixed: object
+) -> tuple[str, Settings]:
+    """The model and the settings of `MODEL?name=value&...`; ConfigError for unknown ones.
+
+    `fixed` are values of `settings` that no name gives.
+    """
+    from pydantic import ValidationError
+
+    model, _, given = spec.partition("?")
+    try:
+        values = {**dict(parse_qsl(given, keep_blank_values=True)), **fixed}
+        return model, settings.model_validate(values)
+    except ValidationError as exc:
+        first = exc.errors()[0]
+        names = ", ".join(sorted(settings.model_fields.keys() - fixed))
+        problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise ConfigError(f"{kind}:{spec}: {problem}; available settings: {names}") from exc
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

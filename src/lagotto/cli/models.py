@@ -34,7 +34,8 @@ def models(
 
 
 def _list(*, as_json: bool) -> None:
-    from lagotto.embedders.catalog import MODELS, model_status
+    from lagotto.embedders.catalog import MODELS
+    from lagotto.models.fetch import model_status
 
     found = [(model, model_status(name)) for name, model in MODELS.items()]
     if as_json:
@@ -71,7 +72,7 @@ def _list(*, as_json: bool) -> None:
 
 def _fetch(name: str, *, source: str | None, quantise: bool, as_json: bool) -> None:
     from lagotto.cli.progress import FetchMeter
-    from lagotto.embedders.catalog import fetch_model
+    from lagotto.models.fetch import fetch_model
 
     with FetchMeter() as meter:
         folder = fetch_model(name, source=source, quantise=quantise, progress=meter)

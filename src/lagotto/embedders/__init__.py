@@ -23,7 +23,7 @@ from lagotto.embedders.base import (
 
 if TYPE_CHECKING:
     from lagotto.embedders.cached import CachedEmbedder
-    from lagotto.embedders.catalog import ModelStatus, fetch_model, model_status
+    from lagotto.models.fetch import ModelStatus, fetch_model, model_status
 
 __all__ = [
     "EMBEDDERS",
@@ -46,10 +46,6 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "cached": ("CachedEmbedder",),
-        "catalog": (
-            "ModelStatus",
-            "fetch_model",
-            "model_status",
-        ),
+        ".models.fetch": ("ModelStatus", "fetch_model", "model_status"),
     },
 )

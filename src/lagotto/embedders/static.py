@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from lagotto.documents import Vectors
-from lagotto.embedders.base import EmbedderInfo, ModelConfig, Role, checked, normalised
+from lagotto.embedders.base import ModelConfig, Role, checked, normalised
 from lagotto.errors import WeightsError
 from lagotto.models.files import ModelFiles
 from lagotto.models.tokenizer import HfTokenizer
@@ -62,6 +62,9 @@ class StaticConfig(ModelConfig):
     model_file: str = "model.safetensors"
     tokenizer_file: str = "tokenizer.json"
 
+    def create(self, files: ModelFiles) -> StaticEmbedder:
+        return StaticEmbedder(files, config=self)
+
 
 class StaticEmbedder:
     """Looks tokens up in a table; its files are loaded on first use."""
@@ -69,15 +72,10 @@ class StaticEmbedder:
     def __init__(self, files: ModelFiles, *, config: StaticConfig) -> None:
         self.config = config
         self._files = files
-        self._info = config.info
+        self.info = config.info
         self._lock = threading.Lock()
         self._tokenizer: HfTokenizer | None = None
         self._table: StaticTable | None = None
-
-    @property
-    def info(self) -> EmbedderInfo:
-        """The model as its configuration describes it."""
-        return self._info
 
     @property
     def tokenizer(self) -> HfTokenizer:
@@ -88,7 +86,6 @@ class StaticEmbedder:
             return self._tokenizer
 
     async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
-        """Return one unit vector per text, in order; the role makes no difference."""
         parts = [
             await asyncio.to_thread(self._embed, texts[start : start + WINDOW])
             for start in range(0, len(texts), WINDOW)
@@ -97,7 +94,6 @@ class StaticEmbedder:
         return np.vstack([empty, *parts])
 
     async def close(self) -> None:
-        """Free the table; the next call loads it again."""
         self._table = None
 
     def _embed(self, texts: Sequence[str]) -> Vectors:

@@ -6,7 +6,7 @@ import asyncio
 import os
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Self
@@ -158,6 +158,21 @@ class JsonService:
 
     def _without_key(self, text: str) -> str:
         return text.replace(self._api_key, "***") if self._api_key else text
+
+
+def runs(costs: Sequence[int], *, room: int, most: int | None = None) -> Iterator[range]:
+    """Ranges of at most `most` consecutive items that fit in `room`.
+
+    An item that is too large is alone.
+    """
+    start = used = 0
+    for index, cost in enumerate(costs):
+        if index > start and (used + cost > room or index - start == most):
+            yield range(start, index)
+            start, used = index, 0
+        used += cost
+    if costs:
+        yield range(start, len(costs))
 
 
 class _RetryableError(Exception):

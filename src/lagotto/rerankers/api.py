@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import AliasChoices, BaseModel, Field, FiniteFloat, TypeAdapter, ValidationError
 
 from lagotto._internal.concurrency import run_all
+from lagotto._internal.registry import parse_settings
 from lagotto.documents import Record, in_context, storable
 from lagotto.errors import ConfigError, RerankError
 from lagotto.models.http import JsonService, RetryPolicy
@@ -21,7 +22,6 @@ from lagotto.rerankers.base import (
     Judgement,
     ScoreScale,
     Verdict,
-    parse_settings,
 )
 
 CONNECTIONS = 4
@@ -86,7 +86,6 @@ class ApiReranker:
         return f"api:{self.model}@{self._service.address}{'?title=true' if self._title else ''}"
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
-        """Return the service's score for each candidate."""
         return await self.rerank_top(query, candidates, top_n=len(candidates))
 
     async def rerank_top(
@@ -112,7 +111,6 @@ class ApiReranker:
         return Judgement(verdicts, (note,) if missing else ())
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._service.close()
 
     async def _scores(

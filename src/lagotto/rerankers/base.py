@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar, runtime_checkable
-from urllib.parse import parse_qsl
+from typing import Protocol, runtime_checkable
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from lagotto._internal.registry import Registry
 from lagotto.documents import Record, Span
@@ -136,10 +135,9 @@ class Reranker(Protocol):
 
 
 class LocalReranker:
-    """What rerankers that hold no resources inherit."""
+    """A reranker without resources: closing it does nothing."""
 
-    async def close(self) -> None:
-        """Do nothing: there is nothing to free."""
+    async def close(self) -> None: ...
 
 
 RerankerFactory = Callable[[str], Reranker]
@@ -173,21 +171,6 @@ def refuse_parameters(name: str, parameters: str) -> None:
     """Raise ConfigError if a reranker that has no parameters was given some."""
     if parameters:
         raise ConfigError(f'{name} takes no parameters, got "{parameters}"; write {name}')
-
-
-Settings = TypeVar("Settings", bound=Record)
-
-
-def parse_settings(kind: str, spec: str, settings: type[Settings]) -> tuple[str, Settings]:
-    """The model and the settings of `MODEL?name=value&...`; ConfigError for unknown ones."""
-    model, _, given = spec.partition("?")
-    try:
-        return model, settings.model_validate(dict(parse_qsl(given, keep_blank_values=True)))
-    except ValidationError as exc:
-        first = exc.errors()[0]
-        names = ", ".join(settings.model_fields)
-        problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-        raise ConfigError(f"{kind}:{spec}: {problem}; available settings: {names}") from exc
 
 
 class RerankResult(Record):

@@ -6,30 +6,26 @@ On a CPU that beats large batches, in which everything is padded to the longest 
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lagotto._internal.concurrency import available_cpus, run_all
 from lagotto.documents import digest, in_context, storable
 from lagotto.errors import ConfigError, RerankError, native_panics
 from lagotto.models.files import MODEL_FILES, read_json_object
-from lagotto.models.onnx import OnnxSession, batches_by_length
+from lagotto.models.onnx import ModelThreads, OnnxSession, batches_by_length
 from lagotto.models.tokenizer import load_tokenizer
 from lagotto.rerankers.base import LOGIT, Candidate, Judgement, Verdict
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
-MOST_THREADS = 8
 BATCH_TOKENS = 512
 """The size of a batch, padding included."""
 
@@ -51,11 +47,8 @@ class CrossEncoderReranker:
     reads_only_text = True
 
     def __init__(self, folder: Path | str, *, threads: int | None = None) -> None:
-        if threads is not None and threads < 1:
-            raise ConfigError(f"threads is {threads}; it must be 1 or more")
+        self._threads = ModelThreads("rerank", threads)
         self._files = CrossEncoderFiles.found_in(Path(folder))
-        self._threads = threads or min(available_cpus(), MOST_THREADS)
-        self._pool = self._new_pool()
         self._loading = threading.Lock()
         self._loaded: tuple[Tokenizer, OnnxSession] | None = None
 
@@ -65,27 +58,21 @@ class CrossEncoderReranker:
         return f"cross-encoder:{self._files.model.parent.name}#{self._files.fingerprint}"
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
-        """Score each candidate with the model."""
         if not candidates:
             return Judgement([])
-        loop = asyncio.get_running_loop()
         scores = np.empty(len(candidates))
         pairs = [(storable(query), storable(in_context(one.title, one.text))) for one in candidates]
-        encodings = await loop.run_in_executor(self._pool, self._encode, pairs)
+        encodings = await self._threads.run(self._encode, pairs)
 
-        async def score(batch: list[int]) -> None:
-            some = [encodings[index] for index in batch]
-            scores[batch] = await loop.run_in_executor(self._pool, self._score, some)
+        def score(batch: list[int]) -> None:
+            scores[batch] = self._score([encodings[index] for index in batch])
 
-        batches = batches_by_length(encodings, budget=BATCH_TOKENS)
-        await run_all(batches, score, workers=self._threads)
+        await self._threads.run_all(batches_by_length(encodings, budget=BATCH_TOKENS), score)
         return Judgement([Verdict(float(value)) for value in scores])
 
     async def close(self) -> None:
-        """Free the model and the threads; the next call loads them again."""
-        pool, self._pool = self._pool, self._new_pool()
         self._loaded = None
-        await asyncio.to_thread(pool.shutdown)
+        await self._threads.close()
 
     def _encode(self, pairs: list[tuple[str, str]]) -> list[Encoding]:
         tokenizer, _ = self._model()
@@ -109,9 +96,6 @@ class CrossEncoderReranker:
                 session = OnnxSession(self._files.model, unusable=RerankError, failed=RerankError)
                 self._loaded = self._files.load_tokenizer(), session
             return self._loaded
-
-    def _new_pool(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(self._threads, thread_name_prefix="rerank")
 
 
 def from_name(name: str) -> CrossEncoderReranker:

@@ -160,7 +160,6 @@ class LexicalReranker(LocalReranker):
         self.id = f"lexical#{self._weights.id}"
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
-        """Score each candidate by the weighted sum of its features."""
         if not candidates:
             return Judgement([])
         features = await in_thread(lexical_features, query, candidates)
@@ -262,7 +261,6 @@ class OverlapReranker(LocalReranker):
         self.reads_only_text = not idf
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
-        """Return the share of words that each candidate has."""
         shares = await in_thread(self._shares, query, candidates) if candidates else []
         return Judgement([Verdict(share) for share in shares])
 
@@ -287,7 +285,6 @@ class LiteralOverlapReranker(LocalReranker):
     reads_only_text = True
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
-        """Return the share of words that each candidate has."""
         shares = await in_thread(self._shares, query, candidates)
         return Judgement([Verdict(share) for share in shares])
 
@@ -326,7 +323,6 @@ class ScoreReranker(LocalReranker):
         self.id = f"score:{minimum!r}"
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
-        """Return the fused score of each candidate that reaches the minimum."""
         return Judgement(
             [Verdict(one.score) if one.score >= self.minimum else None for one in candidates]
         )

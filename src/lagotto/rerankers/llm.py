@@ -15,11 +15,12 @@ from typing import Literal
 from pydantic import AliasChoices, BaseModel, Field, FiniteFloat, ValidationError
 
 from lagotto._internal.concurrency import run_all
+from lagotto._internal.registry import parse_settings
 from lagotto._internal.tokens import ApproximateTokenizer
 from lagotto.documents import Record, Span, storable
 from lagotto.errors import ConfigError, RerankError
-from lagotto.models.http import JsonService, RetryPolicy
-from lagotto.rerankers.base import Candidate, Judgement, ScoreScale, Verdict, parse_settings
+from lagotto.models.http import JsonService, RetryPolicy, runs
+from lagotto.rerankers.base import Candidate, Judgement, ScoreScale, Verdict
 
 PROMPT_VERSION = 1
 """To be increased with every change of the prompts, since cached verdicts depend on them."""
@@ -361,7 +362,6 @@ class ChatService:
         return await self._post(body, schema, self._left_out)
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._service.close()
 
     async def _post(
@@ -469,7 +469,6 @@ class LlmReranker:
         return f"llm:{self.config.model}@{self._address}?prompt={PROMPT_VERSION}&{parts}"
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
-        """Return the model's verdict on each candidate."""
         verdicts: list[Verdict | None] = [None] * len(candidates)
 
         async def judge(batch: range) -> None:
@@ -481,7 +480,6 @@ class LlmReranker:
         return Judgement(verdicts)
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._chat.close()
 
     async def _judged(self, query: str, candidates: Sequence[Candidate]) -> list[Verdict]:
@@ -548,18 +546,6 @@ class LlmReranker:
         costs = [count + self._rubric.answer_tokens for count in self._tokenizer.count(frames)]
         room = self.config.context_tokens - self.config.thinking_tokens - taken
         return runs(costs, room=room)
-
-
-def runs(costs: Sequence[int], *, room: int) -> Iterator[range]:
-    """Ranges of consecutive items that fit in `room`; an item that is too large is alone."""
-    start = used = 0
-    for index, cost in enumerate(costs):
-        if index > start and used + cost > room:
-            yield range(start, index)
-            start, used = index, 0
-        used += cost
-    if costs:
-        yield range(start, len(costs))
 
 
 def from_name(spec: str) -> LlmReranker:

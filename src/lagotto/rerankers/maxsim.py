@@ -68,12 +68,10 @@ class MaxSimReranker(LocalReranker):
 
     @property
     def id(self) -> str:
-        """The embedding model, a hash of the weights, and the id of the lexical fallback."""
         model = self._embedder.info.model_id
         return f"maxsim:{model}#{self._weights.id}/{self._lexical.id}"
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
-        """Score each candidate by the weighted sum of its features."""
         if not candidates:
             return Judgement([])
         if alphabet_share(query, self._embedder.info.alphabets) < 0.5:

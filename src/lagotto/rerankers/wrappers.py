@@ -42,11 +42,9 @@ class _WrappedReranker:
 
     @property
     def scale(self) -> ScoreScale:
-        """The scale of `inner`."""
         return self.inner.scale
 
     async def close(self) -> None:
-        """Close `inner`."""
         await self.inner.close()
 
 
@@ -83,7 +81,6 @@ class CachedReranker(_WrappedReranker):
         return self.inner.id
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
-        """Return cached verdicts, and ask `inner` for the others."""
         notes: list[str] = []
         keys = [self._key(query, one) for one in candidates]
         known = await self._known(keys, notes)
@@ -100,7 +97,6 @@ class CachedReranker(_WrappedReranker):
         return Judgement([known[key] for key in keys], tuple(notes))
 
     async def close(self) -> None:
-        """Close `inner` and clear the memory; the file is open only during reads and writes."""
         self._memory.clear()
         await super().close()
 
@@ -183,7 +179,6 @@ class FallbackReranker:
 
     @property
     def id(self) -> str:
-        """The ids of all rerankers, in order."""
         return f"fallback({', '.join(reranker.id for reranker in self.rerankers)})"
 
     @property
@@ -193,7 +188,6 @@ class FallbackReranker:
         return scales.pop() if len(scales) == 1 else UNIT
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
-        """Return the verdicts of the first reranker that succeeds, with a note per failure."""
         notes: list[str] = []
         for reranker in self.rerankers:
             try:
@@ -205,7 +199,6 @@ class FallbackReranker:
         return Judgement(None, (*notes, "all rerankers failed, keeping the fused order"))
 
     async def close(self) -> None:
-        """Close all rerankers."""
         for reranker in self.rerankers:
             await reranker.close()
 
@@ -236,11 +229,9 @@ class GatedReranker(_WrappedReranker):
 
     @property
     def id(self) -> str:
-        """The id of `inner`, the margin and the rank."""
         return f"gated({self.inner.id}, {self.margin!r}, {self.rank})"
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
-        """Return the verdicts of `inner`, or none if the fused order is clear."""
         best = nlargest(self.rank, (one.score for one in candidates))
         if best and best[0] - best[-1] >= self.margin:
             return Judgement(None)
@@ -261,16 +252,13 @@ class BlendedReranker(_WrappedReranker):
 
     @property
     def id(self) -> str:
-        """The id of `inner` and its weight."""
         return f"blended({self.inner.id}, {self.weight!r})"
 
     @property
     def scale(self) -> ScoreScale:
-        """[0, 1], as fused scores have it."""
         return UNIT
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
-        """Return the mixed score of each candidate."""
         judgement = await self.inner.rerank(query, candidates)
         if judgement.verdicts is None:
             return judgement

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from lagotto.embedders.base import EmbeddingModel
+from lagotto.embedders.onnx import CONFIG
 from lagotto.errors import WeightsError
-from lagotto.models.files import MANIFEST, UNFINISHED, FetchedModel, workplace
+from lagotto.models.fetch import UNFINISHED, workplace
+from lagotto.models.files import MANIFEST, KnownModel
 
 FILES = {"tokenizer.json": b"{}", "onnx/model.onnx": b"weights"}
 KNOWN = {name: frozenset({sha256(content).hexdigest()}) for name, content in FILES.items()}
@@ -20,9 +23,20 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def model() -> FetchedModel:
+def model() -> KnownModel:
     """The hash of the tokenizer is known, that of the weights is not."""
-    return FetchedModel("tiny", {**KNOWN, "onnx/model.onnx": frozenset()})
+    return known_as({**KNOWN, "onnx/model.onnx": frozenset()})
+
+
+def known_as(hashes: dict[str, frozenset[str]]) -> KnownModel:
+    return EmbeddingModel(
+        name="tiny",
+        repository="people/tiny",
+        hashes=hashes,
+        languages="English",
+        megabytes=1,
+        config=CONFIG,
+    )
 
 
 def fill(folder: Path) -> Path:
@@ -32,7 +46,7 @@ def fill(folder: Path) -> Path:
     return folder
 
 
-def publish(model: FetchedModel) -> None:
+def publish(model: KnownModel) -> None:
     with workplace(model.name, source="here") as work:
         model.publish(fill(work), source="here")
 
@@ -41,7 +55,7 @@ def names(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_published_model_is_complete(model: FetchedModel, models: Path) -> None:
+def test_a_published_model_is_complete(model: KnownModel, models: Path) -> None:
     assert model.state() == "missing"
     publish(model)
     assert model.state() == "present"
@@ -52,25 +66,25 @@ def test_a_published_model_is_complete(model: FetchedModel, models: Path) -> Non
     }  # fmt: skip
 
 
-def test_a_missing_model_names_the_command(model: FetchedModel, models: Path) -> None:
+def test_a_missing_model_names_the_command(model: KnownModel, models: Path) -> None:
     with pytest.raises(WeightsError, match=r"tiny is missing.*`lagotto models fetch tiny`"):
-        model.check_present()
+        model.find()
     with pytest.raises(WeightsError, match="tiny is missing"):
         model.verified("tokenizer.json")
 
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("content", [b"", b"cut", b"longer than it was before"])
-def test_another_size_is_damage(model: FetchedModel, name: str, content: bytes) -> None:
+def test_another_size_is_damage(model: KnownModel, name: str, content: bytes) -> None:
     publish(model)
     (model.folder / name).write_bytes(content)
     assert model.state() == "damaged"
     with pytest.raises(WeightsError, match=r"tiny is damaged.*models fetch tiny"):
-        model.check_present()
+        model.find()
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_another_content_is_damage(model: FetchedModel, name: str) -> None:
+def test_another_content_is_damage(model: KnownModel, name: str) -> None:
     """Of a file with a known hash, and of one that is compared with what was fetched."""
     publish(model)
     (model.folder / name).write_bytes(FILES[name][:-1] + b"?")
@@ -81,14 +95,14 @@ def test_another_content_is_damage(model: FetchedModel, name: str) -> None:
 
 
 def test_a_known_hash_counts_whatever_the_manifest_says() -> None:
-    other = FetchedModel("tiny", {**KNOWN, "tokenizer.json": frozenset({"0" * 64})})
+    other = known_as({**KNOWN, "tokenizer.json": frozenset({"0" * 64})})
     publish(other)
     with pytest.raises(WeightsError, match=f"expected {'0' * 64}"):
         other.verified("tokenizer.json")
 
 
 @pytest.mark.parametrize("name", [*FILES, MANIFEST])
-def test_a_lost_file_is_damage(model: FetchedModel, name: str) -> None:
+def test_a_lost_file_is_damage(model: KnownModel, name: str) -> None:
     publish(model)
     (model.folder / name).unlink()
     assert model.state() == "damaged"
@@ -97,14 +111,14 @@ def test_a_lost_file_is_damage(model: FetchedModel, name: str) -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"[]", b'{"name": "tiny", "source": "", "files": {}}', b"\xff\xfe"]
 )
-def test_a_damaged_manifest(model: FetchedModel, content: bytes) -> None:
+def test_a_damaged_manifest(model: KnownModel, content: bytes) -> None:
     publish(model)
     (model.folder / MANIFEST).write_bytes(content)
     assert model.state() == "damaged"
     assert not model.is_intact()
 
 
-def test_a_damaged_model_is_replaced(model: FetchedModel, models: Path) -> None:
+def test_a_damaged_model_is_replaced(model: KnownModel, models: Path) -> None:
     publish(model)
     (model.folder / "onnx/model.onnx").unlink()
     publish(model)
@@ -154,7 +168,7 @@ def test_a_folder_that_can_not_be_made(models: Path) -> None:
 
 
 def test_links_in_the_cache_are_not_followed_when_it_is_cleared(
-    model: FetchedModel, models: Path, tmp_path: Path
+    model: KnownModel, models: Path, tmp_path: Path
 ) -> None:
     """A damaged model, and what an earlier try has left, may be links to files of the user."""
     victim = fill(tmp_path / "victim")

@@ -13,9 +13,9 @@ from pydantic import ValidationError
 
 from lagotto._internal.tokens import ApproximateTokenizer
 from lagotto.errors import ConfigError, RerankError
-from lagotto.models.http import RetryPolicy
+from lagotto.models.http import RetryPolicy, runs
 from lagotto.rerankers.base import Candidate, ScoreScale, Verdict
-from lagotto.rerankers.llm import LlmConfig, LlmReranker, from_name, from_score_name, runs
+from lagotto.rerankers.llm import LlmConfig, LlmReranker, from_name, from_score_name
 from lagotto.testing.rerankers import RerankerContract
 from tests.servers.scripted import (
     Handler,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lagotto.errors import ConfigError, WeightsError
-from lagotto.models.files import HUB, Hub, HubFile, hub_address
+from lagotto.models.fetch import HUB, Hub, HubFile, hub_address
 from lagotto.models.http import RetryPolicy
 from tests.models.local_hub import Fault, LocalHub
 

@@ -10,11 +10,13 @@ import pytest
 
 from lagotto import Document, KnowledgeBase
 from lagotto.embedders import create_embedder, onnx
-from lagotto.embedders.catalog import MODELS, KnownModel, fetch_model, model_status
+from lagotto.embedders.base import EmbeddingModel
+from lagotto.embedders.catalog import MODELS
 from lagotto.embedders.onnx import OnnxEmbedder
 from lagotto.errors import ConfigError, UnknownNameError, WeightsError
-from lagotto.models.files import Published
-from tests.embedders.tiny_model import DIMENSION, make_model
+from lagotto.models.fetch import fetch_model, model_status
+from lagotto.models.files import KnownModel
+from tests.embedders.tiny_model import DIMENSION, make_model, put_tiny
 from tests.models.local_hub import Fault, LocalHub
 
 NAME = "gte-small"
@@ -35,14 +37,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def tiny(folder: Path, monkeypatch: pytest.MonkeyPatch) -> KnownModel:
+def tiny(folder: Path, monkeypatch: pytest.MonkeyPatch) -> EmbeddingModel:
     """The catalog has the tiny model under the name of a real one, with its hashes."""
     hashes = {name: frozenset({sha256(content).hexdigest()}) for name, content in files(folder)}
-    for name in (NAME, f"{NAME}-int8"):
-        model = MODELS[name]
-        config = model.config.model_copy(update={"dimension": DIMENSION})
-        tiny = model.model_copy(update={"hashes": hashes, "config": config, "megabytes": 1})
-        monkeypatch.setitem(MODELS, name, tiny)
+    put_tiny(monkeypatch, hashes)
     return MODELS[NAME]
 
 
@@ -59,9 +57,7 @@ def files(folder: Path) -> list[tuple[str, bytes]]:
 
 def forget_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The catalog has no hash of any file."""
-    hashes = dict.fromkeys(MODELS[NAME].hashes, frozenset[str]())
-    for name in (NAME, f"{NAME}-int8"):
-        monkeypatch.setitem(MODELS, name, MODELS[name].model_copy(update={"hashes": hashes}))
+    put_tiny(monkeypatch, dict.fromkeys(MODELS[NAME].hashes, frozenset[str]()))
 
 
 def there(models: Path) -> list[str]:
@@ -254,7 +250,7 @@ def test_a_damaged_model_is_fetched_again(hub: LocalHub, models: Path) -> None:
         file.write(b"?")
     fetch_model(NAME)
     assert len(hub.requests) == 4
-    assert MODELS[NAME].files.is_intact()
+    assert MODELS[NAME].is_intact()
 
 
 class TestQuantised:
@@ -287,7 +283,7 @@ class TestQuantised:
         content = path.read_bytes()
         path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
         with pytest.raises(WeightsError, match=r"is damaged.*models fetch gte-small-int8"):
-            MODELS["gte-small-int8"].files.verified("onnx/model.onnx")
+            MODELS["gte-small-int8"].verified("onnx/model.onnx")
 
     def test_without_the_extra_package(
         self, hub: LocalHub, monkeypatch: pytest.MonkeyPatch
@@ -298,29 +294,29 @@ class TestQuantised:
         assert hub.requests == [], "it is said before anything is downloaded"
 
     def test_a_static_model_is_refused(self, hub: LocalHub) -> None:
-        with pytest.raises(ConfigError, match="potion-base-8M is a static model"):
+        with pytest.raises(ConfigError, match="potion-base-8M can't be quantised"):
             fetch_model("potion-base-8M", quantise=True)
 
 
 class TestMiniLM:
     def test_the_package_has_it(self, hub: LocalHub) -> None:
-        assert fetch_model("minilm") == onnx.PUBLISHED.find()
+        assert fetch_model("minilm") == onnx.MINILM.find()
         assert model_status("minilm").state == "present"
         assert hub.requests == []
 
     @pytest.mark.slow
     def test_the_8_bit_model_is_made_from_it(self, hub: LocalHub, tmp_path: Path) -> None:
         assert fetch_model("minilm", quantise=True) == tmp_path / "cache"
-        assert len(list((tmp_path / "cache").glob("all-MiniLM-L6-v2-int8.*.onnx"))) == 1
+        assert len(list((tmp_path / "cache").glob("minilm-int8.*.onnx"))) == 1
         assert hub.requests == []
 
     def test_without_the_package(
         self, hub: LocalHub, models: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def nowhere(self: Published, folder: Path | None = None) -> Path:
+        def nowhere(self: KnownModel, folder: Path | None = None) -> Path:
             raise WeightsError("nowhere")
 
-        monkeypatch.setattr(Published, "find", nowhere)
+        monkeypatch.setattr(KnownModel, "find", nowhere)
         assert model_status("minilm").state == "missing"
         with pytest.raises(WeightsError, match="answered 404"):
             fetch_model("minilm")

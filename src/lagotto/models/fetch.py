@@ -1,0 +1,433 @@
+"""Known models, fetched on request: from a hub or a folder, verified and tried out."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+from urllib.parse import quote
+
+from lagotto.documents import Record
+from lagotto.errors import ConfigError, LagottoError, UnknownNameError, WeightsError
+from lagotto.models.files import MODEL_FILES, KnownModel, State, hash_of, models_folder, own_cache
+from lagotto.models.http import RETRIED, RetryPolicy, without_credentials
+from lagotto.models.onnx import check_quantizer, quantize, quantized
+
+if TYPE_CHECKING:
+    import httpx
+
+FAMILIES = ("lagotto.embedders.catalog",)
+"""The modules that list the models of their family, by name, as `MODELS`."""
+
+Progress = Callable[[str, int, int | None], None]
+"""Called with the name of a file, the bytes that have arrived, and its size if it is known."""
+
+SLACK = 1.5
+"""A file may exceed the size of its model by this factor, and no more."""
+
+UNFINISHED = ".fetching"
+"""The subfolder for downloads that are not complete."""
+
+
+def known_models() -> dict[str, KnownModel]:
+    """The models of all families, by name."""
+    tables = [import_module(family).MODELS for family in FAMILIES]
+    return {name: model for table in tables for name, model in table.items()}
+
+
+def known_model(name: str) -> KnownModel:
+    """The model called `name`; UnknownNameError lists the names."""
+    models = known_models()
+    if name not in models:
+        raise UnknownNameError(f'unknown model "{name}"; available: {", ".join(models)}')
+    return models[name]
+
+
+class ModelStatus(Record):
+    """Whether the files of a known model are on this machine, and where.
+
+    The MiniLM models are also present if the package with their weights is.
+    """
+
+    name: str
+    state: State
+    folder: str
+
+
+def model_status(name: str) -> ModelStatus:
+    """Look for the files of a known model, by their names and sizes."""
+    model = known_model(name)
+    state = model.state()
+    found = model.find() if model.installed and state == "present" else model.folder
+    return ModelStatus(name=name, state=state, folder=str(found))
+
+
+def fetch_model(
+    name: str,
+    *,
+    source: str | None = None,
+    quantise: bool = False,
+    progress: Progress | None = None,
+) -> Path:
+    """Fetch a known model, unless it is here, and return its folder.
+
+    `source` is a folder with the model's files or the address of a hub; by default the hub is
+    LAGOTTO_HUB, HF_ENDPOINT or huggingface.co. `quantise` makes the 8-bit model: fetching `x` with
+    it is the same as fetching `x-int8`. Every file is compared with its published hash, if that is
+    known, and the model has to work before it is put in its place. An interrupted download is
+    resumed by the next call.
+    """
+    model = known_model(name)
+    if quantise and model.quantised_from is None:
+        if f"{name}-int8" not in known_models():
+            raise ConfigError(f"{name} can't be quantised; fetch it as is")
+        model = known_model(f"{name}-int8")
+    if model.quantised_from is not None:
+        check_quantizer()
+    if model.installed and model.quantised_from:  # made from the full model, wherever that is
+        full = known_model(model.quantised_from)
+        folder = fetch_model(full.name, source=source, progress=progress)
+        graph = partial(full.verified, MODEL_FILES[0], folder)
+        return quantized(graph, name=model.name, cache=own_cache()).parent
+    if model.installed and source is None and model.state() == "present":
+        return model.find()
+    if not model.is_intact():
+        _fetch(model, source, progress)
+    return model.folder
+
+
+def _fetch(model: KnownModel, source: str | None, progress: Progress | None) -> None:
+    full = known_model(model.quantised_from) if model.quantised_from else model
+    if model is not full and full.is_intact():
+        source = str(full.folder)
+    folder = Path(source) if source and "://" not in source else None
+    if folder and not folder.is_dir():
+        raise ConfigError(f"there is no folder {folder}; give the folder with the model's files")
+    origin = str(folder.resolve()) if folder else hub_address(source)
+    try:
+        with workplace(model.name, source=origin) as work:
+            if folder:
+                _copy_files(full, folder, work)
+            else:
+                _download_files(full, origin, work, progress)
+            _try_out(full, work)
+            complete = work if model is full else _quantised(model, work)
+            model.publish(complete, source=without_credentials(origin))
+    except OSError as exc:
+        raise WeightsError(
+            f"can't write {model.folder}: {exc}; set LAGOTTO_MODELS to a folder with "
+            f"{2 * model.megabytes} MB of free space"
+        ) from exc
+
+
+def _download_files(model: KnownModel, address: str, work: Path, progress: Progress | None) -> None:
+    most_bytes = int(model.megabytes * 1_000_000 * SLACK)
+    with Hub(address) as hub:
+        for path in model.hashes:
+            if (work / path).exists():
+                continue  # complete and verified by the last try
+            part = work / f"{path}.part"
+            published = hub.download(
+                HubFile(model.repository, model.revision, path),
+                part,
+                most_bytes=most_bytes,
+                report=partial(progress, path) if progress else None,
+            )
+            _accept(model, path, part, work / path, published=published)
+
+
+def _copy_files(model: KnownModel, folder: Path, work: Path) -> None:
+    for path in model.hashes:
+        names = MODEL_FILES if path in MODEL_FILES else (path,)
+        found = next((folder / name for name in names if (folder / name).is_file()), None)
+        if found is None:
+            raise WeightsError(
+                f"{folder} has no {' or '.join(names)}, which {model.name} needs; give a folder "
+                f"with the files of {model.repository}"
+            )
+        part = work / f"{path}.part"
+        part.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(found, part)
+        _accept(model, path, part, work / path, published=None)
+
+
+def _accept(
+    model: KnownModel, path: str, part: Path, target: Path, *, published: str | None
+) -> None:
+    """Give a complete file its name; one with another hash than the published one is deleted."""
+    found = hash_of(part)
+    expected = model.hashes[path] or ({published} if published else {found})
+    if found not in expected:
+        part.unlink()
+        raise WeightsError(
+            f"{path} is not the published file of {model.name}: its SHA-256 is {found}, expected "
+            f"{' or '.join(sorted(expected))}; choose another source with --from, or use your own "
+            f"weights as {model.own_weights}"
+        )
+    part.replace(target)
+
+
+def _quantised(model: KnownModel, work: Path) -> Path:
+    """Make the 8-bit copy of a model, with its tokenizer, in a folder of its own."""
+    made = work / "int8"
+    shutil.rmtree(made, ignore_errors=True)
+    for path in model.hashes:
+        (made / path).parent.mkdir(parents=True, exist_ok=True)
+        (quantize if path in MODEL_FILES else shutil.copyfile)(work / path, made / path)
+    _try_out(model, made)
+    return made
+
+
+def _try_out(model: KnownModel, work: Path) -> None:
+    """Run the model; files that can't be run are deleted: the next call fetches them again."""
+    try:
+        model.try_out(work)
+    except LagottoError as exc:
+        for path in model.hashes:
+            (work / path).unlink(missing_ok=True)
+        raise WeightsError(f"the files of {model.name} can't be used: {exc}") from exc
+
+
+@contextmanager
+def workplace(name: str, *, source: str) -> Iterator[Path]:
+    """A folder for the unfinished files of a model from `source`, with those of the last try.
+
+    Only one process at a time may fetch. The folder stays if the work fails, to be resumed, and
+    what other sources left of the same model goes when it succeeds.
+    """
+    unfinished = models_folder() / UNFINISHED
+    try:
+        unfinished.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise WeightsError(
+            f"can't create {unfinished}: {exc}; set LAGOTTO_MODELS to a folder that can be written"
+        ) from exc
+    folder = unfinished / f"{name}@{hashlib.sha256(source.encode()).hexdigest()[:12]}"
+    with _lock(unfinished / "lock.db"):
+        folder.mkdir(exist_ok=True)
+        yield folder
+        for left in unfinished.glob(f"{name}@*"):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """A lock between processes, which ends with its process: a transaction of SQLite."""
+    with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as connection:
+        try:
+            connection.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError as exc:
+            raise WeightsError(
+                f"another process is fetching a model to {path.parents[1]}; "
+                "wait for it, and run the command again"
+            ) from exc
+        yield
+
+
+HUB = "https://huggingface.co"
+VARIABLES = ("LAGOTTO_HUB", "HF_ENDPOINT")
+"""Environment variables with the address of another hub."""
+
+RETRY = RetryPolicy(tries=5, timeout=30.0)
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+Report = Callable[[int, int | None], None]
+"""Called with the bytes of a file that have arrived, and with its size if it is known."""
+
+
+def hub_address(given: str | None = None) -> str:
+    """The address of the hub: the given one, that of the environment, or the default."""
+    address = given or next((os.environ[name] for name in VARIABLES if os.environ.get(name)), HUB)
+    if not address.startswith(("https://", "http://")):
+        raise ConfigError(
+            f'"{without_credentials(address)}" is not the address of a hub; it must start with '
+            "https:// or http://"
+        )
+    return address.rstrip("/")
+
+
+@dataclass(frozen=True, slots=True)
+class HubFile:
+    """A file of a repository, in one of its revisions."""
+
+    repository: str
+    revision: str
+    path: str
+
+    @property
+    def address(self) -> str:
+        """Its path on any hub."""
+        return f"/{self.repository}/resolve/{quote(self.revision, safe='')}/{quote(self.path)}"
+
+
+class Hub:
+    """A client of the hub at `address`; close it, or use it in a `with` block."""
+
+    def __init__(self, address: str, *, retry: RetryPolicy = RETRY) -> None:
+        import httpx
+
+        self._address = address
+        self._retry = retry
+        self._client = httpx.Client(
+            timeout=retry.timeout,
+            follow_redirects=True,
+            headers={"Accept-Encoding": "identity", "User-Agent": "lagotto"},
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    def download(
+        self, file: HubFile, target: Path, *, most_bytes: int, report: Report | None = None
+    ) -> str | None:
+        """Download a file to `target`, and return its SHA-256 if the hub says it.
+
+        An interrupted download leaves `target` as it is, and the next one resumes it if the hub
+        still has the same file. A file of more than `most_bytes` is refused. Failures are
+        WeightsErrors; passing ones are retried first.
+        """
+        transfer = _Transfer(self._client, self._address + file.address, target, most_bytes, report)
+        for failures in range(1, self._retry.tries + 1):
+            try:
+                return transfer.run()
+            except _InterruptedTransferError as problem:
+                if failures == self._retry.tries:
+                    raise WeightsError(
+                        f"can't download {transfer.shown}: {problem} (try {failures} of "
+                        f"{failures}); run the command again to resume the download"
+                    ) from problem.__cause__
+            time.sleep(self._retry.wait(failures))
+        raise AssertionError("the last try returns or raises")
+
+
+class _InterruptedTransferError(Exception):
+    """A failure that is worth another try."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Transfer:
+    """One file on its way to `target`; beside it is the ETag of what has arrived so far."""
+
+    client: httpx.Client
+    url: str
+    target: Path
+    most_bytes: int
+    report: Report | None
+
+    @property
+    def shown(self) -> str:
+        return without_credentials(self.url)
+
+    @property
+    def _etag_file(self) -> Path:
+        return self.target.with_name(self.target.name + ".etag")
+
+    def run(self) -> str | None:
+        """Try once, from where the last try ended."""
+        import httpx
+
+        arrived, headers = self._resumable()
+        try:
+            with self.client.stream("GET", self.url, headers=headers) as response:
+                self._check(response, arrived)
+                if response.status_code != httpx.codes.PARTIAL_CONTENT:
+                    arrived = 0
+                self._receive(response, arrived)
+                return _published_hash(response)
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as exc:
+            raise WeightsError(f"{self.shown} is not a valid URL: {exc}") from exc
+        except httpx.TooManyRedirects as exc:
+            raise WeightsError(f"{self.shown} redirects too often") from exc
+        except httpx.TransportError as exc:
+            raise _InterruptedTransferError(str(exc) or type(exc).__name__) from exc
+        except OSError as exc:
+            raise WeightsError(
+                f"can't write {self.target}: {exc}; free some space, or set LAGOTTO_MODELS to "
+                "another folder"
+            ) from exc
+
+    def _resumable(self) -> tuple[int, Mapping[str, str]]:
+        """The bytes that need not be sent again, and the headers that say so."""
+        with suppress(OSError):
+            arrived = self.target.stat().st_size
+            etag = self._etag_file.read_text(encoding="ascii")
+            if arrived:
+                return arrived, {"Range": f"bytes={arrived}-", "If-Range": etag}
+        return 0, {}
+
+    def _check(self, response: httpx.Response, arrived: int) -> None:
+        """Raise unless the response has the rest of the file, by a way that can be trusted."""
+        status = response.status_code
+        sent = response.headers.get("content-range", "")
+        if self.url.startswith("https://") and response.url.scheme != "https":
+            raise WeightsError(
+                f"{self.shown} redirects to {without_credentials(str(response.url))}, which is not "
+                "encrypted; choose another hub with --from"
+            )
+        if status == 416 or (status == 206 and not sent.startswith(f"bytes {arrived}-")):
+            self.discard()  # what has arrived can't be continued
+            raise _InterruptedTransferError(f"the hub answered {status} to a range ({sent})")
+        if status in RETRIED:
+            raise _InterruptedTransferError(f"the hub answered {status}")
+        if status not in (200, 206):
+            raise WeightsError(
+                f"{self.shown} answered {status} {response.reason_phrase}; check the address of "
+                "the hub, or copy the files from a folder with --from FOLDER"
+            )
+
+    def _receive(self, response: httpx.Response, arrived: int) -> None:
+        length = response.headers.get("content-length", "")
+        total = arrived + int(length) if length.isdigit() else None
+        if total is not None and total > self.most_bytes:
+            self._refuse(total)
+        if not arrived:
+            self.discard()
+            self.target.parent.mkdir(parents=True, exist_ok=True)
+            etag = response.headers.get("etag", "")
+            if etag.startswith('"') and etag.isascii():  # others may not be resumed with
+                self._etag_file.write_text(etag, encoding="ascii")
+        with self.target.open("ab") as file:
+            for block in response.iter_bytes():  # as they arrive: all are kept
+                arrived += len(block)
+                if arrived > self.most_bytes:
+                    self._refuse(arrived)
+                file.write(block)
+                if self.report:
+                    self.report(arrived, total)
+        if total is not None and arrived != total:
+            raise _InterruptedTransferError(f"{arrived} of {total} bytes arrived")
+        self._etag_file.unlink(missing_ok=True)
+
+    def discard(self) -> None:
+        """Forget what has arrived."""
+        self.target.unlink(missing_ok=True)
+        self._etag_file.unlink(missing_ok=True)
+
+    def _refuse(self, size: int) -> None:
+        self.discard()
+        raise WeightsError(
+            f"{self.shown} has {size:,} bytes or more, but the model's file has at most "
+            f"{self.most_bytes:,}; choose another hub with --from"
+        )
+
+
+def _published_hash(response: httpx.Response) -> str | None:
+    """The SHA-256 of a large file, which the hub sends with its redirect to the storage."""
+    for answer in (*response.history, response):
+        found = answer.headers.get("x-linked-etag", "").strip('"').lower()
+        if _SHA256.fullmatch(found):
+            return str(found)
+    return None
