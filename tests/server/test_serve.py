@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import re
 import signal
 import socket
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from starlette.testclient import TestClient
 
 from lagotto.base.blocking import KnowledgeBase
 from lagotto.documents import Document
@@ -218,3 +220,18 @@ def test_what_it_could_not_answer_with_is_an_error_at_once(
     with pytest.raises(UnknownNameError, match="nonsense"):
         serve.serve(ServerSettings(location=str(tmp_path / "kb.db"), **wrong), announce=said.append)
     assert not said
+
+
+def test_collecting_garbage_holds_up_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the server starts with, its modules and the model, is not looked through again."""
+    settings = ServerSettings(location=str(tmp_path / "kb.db"))
+    monkeypatch.setenv(serve.VARIABLE, settings.model_dump_json())
+    monkeypatch.setattr(serve, "_log_to_stderr", lambda: None)
+    app = serve.app_of_environment()
+    try:
+        with TestClient(app):
+            assert len(gc.get_objects()) < 10_000 < gc.get_freeze_count()
+    finally:
+        gc.unfreeze()
