@@ -49,7 +49,7 @@ class Requests:
         ]
 
     async def _work(self, name: str, *, wide: bool) -> None:
-        async with self.gate.place(name[0], wide=wide):
+        async with self.gate.slot(name[0], wide=wide):
             self.order.append(name)
             await self._may_end[name].wait()
 
@@ -116,7 +116,7 @@ async def test_a_client_that_leaves_gives_its_place_to_the_next() -> None:
 
 async def test_a_queue_of_none_rejects_at_once() -> None:
     gate = Gate(1, queue=0)
-    async with gate.place("a"):
+    async with gate.slot("a"):
         with pytest.raises(Problem, match="1 requests are worked on and 0 wait; try again later"):
-            async with gate.place("b"):
+            async with gate.slot("b"):
                 raise AssertionError("there is no place")

@@ -39,7 +39,7 @@ REQUESTS = [
     (operation.method, operation.path.replace(":path", ""), mode)
     for operation in OPERATIONS
     for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
-    if mode is GenerationMode.POSITIVE or operation.body or operation.query
+    if mode is GenerationMode.POSITIVE or operation.takes
 ]
 
 

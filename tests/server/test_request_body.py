@@ -215,14 +215,14 @@ def test_a_request_is_wide_if_it_is_large_or_asks_for_many(
     server: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[bool] = []
-    inner = server.state.gate.place
+    inner = server.state.gate.slot
 
     def place(client: str, *, wide: bool) -> Any:
         assert client == "127.0.0.1"
         asked.append(wide)
         return inner(client, wide=wide)
 
-    monkeypatch.setattr(server.state.gate, "place", place)
+    monkeypatch.setattr(server.state.gate, "slot", place)
     for more in ({}, {"top_k": 100}, {"top_k": 101}, {"rerank": {"candidates": 500}}):
         server.post("/v1/retrieve", {"query": "dog", **more})
     server.post("/v1/search", {"query": "dog", "top_k_items": 200})

@@ -69,8 +69,8 @@ def _without_passwords(args: Sequence[str] | None) -> Iterator[None]:
 
     Messages of Lagotto have none; those of the option parser and tracebacks may.
     """
-    given = [*(sys.argv[1:] if args is None else args), os.environ.get("LAGOTTO_KB", "")]
-    secrets = {secret for location in given for secret in secrets_of(location)}
+    arguments = [*(sys.argv[1:] if args is None else args), os.environ.get("LAGOTTO_KB", "")]
+    secrets = {secret for location in arguments for secret in secrets_of(location)}
     stderr = sys.stderr
     if secrets:
         sys.stderr = MaskedStream(stderr, secrets)
@@ -88,10 +88,10 @@ def _run(args: Sequence[str] | None) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except QueryError as exc:
-        _tell(str(exc))  # several lines: they show where in the query
+        _print_error(str(exc))  # several lines: they show where in the query
         return exc.exit_code
     except LagottoError as exc:
-        _tell(_in_one_line(exc))
+        _print_error(_in_one_line(exc))
         return exc.exit_code
     except BrokenPipeError:
         raise
@@ -105,13 +105,13 @@ def _report_unexpected(error: Exception) -> None:
     if os.environ.get("LAGOTTO_DEBUG") == "1":
         traceback.print_exception(error)
     kind = type(error).__name__
-    _tell(
+    _print_error(
         f"unexpected error: {kind}: {_in_one_line(error)} "
         "(set LAGOTTO_DEBUG=1 to see the traceback)"
     )
 
 
-def _tell(message: str) -> None:
+def _print_error(message: str) -> None:
     """Print what ended a command; it may quote titles and names, which a terminal must not obey."""
     from lagotto.cli.output import printable
 

@@ -10,7 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from lagotto import __version__
 from lagotto._internal.registry import did_you_mean
-from lagotto.cli.options import DEFAULT_KB, Verbose, flatten_groups, option, with_log
+from lagotto.cli.options import DEFAULT_KB, Verbose, for_typer, option
 
 COMMANDS = {
     "add": "ingest:add",
@@ -53,7 +53,7 @@ class Commands(TyperGroup):
         module, _, name = COMMANDS[cmd_name].partition(":")
         function = getattr(import_module(f"lagotto.cli.{module}"), name)
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        alone.command(cmd_name)(with_log(flatten_groups(function)))
+        alone.command(cmd_name)(for_typer(function))
         command = typer.main.get_command(alone)
         assert isinstance(command, TyperCommand)
         return command
@@ -100,12 +100,12 @@ def options(
     ),
 ) -> None:
     """Pass options before the command on, as defaults of the same options behind it."""
-    given = {"kb": kb, "embedder": embedder, "verbose": verbose}
-    defaults = {name: dict(given) for name in COMMANDS}
+    values = {"kb": kb, "embedder": embedder, "verbose": verbose}
+    defaults = {name: dict(values) for name in COMMANDS}
     source = context.get_parameter_source("kb")
     if source is None or source.name != "COMMANDLINE":
         del defaults["demo"]["kb"]  # the demo writes to your own base only if you name it
     context.default_map = defaults
 
 
-app.callback()(flatten_groups(options))
+app.callback()(for_typer(options))

@@ -26,20 +26,16 @@ if TYPE_CHECKING:
     from lagotto.stores.base import Store
 
 
-def open_base(base: BaseOptions, making: MakingOptions) -> KnowledgeBase:
-    """The base, created if it does not exist."""
+def open_base(base: BaseOptions, making: MakingOptions | None = None) -> KnowledgeBase:
+    """The base, created if it does not exist; one on a server has the same methods."""
+    chosen = {"embedder": base.embedder, **({} if making is None else asdict(making))}
     if is_served(base.kb):
-        return _served(base, making)
+        from lagotto.base.client import open as open_anywhere
+
+        return cast("KnowledgeBase", open_anywhere(base.kb, **chosen))
     from lagotto.base.blocking import KnowledgeBase
 
-    return KnowledgeBase(
-        base.kb,
-        embedder=base.embedder,
-        chunker=making.chunker,
-        pooling=making.pooling,
-        text_index=making.text_index,
-        vector_index=making.vector_index,
-    )
+    return KnowledgeBase(base.kb, **chosen)
 
 
 @contextmanager
@@ -80,12 +76,8 @@ def _discard_of_server(location: str) -> Callable[[str], None] | None:
 
 def open_existing(base: BaseOptions) -> KnowledgeBase:
     """The base; StoreError if it does not exist, so that reading never creates a file."""
-    if is_served(base.kb):
-        return _served(base)
-    from lagotto.base.blocking import KnowledgeBase
-
     check_exists(base.kb)
-    return KnowledgeBase(base.kb, embedder=base.embedder)
+    return open_base(base)
 
 
 @contextmanager
@@ -95,14 +87,6 @@ def open_for_a_question(base: BaseOptions) -> Iterator[KnowledgeBase]:
 
     with without_prepacking(), open_existing(base) as kb:
         yield kb
-
-
-def _served(base: BaseOptions, making: MakingOptions | None = None) -> KnowledgeBase:
-    """A base on a server; commands use it like any other, since it has the same methods."""
-    from lagotto.base.client import open as open_anywhere
-
-    chosen = {"embedder": base.embedder, **({} if making is None else asdict(making))}
-    return cast("KnowledgeBase", open_anywhere(base.kb, **chosen))
 
 
 @asynccontextmanager

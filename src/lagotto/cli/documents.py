@@ -8,14 +8,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from lagotto._internal.display import counted
 from lagotto._internal.registry import did_you_mean
 from lagotto.cli.connect import open_existing
-from lagotto.cli.options import AsJson, BaseOptions, Filters, InCollection, option
+from lagotto.cli.options import AsJson, BaseOptions, Filters, InCollection, argument, option
 from lagotto.cli.output import UNLISTED, one_line, print_json, printable, say, stdout
 from lagotto.errors import ConfigError
 
@@ -143,13 +143,10 @@ CITATION = re.compile(r"\A[^\s/#]++/[^\s/#]++#\d++-\d++(~[0-9a-f]{8})?")
 
 
 def show(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="DOCUMENT", help="An id or its beginning, a path, a title, or a citation key."
-        ),
-    ],
     base: BaseOptions,
+    name: str = argument(
+        "An id or its beginning, a path, a title, or a citation key.", metavar="DOCUMENT"
+    ),
     collection: InCollection = None,
     chunks: bool = option("Show the chunks instead of the text.", default=False),
     as_json: AsJson = False,
@@ -217,10 +214,9 @@ def _heading(chunk: Chunk) -> str:
 
 def remove(
     base: BaseOptions,
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="DOCUMENT", help="Ids or their beginnings, paths, titles."),
-    ] = None,
+    names: list[str] | None = argument(
+        "Ids or their beginnings, paths, titles.", metavar="DOCUMENT", default=None
+    ),
     collection: InCollection = None,
     filters: Filters = None,
     yes: bool = option("Don't ask for confirmation.", flag="--yes -y", default=False),

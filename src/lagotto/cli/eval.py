@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from lagotto._internal.display import counted
 from lagotto.cli.connect import open_existing
-from lagotto.cli.options import AsJson, BaseOptions, SearchOptions, option
+from lagotto.cli.options import AsJson, BaseOptions, SearchOptions, argument, option
 from lagotto.cli.output import print_json, say, stdout, warn
 from lagotto.cli.search import arguments, merge, mode_of, settings_of
 from lagotto.errors import ConfigError
@@ -31,13 +31,11 @@ MODES = ("keyword", "semantic", "hybrid")
 def evaluate(
     base: BaseOptions,
     how: SearchOptions,
-    folder: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[FOLDER]",
-            help="Queries and relevance in BEIR's layout. [default: the judgements in the base]",
-        ),
-    ] = None,
+    folder: Path | None = argument(
+        "Queries and relevance in BEIR's layout. [default: the judgements in the base]",
+        metavar="[FOLDER]",
+        default=None,
+    ),
     compare: list[str] = option(
         "Compare with this setting (repeatable).", metavar="NAME=VALUE", default=[]
     ),
@@ -72,17 +70,17 @@ def _bar(queries: int) -> Iterator[Callable[[int], None] | None]:
 
 def _systems(how: SearchOptions, compared: list[str]) -> dict[str, dict[str, Any]]:
     """The modes, the reference with each compared setting, and the reference itself at the end."""
-    given = arguments(how)
-    modes = (mode_of(given),) if how.mode else MODES
+    settings = arguments(how)
+    modes = (mode_of(settings),) if how.mode else MODES
     *others, reference = modes
     changed = {
-        f"{reference}, {setting}": {**merge(given, settings_of([setting])), "mode": reference}
+        f"{reference}, {setting}": {**merge(settings, settings_of([setting])), "mode": reference}
         for setting in compared
     }
     return {
-        **{mode: {**given, "mode": mode} for mode in others},
+        **{mode: {**settings, "mode": mode} for mode in others},
         **changed,
-        reference: {**given, "mode": reference},
+        reference: {**settings, "mode": reference},
     }
 
 

@@ -6,13 +6,21 @@ import json
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from lagotto._internal.memory import limit_arenas
 from lagotto.cli.connect import no_empty_base, open_base
-from lagotto.cli.options import AsJson, BaseOptions, MakingOptions, ReadingOptions, Verbose, option
+from lagotto.cli.options import (
+    AsJson,
+    BaseOptions,
+    MakingOptions,
+    ReadingOptions,
+    Verbose,
+    argument,
+    option,
+)
 from lagotto.cli.output import print_json, say
 from lagotto.errors import ConfigError, ReadError
 
@@ -45,7 +53,7 @@ def ingest(
 
 
 def _print_report(report: AddReport, *, verbose: int, as_json: bool) -> None:
-    """Print counts, what was skipped if asked for, and problems; files that failed end in Exit."""
+    """Print counts, with `verbose` what was skipped, and problems; files that failed end in Exit."""
     if as_json:
         print_json(report.model_dump(mode="json"))
     else:
@@ -95,13 +103,13 @@ def read_arguments(reading: ReadingOptions) -> dict[str, Any]:
     }
 
 
-def parse_types(given: Iterable[str]) -> dict[str, Any]:
+def parse_types(options: Iterable[str]) -> dict[str, Any]:
     """The types of columns from `NAME=TYPE` pairs, separated by commas; `text` alone is none."""
     from typing import get_args
 
     from lagotto.readers.base import ColumnType
 
-    pairs = [pair for text in given if text != "text" for pair in text.split(",")]
+    pairs = [pair for text in options if text != "text" for pair in text.split(",")]
     found: dict[str, Any] = {}
     for pair in pairs:
         name, equals, kind = pair.rpartition("=")
@@ -137,18 +145,11 @@ def _value(text: str) -> Any:
         return text
 
 
-Folders = Annotated[
-    list[Path], typer.Argument(metavar="FOLDER", exists=True, file_okay=False, help="Folders.")
-]
-
-
 def add(
-    paths: Annotated[
-        list[str], typer.Argument(metavar="PATH", help="Files, folders and web addresses.")
-    ],
     base: BaseOptions,
     reading: ReadingOptions,
     making: MakingOptions,
+    paths: list[str] = argument("Files, folders and web addresses.", metavar="PATH"),
     allow_private: bool = option("Read web addresses in private networks too.", default=False),
     verbose: Verbose = 0,
     as_json: AsJson = False,
@@ -167,10 +168,10 @@ def add(
 
 
 def sync(
-    folders: Folders,
     base: BaseOptions,
     reading: ReadingOptions,
     making: MakingOptions,
+    folders: list[Path] = argument("Folders.", metavar="FOLDER", exists=True, file_okay=False),
     checksum: bool = option("Read every file, even if it looks unchanged.", default=False),
     prune_moved: bool = option(
         "Remove the old copies of files that were moved here.", default=False
@@ -192,10 +193,10 @@ QUIET_MS = 1_000
 
 
 def watch(
-    folders: Folders,
     base: BaseOptions,
     reading: ReadingOptions,
     making: MakingOptions,
+    folders: list[Path] = argument("Folders.", metavar="FOLDER", exists=True, file_okay=False),
 ) -> None:
     """Sync folders whenever a file in them changes, until Ctrl-C. Needs `lagotto[watch]`."""
     limit_arenas()

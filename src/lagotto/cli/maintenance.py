@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -22,6 +22,7 @@ from lagotto.cli.options import (
     MakingOptions,
     Pooling,
     Verbose,
+    argument,
     option,
 )
 from lagotto.cli.output import one_line, print_json, print_report, printable, stdout, warn
@@ -83,7 +84,7 @@ def _not_indexed(found: StoreInfo) -> str:
 
 
 def _embedder(found: StoreInfo) -> str:
-    """The model, by its name and as it was asked for: `all-MiniLM-L6-v2 (minilm)`."""
+    """The model, by its name and as it was named: `all-MiniLM-L6-v2 (minilm)`."""
     if found.model_id is None:
         return ""
     details = [found.embedder] if found.embedder else []
@@ -139,11 +140,8 @@ def _line(text: str) -> str:
 
 
 def copy(
-    source: Annotated[str, typer.Argument(metavar="SRC", help="The knowledge base to copy.")],
-    target: Annotated[
-        str,
-        typer.Argument(metavar="DST", help="The copy: a file or a database, created if missing."),
-    ],
+    source: str = argument("The knowledge base to copy.", metavar="SRC"),
+    target: str = argument("The copy: a file or a database, created if missing.", metavar="DST"),
     as_json: AsJson = False,
 ) -> None:
     """Copy a knowledge base. To another file or database, with its vectors, and verified."""
@@ -197,10 +195,8 @@ Format = Literal["jsonl", "beir"]
 
 
 def export(
-    path: Annotated[
-        Path, typer.Argument(metavar="PATH", help="The file to write; with beir, the folder.")
-    ],
     base: BaseOptions,
+    path: Path = argument("The file to write; with beir, the folder.", metavar="PATH"),
     format: Format = option(  # noqa: A002
         "Whole documents, or the layout of BEIR.", default="jsonl"
     ),
@@ -218,14 +214,11 @@ def export(
 
 
 def import_documents(
-    path: Annotated[
-        Path,
-        typer.Argument(
-            metavar="PATH", exists=True, help="An exported file, or a folder in the layout of BEIR."
-        ),
-    ],
     base: BaseOptions,
     making: MakingOptions,
+    path: Path = argument(
+        "An exported file, or a folder in the layout of BEIR.", metavar="PATH", exists=True
+    ),
     collection: str | None = option("The collection. [default: as exported]", metavar="NAME"),
     verbose: Verbose = 0,
     as_json: AsJson = False,

@@ -6,13 +6,13 @@ option for each of its fields.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from typing import Annotated, Any, Literal, get_type_hints
 
-from typer import Option
+from typer import Argument, Option
 
 from lagotto.cli.output import logging_to_stderr
 
@@ -67,10 +67,15 @@ def option(help: str, *, default: Any = None, flag: str = "", **settings: Any) -
 
     Several flags are separated by blanks. `settings` are those of Typer's options.
     """
-    metadata = {"flag": flag, "help": help, **settings}
+    metadata = {"kind": Option, "flags": flag.split(), "help": help, **settings}
     if isinstance(default, list):
         return field(default_factory=default.copy, metadata=metadata)
     return field(default=default, metadata=metadata)
+
+
+def argument(help: str, *, default: Any = MISSING, **settings: Any) -> Any:  # noqa: A002
+    """A positional argument, as the default of a parameter; needed unless it has a default."""
+    return field(default=default, metadata={"kind": Argument, "help": help, **settings})
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,62 +146,50 @@ class SearchOptions:
     reranker: str | None = option("Rerank the best candidates, such as overlap.", metavar="NAME")
 
 
-def flatten_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """`command` for Typer: options are annotated, and a dataclass is replaced by its fields."""
+def for_typer(command: Callable[..., None]) -> Callable[..., None]:
+    """`command` with parameters that Typer understands, and the option `--verbose`.
+
+    Options are annotated, a dataclass is replaced by its fields, and what is logged is shown;
+    a command may have other uses for `verbose`.
+    """
     hints = get_type_hints(command, include_extras=True)
+    own = signature(command).parameters
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
 
     @wraps(command)
-    def call(**values: Any) -> None:
+    def call(*, verbose: int = 0, **values: Any) -> None:
         for name, group in groups.items():
-            members = {item.name: values.pop(item.name) for item in fields(group)}
-            values[name] = group(**members)
-        command(**values)
-
-    parameters: list[Parameter] = []
-    for name, parameter in signature(command).parameters.items():
-        if name in groups:
-            parameters += _members(groups[name])
-        elif isinstance(parameter.default, Field):
-            parameters.append(_parameter(name, hints[name], parameter.default))
-        else:
-            parameters.append(parameter.replace(kind=_KIND, annotation=hints[name]))
-    return _with_signature(call, parameters)
-
-
-def with_log(command: Callable[..., None]) -> Callable[..., None]:
-    """`command` with the option `--verbose`, which shows the log; it may have other uses for it."""
-    parameters = dict(signature(command).parameters)
-    is_own = "verbose" in parameters
-
-    @wraps(command)
-    def call(*, verbose: int, **values: Any) -> None:
+            values[name] = group(**{item.name: values.pop(item.name) for item in fields(group)})
         with logging_to_stderr(verbose):
-            command(**values, **({"verbose": verbose} if is_own else {}))
+            command(**values, **({"verbose": verbose} if "verbose" in own else {}))
 
-    option = Parameter("verbose", _KIND, default=0, annotation=Verbose)
-    return _with_signature(call, [*(parameters | {"verbose": option}).values()])
-
-
-def _with_signature(
-    call: Callable[..., None], parameters: Sequence[Parameter]
-) -> Callable[..., None]:
-    setattr(call, "__signature__", Signature(parameters))  # noqa: B010  (unknown to type checkers)
-    call.__annotations__ = {item.name: item.annotation for item in parameters}
+    parameters = {"verbose": Parameter("verbose", _KIND, default=0, annotation=Verbose)}
+    for name, parameter in own.items():
+        if name in groups:
+            members = get_type_hints(groups[name], include_extras=True)
+            found = [
+                _parameter(item.name, members[item.name], item) for item in fields(groups[name])
+            ]
+        elif isinstance(parameter.default, Field):
+            found = [_parameter(name, hints[name], parameter.default)]
+        else:
+            found = [parameter.replace(kind=_KIND, annotation=hints[name])]
+        parameters |= {each.name: each for each in found}
+    parameters["verbose"] = parameters.pop("verbose")  # shown behind the others
+    setattr(call, "__signature__", Signature([*parameters.values()]))  # noqa: B010
+    call.__annotations__ = {item.name: item.annotation for item in parameters.values()}
     return call
 
 
-def _members(group: Any) -> list[Parameter]:
-    hints = get_type_hints(group, include_extras=True)
-    return [_parameter(item.name, hints[item.name], item) for item in fields(group)]
-
-
 def _parameter(name: str, hint: Any, item: Field[Any]) -> Parameter:
-    """A field, or the default that `option` gives a parameter, as a parameter for Typer."""
-    if item.metadata:
-        settings = dict(item.metadata)
-        flags = (settings.pop("flag") or f"--{name.replace('_', '-')}").split()
+    """A field, or the default of a parameter, as a parameter for Typer."""
+    settings = dict(item.metadata)
+    kind = settings.pop("kind", None)
+    if kind is Option:
+        flags = settings.pop("flags") or [f"--{name.replace('_', '-')}"]
         hint = Annotated[hint, Option(*flags, **settings)]
+    elif kind is Argument:
+        hint = Annotated[hint, Argument(**settings)]
     if item.default_factory is not MISSING:
         return Parameter(name, _KIND, default=item.default_factory(), annotation=hint)
     default = Parameter.empty if item.default is MISSING else item.default

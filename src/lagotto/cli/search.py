@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 from lagotto._internal.display import counted
 from lagotto._internal.registry import did_you_mean
 from lagotto.cli.connect import open_for_a_question
-from lagotto.cli.options import AsJson, BaseOptions, SearchOptions, option
+from lagotto.cli.options import AsJson, BaseOptions, SearchOptions, argument, option
 from lagotto.cli.output import print_json, printable, say, stdout, warn
 from lagotto.errors import ConfigError
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lagotto.retrieval.why_not import WhyNot
 
 
-Query = Annotated[str, typer.Argument(metavar="QUERY", help="A question or keywords.")]
+QUERY = argument("A question or keywords.", metavar="QUERY")
 
 
 def arguments(how: SearchOptions) -> dict[str, Any]:
@@ -27,19 +27,19 @@ def arguments(how: SearchOptions) -> dict[str, Any]:
     settings = settings_of(how.set)
     if how.reranker:
         settings = merge(settings, {"rerank": {"reranker": how.reranker}})
-    given = {
+    named = {
         "top_k": how.top_k,
         "mode": how.mode,
         "collection": how.collection,
         "filters": how.filters,
     }
-    chosen = {name: value for name, value in given.items() if value is not None}
+    chosen = {name: value for name, value in named.items() if value is not None}
     return {"prefs": _preferences(how), **settings, **chosen}
 
 
-def mode_of(given: dict[str, Any]) -> str:
+def mode_of(settings: dict[str, Any]) -> str:
     """The mode that a search with these arguments runs in."""
-    return str(given.get("mode", given["prefs"].mode))
+    return str(settings.get("mode", settings["prefs"].mode))
 
 
 def _preferences(how: SearchOptions) -> RetrievalPrefs:
@@ -53,12 +53,12 @@ def _preferences(how: SearchOptions) -> RetrievalPrefs:
     return RetrievalPrefs.preset(how.preset) if how.preset else RetrievalPrefs.from_env()
 
 
-def settings_of(given: list[str]) -> dict[str, Any]:
+def settings_of(pairs: list[str]) -> dict[str, Any]:
     """`NAME=VALUE` options as settings; ConfigError if there is no such setting."""
     from lagotto.prefs import RetrievalPrefs
 
     settings: dict[str, Any] = {}
-    for setting in given:
+    for setting in pairs:
         settings = merge(settings, _nested(setting))
     unknown = sorted(settings.keys() - RetrievalPrefs.model_fields.keys())
     if unknown:
@@ -90,9 +90,9 @@ def merge(settings: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
 
 
 def retrieve(
-    query: Query,
     base: BaseOptions,
     how: SearchOptions,
+    query: str = QUERY,
     explain: bool = option("Show how each score is made up.", default=False),
     why_not: str | None = option(
         "Explain why this document is not among the hits.", metavar="DOCUMENT"
@@ -100,16 +100,16 @@ def retrieve(
     as_json: AsJson = False,
 ) -> None:
     """Find the best passages for a question."""
-    given = arguments(how)
+    settings = arguments(how)
     reason: WhyNot | None = None
     with open_for_a_question(base) as kb:
         if why_not is None:
-            found = kb.retrieve(query, **given)
+            found = kb.retrieve(query, **settings)
         else:
-            reason = kb.why_not(query, why_not, **given)
+            reason = kb.why_not(query, why_not, **settings)
             found = reason.results
     if as_json:
-        print_json(_as_json(query, mode_of(given), found, reason))
+        print_json(_as_json(query, mode_of(settings), found, reason))
         return
     warn(found.degraded)
     if explain:
@@ -148,13 +148,15 @@ def _print(found: Results, query: str, *, explain: bool) -> None:
         say("nothing was found")
 
 
-def search(query: Query, base: BaseOptions, how: SearchOptions, as_json: AsJson = False) -> None:
+def search(
+    base: BaseOptions, how: SearchOptions, query: str = QUERY, as_json: AsJson = False
+) -> None:
     """Find documents for a question. Each one is shown with the passages that support it."""
-    given = arguments(how)
+    settings = arguments(how)
     with open_for_a_question(base) as kb:
-        bundle = kb.search(query, **given)
+        bundle = kb.search(query, **settings)
     if as_json:
-        print_json({"query": query, "mode": mode_of(given), **bundle.model_dump(mode="json")})
+        print_json({"query": query, "mode": mode_of(settings), **bundle.model_dump(mode="json")})
         return
     from lagotto.cli.render import print_document
 
@@ -175,18 +177,18 @@ Format = Literal["plain", "markdown", "xml"]
 
 
 def context(
-    query: Query,
     base: BaseOptions,
     how: SearchOptions,
+    query: str = QUERY,
     max_tokens: int | None = option("Token budget, markup included. [default: 12000]", min=1),
     format: Format = option("Format of the context.", default="plain"),  # noqa: A002
     counter: str | None = option("Token counter, such as tiktoken:o200k_base.", metavar="NAME"),
     as_json: AsJson = False,
 ) -> None:
     """Build a cited context for a prompt. The passages and their markup fit a token budget."""
-    given = arguments(how)
+    settings = arguments(how)
     with open_for_a_question(base) as kb:
-        pack = kb.context(query, max_tokens=max_tokens, format=format, counter=counter, **given)
+        pack = kb.context(query, max_tokens=max_tokens, format=format, counter=counter, **settings)
     if as_json:
         print_json(pack.model_dump(mode="json"))
         return

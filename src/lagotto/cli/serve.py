@@ -7,14 +7,14 @@ import re
 import signal
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 from lagotto._internal.locations import is_served
 from lagotto._internal.memory import limit_arenas
 from lagotto.cli.connect import check_exists, open_store
-from lagotto.cli.options import AsJson, BaseOptions, option
+from lagotto.cli.options import AsJson, BaseOptions, argument, option
 from lagotto.cli.output import print_json, say, stdout
 from lagotto.errors import ConfigError
 
@@ -152,14 +152,10 @@ class KeyOptions:
 
 
 def keys(
-    action: Annotated[
-        Literal["create", "list", "revoke"], typer.Argument(metavar="ACTION", help="What to do.")
-    ],
     base: BaseOptions,
     new: KeyOptions,
-    key: Annotated[
-        str | None, typer.Argument(metavar="KEY", help="Id or name of the key to revoke.")
-    ] = None,
+    action: Literal["create", "list", "revoke"] = argument("What to do.", metavar="ACTION"),
+    key: str | None = argument("Id or name of the key to revoke.", metavar="KEY", default=None),
     as_json: AsJson = False,
 ) -> None:
     """Create, list and revoke the API keys of a server."""

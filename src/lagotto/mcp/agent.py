@@ -31,7 +31,7 @@ def own_context() -> RequestContext:
 
 
 def message_of(error: Exception) -> str | None:
-    """What an agent is told of an error."""
+    """What an agent may know of an error."""
     return str(error) if isinstance(error, LagottoError) else None
 
 
@@ -41,8 +41,8 @@ class Agent:
 
     `base` shows what it may see and nothing else. `writes` is whether the tools that change the
     base are there; a base that is not its own checks that as well. A call is worked on inside
-    `admission`, which may have to wait for others, and has a deadline. `message` is what it is told
-    of an error, None for one that is not foreseen.
+    `admission`, which may have to wait for others, and has a deadline. `message` is what it may
+    know of an error, None for one that is not foreseen.
     """
 
     base: BaseVerbs

@@ -130,13 +130,11 @@ def _numbered(headings: Iterable[Heading]) -> Iterator[Section]:
 def section_span(document: Document, wanted: str) -> Span:
     """The section of this number or title; ConfigError if there is none, or several."""
     known = sections(document)
-    asked = wanted.strip()
-    by_number = [section for section in known if section.number == asked.rstrip(".")]
+    name = wanted.strip()
+    by_number = [section for section in known if section.number == name.rstrip(".")]
     if by_number:
         return by_number[0].span
-    by_title = [
-        section for section in known if section.heading.title.casefold() == asked.casefold()
-    ]
+    by_title = [section for section in known if section.heading.title.casefold() == name.casefold()]
     if len(by_title) == 1:
         return by_title[0].span
     if by_title:
@@ -144,10 +142,9 @@ def section_span(document: Document, wanted: str) -> Span:
         raise ConfigError(f"{len(by_title)} sections have this title: {numbers}; pass a number")
     if not known:
         raise ConfigError("the document has no sections; pass page or lines, or nothing")
-    near = did_you_mean(asked, [section.number for section in known])
+    near = did_you_mean(name, [section.number for section in known])
     raise ConfigError(
-        f"no section has the number or title {asked[:100]!r}{near}; `outline` lists "
-        f"all {len(known)}"
+        f"no section has the number or title {name[:100]!r}{near}; `outline` lists all {len(known)}"
     )
 
 
@@ -203,7 +200,7 @@ def scope_of(document: Document) -> list[str]:
 
 
 def excerpt(document: Document, span: Span, *, whole: Span, budget: int) -> str:
-    """The text of `span` as far as it fits; `whole` is what was asked for, of which it is left."""
+    """The text of `span` as far as it fits; of `whole`, it is what is left."""
     if document.is_only_title:
         title = quoted(document.title or "")
         return "\n".join(

@@ -135,7 +135,7 @@ class _Calls:
             async with self._agent.admission():
                 return _text(await tool(self._agent, params.arguments or {}))
         except Exception as exc:  # noqa: BLE001 the edge of the server
-            return _text(self._told(exc), is_error=True)
+            return _text(self._message(exc), is_error=True)
 
     async def list_resources(
         self, _: Context, params: types.PaginatedRequestParams | None
@@ -165,13 +165,13 @@ class _Calls:
             async with self._agent.admission():
                 return await work
         except Exception as exc:  # noqa: BLE001 the edge of the server
-            raise _wrong(self._told(exc)) from None
+            raise _wrong(self._message(exc)) from None
 
-    def _told(self, error: Exception) -> str:
-        told = self._agent.message(error)
-        if told is None:
+    def _message(self, error: Exception) -> str:
+        message = self._agent.message(error)
+        if message is None:
             LOGGER.error("a call failed", exc_info=error)
-        return cut(shortened(told or FAILED, most=MOST_MESSAGE))
+        return cut(shortened(message or FAILED, most=MOST_MESSAGE))
 
 
 def _described(tool: Tool) -> types.Tool:

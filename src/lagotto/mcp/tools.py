@@ -59,17 +59,11 @@ from lagotto.mcp.quotation import (
 from lagotto.results import Results, RetrievalResult
 from lagotto.retrieval.documents import Highlighter
 
-__all__ = [
-    "TOOLS",
-    "Tool",
-]
-
-
 MOST_RESULTS = 50
 """The hits of a search that can be paged through."""
 
 MaxTokens = Annotated[
-    int, Field(ge=LEAST_TOKENS), AfterValidator(lambda asked: min(asked, MOST_TOKENS))
+    int, Field(ge=LEAST_TOKENS), AfterValidator(lambda wanted: min(wanted, MOST_TOKENS))
 ]
 DocumentId = Annotated[str, Field(min_length=1, max_length=5_000)]
 Effect = Literal["reads", "adds", "removes"]
@@ -105,7 +99,7 @@ class Tool:
         fields = self.arguments.model_json_schema()["properties"]
         return {
             "type": "object",
-            "properties": {name: _short(said) for name, said in fields.items()},
+            "properties": {name: _short(schema) for name, schema in fields.items()},
             "required": [
                 name for name, field in self.arguments.model_fields.items() if field.is_required()
             ],
@@ -119,12 +113,12 @@ class Tool:
         destroys = self.effect == "removes"
         return {"destructiveHint": destroys, "idempotentHint": True, "openWorldHint": False}
 
-    async def __call__(self, agent: Agent, given: Mapping[str, Any]) -> str:
-        """Check the arguments, run, and check the answer: it never has more than was asked for."""
-        asked = self._checked(given)
-        answer = await self.run(agent, asked)
+    async def __call__(self, agent: Agent, arguments: Mapping[str, Any]) -> str:
+        """Check the arguments, run, and check the answer: it is never over its budget."""
+        args = self._checked(arguments)
+        answer = await self.run(agent, args)
         # Tools keep their budget, but none can shorten an id or a path of thousands of characters.
-        budget = asked.max_tokens if isinstance(asked, Arguments) else MOST_TOKENS
+        budget = args.max_tokens if isinstance(args, Arguments) else MOST_TOKENS
         if (size := on_wire(answer)) > budget:
             raise ConfigError(
                 f"max_tokens is {budget}, and the shortest answer to this has {size} tokens; "
@@ -132,12 +126,12 @@ class Tool:
             )
         return answer
 
-    def _checked(self, given: Mapping[str, Any]) -> Record:
+    def _checked(self, arguments: Mapping[str, Any]) -> Record:
         try:
-            return self.arguments.model_validate(dict(given))
+            return self.arguments.model_validate(dict(arguments))
         except ValidationError as exc:
             wrong = "; ".join(
-                f"{'.'.join(map(str, found['loc'])) or 'arguments'}: {_said(found)}"
+                f"{'.'.join(map(str, found['loc'])) or 'arguments'}: {_reason(found)}"
                 for found in exc.errors(include_url=False)[:5]
             )
             known = ", ".join(
@@ -145,6 +139,22 @@ class Tool:
                 for name, field in self.arguments.model_fields.items()
             )
             raise ConfigError(f"{shortened(wrong, most=600)}; {self.name} takes {known}") from exc
+
+
+TOOLS: dict[str, Tool] = {}
+"""The tools by name, in the order in which agents see them."""
+
+
+def tool(
+    description: str, arguments: type[Record], *, effect: Effect = "reads"
+) -> Callable[[Run], Run]:
+    """Declare a function as the tool of its name."""
+
+    def declare(run: Run) -> Run:
+        TOOLS[run.__name__] = Tool(run.__name__, description, arguments, run, effect)
+        return run
+
+    return declare
 
 
 async def found_document(base: BaseVerbs, name: DocumentAddress) -> Document:
@@ -157,15 +167,15 @@ async def found_document(base: BaseVerbs, name: DocumentAddress) -> Document:
     return document
 
 
-def _short(said: Mapping[str, Any]) -> dict[str, Any]:
-    (first, *_) = said.get("anyOf", [said])
+def _short(schema: Mapping[str, Any]) -> dict[str, Any]:
+    (first, *_) = schema.get("anyOf", [schema])
     kept = {name: first[name] for name in ("type", "items", "maximum") if name in first}
-    if "description" in said:
-        kept["description"] = said["description"]
+    if "description" in schema:
+        kept["description"] = schema["description"]
     return kept
 
 
-def _said(found: Any) -> str:
+def _reason(found: Any) -> str:
     if found["type"] == "extra_forbidden":
         return "there is no such argument"
     if found["type"] == "missing":
@@ -203,12 +213,17 @@ class SearchArguments(Arguments):
         }
 
 
-async def search(agent: Agent, asked: SearchArguments) -> str:
-    """The results from the cursor on, as many as are asked for and fit."""
-    (start,) = parse_cursor(asked.cursor, of=asked.scope) if asked.cursor else (0,)
-    answered = await agent.base.retrieve(**asked.of_base(agent, MOST_RESULTS))
+@tool(
+    "Find passages. JSON: results with id, title, url, text (a snippet), score. "
+    "Pass an id to fetch, read or outline; cite by it.",
+    SearchArguments,
+)
+async def search(agent: Agent, args: SearchArguments) -> str:
+    """The results from the cursor on, up to `top_k` and as many as fit."""
+    (start,) = parse_cursor(args.cursor, of=args.scope) if args.cursor else (0,)
+    answered = await agent.base.retrieve(**args.of_base(agent, MOST_RESULTS))
     found = relevant(answered)
-    page = await in_thread(_results, found[start : start + asked.top_k], asked)
+    page = await in_thread(_results, found[start : start + args.top_k], args)
 
     def render(shown: int) -> str:
         end = start + shown
@@ -217,14 +232,14 @@ async def search(agent: Agent, asked: SearchArguments) -> str:
             "results": page[:shown],
             "shown": shown,
             "total": len(found),
-            "cursor": make_cursor(end, of=asked.scope) if more else None,
+            "cursor": make_cursor(end, of=args.scope) if more else None,
             "note": NOTE if shown else TOO_FEW if page else NOTHING,
         }
         if answered.degraded:
             answer["degraded"] = [shortened(note) for note in answered.degraded[:3]]
         return to_json(answer)
 
-    return render(most(len(page), render, budget=asked.max_tokens))
+    return render(most(len(page), render, budget=args.max_tokens))
 
 
 def relevant(found: Results) -> Sequence[RetrievalResult]:
@@ -232,166 +247,57 @@ def relevant(found: Results) -> Sequence[RetrievalResult]:
     return found if any(hit.score > 0 for hit in found) else ()
 
 
-def _results(hits: Sequence[RetrievalResult], asked: SearchArguments) -> list[dict[str, object]]:
-    highlighter = Highlighter(asked.query)
-    return [_result(hit, asked, highlighter) for hit in hits]
+def _results(hits: Sequence[RetrievalResult], args: SearchArguments) -> list[dict[str, object]]:
+    highlighter = Highlighter(args.query)
+    return [_result(hit, args, highlighter) for hit in hits]
 
 
 def _result(
-    hit: RetrievalResult, asked: SearchArguments, highlighter: Highlighter
+    hit: RetrievalResult, args: SearchArguments, highlighter: Highlighter
 ) -> dict[str, object]:
     title = hit.citation.removeprefix("Doc: ")
     name = DocumentAddress(hit.collection, hit.document_id)
     shown = highlighter.snippet(hit.content, language=hit.language, max_chars=SNIPPET_CHARACTERS)
     return {
         "id": key_of(hit),
-        "title": shortened(title, most=label_room(asked.max_tokens)),
+        "title": shortened(title, most=label_room(args.max_tokens)),
         "url": shortened(url_of(hit.document_source, name), most=500),
         "text": visible(shown.text),
         "score": round(hit.score, 2),
     }
 
 
-SEARCH = Tool(
-    "search",
-    "Find passages. JSON: results with id, title, url, text (a snippet), score. "
-    "Pass an id to fetch, read or outline; cite by it.",
-    SearchArguments,
-    search,
-)
-
-
-PACKED = 0.7
-"""The share of the budget that is asked of the pack: its tokens are those of the embedder, and it
-does not count the quotation marks."""
-
-
-@dataclass(frozen=True, slots=True)
-class QuotedPassage:
-    """A passage of an answer; `ranks` are those of the hits in it."""
-
-    collection: str
-    document_id: str
-    start: int
-    text: str
-    label: str
-    ranks: frozenset[int]
-    is_cut: bool = False
-
-    def block(self, marker: int, *, room: int) -> str:
-        """The passage under its marker; its label has `room` characters."""
-        key = key_of_text(self.collection, self.document_id, self.start, self.text)
-        shown = self.text.rstrip() + CUT * self.is_cut
-        return f"[{marker}] {label(self.label, most=room)} key={key}\n{quoted(shown)}"
-
-    def cut(self, length: int) -> QuotedPassage:
-        """Its beginning."""
-        return replace(self, text=self.text[:length], is_cut=length < len(self.text))
-
-
-async def context(agent: Agent, asked: SearchArguments) -> str:
-    """The pack of a query, or, from a cursor on, the hits that it had no room for."""
-    question = asked.of_base(agent, asked.top_k)
-    if asked.cursor:
-        (seen,) = parse_cursor(asked.cursor, of=[*asked.scope, asked.top_k])
-        found = await agent.base.retrieve(**question)
-        return _answer(asked, _of_hits(found, seen), total=len(found), seen=seen)
-    pack = await agent.base.context(**question, max_tokens=int(PACKED * asked.max_tokens))
-    if not any(candidate.score > 0 for candidate in pack.trace.candidates):
-        return _answer(asked, (), total=0, seen=0)
-    hits = pack.trace.expansion_stats["primary"].found
-    return _answer(asked, _of_pack(pack), total=hits, seen=0)
-
-
-def _answer(
-    asked: SearchArguments, passages: Sequence[QuotedPassage], *, total: int, seen: int
-) -> str:
-    """As many passages as fit; of the first one at least the beginning."""
-    room = label_room(asked.max_tokens)
-
-    def render(chosen: Sequence[QuotedPassage]) -> str:
-        ranks = frozenset[int]().union(*(passage.ranks for passage in chosen))
-        blocks = [passage.block(at, room=room) for at, passage in enumerate(chosen, seen + 1)]
-        missing = next((rank for rank in range(seen + 1, total + 1) if rank not in ranks), None)
-        scope = [*asked.scope, asked.top_k]
-        more = make_cursor(missing - 1, of=scope) if missing and chosen else None
-        note = NOTICE if chosen else NOTHING.capitalize()
-        return "\n".join([status("hits", len(ranks), total, more), note, *blocks])
-
-    number = most(len(passages), lambda n: render(passages[:n]), budget=asked.max_tokens)
-    if number or not passages:
-        return render(passages[:number])
-    first = passages[0]
-    span = Span(0, len(first.text))
-    length = fitting(first.text, span, lambda n: render([first.cut(n)]), budget=asked.max_tokens)
-    return render([first.cut(length)])
-
-
-def _of_pack(pack: ContextPack) -> list[QuotedPassage]:
-    return [
-        QuotedPassage(
-            citation.collection,
-            citation.document_id,
-            citation.start,
-            stitched((chunk.start, chunk.text) for chunk in chunks),
-            citation.label,
-            frozenset(chunk.rank for chunk in chunks if chunk.role == "primary"),
-            any(chunk.truncated and chunk.end == citation.end for chunk in chunks),
-        )
-        for citation in pack.citations
-        if (chunks := [each for each in pack.selected_chunks if each.marker == citation.marker])
-    ]
-
-
-def _of_hits(found: Results, seen: int) -> list[QuotedPassage]:
-    return [
-        QuotedPassage(
-            hit.collection,
-            hit.document_id,
-            hit.start,
-            hit.content,
-            hit.citation,
-            frozenset({hit.rank}),
-        )
-        for hit in found[seen:]
-    ]
-
-
-CONTEXT = Tool(
-    "context",
-    "Cited passages for a question, with what surrounds them, in one call. "
-    'filters: {"field": value}.',
-    SearchArguments,
-    context,
-)
-
-
 CHANGED = "the document has changed since this id was made; search again"
 
 
-class FetchArguments(Arguments):
-    """What `fetch` takes."""
+class DocumentArguments(Arguments):
+    """What `fetch` and `outline` take."""
 
     id: DocumentId
 
 
-async def fetch(agent: Agent, asked: FetchArguments) -> str:
+@tool(
+    "Get a result or document by id. JSON: id, title, text, url, metadata. Of a long document, "
+    "the part around the result.",
+    DocumentArguments,
+)
+async def fetch(agent: Agent, args: DocumentArguments) -> str:
     """The whole document if it fits, or else from a little before the passage on."""
-    target = Target.parse(asked.id)
+    target = Target.parse(args.id)
     document = await found_document(agent.base, target.name)
     text = document.text or document.title or ""
-    metadata = _metadata(document, target.passage, room=asked.max_tokens // 4)
-    render = partial(_rendered, asked, document, text, metadata)
+    metadata = _metadata(document, target.passage, room=args.max_tokens // 4)
+    render = partial(_rendered, args, document, text, metadata)
 
     def from_(start: int) -> int:
         """How many characters fit, from there on."""
         span = Span(start, len(text))
-        return fitting(text, span, partial(render, start), budget=asked.max_tokens)
+        return fitting(text, span, partial(render, start), budget=args.max_tokens)
 
     start = 0
-    if asked.cursor:
-        (start,) = parse_cursor(asked.cursor, of=scope_of(document))
-    elif target.passage and not _is_whole(text, render, asked.max_tokens):
+    if args.cursor:
+        (start,) = parse_cursor(args.cursor, of=scope_of(document))
+    elif target.passage and not _is_whole(text, render, args.max_tokens):
         passage = min(target.passage.start, len(text))
         start = _before(text, passage, room=from_(0))
         if start + from_(start) <= passage:  # what is before it takes more tokens than most texts
@@ -400,7 +306,7 @@ async def fetch(agent: Agent, asked: FetchArguments) -> str:
 
 
 def _rendered(
-    asked: FetchArguments,
+    args: DocumentArguments,
     document: Document,
     text: str,
     metadata: dict[str, Any],
@@ -411,8 +317,8 @@ def _rendered(
     title = document.title or document.source or document.id
     return to_json(
         {
-            "id": shortened(asked.id, most=2_000),
-            "title": shortened(title, most=label_room(asked.max_tokens)),
+            "id": shortened(args.id, most=2_000),
+            "title": shortened(title, most=label_room(args.max_tokens)),
             "text": visible(text[start:end]),
             "url": shortened(url_of(document.source, DocumentAddress.of(document)), most=500),
             "metadata": metadata,
@@ -464,101 +370,117 @@ def _has_changed(document: Document, passage: CitationKey) -> bool:
     return False
 
 
-FETCH = Tool(
-    "fetch",
-    "Get a result or document by id. JSON: id, title, text, url, metadata. Of a long document, "
-    "the part around the result.",
-    FetchArguments,
-    fetch,
+PACKED = 0.7
+"""The share of the budget that the pack gets: its tokens are those of the embedder, and it
+does not count the quotation marks."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuotedPassage:
+    """A passage of an answer; `ranks` are those of the hits in it."""
+
+    collection: str
+    document_id: str
+    start: int
+    text: str
+    label: str
+    ranks: frozenset[int]
+    is_cut: bool = False
+
+    def block(self, marker: int, *, room: int) -> str:
+        """The passage under its marker; its label has `room` characters."""
+        key = key_of_text(self.collection, self.document_id, self.start, self.text)
+        shown = self.text.rstrip() + CUT * self.is_cut
+        return f"[{marker}] {label(self.label, most=room)} key={key}\n{quoted(shown)}"
+
+    def cut(self, length: int) -> QuotedPassage:
+        """Its beginning."""
+        return replace(self, text=self.text[:length], is_cut=length < len(self.text))
+
+
+@tool(
+    "Cited passages for a question, with what surrounds them, in one call. "
+    'filters: {"field": value}.',
+    SearchArguments,
 )
+async def context(agent: Agent, args: SearchArguments) -> str:
+    """The pack of a query, or, from a cursor on, the hits that it had no room for."""
+    question = args.of_base(agent, args.top_k)
+    if args.cursor:
+        (seen,) = parse_cursor(args.cursor, of=[*args.scope, args.top_k])
+        found = await agent.base.retrieve(**question)
+        return _answer(args, _of_hits(found, seen), total=len(found), seen=seen)
+    pack = await agent.base.context(**question, max_tokens=int(PACKED * args.max_tokens))
+    if not any(candidate.score > 0 for candidate in pack.trace.candidates):
+        return _answer(args, (), total=0, seen=0)
+    hits = pack.trace.expansion_stats["primary"].found
+    return _answer(args, _of_pack(pack), total=hits, seen=0)
 
 
-Part = Annotated[
-    str | None,
-    BeforeValidator(lambda given: str(given) if isinstance(given, int | float) else given),
-]
-"""Models write `3` as often as `"3"`."""
+def _answer(
+    args: SearchArguments, passages: Sequence[QuotedPassage], *, total: int, seen: int
+) -> str:
+    """As many passages as fit; of the first one at least the beginning."""
+    room = label_room(args.max_tokens)
 
-PARTS: Mapping[str, Callable[[Document, str], Span]] = {
-    "section": section_span,
-    "page": page_span,
-    "lines": line_span,
-}
+    def render(chosen: Sequence[QuotedPassage]) -> str:
+        ranks = frozenset[int]().union(*(passage.ranks for passage in chosen))
+        blocks = [passage.block(at, room=room) for at, passage in enumerate(chosen, seen + 1)]
+        missing = next((rank for rank in range(seen + 1, total + 1) if rank not in ranks), None)
+        scope = [*args.scope, args.top_k]
+        more = make_cursor(missing - 1, of=scope) if missing and chosen else None
+        note = NOTICE if chosen else NOTHING.capitalize()
+        return "\n".join([status("hits", len(ranks), total, more), note, *blocks])
 
-
-class ReadArguments(Arguments):
-    """What `read` takes: at most one of `section`, `page`, `lines` and `cursor`."""
-
-    id: DocumentId
-    section: Part = None
-    page: Part = None
-    lines: Part = None
-
-    @model_validator(mode="after")
-    def _one_part(self) -> Self:
-        given = [name for name in (*PARTS, "cursor") if getattr(self, name) is not None]
-        if len(given) > 1:
-            raise ValueError(f"{' and '.join(given)} are given; pass one of them")
-        return self
+    number = most(len(passages), lambda n: render(passages[:n]), budget=args.max_tokens)
+    if number or not passages:
+        return render(passages[:number])
+    first = passages[0]
+    span = Span(0, len(first.text))
+    length = fitting(first.text, span, lambda n: render([first.cut(n)]), budget=args.max_tokens)
+    return render([first.cut(length)])
 
 
-async def read(agent: Agent, asked: ReadArguments) -> str:
-    """The part that is asked for, from its start or from the cursor on."""
-    target = Target.parse(asked.id)
-    document = await found_document(agent.base, target.name)
-    whole, rest = _wanted(document, asked, target)
-    return excerpt(document, rest, whole=whole, budget=asked.max_tokens)
+def _of_pack(pack: ContextPack) -> list[QuotedPassage]:
+    return [
+        QuotedPassage(
+            citation.collection,
+            citation.document_id,
+            citation.start,
+            stitched((chunk.start, chunk.text) for chunk in chunks),
+            citation.label,
+            frozenset(chunk.rank for chunk in chunks if chunk.role == "primary"),
+            any(chunk.truncated and chunk.end == citation.end for chunk in chunks),
+        )
+        for citation in pack.citations
+        if (chunks := [each for each in pack.selected_chunks if each.marker == citation.marker])
+    ]
 
 
-def _wanted(document: Document, asked: ReadArguments, target: Target) -> tuple[Span, Span]:
-    """The part that was asked for, and what is left of it to read."""
-    if asked.cursor:
-        start, *ends = parse_cursor(asked.cursor, of=scope_of(document))
-        whole = Span(*ends)
-        return whole, Span(start, whole.end)
-    for name, find in PARTS.items():
-        wanted = getattr(asked, name)
-        if wanted is not None:
-            span = find(document, wanted)
-            return span, span
-    start = min(target.passage.start, len(document.text)) if target.passage else 0
-    span = Span(start, len(document.text))
-    return span, span
+def _of_hits(found: Results, seen: int) -> list[QuotedPassage]:
+    return [
+        QuotedPassage(
+            hit.collection,
+            hit.document_id,
+            hit.start,
+            hit.content,
+            hit.citation,
+            frozenset({hit.rank}),
+        )
+        for hit in found[seen:]
+    ]
 
 
-READ = Tool(
-    "read",
-    'Read a document: a section (number from outline, or title), a page ("3", "3-5"), lines '
-    '("10-40"), all from the start or from a passage, or on from a cursor.',
-    ReadArguments,
-    read,
-)
-
-
-class OutlineArguments(Arguments):
-    """What `outline` takes."""
-
-    id: DocumentId
-
-
-async def outline(agent: Agent, asked: OutlineArguments) -> str:
+@tool("List a document's sections, with numbers for read.", DocumentArguments)
+async def outline(agent: Agent, args: DocumentArguments) -> str:
     """The sections from the cursor on, as many as fit."""
-    target = Target.parse(asked.id)
+    target = Target.parse(args.id)
     document = await found_document(agent.base, target.name)
-    scope = ["outline", *scope_of(document)]
-    (start,) = parse_cursor(asked.cursor, of=scope) if asked.cursor else (0,)
-    known = sections(document)
-    lines = _lines(document, known[start:])
     title = document.title or document.source or document.id
-    head = f"{label(title, most=label_room(asked.max_tokens))} id={target.name}"
-
-    def render(shown: int) -> str:
-        end = start + shown
-        more = make_cursor(end, of=scope) if shown and end < len(known) else None
-        first = status("sections", shown, len(known), more)
-        return "\n".join([first, head, _size(document), NOTICE, *lines[:shown]])
-
-    return render(most(len(lines), render, budget=asked.max_tokens))
+    head = f"{label(title, most=label_room(args.max_tokens))} id={target.name}"
+    lines = _lines(document, sections(document))
+    scope = ["outline", *scope_of(document)]
+    return _page("sections", lines, args, [head, _size(document), NOTICE], scope=scope)
 
 
 def _size(document: Document) -> str:
@@ -578,29 +500,83 @@ def _line(section: Section, pages: tuple[int, int] | None) -> str:
     return f"{MARK}{section.number} {shortened(section.heading.title)} (~{tokens} tokens{where})"
 
 
-OUTLINE = Tool(
-    "outline", "List a document's sections, with numbers for read.", OutlineArguments, outline
+Part = Annotated[
+    str | None,
+    BeforeValidator(lambda part: str(part) if isinstance(part, int | float) else part),
+]
+"""Models write `3` as often as `"3"`."""
+
+PARTS: Mapping[str, Callable[[Document, str], Span]] = {
+    "section": section_span,
+    "page": page_span,
+    "lines": line_span,
+}
+
+
+class ReadArguments(DocumentArguments):
+    """What `read` takes: at most one of `section`, `page`, `lines` and `cursor`."""
+
+    section: Part = None
+    page: Part = None
+    lines: Part = None
+
+    @model_validator(mode="after")
+    def _one_part(self) -> Self:
+        present = [name for name in (*PARTS, "cursor") if getattr(self, name) is not None]
+        if len(present) > 1:
+            raise ValueError(f"{' and '.join(present)} are given; pass one of them")
+        return self
+
+
+@tool(
+    'Read a document: a section (number from outline, or title), a page ("3", "3-5"), lines '
+    '("10-40"), all from the start or from a passage, or on from a cursor.',
+    ReadArguments,
 )
+async def read(agent: Agent, args: ReadArguments) -> str:
+    """The wanted part, from its start or from the cursor on."""
+    target = Target.parse(args.id)
+    document = await found_document(agent.base, target.name)
+    whole, rest = _wanted(document, args, target)
+    return excerpt(document, rest, whole=whole, budget=args.max_tokens)
 
 
-SCOPE = "collections"
+def _wanted(document: Document, args: ReadArguments, target: Target) -> tuple[Span, Span]:
+    """The wanted part, and what is left of it to read."""
+    if args.cursor:
+        start, *ends = parse_cursor(args.cursor, of=scope_of(document))
+        whole = Span(*ends)
+        return whole, Span(start, whole.end)
+    for name, find in PARTS.items():
+        wanted = getattr(args, name)
+        if wanted is not None:
+            span = find(document, wanted)
+            return span, span
+    start = min(target.passage.start, len(document.text)) if target.passage else 0
+    span = Span(start, len(document.text))
+    return span, span
 
 
-async def collections(agent: Agent, asked: Arguments) -> str:
+@tool("List collections with their sizes.", Arguments)
+async def collections(agent: Agent, args: Arguments) -> str:
     """The collections from the cursor on, as many as fit."""
-    (start,) = parse_cursor(asked.cursor, of=SCOPE) if asked.cursor else (0,)
     found = sorted((await agent.base.collections()).items())
-    lines = [f"{label(name)}: {count} documents" for name, count in found[start:]]
+    lines = [f"{label(name)}: {count} documents" for name, count in found]
+    return _page("collections", lines, args, scope="collections")
+
+
+def _page(
+    unit: str, lines: Sequence[str], args: Arguments, head: Sequence[str] = (), *, scope: object
+) -> str:
+    """As many lines as fit, from the cursor on."""
+    (start,) = parse_cursor(args.cursor, of=scope) if args.cursor else (0,)
 
     def render(shown: int) -> str:
         end = start + shown
-        more = make_cursor(end, of=SCOPE) if shown and end < len(found) else None
-        return "\n".join([status("collections", shown, len(found), more), *lines[:shown]])
+        more = make_cursor(end, of=scope) if shown and end < len(lines) else None
+        return "\n".join([status(unit, shown, len(lines), more), *head, *lines[start:end]])
 
-    return render(most(len(lines), render, budget=asked.max_tokens))
-
-
-COLLECTIONS = Tool("collections", "List collections with their sizes.", Arguments, collections)
+    return render(most(len(lines[start:]), render, budget=args.max_tokens))
 
 
 MOST_CHARACTERS = 1_000_000
@@ -615,14 +591,15 @@ class AddArguments(Record):
     metadata: dict[str, Any] | None = None
 
 
-async def add(agent: Agent, asked: AddArguments) -> str:
+@tool("Add a text as a document.", AddArguments, effect="adds")
+async def add(agent: Agent, args: AddArguments) -> str:
     """Add a document; its id is a hash of its content. One that is there keeps its metadata."""
     try:
         document = Document(
-            title=asked.title,
-            text=asked.text,
-            collection=asked.collection,
-            metadata=asked.metadata or {},
+            title=args.title,
+            text=args.text,
+            collection=args.collection,
+            metadata=args.metadata or {},
             kind="text",
         )
     except ValidationError as exc:
@@ -637,33 +614,21 @@ async def add(agent: Agent, asked: AddArguments) -> str:
     return f"{done}: id={DocumentAddress.of(document)}"
 
 
-ADD = Tool("add", "Add a text as a document.", AddArguments, add, effect="adds")
-
-
 class RemoveArguments(Record):
     """What `remove` takes: ids only, so that no filter can empty a base by mistake."""
 
     ids: list[DocumentId] = Field(min_length=1, max_length=100)
 
 
-async def remove(agent: Agent, asked: RemoveArguments) -> str:
+@tool("Remove documents by id, for good.", RemoveArguments, effect="removes")
+async def remove(agent: Agent, args: RemoveArguments) -> str:
     """Remove documents; an id of a passage stands for its document."""
-    names = list(dict.fromkeys(Target.parse(given).name for given in asked.ids))
+    names = list(dict.fromkeys(Target.parse(each).name for each in args.ids))
     gone = [
         name
         for name in names
         if await agent.base.remove(name.document_id, collection=name.collection)
     ]
     missing = [str(name)[:300] for name in names if name not in gone]
-    told = f"removed {len(gone)} of {len(names)}"
-    return f"{told}; no document is called {', '.join(missing[:5])}" if missing else told
-
-
-REMOVE = Tool(
-    "remove", "Remove documents by id, for good.", RemoveArguments, remove, effect="removes"
-)
-
-
-TOOLS = {
-    tool.name: tool for tool in (SEARCH, FETCH, CONTEXT, OUTLINE, READ, COLLECTIONS, ADD, REMOVE)
-}
+    done = f"removed {len(gone)} of {len(names)}"
+    return f"{done}; no document is called {', '.join(missing[:5])}" if missing else done

@@ -40,12 +40,12 @@ class Visibility:
         """Whether nothing is hidden."""
         return self.collections is None and self.condition == And()
 
-    def where(self, asked: Filter | None = None) -> Filter:
-        """What the caller asks for, of what it sees."""
+    def where(self, wanted: Filter | None = None) -> Filter:
+        """The part of what the caller sees that it wants."""
         parts: list[Filter] = []
         if self.collections is not None:
             parts.append(In("collection", self.collections))
-        parts += [part for part in (self.condition, asked or And()) if part != And()]
+        parts += [part for part in (self.condition, wanted or And()) if part != And()]
         return parts[0] if len(parts) == 1 else And(*parts)
 
 

@@ -18,10 +18,8 @@ from lagotto.errors import LagottoError
 from lagotto.mcp.agent import Agent
 from lagotto.request_context import RequestContext
 from lagotto.server.access import Access
-from lagotto.server.operations import Mounted
 from lagotto.server.problems import Problem, problem_of
 from lagotto.server.request_body import limited
-from lagotto.server.settings import ServerSettings
 from lagotto.server.state import ServerState, client_of, state_of
 
 PATH = "/mcp"
@@ -29,9 +27,9 @@ OPERATION = "mcp"
 MISSING = "MCP needs the package mcp, which is not installed here; run `pip install 'lagotto[mcp]'`"
 
 
-def mount_agents(_: ServerSettings) -> Mounted:
+def routes() -> list[Route]:
     """The route of MCP; the SDK is imported when a client comes, since that takes a while."""
-    return Mounted([Route(PATH, _answer, methods=["POST"])])
+    return [Route(PATH, _answer, methods=["POST"])]
 
 
 async def _answer(http: HttpRequest) -> Response:
@@ -66,7 +64,7 @@ def _agent(state: ServerState, access: Access, http: HttpRequest) -> Agent:
 async def _admission(state: ServerState, client: str) -> AsyncIterator[None]:
     """Work among as many others as the server works on at once, until its timeout."""
     timeout = state.settings.timeout
-    async with state.gate.place(client):
+    async with state.gate.slot(client):
         try:
             async with asyncio.timeout(timeout + 1.0):
                 yield

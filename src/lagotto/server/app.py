@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 
 from pydantic_core import to_json
@@ -15,29 +15,23 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.routing import Route
 
-from lagotto.server.agents import mount_agents
+from lagotto.server import agents, page
 from lagotto.server.browsers import BrowserGuard
 from lagotto.server.concurrency_limit import noticing_signals
 from lagotto.server.embedding import ServedBase
 from lagotto.server.endpoints import OPERATIONS, STATUS_OPERATIONS
 from lagotto.server.metrics import RequestLog
-from lagotto.server.operations import JSON, Mounted, Mounting, Operation, openapi
-from lagotto.server.page import VIEWS, mounted_page
+from lagotto.server.operations import JSON, openapi
 from lagotto.server.problems import HANDLERS
 from lagotto.server.request_body import CancelOnDisconnect
 from lagotto.server.settings import ServerSettings
 from lagotto.server.state import ServerState
 
-MOUNTS: tuple[Mounting, ...] = (mounted_page, mount_agents)
-"""What is served beside the operations."""
-
 
 def create_app(settings: ServerSettings, base: ServedBase | None = None) -> Starlette:
     """The application; it opens the base of the settings when it starts, or uses `base`."""
     operations = STATUS_OPERATIONS if settings.only_mcp else OPERATIONS
-    mountings = (mount_agents,) if settings.only_mcp else MOUNTS
     document = to_json(openapi(operations))
-    mounts = [made for mounting in mountings if (made := mounting(settings)) is not None]
 
     async def describe(_: HttpRequest) -> Response:
         return Response(document, media_type=JSON)
@@ -51,21 +45,19 @@ def create_app(settings: ServerSettings, base: ServedBase | None = None) -> Star
     )
     return Starlette(
         routes=[
-            *(
-                Route(operation.path, partial(_answer, operation), methods=[operation.method])
-                for operation in operations
-            ),
+            *(Route(each.path, each.__call__, methods=[each.method]) for each in operations),
             Route("/openapi.json", describe),
-            *(route for mounted in mounts for route in mounted.routes),
+            *agents.routes(),
+            *([] if settings.only_mcp else page.routes()),
         ],
         middleware=[
             Middleware(RequestLog),
             *([cors] if settings.cors_origins else []),
-            Middleware(BrowserGuard, allowed=settings.cors_origins, views=VIEWS),
+            Middleware(BrowserGuard, allowed=settings.cors_origins, views=page.VIEWS),
             Middleware(CancelOnDisconnect),
         ],
         exception_handlers=HANDLERS,
-        lifespan=partial(_running, settings, base, mounts),
+        lifespan=partial(_running, settings, base),
     )
 
 
@@ -73,7 +65,6 @@ def create_app(settings: ServerSettings, base: ServedBase | None = None) -> Star
 async def _running(
     settings: ServerSettings,
     base: ServedBase | None,
-    mounts: Sequence[Mounted],
     app: Starlette,
 ) -> AsyncIterator[dict[str, ServerState]]:
     """Open the base, and close it when the last request has been answered."""
@@ -83,20 +74,12 @@ async def _running(
         prefs=settings.preset,
         batch_queries=settings.batching,
     )
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(opened)
+    async with opened:
         await opened.prepare()
         state = app.state.server = ServerState(opened, settings)
-        for mounted in mounts:
-            await stack.enter_async_context(mounted.running(state))
         working = asyncio.create_task(state.worker.run())
         with noticing_signals(state.stopping):
             yield {"server": state}
         state.stopping.set()
         working.cancel()
         await asyncio.wait([working])
-
-
-async def _answer(operation: Operation, http: HttpRequest) -> Response:
-    http.scope["operation"] = operation.name
-    return await operation(http)

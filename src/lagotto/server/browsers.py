@@ -68,8 +68,8 @@ class BrowserGuard:
 
     def _follows_link(self, http: HttpRequest) -> bool:
         """Whether a view is to be shown by itself, not in a frame of another page."""
-        asked = http.headers.get("sec-fetch-mode"), http.headers.get("sec-fetch-dest")
-        return http.url.path in self._views and asked == ("navigate", "document")
+        navigation = http.headers.get("sec-fetch-mode"), http.headers.get("sec-fetch-dest")
+        return http.url.path in self._views and navigation == ("navigate", "document")
 
 
 def _is_own(origin: str, host: str | None) -> bool:

@@ -53,7 +53,7 @@ class Gate:
         return len(self._entries)
 
     @asynccontextmanager
-    async def place(self, client: str = "", *, wide: bool = False) -> AsyncIterator[None]:
+    async def slot(self, client: str = "", *, wide: bool = False) -> AsyncIterator[None]:
         """Work inside; TooManyRequests if the queue is full."""
         entry = _Entry(client, wide)
         self._entries.append(entry)

@@ -19,7 +19,7 @@ from lagotto.prefs import RetrievalPrefs
 from lagotto.request_context import RequestContext
 from lagotto.results import EvidenceChunk
 from lagotto.retrieval.base import Retriever
-from lagotto.server.operations import Call, Operation
+from lagotto.server.operations import Call, operation
 from lagotto.server.problems import Problem, problem_of
 from lagotto.server.request_body import SearchBody
 from lagotto.server.state import ServerState
@@ -70,8 +70,8 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 def last_event_id(http: HttpRequest) -> int:
     """The number of the last event that the client has had; 0 for none."""
-    given = http.headers.get("last-event-id", "")
-    return int(given) if given.isascii() and given.isdecimal() and len(given) < 16 else 0
+    header = http.headers.get("last-event-id", "")
+    return int(header) if header.isascii() and header.isdecimal() and len(header) < 16 else 0
 
 
 async def event_stream(
@@ -82,20 +82,20 @@ async def event_stream(
     A problem on the way is an event `error`. Without one, the last event is `end`, so that a client
     can tell it from a broken connection.
     """
-    place = AsyncExitStack()
-    await place.enter_async_context(state.streams.place())
-    return _EventResponse(_sent(http, state, events), place)
+    slot = AsyncExitStack()
+    await slot.enter_async_context(state.streams.slot())
+    return _EventResponse(_sent(http, state, events), slot)
 
 
 class _EventResponse(StreamingResponse):
-    """A stream that gives its place back when it ends, even if its client left before it began."""
+    """A stream that gives its slot back when it ends, even if its client left before it began."""
 
-    def __init__(self, sent: AsyncIterator[bytes], place: AsyncExitStack) -> None:
+    def __init__(self, sent: AsyncIterator[bytes], slot: AsyncExitStack) -> None:
         super().__init__(sent, media_type=MEDIA_TYPE, headers=HEADERS)
-        self._place = place
+        self._slot = slot
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with self._place:
+        async with self._slot:
             await super().__call__(scope, receive, send)
 
 
@@ -158,8 +158,9 @@ def _written(number: int, event: Event) -> bytes:
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (number, event.name.encode(), to_json(event.data))
 
 
+@operation("POST /v1/search/stream", None, takes=SearchBody, media_type=MEDIA_TYPE, problems=(429,))
 async def search_stream(call: Call) -> object:
-    """Answer with the events of a search.
+    """A search as server-sent events.
 
     A search that is repeated gives the same events, so a client that comes back with
     `Last-Event-ID` gets those that it has missed.
@@ -169,17 +170,9 @@ async def search_stream(call: Call) -> object:
 
     async def events() -> AsyncIterator[tuple[int, Event]]:
         number = 0
-        async with call.place():
+        async with call.slot():
             async for event in orchestrator.events(request.context, request.preferences):
                 number += 1
                 yield number, event
 
     return await event_stream(call.http, call.state, events())
-
-
-EVENT_OPERATIONS = (
-    Operation(
-        "POST", "/v1/search/stream", "searchStream", "A search as server-sent events.",
-        search_stream, None, body=SearchBody, media_type=MEDIA_TYPE, problems=(429,),
-    ),
-)  # fmt: skip

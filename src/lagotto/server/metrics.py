@@ -82,7 +82,7 @@ class MetricHistogram:
 
 @dataclass(frozen=True, slots=True)
 class MetricReading:
-    """Numbers that are counted elsewhere, read when they are asked for.
+    """Numbers that are counted elsewhere, read when they are shown.
 
     A gauge goes up and down, a counter only grows.
     """
@@ -139,7 +139,7 @@ class Metrics:
         for metric in self._all:
             lines += [f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} {metric.kind}"]
             for name, labels, value in metric.samples():
-                shown = ",".join(f'{key}="{said}"' for key, said in (*labels, worker))
+                shown = ",".join(f'{key}="{text}"' for key, text in (*labels, worker))
                 lines.append(f"{name}{{{shown}}} {_number(value)}")
         return "\n".join(lines) + "\n"
 
@@ -194,8 +194,8 @@ class RequestLog:
 
 def _request_id(scope: Scope) -> str:
     """The id that the caller or a proxy gave, if it has the form of one."""
-    given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
-    return given if _REQUEST_ID.fullmatch(given) else uuid4().hex
+    request_id = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
+    return request_id if _REQUEST_ID.fullmatch(request_id) else uuid4().hex
 
 
 async def _send_problem(send: Send, problem: Problem, request_id: str) -> None:
@@ -228,10 +228,10 @@ def _log(scope: Scope, status: int) -> None:
         "problem": scope.get("problem"),
         "query": scope.get("logged_query"),
     }
-    told = {name: value for name, value in line.items() if value is not None}
+    entry = {name: value for name, value in line.items() if value is not None}
     if failure is not None:
-        told["error"] = "".join(traceback.format_exception(failure))
-    LOGGER.log(logging.ERROR if failure else logging.INFO, json.dumps(told))
+        entry["error"] = "".join(traceback.format_exception(failure))
+    LOGGER.log(logging.ERROR if failure else logging.INFO, json.dumps(entry))
 
 
 @contextmanager

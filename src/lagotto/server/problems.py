@@ -148,15 +148,15 @@ def invalid(
     error: ValidationError, *, start: str = "", names: Mapping[str, str] | None = None
 ) -> Problem:
     """The problem of a request whose fields are wrong; `names` are those that it has for some."""
-    pointers = {f"/{name}": f"/{given}" for name, given in (names or {}).items()}
+    pointers = {f"/{name}": f"/{shown}" for name, shown in (names or {}).items()}
     fields = [
         field.model_copy(update={"pointer": pointers.get(field.pointer, field.pointer)})
         for field in _fields(error, start)
     ]
     if len(fields) == 1 and "JSON" in fields[0].detail:
         return Problem("BadRequest", fields[0].detail, fields=fields)
-    told = "; ".join(f"{field.pointer or '/'}: {field.detail}" for field in fields[:5])
-    return Problem("InvalidRequest", told, fields=fields)
+    detail = "; ".join(f"{field.pointer or '/'}: {field.detail}" for field in fields[:5])
+    return Problem("InvalidRequest", detail, fields=fields)
 
 
 def _fields(error: ValidationError, start: str) -> Iterator[FieldProblem]:
@@ -169,8 +169,8 @@ def _fields(error: ValidationError, start: str) -> Iterator[FieldProblem]:
         elif found["type"] == "extra_forbidden":
             yield FieldProblem(pointer=pointer, detail="there is no such field")
         else:
-            said = str(cause) if isinstance(cause, ValueError) else found["msg"]
-            yield FieldProblem(pointer=pointer, detail=said)
+            reason = str(cause) if isinstance(cause, ValueError) else found["msg"]
+            yield FieldProblem(pointer=pointer, detail=reason)
 
 
 def _escaped(part: int | str) -> str:

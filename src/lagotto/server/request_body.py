@@ -118,7 +118,7 @@ class _Connection:
 
 _OWN = {"query_text", "filters"}
 """Settings that requests write in another way."""
-_TEXTS = {"q", "query", "document", "collection", "prefs"}
+_TEXTS = {"q", "query", "document", "collection", "prefs", "citation"}
 """Parameters of permalinks that are never JSON: a query may well start with a bracket."""
 
 
@@ -156,15 +156,15 @@ class SearchBody(SettingsBody):
     highlight: bool = False
 
     @property
-    def most_asked(self) -> int:
-        """The largest of the counts of hits, documents and candidates that are given."""
+    def largest_count(self) -> int:
+        """The largest of the counts of hits, documents and candidates."""
         counts = [getattr(self, name) for name in _COUNTS]
         rerank: RerankPrefs | None = getattr(self, "rerank")  # noqa: B009 made by create_model
         counts.append(rerank.candidates if rerank else 0)
         return max((count for count in counts if isinstance(count, int)), default=0)
 
     def request(self, verb: Verb | Literal["why_not"], context: RequestContext) -> SearchRequest:
-        """The search that is asked for."""
+        """The search of this body."""
         names = self.model_fields_set & {*SettingsBody.model_fields, "filters"}
         settings = {name: value for name in names if (value := getattr(self, name)) is not None}
         vector = None
@@ -181,9 +181,9 @@ class ContextBody(SearchBody):
     format: Literal["plain", "markdown", "xml"] = "plain"
 
     def request(self, verb: Verb | Literal["why_not"], context: RequestContext) -> SearchRequest:
-        """The search that is asked for."""
-        asked = super().request(verb, context)
-        return replace(asked, max_tokens=self.max_tokens, format=self.format)
+        """The search of this body."""
+        request = super().request(verb, context)
+        return replace(request, max_tokens=self.max_tokens, format=self.format)
 
 
 class WhyNotBody(SearchBody):
@@ -192,7 +192,7 @@ class WhyNotBody(SearchBody):
     document: str = Field(min_length=1)
 
     def request(self, verb: Verb | Literal["why_not"], context: RequestContext) -> SearchRequest:
-        """The search that is asked for."""
+        """The search of this body."""
         return replace(super().request(verb, context), document_id=self.document)
 
 
@@ -293,7 +293,7 @@ class DocumentQuery(Record):
 
 
 class FieldsQuery(Record):
-    """The collection whose fields are asked for, None for all."""
+    """The collection of the fields, None for all."""
 
     collection: str | None = Field(default=None, min_length=1)
 

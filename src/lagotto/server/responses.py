@@ -1,17 +1,18 @@
-"""What the server answers: records of the library, with the settings in effect."""
+"""What the server answers: records of the library, with the settings in effect.
+
+Handlers answer with plain values; these records describe them in the OpenAPI document.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from lagotto.base.judgements import RelevanceJudgement
-from lagotto.context import CitedPassage, ContextPack
-from lagotto.documents import Chunk, Document, Span
+from lagotto.context import ContextPack
+from lagotto.documents import Span
 from lagotto.results import RetrievalBundle, RetrievalResult, RetrievalStats, ScoreBreakdown
-from lagotto.server.access import Scope
-from lagotto.server.tasks import Task
 
 
 class Answer(BaseModel):
@@ -20,10 +21,16 @@ class Answer(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+def record(name: str, fields: Mapping[str, Any]) -> type[Answer]:
+    """An answer with fields of these types, all of them required."""
+    required: dict[str, Any] = {key: (kind, ...) for key, kind in fields.items()}
+    return create_model(name, __base__=Answer, **required)
+
+
 Hit = create_model(
     "Hit",
     __base__=Answer,
-    __doc__="A hit, with its citation as one line, its key, and the words that match if asked for.",
+    __doc__="A hit, with its citation as one line, its key, and matching words if requested.",
     citation=(str, ...),
     key=(str, ...),
     highlights=(list[Span], Field(default_factory=list)),
@@ -40,7 +47,7 @@ class SearchResponse(Answer):
 
 
 class RetrieveAnswer(SearchResponse):
-    """A ranked list; `candidates` are what a reranker was given, none without one."""
+    """A ranked list; `candidates` are the input of a reranker, none without one."""
 
     hits: list[Hit]
     candidates: list[RetrievalResult] = Field(default_factory=list)
@@ -67,63 +74,11 @@ class WhyNotAnswer(SearchResponse):
     stats: RetrievalStats
 
 
-class ResolveAnswer(Answer):
-    """What a citation refers to; without a passage if its span is no longer there."""
-
-    citation: str
-    changed: bool
-    passage: CitedPassage | None = None
-
-
-class JudgedAnswer(Answer):
-    """The judgement that was stored, None if it was taken back."""
-
-    judgement: RelevanceJudgement | None
-
-
-class JudgementsAnswer(Answer):
-    """Judgements, the oldest first."""
-
-    judgements: list[RelevanceJudgement]
-
-
-class DocumentsAnswer(Answer):
-    """Documents without their texts; `after` of the next request is `next`."""
-
-    documents: list[Document]
-    next: str | None = None
-
-
-class ChunksAnswer(Answer):
-    """The chunks of a document."""
-
-    chunks: list[Chunk]
-
-
-class TasksAnswer(Answer):
-    """Tasks, the latest first; `after` of the next request is `next`."""
-
-    tasks: list[Task]
-    next: str | None = None
-
-
-class RemoveAnswer(Answer):
-    """The ids of the removed documents."""
-
-    removed: list[str]
-
-
-class CollectionAnswer(Answer):
+class Collection(Answer):
     """A collection and the number of its documents."""
 
     name: str
     documents: int
-
-
-class CollectionsAnswer(Answer):
-    """The collections that the key may see."""
-
-    collections: list[CollectionAnswer]
 
 
 class FieldValue(Answer):
@@ -133,7 +88,7 @@ class FieldValue(Answer):
     documents: int
 
 
-class FieldAnswer(Answer):
+class FieldSummary(Answer):
     """A field that documents have, with its most frequent values; `values_total` counts all."""
 
     name: str
@@ -142,39 +97,12 @@ class FieldAnswer(Answer):
     values_total: int
 
 
-class FieldsAnswer(Answer):
-    """The fields that filters can use, of the documents that the key sees.
-
-    `counted` documents were read; `complete` says whether these are all. Those fields are shown
-    that the most documents have, and `fields_total` counts all.
-    """
-
-    fields: list[FieldAnswer]
-    fields_total: int
-    counted: int
-    complete: bool
-
-
-class PresetAnswer(Answer):
+class PresetSummary(Answer):
     """A preset, with all settings in effect."""
 
     name: str
     description: str
     settings: dict[str, Any]
-
-
-class OptionsAnswer(Answer):
-    """What a key may do, and what requests may name: presets, rerankers, limits.
-
-    `settings` are those of a search that sets none.
-    """
-
-    version: str
-    scopes: list[Scope]
-    presets: list[PresetAnswer]
-    rerankers: list[str]
-    settings: dict[str, Any]
-    max_top_k: int
 
 
 class RerankItem(Answer):
@@ -185,18 +113,10 @@ class RerankItem(Answer):
     document: dict[str, str] | None = None
 
 
-class RerankAnswer(Answer):
-    """Texts by relevance, best first."""
-
-    id: str
-    model: str
-    results: list[RerankItem]
-
-
 class EmbeddingItem(Answer):
     """A vector: a list of numbers, or float32 in base64."""
 
-    object: Literal["embedding"] = "embedding"
+    object: Literal["embedding"]
     index: int
     embedding: list[float] | str
 
@@ -206,18 +126,3 @@ class Usage(Answer):
 
     prompt_tokens: int
     total_tokens: int
-
-
-class EmbeddingsAnswer(Answer):
-    """Vectors, one per text."""
-
-    object: Literal["list"] = "list"
-    model: str
-    data: list[EmbeddingItem]
-    usage: Usage
-
-
-class HealthAnswer(Answer):
-    """That the server is there."""
-
-    status: Literal["ok"] = "ok"

@@ -334,7 +334,7 @@ class ScopedBase(BaseVerbs):
     def _visible_stats(self, stats: RetrievalStats, *, prefs: RetrievalPrefs) -> RetrievalStats:
         """The statistics that the caller may see; the log has the errors in them.
 
-        `params` are those that were asked for, without the filter of the key.
+        `params` are those of the request, without the filter of the key.
         """
         errors = [note for note in stats.degraded if public(note) != note]
         if errors:
@@ -382,8 +382,8 @@ def _without_measurements(stats: RetrievalStats) -> RetrievalStats:
 
 def public(note: str) -> str:
     """A note without the message of the error behind it, which may name files and servers."""
-    said, bracket, _ = note.partition(" (")
-    return said if bracket and note.endswith(")") else note
+    message, bracket, _ = note.partition(" (")
+    return message if bracket and note.endswith(")") else note
 
 
 def check_filter(where: Filter, settings: ServerSettings) -> None:
@@ -406,6 +406,6 @@ def check_reranker(name: str, settings: ServerSettings) -> None:
 
 
 def _judged(prefs: RetrievalPrefs) -> int:
-    """How many passages a reranker is asked to see, as far as the request says so."""
-    given = prefs.rerank.candidates
-    return prefs.depth(prefs.top_k) if given == "all" else given or 0
+    """How many passages a reranker is to see, as far as the request says so."""
+    wanted = prefs.rerank.candidates
+    return prefs.depth(prefs.top_k) if wanted == "all" else wanted or 0

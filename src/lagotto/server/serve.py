@@ -39,7 +39,7 @@ HEADER_TIMEOUT = 10.0
 
 UNREAD_TIMEOUT, UNREAD_RATE = 10.0, 10_000
 """Seconds after which a connection is closed whose client reads less than so many bytes a second of
-what it has asked for."""
+what it has requested."""
 
 MOST_UNREAD = 100_000_000
 """Bytes that clients have not read, of all connections: beyond, the connection that has waited for
@@ -47,7 +47,7 @@ its client the longest is closed."""
 
 
 def serve(settings: ServerSettings, *, announce: Callable[[str], object] | None = None) -> None:
-    """Run the server until it is told to stop; `announce` is called with its address.
+    """Run the server until it is stopped; `announce` is called with its address.
 
     What would prevent it from answering is an error before that: a base or a model that can't be
     used, an address that is taken. ConfigError without an active key, unless only this machine can

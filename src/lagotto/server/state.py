@@ -122,9 +122,9 @@ class ServerState:
 
     async def authenticate(self, http: HttpRequest) -> Access:
         """Who is calling; a problem if the key is not valid, or missing where there are keys."""
-        given = http.headers.get("authorization")
-        if given is not None:
-            scheme, _, secret = given.partition(" ")
+        header = http.headers.get("authorization")
+        if header is not None:
+            scheme, _, secret = header.partition(" ")
             access = await self.keys.access(secret.strip()) if scheme.lower() == "bearer" else None
             if access is None:
                 raise Problem(

@@ -42,7 +42,7 @@ ORPHANED = 3_600.0
 """Seconds after which what is left of a request without an answer is removed."""
 
 MOST_NAMED = 500
-"""Documents of a task that are told apart when tasks are put in order: a batch of the Python
+"""Documents of a task that are distinguished when tasks are put in order: a batch of the Python
 client. A task with more of them is done after all earlier ones of its collections."""
 
 TaskState = Literal["enqueued", "processing", "succeeded", "failed", "cancelled"]
@@ -443,8 +443,8 @@ class TaskRun:
             await self._values.remove(OPEN, self._stored.task.id)
 
     def _log(self, failed: BaseExceptionGroup[BaseException]) -> None:
-        told = {"task": self._stored.task.id, "error": "".join(traceback.format_exception(failed))}
-        LOGGER.error(json.dumps(told))
+        entry = {"task": self._stored.task.id, "error": "".join(traceback.format_exception(failed))}
+        LOGGER.error(json.dumps(entry))
 
     async def give_back(self) -> None:
         """Let another process, or the next one, go on with the task."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from html import escape
+from typing import Literal
 
 from starlette.responses import HTMLResponse, Response
 
 from lagotto.errors import LagottoError
+from lagotto.server import events
 from lagotto.server.endpoints import documents, search, tasks
-from lagotto.server.events import EVENT_OPERATIONS
-from lagotto.server.operations import Call, Operation
+from lagotto.server.operations import Call, operation, operations_of
 from lagotto.server.problems import Problem, problem_names, title_of
-from lagotto.server.responses import HealthAnswer
+from lagotto.server.responses import record
 
 PAGE = """<!doctype html>
 <html lang="en">
@@ -31,13 +33,18 @@ HEADERS = {
 }
 
 
+Health = record("Health", {"status": Literal["ok"]})
+
+
+@operation("GET /healthz", Health, scope=None)
 async def health(call: Call) -> object:
-    """Answer that the process is there."""
+    """Is the process there?"""
     return {"status": "ok"}
 
 
+@operation("GET /readyz", Health, scope=None, problems=(503,))
 async def ready(call: Call) -> object:
-    """Answer that the base can be searched; Unavailable otherwise, and while shutting down."""
+    """Can the base be searched? Not while the server is shutting down."""
     if call.state.stopping.is_set():
         raise Problem("Unavailable", "the server is shutting down")
     try:
@@ -48,42 +55,20 @@ async def ready(call: Call) -> object:
     return {"status": "ok"}
 
 
+@operation("GET /metrics", None, scope="admin", media_type="text/plain")
 async def metrics(call: Call) -> Response:
-    """Answer with the metrics of this process, for Prometheus."""
+    """Metrics of this process, for Prometheus."""
     return Response(call.state.metrics.text(), media_type="text/plain; version=0.0.4")
 
 
-async def problem_page(call: Call) -> Response:
-    """Answer with what a kind of problem means."""
+@operation("GET /problems/{name}", None, scope=None, problems=(404,), media_type="text/html")
+async def problem(call: Call) -> Response:
+    """What a kind of problem means."""
     name = call.path("name")
     if name not in problem_names():
         raise Problem("NotFound", f"there is no kind of problem called {name!r}")
     return HTMLResponse(PAGE.format(name=name, text=escape(title_of(name))), headers=HEADERS)
 
 
-STATUS_OPERATIONS = (
-    Operation("GET", "/healthz", "health", "Is the process there?", health, HealthAnswer, None),
-    Operation(
-        "GET", "/readyz", "ready", "Can the base be searched?",
-        ready, HealthAnswer, None, problems=(503,),
-    ),
-    Operation(
-        "GET", "/metrics", "metrics", "Metrics of this process, for Prometheus.",
-        metrics, None, "admin", media_type="text/plain",
-    ),
-    Operation(
-        "GET", "/problems/{name}", "problem", "What a kind of problem means.",
-        problem_page, None, None, problems=(404,), media_type="text/html",
-    ),
-)  # fmt: skip
-
-OPERATIONS: tuple[Operation, ...] = (
-    *search.OPERATIONS,
-    *EVENT_OPERATIONS,
-    *tasks.OPERATIONS,
-    *documents.OPERATIONS,
-    *documents.OPTION_OPERATIONS,
-    *documents.JUDGEMENT_OPERATIONS,
-    *search.MODEL_OPERATIONS,
-    *STATUS_OPERATIONS,
-)
+STATUS_OPERATIONS = operations_of(sys.modules[__name__])
+OPERATIONS = (*operations_of(search, events, tasks, documents), *STATUS_OPERATIONS)

@@ -9,14 +9,15 @@ from typing import Any
 
 from lagotto import __version__
 from lagotto._internal.concurrency import in_thread
-from lagotto.base.judgements import Judgements
+from lagotto.base.judgements import RelevanceJudgement
 from lagotto.base.protocol import page_of_documents
 from lagotto.context.cite import CitationKey
 from lagotto.documents import Chunk, Document
 from lagotto.filters import Filter, parse_filter
 from lagotto.prefs import RetrievalPrefs
 from lagotto.presets import load_preset, preset_names
-from lagotto.server.operations import Call, Operation
+from lagotto.server.access import Scope
+from lagotto.server.operations import Call, operation
 from lagotto.server.problems import Problem, invalid_field, no_document
 from lagotto.server.request_body import (
     DocumentQuery,
@@ -26,24 +27,21 @@ from lagotto.server.request_body import (
     JudgementsQuery,
     RemoveBody,
 )
-from lagotto.server.responses import (
-    ChunksAnswer,
-    CollectionsAnswer,
-    DocumentsAnswer,
-    FieldsAnswer,
-    JudgedAnswer,
-    JudgementsAnswer,
-    OptionsAnswer,
-    RemoveAnswer,
-)
+from lagotto.server.responses import Collection, FieldSummary, PresetSummary
 from lagotto.server.scoped_base import check_filter
 from lagotto.server.settings import ServerSettings
 from lagotto.stores.base import StoreInfo
 
 
+@operation(
+    "GET /v1/documents",
+    {"documents": list[Document], "next": str | None},
+    takes=DocumentsQuery,
+    heavy=True,
+)
 async def list_documents(call: Call) -> object:
-    """Answer with a page of documents, without their texts."""
-    wanted: DocumentsQuery = call.query
+    """Documents without their texts, a page at a time; `after` of the next one is `next`."""
+    wanted: DocumentsQuery = call.arguments
     found = await page_of_documents(
         call.base,
         filters=await in_thread(_checked, wanted.filters, call.state.settings),
@@ -55,34 +53,63 @@ async def list_documents(call: Call) -> object:
     return {"documents": shown, "next": _cursor(shown[-1]) if len(found) > len(shown) else None}
 
 
-async def get(call: Call) -> Document:
-    """Answer with a document and its text."""
-    found = await call.base.get(call.path("document_id"), collection=call.query.collection)
+@operation(
+    "GET /v1/documents/{document_id:path}",
+    Document,
+    takes=DocumentQuery,
+    heavy=True,
+    problems=(404,),
+)
+async def get_document(call: Call) -> object:
+    """A document with its text."""
+    found = await call.base.get(call.path("document_id"), collection=call.arguments.collection)
     if found is None:
         raise _missing(call)
     return found
 
 
-async def chunks(call: Call) -> dict[str, list[Chunk]]:
-    """Answer with the chunks of a document."""
-    found = await call.base.chunks(call.path("document_id"), collection=call.query.collection)
+@operation(
+    "GET /v1/chunks/{document_id:path}",
+    {"chunks": list[Chunk]},
+    takes=DocumentQuery,
+    heavy=True,
+    problems=(404,),
+)
+async def chunks(call: Call) -> object:
+    """The chunks of a document."""
+    found = await call.base.chunks(call.path("document_id"), collection=call.arguments.collection)
     if found is None:
         raise _missing(call)
     return {"chunks": found}
 
 
-async def remove_one(call: Call) -> object:
-    """Remove the document in the path."""
+@operation(
+    "DELETE /v1/documents/{document_id:path}",
+    {"removed": list[str]},
+    scope="write",
+    takes=DocumentQuery,
+    heavy=True,
+    problems=(404,),
+)
+async def remove_document(call: Call) -> object:
+    """Remove a document."""
     name = call.path("document_id")
-    gone = await call.base.remove(name, collection=call.query.collection)
+    gone = await call.base.remove(name, collection=call.arguments.collection)
     if not gone:
         raise _missing(call)
     return {"removed": gone}
 
 
+@operation(
+    "POST /v1/documents/remove",
+    {"removed": list[str]},
+    scope="write",
+    takes=RemoveBody,
+    heavy=True,
+)
 async def remove(call: Call) -> object:
     """Remove documents by ids, by filter, or both."""
-    body: RemoveBody = call.body
+    body: RemoveBody = call.arguments
     filters = None
     if body.filters is not None:
         filters = await in_thread(_checked, body.filters, call.state.settings)
@@ -90,26 +117,28 @@ async def remove(call: Call) -> object:
     return {"removed": gone}
 
 
+@operation("GET /v1/collections", {"collections": list[Collection]}, heavy=True)
 async def collections(call: Call) -> object:
-    """Answer with the collections that the key may see."""
+    """The collections that the key may see."""
     found = await call.base.collections()
     return {"collections": [{"name": name, "documents": found[name]} for name in sorted(found)]}
 
 
-async def info(call: Call) -> StoreInfo:
-    """Answer with the state of the base, without its location on the server."""
+@operation("GET /v1/info", StoreInfo, heavy=True)
+async def info(call: Call) -> object:
+    """The size and the making of the whole base, without its location on the server."""
     found = await call.base.info()
     return found.model_copy(update={"location": "", "degraded": (), "embedder": None})
 
 
-def _checked(given: str | dict[str, Any] | None, settings: ServerSettings) -> Filter:
-    where = parse_filter(given)
+def _checked(filters: str | dict[str, Any] | None, settings: ServerSettings) -> Filter:
+    where = parse_filter(filters)
     check_filter(where, settings)
     return where
 
 
 def _missing(call: Call) -> Problem:
-    return no_document(call.path("document_id"), call.query.collection)
+    return no_document(call.path("document_id"), call.arguments.collection)
 
 
 def _cursor(last: Document) -> str:
@@ -126,41 +155,17 @@ def _parsed(cursor: str) -> tuple[str, str]:
     return collection, name
 
 
-OPERATIONS = (
-    Operation(
-        "GET", "/v1/documents", "listDocuments", "Documents, a page at a time.",
-        list_documents, DocumentsAnswer, query=DocumentsQuery, heavy=True,
-    ),
-    Operation(
-        "POST", "/v1/documents/remove", "remove", "Remove documents by ids or filter.",
-        remove, RemoveAnswer, "write", body=RemoveBody, heavy=True,
-    ),
-    Operation(
-        "GET", "/v1/documents/{document_id:path}", "getDocument", "A document with its text.",
-        get, Document, query=DocumentQuery, heavy=True, problems=(404,),
-    ),
-    Operation(
-        "DELETE", "/v1/documents/{document_id:path}", "removeDocument", "Remove a document.",
-        remove_one, RemoveAnswer, "write", query=DocumentQuery, heavy=True, problems=(404,),
-    ),
-    Operation(
-        "GET", "/v1/chunks/{document_id:path}", "chunks", "The chunks of a document.",
-        chunks, ChunksAnswer, query=DocumentQuery, heavy=True, problems=(404,),
-    ),
-    Operation(
-        "GET", "/v1/collections", "collections", "The collections that the key may see.",
-        collections, CollectionsAnswer, heavy=True,
-    ),
-    Operation(
-        "GET", "/v1/info", "info", "The size and the making of the whole base.",
-        info, StoreInfo, heavy=True,
-    ),
-)  # fmt: skip
-
-
+@operation(
+    "POST /v1/judgements",
+    {"judgement": RelevanceJudgement | None},
+    scope="write",
+    takes=JudgementBody,
+    heavy=True,
+    problems=(404,),
+)
 async def judge(call: Call) -> object:
-    """Store a judgement of the caller on a passage that it sees, or take it back."""
-    body: JudgementBody = call.body
+    """Say whether a passage is relevant for a query, or take it back."""
+    body: JudgementBody = call.arguments
     key = CitationKey.parse(body.citation)
     if await call.base.outline(key.document_id, collection=key.collection) is None:
         raise no_document(key.document_id, key.collection)
@@ -169,28 +174,32 @@ async def judge(call: Call) -> object:
     return {"judgement": made}
 
 
+@operation(
+    "GET /v1/judgements",
+    {"judgements": list[RelevanceJudgement]},
+    takes=JudgementsQuery,
+    heavy=True,
+)
 async def list_judgements(call: Call) -> object:
-    """Answer with the judgements of the caller, or all of them for one who sees everything."""
-    judgements: Judgements = call.state.judgements
-    everybody = call.access.is_admin and not call.query.mine
+    """The judgements of the key, the oldest first; all of them for one that sees everything."""
+    everybody = call.access.is_admin and not call.arguments.mine
     judge = None if everybody else call.access.key_id or ""
-    return {"judgements": await judgements.list(query=call.query.q, judge=judge)}
+    return {"judgements": await call.state.judgements.list(query=call.arguments.q, judge=judge)}
 
 
-JUDGEMENT_OPERATIONS = (
-    Operation(
-        "POST", "/v1/judgements", "judge", "Say whether a passage is relevant for a query.",
-        judge, JudgedAnswer, "write", body=JudgementBody, heavy=True, problems=(404,),
-    ),
-    Operation(
-        "GET", "/v1/judgements", "listJudgements", "The judgements of the key.",
-        list_judgements, JudgementsAnswer, query=JudgementsQuery, heavy=True,
-    ),
-)  # fmt: skip
-
-
+@operation(
+    "GET /v1/options",
+    {
+        "version": str,
+        "scopes": list[Scope],
+        "presets": list[PresetSummary],
+        "rerankers": list[str],
+        "settings": dict[str, Any],
+        "max_top_k": int,
+    },
+)
 async def options(call: Call) -> object:
-    """Answer with what requests may name, and the scopes of the key."""
+    """What requests may name, what the key allows, and the settings of a search that sets none."""
     presets = [load_preset(name) for name in preset_names()]
     return {
         "version": __version__,
@@ -210,18 +219,15 @@ def _settings(preset: str) -> dict[str, Any]:
     return RetrievalPrefs.preset(preset).model_dump(mode="json", exclude={"query_text"})
 
 
+@operation(
+    "GET /v1/fields",
+    {"fields": list[FieldSummary], "fields_total": int, "counted": int, "complete": bool},
+    takes=FieldsQuery,
+    heavy=True,
+)
 async def fields(call: Call) -> object:
-    """Answer with the fields that documents have, and their values."""
-    return await call.base.fields(collection=call.query.collection)
+    """The fields of documents and their values, for filters.
 
-
-OPTION_OPERATIONS = (
-    Operation(
-        "GET", "/v1/options", "options", "What requests may name, and what the key allows.",
-        options, OptionsAnswer,
-    ),
-    Operation(
-        "GET", "/v1/fields", "fields", "The fields of documents and their values, for filters.",
-        fields, FieldsAnswer, query=FieldsQuery, heavy=True,
-    ),
-)  # fmt: skip
+    Those that the most documents have; `counted` were read, `complete` says whether these are all.
+    """
+    return await call.base.fields(collection=call.arguments.collection)

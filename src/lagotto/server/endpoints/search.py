@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
-from typing import Any
+from typing import Any, Literal
 from uuid import uuid4
 
 import numpy as np
 
 from lagotto._internal.concurrency import in_thread, with_checkpoints
-from lagotto.context import ContextPack
+from lagotto.context import CitedPassage, ContextPack
 from lagotto.context.cite import key_of
 from lagotto.documents import Vectors
 from lagotto.embedders import Embedder
@@ -19,7 +19,7 @@ from lagotto.results import Results, RetrievalBundle, RetrievalStats
 from lagotto.retrieval.base import SearchRequest
 from lagotto.retrieval.documents import Highlighter
 from lagotto.retrieval.why_not import WhyNot
-from lagotto.server.operations import Call, Operation
+from lagotto.server.operations import Call, operation
 from lagotto.server.problems import Problem, invalid_field
 from lagotto.server.request_body import (
     ContextBody,
@@ -32,11 +32,11 @@ from lagotto.server.request_body import (
 )
 from lagotto.server.responses import (
     ContextAnswer,
-    EmbeddingsAnswer,
-    RerankAnswer,
-    ResolveAnswer,
+    EmbeddingItem,
+    RerankItem,
     RetrieveAnswer,
     SearchAnswer,
+    Usage,
     WhyNotAnswer,
 )
 from lagotto.server.scoped_base import check_reranker
@@ -46,34 +46,45 @@ HIGHLIGHTED = 1_000_000
 is analysed, about half a second for all."""
 
 
+@operation("POST /v1/retrieve", RetrieveAnswer, takes=SearchBody, heavy=True, permalink=True)
 async def retrieve(call: Call) -> object:
-    """Answer with a ranked list."""
+    """The best passages, as a ranked list."""
     request = await call.search_request("retrieve")
     found: Results = await call.base.answer(request)
     return {
         **_in_effect(request, found.stats),
-        "hits": await call.off_loop(hits_of, found, call.asked),
+        "hits": await call.off_loop(hits_of, found, call.arguments),
         "candidates": found.candidates,
         "stats": found.stats,
     }
 
 
+@operation("POST /v1/search", SearchAnswer, takes=SearchBody, heavy=True, permalink=True)
 async def search(call: Call) -> object:
-    """Answer with a bundle."""
+    """The best documents, and passages that support them."""
     request = await call.search_request("search")
     bundle: RetrievalBundle = await call.base.answer(request)
     return {**_in_effect(request, bundle.stats), **dict(bundle)}
 
 
+@operation("POST /v1/context", ContextAnswer, takes=ContextBody, heavy=True, permalink=True)
 async def context(call: Call) -> object:
-    """Answer with a cited pack."""
+    """A cited context pack within a token budget."""
     request = await call.search_request("context")
     pack: ContextPack = await call.base.answer(request)
     return {**_in_effect(request, pack.trace.stats), **dict(pack)}
 
 
+@operation(
+    "POST /v1/why-not",
+    WhyNotAnswer,
+    takes=WhyNotBody,
+    heavy=True,
+    permalink=True,
+    problems=(404,),
+)
 async def why_not(call: Call) -> object:
-    """Answer why a document is, or is not, among the hits."""
+    """Why a document is, or is not, among the hits."""
     request = await call.search_request("why_not")
     found: WhyNot = await call.base.answer(request)
     results = found.results
@@ -84,21 +95,29 @@ async def why_not(call: Call) -> object:
         "reason": found.reason,
         "rank": found.rank,
         "breakdown": found.breakdown,
-        "hits": await call.off_loop(hits_of, results, call.asked),
+        "hits": await call.off_loop(hits_of, results, call.arguments),
         "stats": results.stats,
     }
 
 
+@operation(
+    "POST /v1/resolve",
+    {"citation": str, "changed": bool, "passage": CitedPassage | None},
+    takes=ResolveBody,
+    heavy=True,
+    permalink=True,
+    problems=(404,),
+)
 async def resolve(call: Call) -> object:
-    """Answer with the passage that a citation refers to."""
-    citation = call.asked.citation
+    """The passage that a citation refers to; none if its span is no longer there."""
+    citation = call.arguments.citation
     passage, changed = await call.base.resolve(citation)
     return {"citation": citation, "changed": changed, "passage": passage}
 
 
-def hits_of(found: Results, asked: SearchBody) -> list[dict[str, Any]]:
-    """Hits, each with its citation and, if asked for, the words in it that match."""
-    highlighter, room = Highlighter(asked.query), HIGHLIGHTED if asked.highlight else 0
+def hits_of(found: Results, body: SearchBody) -> list[dict[str, Any]]:
+    """Hits, each with its citation and, if requested, the words in it that match."""
+    highlighter, room = Highlighter(body.query), HIGHLIGHTED if body.highlight else 0
     hits = []
     for hit in with_checkpoints(found):
         text = hit.content[:room]
@@ -120,59 +139,21 @@ def _in_effect(request: SearchRequest, stats: RetrievalStats) -> dict[str, Any]:
     return {"query": request.query, "settings": settings, "degraded": stats.degraded}
 
 
-OPERATIONS = (
-    Operation(
-        "POST", "/v1/retrieve", "retrieve", "The best passages, as a ranked list.",
-        retrieve, RetrieveAnswer, body=SearchBody, heavy=True,
-    ),
-    Operation(
-        "GET", "/v1/retrieve", "retrieveByLink", "The same, with all settings in the address.",
-        retrieve, RetrieveAnswer, query=SearchBody, heavy=True, permalink=True,
-    ),
-    Operation(
-        "POST", "/v1/search", "search", "The best documents, and passages that support them.",
-        search, SearchAnswer, body=SearchBody, heavy=True,
-    ),
-    Operation(
-        "GET", "/v1/search", "searchByLink", "The same search, with all settings in the address.",
-        search, SearchAnswer, query=SearchBody, heavy=True, permalink=True,
-    ),
-    Operation(
-        "POST", "/v1/context", "context", "A cited context pack within a token budget.",
-        context, ContextAnswer, body=ContextBody, heavy=True,
-    ),
-    Operation(
-        "GET", "/v1/context", "contextByLink", "The same pack, with all settings in the address.",
-        context, ContextAnswer, query=ContextBody, heavy=True, permalink=True,
-    ),
-    Operation(
-        "POST", "/v1/why-not", "whyNot", "Why a document is, or is not, among the hits.",
-        why_not, WhyNotAnswer, body=WhyNotBody, heavy=True, problems=(404,),
-    ),
-    Operation(
-        "GET", "/v1/why-not", "whyNotByLink", "The same, with all settings in the address.",
-        why_not, WhyNotAnswer, query=WhyNotBody, heavy=True, permalink=True, problems=(404,),
-    ),
-    Operation(
-        "GET", "/v1/resolve", "resolveByLink", "The passage of a citation in the address.",
-        resolve, ResolveAnswer, query=ResolveBody, heavy=True, problems=(404,),
-    ),
-    Operation(
-        "POST", "/v1/resolve", "resolve", "The passage that a citation refers to.",
-        resolve, ResolveAnswer, body=ResolveBody, heavy=True, problems=(404,),
-    ),
-)  # fmt: skip
-
-
 DEFAULT_RERANKER = "lexical"
 
 
+@operation(
+    "POST /v1/rerank",
+    {"id": str, "model": str, "results": list[RerankItem]},
+    takes=RerankBody,
+    heavy=True,
+)
 async def rerank(call: Call) -> object:
-    """Answer with the relevance of each text, best first.
+    """The relevance of texts for a query, best first.
 
     Rerankers get the cosine of query and text as the score that a search would give them.
     """
-    body: RerankBody = call.body
+    body: RerankBody = call.arguments
     name = body.model or DEFAULT_RERANKER
     check_reranker(name, call.state.settings)
     texts = [item.text if isinstance(item, RerankText) else item for item in body.documents]
@@ -201,9 +182,16 @@ async def rerank(call: Call) -> object:
     return {"id": uuid4().hex, "model": name, "results": results}
 
 
+@operation(
+    "POST /v1/embeddings",
+    {"object": Literal["list"], "model": str, "data": list[EmbeddingItem], "usage": Usage},
+    takes=EmbeddingsBody,
+    heavy=True,
+    problems=(404,),
+)
 async def embeddings(call: Call) -> object:
-    """Answer with the vector of each text."""
-    body: EmbeddingsBody = call.body
+    """The vectors of texts."""
+    body: EmbeddingsBody = call.arguments
     texts = [body.input] if isinstance(body.input, str) else body.input
     _check_count(call, texts, field="input")
     embedder = await call.state.embedder()
@@ -227,8 +215,8 @@ async def embeddings(call: Call) -> object:
 async def _candidates(embedder: Embedder, query: str, texts: list[str]) -> list[Candidate]:
     if not texts:
         return []
-    asked = await embedder.embed([query], role="query")
-    cosines = (await embedder.embed(texts, role="document")) @ asked[0]
+    vectors = await embedder.embed([query], role="query")
+    cosines = (await embedder.embed(texts, role="document")) @ vectors[0]
     scores = np.clip(cosines, 0.0, 1.0).tolist()
     return [
         Candidate(id=str(index), text=text, score=score)
@@ -247,15 +235,3 @@ def _check_count(call: Call, texts: list[str], *, field: str) -> None:
     most = call.state.settings.max_texts
     if len(texts) > most:
         raise invalid_field(field, f"{len(texts)} texts are more than {most}, the most here")
-
-
-MODEL_OPERATIONS = (
-    Operation(
-        "POST", "/v1/rerank", "rerank", "The relevance of texts for a query.",
-        rerank, RerankAnswer, body=RerankBody, heavy=True,
-    ),
-    Operation(
-        "POST", "/v1/embeddings", "embeddings", "The vectors of texts.",
-        embeddings, EmbeddingsAnswer, body=EmbeddingsBody, heavy=True, problems=(404,),
-    ),
-)  # fmt: skip

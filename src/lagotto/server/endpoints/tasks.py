@@ -14,40 +14,48 @@ from lagotto.documents import DEFAULT_COLLECTION, Document, json_value, language
 from lagotto.readers.language import with_language
 from lagotto.server.access import Access
 from lagotto.server.events import MEDIA_TYPE, Event, event_stream
-from lagotto.server.operations import Call, Operation
+from lagotto.server.operations import Call, operation
 from lagotto.server.problems import Problem, invalid, invalid_field
 from lagotto.server.request_body import AddBody, TasksQuery, limited
-from lagotto.server.responses import TasksAnswer
 from lagotto.server.tasks import Task, Upload, writes_of
 
 LONGEST_NAME = 500
 FIELDS = ("collection", "language", "metadata")
 
 
+@operation(
+    "POST /v1/documents",
+    Task,
+    scope="write",
+    takes=AddBody,
+    form=True,
+    status=202,
+    problems=(429,),
+)
 async def add(call: Call) -> Task:
-    """Accept documents as JSON, or files in a form; they are added by a task."""
-    if call.body is not None:
+    """Add documents or files; answers with a task."""
+    if call.arguments is not None:
         return await _add_documents(call)
     settings = call.state.settings
     http = limited(call.http, most=settings.max_upload, timeout=settings.body_timeout)
     async with http.form() as form:
         uploads = [await _upload(file) for file in form.getlist("file")]
-        given = _fields(form)
+        fields = _fields(form)
     if not uploads:
         raise invalid_field("file", "no file; send one or more, as multipart/form-data")
-    collection = given.get("collection", DEFAULT_COLLECTION)
+    collection = fields.get("collection", DEFAULT_COLLECTION)
     _check_collection(call.access, collection)
     return await call.state.tasks.submit(
         uploads,
         call.access,
         collection=collection,
-        language=_language(given.get("language", "")),
-        metadata=_metadata(given.get("metadata", "{}")),
+        language=_language(fields.get("language", "")),
+        metadata=_metadata(fields.get("metadata", "{}")),
     )
 
 
 async def _add_documents(call: Call) -> Task:
-    body: AddBody = call.body
+    body: AddBody = call.arguments
     documents = await call.off_loop(_documents, body)
     for document in documents:
         await call.base.check_writable(document)
@@ -73,27 +81,39 @@ def _written(documents: list[Document]) -> bytes:
     return f"[{','.join(parts)}]".encode()
 
 
+@operation(
+    "GET /v1/tasks", {"tasks": list[Task], "next": str | None}, scope="write", takes=TasksQuery
+)
 async def list_tasks(call: Call) -> object:
-    """Answer with the caller's tasks, the latest first."""
-    wanted: TasksQuery = call.query
+    """The tasks of the key, the latest first; `after` of the next page is `next`."""
+    wanted: TasksQuery = call.arguments
     found = await call.state.tasks.tasks_of(call.access, after=wanted.after, limit=wanted.limit + 1)
     shown = found[: wanted.limit]
     return {"tasks": shown, "next": shown[-1].id if len(found) > len(shown) else None}
 
 
+@operation("GET /v1/tasks/{task_id}", Task, scope="write", problems=(404,))
 async def get_task(call: Call) -> Task:
-    """Answer with a task."""
+    """A task."""
     _, stored = await call.state.tasks.get(call.path("task_id"), call.access)
     return stored.task
 
 
-async def cancel(call: Call) -> Task:
+@operation("POST /v1/tasks/{task_id}/cancel", Task, scope="write", problems=(404, 409))
+async def cancel_task(call: Call) -> Task:
     """Cancel a task; what it has added stays."""
     return await call.state.tasks.cancel(call.path("task_id"), call.access)
 
 
+@operation(
+    "GET /v1/tasks/{task_id}/events",
+    None,
+    scope="write",
+    media_type=MEDIA_TYPE,
+    problems=(404, 429),
+)
 async def task_events(call: Call) -> object:
-    """Answer with the states of a task as events, numbered by their versions."""
+    """A task as server-sent events, numbered by its versions."""
     name = call.path("task_id")
     await call.state.tasks.get(name, call.access)
 
@@ -141,27 +161,3 @@ def _check_collection(access: Access, collection: str) -> None:
     allowed = access.visibility.collections
     if allowed is not None and collection not in allowed:
         raise Problem("Forbidden", f"this key does not see the collection {collection!r}")
-
-
-OPERATIONS = (
-    Operation(
-        "POST", "/v1/documents", "add", "Add documents or files; answers with a task.",
-        add, Task, "write", body=AddBody, form=True, status=202, problems=(429,),
-    ),
-    Operation(
-        "GET", "/v1/tasks", "listTasks", "The tasks of the key, the latest first.",
-        list_tasks, TasksAnswer, "write", query=TasksQuery,
-    ),
-    Operation(
-        "GET", "/v1/tasks/{task_id}", "getTask", "A task.", get_task, Task, "write",
-        problems=(404,),
-    ),
-    Operation(
-        "POST", "/v1/tasks/{task_id}/cancel", "cancelTask", "Cancel a task.",
-        cancel, Task, "write", problems=(404, 409),
-    ),
-    Operation(
-        "GET", "/v1/tasks/{task_id}/events", "taskEvents", "A task as server-sent events.",
-        task_events, None, "write", media_type=MEDIA_TYPE, problems=(404, 429),
-    ),
-)  # fmt: skip

@@ -15,9 +15,6 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.routing import Route
 
-from lagotto.server.operations import Mounted
-from lagotto.server.settings import ServerSettings
-
 VIEWS = ("/", "/context", "/document", "/documents")
 """Addresses that the page shows views at; the rest of their state is the query string."""
 
@@ -77,16 +74,12 @@ def load_assets() -> dict[str, Asset]:
     return found
 
 
-def mounted_page(_: ServerSettings) -> Mounted:
+def routes() -> list[Route]:
     """The routes of all views and files."""
     assets = load_assets()
-    views = partial(_send, assets.pop("index.html"))
-    return Mounted(
-        [
-            *(Route(path, views) for path in VIEWS),
-            *(Route(f"{ASSETS}/{name}", partial(_send, asset)) for name, asset in assets.items()),
-        ]
-    )
+    view = partial(_send, assets.pop("index.html"))
+    files = {f"{ASSETS}/{name}": partial(_send, asset) for name, asset in assets.items()}
+    return [Route(path, send) for path, send in {**dict.fromkeys(VIEWS, view), **files}.items()]
 
 
 async def _send(asset: Asset, http: HttpRequest) -> Response:

@@ -3,7 +3,7 @@
 import { Latest } from "./api.js";
 import { showProblem } from "./app.js";
 import { choice, copy, debounced, el, fill, labelled, vary } from "./dom.js";
-import { documentAddress, wholeAddress } from "./places.js";
+import { documentAddress, wholeAddress } from "./locations.js";
 import { shareButton } from "./share.js";
 import { State } from "./state.js";
 

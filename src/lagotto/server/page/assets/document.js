@@ -2,7 +2,7 @@
 
 import { ask } from "./api.js";
 import { copy, el, fill } from "./dom.js";
-import { documentAddress, whereabouts } from "./places.js";
+import { documentAddress, whereabouts } from "./locations.js";
 import { flowing, quietParts } from "./prose.js";
 import { unitsOf } from "./spans.js";
 import { State } from "./state.js";
@@ -47,8 +47,8 @@ function head(found, cited, cite) {
 
 function changed({ passage }) {
   const now = passage
-    ? "What is marked is the text at that place now."
-    : "The cited place is no longer in the document.";
+    ? "What is marked is the text at that position now."
+    : "The cited position is no longer in the document.";
   return el("div", { class: "notice bad", role: "alert" }, el("strong", {}, "This text has changed since it was cited. "), now);
 }
 

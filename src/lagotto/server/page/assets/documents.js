@@ -2,7 +2,7 @@
 
 import { ask, upload } from "./api.js";
 import { announce, choice, el, fill, labelled, vary } from "./dom.js";
-import { wholeAddress } from "./places.js";
+import { wholeAddress } from "./locations.js";
 import { State } from "./state.js";
 
 const AT_ONCE = 2; // uploads

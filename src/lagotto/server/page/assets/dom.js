@@ -62,9 +62,9 @@ export function announce(text) {
 /** Call with the latest arguments once nothing has called for a while. */
 export function debounced(call, milliseconds) {
   let waiting;
-  const later = (...given) => {
+  const later = (...values) => {
     clearTimeout(waiting);
-    waiting = setTimeout(() => call(...given), milliseconds);
+    waiting = setTimeout(() => call(...values), milliseconds);
   };
   later.cancel = () => clearTimeout(waiting);
   return later;

@@ -13,9 +13,9 @@ const clip = (number) => Math.min(1, Math.max(0, number));
 export function canFuse(answer, scoring) {
   const { stats, settings } = answer;
   if (!stats.fusion || !stats.candidates.length) return false;
-  const asked = stats.fusion.weights;
+  const weights = stats.fusion.weights;
   const samePattern = LEGS.every(
-    (leg) => scoring[WEIGHT_OF[leg]] === null || asked[leg] > 0 === scoring[WEIGHT_OF[leg]] > 0,
+    (leg) => scoring[WEIGHT_OF[leg]] === null || weights[leg] > 0 === scoring[WEIGHT_OF[leg]] > 0,
   );
   const sameMethod = ["blend", "normalize", "rrf_weighted", "fill", "adapt"].every(
     (name) => scoring[name] === settings.scoring[name],
@@ -68,7 +68,7 @@ function columnsOf(candidates) {
   return columns;
 }
 
-/** The weights as asked for, times what this query makes of them. */
+/** The weights of the request, times what this query makes of them. */
 function weightsOf(inputs, scoring) {
   const weights = {};
   const alike = scoring.blend === "rrf" && !scoring.rrf_weighted;
@@ -77,8 +77,8 @@ function weightsOf(inputs, scoring) {
     weights[leg] = weightOf(scoring[WEIGHT_OF[leg]]) * factor;
   }
   if (inputs.exact) {
-    const given = scoring.w_exact;
-    weights.exact = given === null ? sum(Object.values(weights)) || 1 : weightOf(given);
+    const weight = scoring.w_exact;
+    weights.exact = weight === null ? sum(Object.values(weights)) || 1 : weightOf(weight);
   }
   return weights;
 }

@@ -2,7 +2,7 @@
 
 import { ask } from "./api.js";
 import { announce, el } from "./dom.js";
-import { plainKey } from "./places.js";
+import { plainKey } from "./locations.js";
 
 /** What this key said of passages for a query, by their citations without the hash of the text. */
 export async function judgedFor(query) {

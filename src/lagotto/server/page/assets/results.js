@@ -3,7 +3,7 @@
 import { breakdownTable, contributions } from "./breakdown.js";
 import { copy, el, fill, vary } from "./dom.js";
 import { judgeButtons } from "./judge.js";
-import { documentAddress, plainKey, whereabouts } from "./places.js";
+import { documentAddress, plainKey, whereabouts } from "./locations.js";
 import { summary } from "./prose.js";
 import { excerpt, inUnits, marked, wordSpans } from "./spans.js";
 

@@ -111,16 +111,16 @@ class SearchView {
   }
 }
 
-/** What there is to search, before anything is asked for. */
+/** What there is to search, before a search. */
 function welcome(collections) {
   const documents = collections.reduce((sum, collection) => sum + collection.documents, 0);
   if (!documents) {
     return [el("p", { class: "large" }, "There are no documents yet."),
       el("p", {}, el("a", { href: "/documents" }, "Add files"), " here, or run ", el("code", {}, "lagotto add FOLDER"), ".")];
   }
-  const places = collections.length === 1 ? "1 collection" : `${collections.length.toLocaleString()} collections`;
+  const shown = collections.length === 1 ? "1 collection" : `${collections.length.toLocaleString()} collections`;
   return [
-    el("p", { class: "large" }, `${documents.toLocaleString()} ${documents === 1 ? "document" : "documents"} in ${places}`),
+    el("p", { class: "large" }, `${documents.toLocaleString()} ${documents === 1 ? "document" : "documents"} in ${shown}`),
     el("p", {}, "Results come while you type. Each one says by which leg it was found, and why it has its rank."),
   ];
 }
@@ -166,7 +166,7 @@ class Side {
   }
 
   async #ask(count) {
-    const asked = performance.now();
+    const started = performance.now();
     this.element.setAttribute("aria-busy", "true");
     let answer;
     try {
@@ -183,7 +183,7 @@ class Side {
     this.element.removeAttribute("aria-busy");
     this.answer = answer;
     this.list.show(answer.hits, { grown: count > MOST_HIGHLIGHTED, mayGrow: answer.hits.length === count && count < this.view.options.max_top_k });
-    this.#describe(performance.now() - asked);
+    this.#describe(performance.now() - started);
     this.settings.say(this.#canTune() ? "Moving a weight fuses again in the browser, at once." : "");
     performance.mark("lagotto-results");
     if (this.list.mayJudge && answer.hits.length) this.judged();

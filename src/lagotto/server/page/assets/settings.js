@@ -31,14 +31,14 @@ export class Settings {
     return this.state.search(this.side);
   }
 
-  /** The scoring that is asked for: that of the base or preset, with the parameters. */
+  /** The scoring in effect: that of the base or preset, with the parameters. */
   scoring() {
     const params = this.params;
     const preset = this.options.presets.find(({ name }) => name === params.get("prefs"));
     const start = { ...(preset ?? this.options).settings.scoring };
     for (const name of Object.keys(start)) {
-      const given = params.get(`scoring.${name}`);
-      if (given !== null) start[name] = typeof start[name] === "string" ? given : given === "true" || Number(given);
+      const text = params.get(`scoring.${name}`);
+      if (text !== null) start[name] = typeof start[name] === "string" ? text : text === "true" || Number(text);
     }
     return start;
   }
@@ -150,8 +150,8 @@ export class Settings {
   }
 
   #noScoring() {
-    const given = [...this.params.keys()].filter((name) => name.startsWith("scoring."));
-    return Object.fromEntries(given.map((name) => [name, ""]));
+    const names = [...this.params.keys()].filter((name) => name.startsWith("scoring."));
+    return Object.fromEntries(names.map((name) => [name, ""]));
   }
 
   #change(changes, live = false) {

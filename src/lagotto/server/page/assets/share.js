@@ -43,8 +43,8 @@ export function curl(verb, body) {
 
 /** The request as Python. */
 export function python(verb, { query, ...settings }) {
-  const given = Object.entries(settings).map(([name, value]) => `, ${name}=${literal(value)}`).join("");
-  const call = `kb.${verb}(${literal(query ?? "")}${given})`;
+  const args = Object.entries(settings).map(([name, value]) => `, ${name}=${literal(value)}`).join("");
+  const call = `kb.${verb}(${literal(query ?? "")}${args})`;
   const use = verb === "context" ? `print(${call}.context_pack)` : `for hit in ${call}:\n    print(f"{hit.score:.3f}  {hit.citation}")`;
   return `import lagotto\n\nkb = lagotto.open("${location.origin}")\n${use}`;
 }
@@ -61,6 +61,6 @@ function literal(value) {
 export function mcp(verb, body) {
   const { query, top_k, collection, filters, max_tokens: budget } = body;
   const known = { query, top_k, collection, filters, max_tokens: budget && Math.min(budget, MOST_TOKENS) };
-  const given = Object.fromEntries(Object.entries(known).filter(([, value]) => value !== undefined));
-  return JSON.stringify({ name: verb === "context" ? "context" : "search", arguments: given }, null, 2);
+  const args = Object.fromEntries(Object.entries(known).filter(([, value]) => value !== undefined));
+  return JSON.stringify({ name: verb === "context" ? "context" : "search", arguments: args }, null, 2);
 }
