@@ -199,7 +199,7 @@ def test_of_an_expired_key(monkeypatch: pytest.MonkeyPatch) -> None:
         bodies = [{"documents": [{"text": text}]} for text in ("One.", "Two.")]
         sent = [own.post("/v1/documents", body, key=secret).json() for body in bodies]
         assert begun.wait(60)
-        values = own.state.tasks._values
+        values = own.state.tasks.values
         stored = key.model_copy(update={"expires_at": datetime.now(UTC)}).model_dump(mode="json")
         own.call(values.put("api_key", digest_of(secret), stored))
         assert own.post("/v1/documents", bodies[0], key=secret).status_code == 401

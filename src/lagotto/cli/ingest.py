@@ -53,7 +53,7 @@ def ingest(
 
 
 def _print_report(report: AddReport, *, verbose: int, as_json: bool) -> None:
-    """Print counts, with `verbose` what was skipped, and problems; files that failed end in Exit."""
+    """Print counts, if `verbose` what was skipped, and problems; failures end in Exit."""
     if as_json:
         print_json(report.model_dump(mode="json"))
     else:

@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 from uuid import uuid4
 
@@ -31,15 +31,14 @@ BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 Labels = tuple[tuple[str, str], ...]
 
 
+@dataclass(frozen=True, slots=True)
 class MetricCounter:
     """A number that only grows, by labels."""
 
-    kind = "counter"
-
-    def __init__(self, name: str, help: str) -> None:  # noqa: A002
-        self.name = name
-        self.help = help
-        self._values: dict[Labels, float] = defaultdict(float)
+    name: str
+    help: str
+    kind: str = "counter"
+    _values: dict[Labels, float] = field(default_factory=lambda: defaultdict(float))
 
     def add(self, amount: float = 1.0, **labels: str) -> None:
         """Add to the number."""
@@ -51,16 +50,15 @@ class MetricCounter:
             yield self.name, labels, value
 
 
+@dataclass(frozen=True, slots=True)
 class MetricHistogram:
     """How many observations were at most as large as each bound, by labels."""
 
-    kind = "histogram"
-
-    def __init__(self, name: str, help: str) -> None:  # noqa: A002
-        self.name = name
-        self.help = help
-        self._counts: dict[Labels, list[int]] = {}
-        self._sums: dict[Labels, float] = defaultdict(float)
+    name: str
+    help: str
+    kind: str = "histogram"
+    _counts: dict[Labels, list[int]] = field(default_factory=dict)
+    _sums: dict[Labels, float] = field(default_factory=lambda: defaultdict(float))
 
     def observe(self, value: float, **labels: str) -> None:
         """Count an observation."""
@@ -210,7 +208,7 @@ def _log(scope: Scope, status: int) -> None:
     if scope.setdefault("logged", False):
         return
     scope["logged"] = True
-    operation = scope.get("operation")  # a name, see mounting.py
+    operation = scope.get("operation")
     seconds = time.monotonic() - scope["started"]
     outcome = status or 499  # the client was gone before the answer
     if state := scope["state"].get("server"):

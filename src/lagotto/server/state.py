@@ -41,7 +41,7 @@ class ServerState:
         self.keys = ApiKeys(values)
         self.tasks = TaskQueue(values, settings)
         self.judgements = Judgements(values)
-        self.worker = TaskWorker(self.tasks, values, settings, base)
+        self.worker = TaskWorker(self.tasks, base)
         self.metrics = Metrics(self._readings())
 
     def _readings(self) -> list[MetricReading]:

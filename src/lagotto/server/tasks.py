@@ -129,9 +129,9 @@ class TaskQueue:
     """The tasks of a base: submitted, listed, watched and cancelled."""
 
     def __init__(self, values: KeyedValues, settings: ServerSettings) -> None:
-        self._values = values
-        self._settings = settings
-        self._keys = ApiKeys(values)
+        self.values = values
+        self.settings = settings
+        self.keys = ApiKeys(values)
         self.submitted = asyncio.Event()
         self.waiting = 0
         """How many tasks had not ended at the last look for work."""
@@ -152,8 +152,8 @@ class TaskQueue:
         The name of a task is greater than those of all open tasks that were accepted before,
         whatever the clocks of several machines say.
         """
-        waiting = await self._values.items(OPEN)
-        if len(waiting) >= self._settings.max_tasks:
+        waiting = await self.values.items(OPEN)
+        if len(waiting) >= self.settings.max_tasks:
             raise Problem("TooManyRequests", f"{len(waiting)} tasks are waiting; try again later")
         now = time.time()
         least = int(waiting[-1].name[:STAMP], 16) + 1 if waiting else 0
@@ -175,7 +175,7 @@ class TaskQueue:
             writes={collection: None} if writes is None else writes,
         )
         about = {"task": name, "at": now}
-        await self._values.create(
+        await self.values.create(
             [
                 *(
                     NewValue(UPLOAD, file_name(name, index), about, upload.data)
@@ -190,7 +190,7 @@ class TaskQueue:
 
     async def get(self, name: str, access: Access) -> tuple[int, StoredTask]:
         """A task with its version; NotFound if the caller may not see it."""
-        found = await self._values.get(TASK, name)
+        found = await self.values.get(TASK, name)
         stored = StoredTask.model_validate(found.value) if found else None
         if found is None or stored is None or not _sees(access, stored):
             raise Problem("NotFound", f"there is no task {name!r}")
@@ -211,9 +211,9 @@ class TaskQueue:
             changed = stored.changed(**(stored.in_state("cancelled") if waiting else {}))
             changed = changed.model_copy(update={"cancel": True})
             value = changed.model_dump(mode="json")
-            if await self._values.put(TASK, name, value, expected=version):
+            if await self.values.put(TASK, name, value, expected=version):
                 if waiting:
-                    await self._values.remove(OPEN, name)
+                    await self.values.remove(OPEN, name)
                 return changed.task
 
     async def watch(self, name: str, access: Access) -> AsyncIterator[tuple[int, Task]]:
@@ -223,7 +223,7 @@ class TaskQueue:
         """
         seen = 0
         while True:
-            if (state := await self._keys.state(access.key_hash)) != "active":
+            if (state := await self.keys.state(access.key_hash)) != "active":
                 raise Problem("Unauthorized", f"the key is {state}")
             version, stored = await self.get(name, access)
             if version > seen:
@@ -235,15 +235,15 @@ class TaskQueue:
 
     async def open_tasks(self) -> AsyncIterator[tuple[KeyedValue, StoredTask]]:
         """The tasks that have not ended, the oldest first."""
-        names = await self._values.items(OPEN)
+        names = await self.values.items(OPEN)
         self.waiting = len(names)
         for marked in names:
-            item = await self._values.get(TASK, marked.name)
+            item = await self.values.get(TASK, marked.name)
             stored = StoredTask.model_validate(item.value) if item else None
             if item is not None and stored is not None and stored.task.state not in FINAL:
                 yield item, stored
             elif stored is not None or marked.value["at"] < time.time() - ORPHANED:
-                await self._values.remove(OPEN, marked.name)
+                await self.values.remove(OPEN, marked.name)
 
     async def clean_up(self) -> None:
         """Remove tasks that ended long ago, and files whose task was never stored."""
@@ -251,23 +251,23 @@ class TaskQueue:
         tasks = await self._all()
         for item, stored in tasks:
             if stored.task.state not in FINAL:
-                await self._values.put(OPEN, item.name, {"at": stored.task.created_at})
+                await self.values.put(OPEN, item.name, {"at": stored.task.created_at})
                 continue
             await self._drop_files(stored.task)
-            if stored.task.updated_at < now - self._settings.keep_tasks:
-                await self._values.remove(TASK, item.name)
+            if stored.task.updated_at < now - self.settings.keep_tasks:
+                await self.values.remove(TASK, item.name)
         known = {item.name for item, _ in tasks}
-        for upload in await self._values.items(UPLOAD):
+        for upload in await self.values.items(UPLOAD):
             about = upload.value
             if about["task"] not in known and about["at"] < now - ORPHANED:
-                await self._values.remove(UPLOAD, upload.name)
+                await self.values.remove(UPLOAD, upload.name)
 
     async def _drop_files(self, task: Task) -> None:
         for index in range(len(task.files)):
-            await self._values.remove(UPLOAD, file_name(task.id, index))
+            await self.values.remove(UPLOAD, file_name(task.id, index))
 
     async def _all(self) -> list[tuple[KeyedValue, StoredTask]]:
-        items = await self._values.items(TASK)
+        items = await self.values.items(TASK)
         return [(item, StoredTask.model_validate(item.value)) for item in items]
 
 
@@ -324,16 +324,8 @@ CLEAN_UP = 3_600.0
 class TaskWorker:
     """Does tasks, one after another, in one process."""
 
-    def __init__(
-        self,
-        queue: TaskQueue,
-        values: KeyedValues,
-        settings: ServerSettings,
-        base: AsyncKnowledgeBase,
-    ) -> None:
+    def __init__(self, queue: TaskQueue, base: AsyncKnowledgeBase) -> None:
         self._queue = queue
-        self._values = values
-        self._settings = settings
         self._base = base
         self._owner = uuid4().hex
 
@@ -359,7 +351,7 @@ class TaskWorker:
                     await self._queue.submitted.wait()
 
     async def _do(self, claimed: KeyedValue) -> None:
-        run = TaskRun(claimed, self._values, self._settings, self._base)
+        run = TaskRun(claimed, self._queue, self._base)
         try:
             await run.run()
         except asyncio.CancelledError:
@@ -380,10 +372,13 @@ class TaskWorker:
             if waits:
                 continue
             ours = stored.changed(state="processing").model_copy(
-                update={"owner": self._owner, "lease_until": time.time() + self._settings.lease}
+                update={
+                    "owner": self._owner,
+                    "lease_until": time.time() + self._queue.settings.lease,
+                }
             )
             value = ours.model_dump(mode="json")
-            if await self._values.put(TASK, item.name, value, expected=item.version):
+            if await self._queue.values.put(TASK, item.name, value, expected=item.version):
                 return KeyedValue(item.name, item.version + 1, value)
         return None
 
@@ -399,20 +394,12 @@ class _CancelledError(Exception):
 class TaskRun:
     """One task, done by this process."""
 
-    def __init__(
-        self,
-        claimed: KeyedValue,
-        values: KeyedValues,
-        settings: ServerSettings,
-        base: AsyncKnowledgeBase,
-    ) -> None:
+    def __init__(self, claimed: KeyedValue, queue: TaskQueue, base: AsyncKnowledgeBase) -> None:
         self._version = claimed.version
         self._stored = StoredTask.model_validate(claimed.value)
-        self._values = values
-        self._settings = settings
-        self._base = ScopedBase(base, self._stored.access, settings=settings)
+        self._queue = queue
+        self._base = ScopedBase(base, self._stored.access, settings=queue.settings)
         self._lease = Lease(TASK, claimed.name, self._stored.owner)
-        self._keys = ApiKeys(values)
         self._saving = asyncio.Lock()
         self._progress = Progress()
 
@@ -440,7 +427,7 @@ class TaskRun:
             with suppress(_LostError, _CancelledError):
                 await self._save(**self._stored.in_state(ended), error=error)
         if self._stored.task.state in FINAL:
-            await self._values.remove(OPEN, self._stored.task.id)
+            await self._queue.values.remove(OPEN, self._stored.task.id)
 
     def _log(self, failed: BaseExceptionGroup[BaseException]) -> None:
         entry = {"task": self._stored.task.id, "error": "".join(traceback.format_exception(failed))}
@@ -464,7 +451,7 @@ class TaskRun:
         """Add the documents of a file; what it fails on goes into its report."""
         name = file_name(self._stored.task.id, index)
         self._stored = self._with_file(index, file.model_copy(update={"state": "processing"}))
-        data = await self._values.data(UPLOAD, name) or b""
+        data = await self._queue.values.data(UPLOAD, name) or b""
         found = await in_thread(_read, file, data, self._stored)
         documents = [item for item in found if isinstance(item, Document)]
         failures = tuple(item for item in found if isinstance(item, ReadFailure))
@@ -486,7 +473,7 @@ class TaskRun:
         done = file.model_copy(update={"state": state, "report": report})
         files = self._with_file(index, done).task.files
         await self._save(files=files, report=sum_reports(each.report for each in files))
-        await self._values.remove(UPLOAD, name)
+        await self._queue.values.remove(UPLOAD, name)
 
     def _with_file(self, index: int, file: TaskFile) -> StoredTask:
         files = self._stored.task.files
@@ -497,25 +484,25 @@ class TaskRun:
 
     async def _renew(self) -> None:
         while True:
-            await asyncio.sleep(self._settings.lease / 4)
+            await asyncio.sleep(self._queue.settings.lease / 4)
             await self._check_key()
             await self._save()
 
     async def _check_key(self) -> None:
         """End the task if its key was revoked; one that has expired was valid when it was sent."""
-        if await self._keys.state(self._stored.key_hash) == "revoked":
+        if await self._queue.keys.state(self._stored.key_hash) == "revoked":
             raise _CancelledError("Unauthorized")
 
     async def _save(self, **changes: Any) -> None:
         """Store the task and renew the lease; an error if it is no longer ours to do."""
         async with self._saving:
             stored = self._stored.changed(progress=self._progress, **changes).model_copy(
-                update={"lease_until": time.time() + self._settings.lease}
+                update={"lease_until": time.time() + self._queue.settings.lease}
             )
-            while not await self._values.put(
+            while not await self._queue.values.put(
                 TASK, stored.task.id, stored.model_dump(mode="json"), expected=self._version
             ):
-                found = await self._values.get(TASK, stored.task.id)
+                found = await self._queue.values.get(TASK, stored.task.id)
                 theirs = StoredTask.model_validate(found.value) if found else None
                 if found is None or theirs is None or theirs.owner != stored.owner:
                     raise _LostError

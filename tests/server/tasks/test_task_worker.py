@@ -70,7 +70,7 @@ class Setting:
         self.queue = TaskQueue(self.values, self.settings)
 
     def worker(self) -> TaskWorker:
-        return TaskWorker(self.queue, self.values, self.settings, self.base)
+        return TaskWorker(self.queue, self.base)
 
     async def stored(self, task: Task) -> StoredTask:
         return (await self.queue.get(task.id, Access()))[1]
@@ -105,7 +105,7 @@ async def test_what_is_done_is_not_done_again_by_another_process(base: Base) -> 
     task = await setting.queue.submit(FILES, Access())
     claimed = await setting.worker()._claim()
     assert claimed is not None
-    run = TaskRun(claimed, setting.values, setting.settings, base)
+    run = TaskRun(claimed, setting.queue, base)
     running = asyncio.create_task(run.run())
     await setting.until(task, first_is_done)
     await died(running)
@@ -141,7 +141,7 @@ async def test_a_process_that_lost_its_lease_changes_nothing(base: Base) -> None
     await asyncio.sleep(0.01)  # more than the lease
     assert await quick._claim() is not None
     before = await setting.stored(task)
-    await TaskRun(lost, setting.values, setting.settings, base).run()
+    await TaskRun(lost, setting.queue, base).run()
     assert await setting.stored(task) == before
     assert before.owner == quick._owner
     assert await setting.values.data(UPLOAD, f"{task.id}/000000") == FILES[0].data
@@ -211,7 +211,7 @@ async def test_a_process_that_wakes_up_late_does_not_bring_the_older_upload_back
     base.held = {"r1"}
     claimed = await setting.worker()._claim()
     assert claimed is not None
-    late = asyncio.create_task(TaskRun(claimed, setting.values, PATIENT, base).run())
+    late = asyncio.create_task(TaskRun(claimed, TaskQueue(setting.values, PATIENT), base).run())
     async with asyncio.timeout(60):
         while base.begun != ["r1"]:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
