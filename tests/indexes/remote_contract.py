@@ -186,7 +186,7 @@ class RemoteVectorContract:
     async def test_k_results_whatever_the_service_knows_of_the_filter(
         self, monkeypatch: pytest.MonkeyPatch, where: Filter | None
     ) -> None:
-        monkeypatch.setattr(remote, "FEW", 2)
+        monkeypatch.setattr(remote, "SCORED_FROM_RECORD", 2)
         log, index = many(60), self.opened()
         followed = index.catch_up(log)
         assert followed is not None
@@ -200,7 +200,7 @@ class RemoteVectorContract:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """So that one request finds enough, and the record is not read for more."""
-        monkeypatch.setattr(remote, "FEW", 0)
+        monkeypatch.setattr(remote, "SCORED_FROM_RECORD", 0)
         log, index = many(200), self.opened()
         followed = index.catch_up(log)
         assert followed is not None
@@ -215,7 +215,7 @@ class RemoteVectorContract:
         self, monkeypatch: pytest.MonkeyPatch, wanted: set[str]
     ) -> None:
         """As in `Or`, where each part is about collections."""
-        monkeypatch.setattr(remote, "FEW", 0)
+        monkeypatch.setattr(remote, "SCORED_FROM_RECORD", 0)
         log, index = many(60), self.opened()
         followed = index.catch_up(log)
         assert followed is not None
@@ -227,7 +227,7 @@ class RemoteVectorContract:
 
     async def test_metadata_that_changed_since(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The condition is asked of what the service has; the record knows what changed since."""
-        monkeypatch.setattr(remote, "FEW", 0)
+        monkeypatch.setattr(remote, "SCORED_FROM_RECORD", 0)
         log, index = many(40), self.opened()
         order = await nearest(log, 40)
         best, furthest = order[:4], order[-4:]
@@ -324,7 +324,7 @@ class RemoteVectorContract:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Twice as many and some, then four times as many; what few are allowed is read at once."""
-        monkeypatch.setattr(remote, "FEW", 0)
+        monkeypatch.setattr(remote, "SCORED_FROM_RECORD", 0)
         log, index = many(600), self.opened()
         followed = index.catch_up(log)
         assert followed is not None

@@ -18,7 +18,7 @@ from lagotto.indexes.base import START, ChunkKeys, FilterKeys, LogPosition, Text
 from lagotto.indexes.bm25 import idf, term_weight
 from lagotto.indexes.overlay import EmptyText, NewerChunks, OverlayText, OverlayVectors, is_short
 from lagotto.indexes.tantivy.index import open_tantivy
-from lagotto.indexes.text_query import Match, Term, TextQuery, Word, single_words
+from lagotto.indexes.text_query import Likeness, Match, Term, TextQuery, Word, single_words
 from lagotto.testing.indexes import (
     CONDITIONS,
     DIMENSION,
@@ -166,11 +166,11 @@ async def test_a_tantivy_index_that_lags() -> None:
         asked = [*single_words(["lake", "otter", "dog"]), Word(("otter", "dog"))]
         assert await united.frequencies(asked) == [2, 1, 1, 2]
         assert (await united.matching(Word(("otter",)), everything)).tolist() == [key]
-        (meant,) = await united.corrections(["oter"])
+        (meant,) = await united.alike(["oter"], Likeness())
         assert meant[0].text == "otter"
-        ((*others,),) = await united.corrections(["otter"])
+        ((*others,),) = await united.alike(["otter"], Likeness())
         assert "otter" not in {term.text for term in others}
-        ((alike, *_),) = await united.similar(["otter"], threshold=0.3)
+        ((alike, *_),) = await united.alike(["otter"], Likeness(0.3))
         assert alike == Term("otter", 1.0)
 
 

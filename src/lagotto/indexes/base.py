@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,8 @@ from lagotto.documents import CONTEXT_RULES, JsonScalar, Record, Vector, Vectors
 from lagotto.errors import StoreError
 from lagotto.filters import Filter
 from lagotto.indexes.folder import size_of
-from lagotto.indexes.text_query import Match, Term, TextQuery, Word
+from lagotto.indexes.text_query import Likeness, Match, Term, TextQuery, Word
 from lagotto.terms.languages import analyzer_id
-from lagotto.terms.vocabulary import MOST_CORRECTIONS, MOST_SIMILAR
 
 __all__ = [
     "IMMEDIATE_CHUNKS",
@@ -98,7 +97,7 @@ class ChunkFields:
 T = TypeVar("T")
 
 
-class ChangeLog(Protocol):
+class ChangeLog(ABC):
     """The changes of a base in their order, as one state of the record has them.
 
     A chunk's key is the sequence number of its addition; a removal has a number of its own. Ranges
@@ -108,53 +107,53 @@ class ChangeLog(Protocol):
     """
 
     @property
+    @abstractmethod
     def head(self) -> LogPosition:
         """The last change of this state."""
-        ...
 
+    @abstractmethod
     def token_at(self, seq: int) -> int | None:
         """The token of the commit that a change belongs to, None if there is no such change."""
-        ...
 
+    @abstractmethod
     def ranges(self, *, since: int, at_once: int = ...) -> Iterator[tuple[int, int]]:
         """Ranges from a number to the head, each with up to `at_once` chunks."""
-        ...
 
+    @abstractmethod
     def added_texts(self, start: int, stop: int) -> Sequence[ChunkText]:
         """The chunks of a range that can be found, in any order."""
-        ...
 
+    @abstractmethod
     def added_vectors(
         self, start: int, stop: int, *, model_id: str, dimension: int
     ) -> tuple[ChunkKeys, Vectors]:
         """Keys and float32 unit vectors of the chunks of a range."""
-        ...
 
+    @abstractmethod
     def removed(self, start: int, stop: int) -> ChunkKeys:
         """Keys of the chunks whose removal lies in a range."""
-        ...
 
+    @abstractmethod
     def updated(self, start: int, stop: int) -> ChunkKeys:
         """Keys of the chunks whose documents got other metadata in a range."""
-        ...
 
+    @abstractmethod
     def texts_of(self, keys: ChunkKeys) -> Sequence[ChunkText]:
         """Those of `keys` that can be found in this state, in any order."""
-        ...
 
+    @abstractmethod
     def vectors_of(
         self, keys: ChunkKeys, *, model_id: str, dimension: int
     ) -> tuple[ChunkKeys, Vectors]:
         """Those of `keys` that have a vector in this state, ascending, with their unit vectors."""
-        ...
 
+    @abstractmethod
     def fields_of(self, keys: ChunkKeys) -> Sequence[ChunkFields]:
         """The fields of those of `keys` that can be found in this state, in any order."""
-        ...
 
+    @abstractmethod
     async def run(self, work: Callable[[], T]) -> T:
         """Run a function that reads the log, in a thread, while nothing else reads it."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +267,17 @@ class TextStatistics(NamedTuple):
     stored_length: Callable[[int], int] = int
 
 
-class TextSnapshot(Protocol):
+class Snapshot(ABC):
+    """One state of an index; it never changes."""
+
+    position: LogPosition
+    """The last change that is included; what is newer is searched from the record."""
+
+    immediate: bool = False
+    """Whether a call takes about a millisecond and does not suspend; see IMMEDIATE_CHUNKS."""
+
+
+class TextSnapshot(Snapshot):
     """Full text over the chunks of one state of the record; it never changes.
 
     Only chunks that are `allowed` come back, and if k of them match, k do. Scores are BM25 with the
@@ -276,50 +285,32 @@ class TextSnapshot(Protocol):
     coroutines so that an index may be behind a network; an embedded one does not suspend.
     """
 
-    @property
-    def position(self) -> LogPosition:
-        """The last change that is included; what is newer is searched from the record."""
-        ...
-
-    @property
-    def immediate(self) -> bool:
-        """Whether a call takes about a millisecond and does not suspend; see IMMEDIATE_CHUNKS."""
-        ...
-
+    @abstractmethod
     async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
         """The best `k` chunks that the query asks for."""
-        ...
 
+    @abstractmethod
     async def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
         """The score of each of `keys`, the same as in `search`; 0 for what it would not find."""
-        ...
 
+    @abstractmethod
     async def matching(self, match: Match, among: ChunkKeys) -> ChunkKeys:
         """Those of the ascending keys `among` for which `match` holds."""
-        ...
 
+    @abstractmethod
     async def frequencies(self, words: Sequence[Word]) -> list[int]:
         """The document frequency of each word: how many chunks hold one of its terms."""
-        ...
 
+    @abstractmethod
     async def statistics(self) -> TextStatistics:
         """How many chunks there are, and how long they are."""
-        ...
 
-    async def corrections(
-        self, words: Sequence[str], *, limit: int = MOST_CORRECTIONS
-    ) -> list[tuple[Term, ...]]:
-        """For each word, the index terms other than itself that it may be a misspelling of."""
-        ...
-
-    async def similar(
-        self, words: Sequence[str], *, threshold: float, limit: int = MOST_SIMILAR
-    ) -> list[tuple[Term, ...]]:
-        """For each word, the index terms that are like it by their trigrams, itself included."""
-        ...
+    @abstractmethod
+    async def alike(self, words: Sequence[str], wanted: Likeness) -> list[tuple[Term, ...]]:
+        """For each word, the index terms that are like it."""
 
 
-class VectorSnapshot(Protocol):
+class VectorSnapshot(Snapshot):
     """Vectors of the chunks of one state of the record; it never changes.
 
     `search` proposes the nearest chunks; if k are allowed, k come back. Scores are exact cosines of
@@ -328,29 +319,22 @@ class VectorSnapshot(Protocol):
     so its own scores are the record's.
     """
 
-    @property
-    def position(self) -> LogPosition:
-        """The last change that is included; what is newer is searched from the record."""
-        ...
-
-    @property
-    def immediate(self) -> bool:
-        """Whether a call takes about a millisecond and does not suspend; see IMMEDIATE_CHUNKS."""
-        ...
-
+    @abstractmethod
     async def search(self, query: Vector, *, k: int, allowed: FilterKeys | None) -> Hits:
         """The `k` chunks with the greatest cosines, ties by key."""
-        ...
 
+    @abstractmethod
     async def scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
         """The cosine of each of `keys`, 0 for one that is gone."""
-        ...
 
 
 Log = TypeVar("Log", bound=ChangeLog, contravariant=True)
 
 
-class SearchIndex(ABC, Generic[Log]):
+Answers = TypeVar("Answers", bound=Snapshot, covariant=True)
+
+
+class SearchIndex(ABC, Generic[Log, Answers]):
     """What text and vector indexes have in common.
 
     The methods with a body are for indexes that keep something besides what `catch_up` writes, or
@@ -372,13 +356,21 @@ class SearchIndex(ABC, Generic[Log]):
         """The last change that the index is known to hold."""
 
     @abstractmethod
-    def catch_up(self, changes: Log) -> TextSnapshot | VectorSnapshot | None:
+    def catch_up(self, changes: Log) -> Answers | None:
         """Catch up with the head of the log; None if the index is ahead of it.
 
         An index whose token is not the log's is of another history, and is rebuilt, as is a damaged
         one. StoreBusyError, StoreFullError or StoreReadOnlyError if it can't be written just now;
         then `latest` answers, and the record has the rest.
         """
+
+    def latest(self, changes: Log) -> Answers | None:
+        """The index of this history as far as it is, and not ahead of the log; None without one.
+
+        Reads only, and does not wait for a thread or process that catches up. An index that catches
+        up faster than the rest could be read from the record may do so here.
+        """
+        return self.catch_up(changes)
 
     @abstractmethod
     def check(self, changes: Log) -> Finding:
@@ -415,39 +407,19 @@ class SearchIndex(ABC, Generic[Log]):
         """Save what is worth it; the index may be used again."""
 
 
-class TextIndex(SearchIndex[Log]):
+class TextIndex(SearchIndex[Log, TextSnapshot]):
     """Full text over the chunks of a base, derived from its change log."""
 
     def stored_length(self, terms: int, /) -> int:
         """What the index takes for the length of a chunk with so many terms."""
         return terms
 
-    @abstractmethod
-    def catch_up(self, changes: Log) -> TextSnapshot | None:
-        """As of any index."""
 
-    def latest(self, changes: Log) -> TextSnapshot | None:
-        """The index of this history as far as it is, and not ahead of the log; None without one.
-
-        Reads only, and does not wait for a thread or process that catches up. An index that catches
-        up faster than the rest could be read from the record may do so here.
-        """
-        return self.catch_up(changes)
-
-
-class VectorIndex(SearchIndex[Log]):
+class VectorIndex(SearchIndex[Log, VectorSnapshot]):
     """Vectors of the chunks of a base under one model, derived from its change log."""
 
     model_id: str
     dimension: int
-
-    @abstractmethod
-    def catch_up(self, changes: Log) -> VectorSnapshot | None:
-        """As of any index."""
-
-    def latest(self, changes: Log) -> VectorSnapshot | None:
-        """The index of this history as far as it is, as of a TextIndex; None without one."""
-        return self.catch_up(changes)
 
 
 def text_rules() -> str:
@@ -486,28 +458,21 @@ OTHER_HISTORY = "the %s index belongs to another history of the base; it is rebu
 """Logged: another copy of the base wrote it, or a backup of the base was restored."""
 
 
-def index_state(name: str, *, folder: Path, applied_seq: int, changes: int) -> Finding:
-    """For an index that can be used."""
-    if applied_seq < changes:
-        return _behind(name, applied_seq, changes, advice="the next search catches up")
-    size = size_of(folder) / MEGABYTE
-    what = f"the {name} index is up to date ({size:.1f} MB, {changes} changes)"
-    return Finding(level="ok", what=what)
-
-
-def remote_index_state(name: str, *, where: str, applied_seq: int, changes: int) -> Finding:
-    """For an index behind a network that can be used."""
-    if applied_seq < changes:
+def index_state(name: str, changes: ChangeLog, applied_seq: int, *, where: Path | str) -> Finding:
+    """For an index that can be used: in a folder, or behind a network."""
+    last = changes.head.seq
+    if applied_seq < last:
+        what = f"the {name} index is {last - applied_seq} changes behind ({applied_seq} of {last})"
         advice = "it catches up in the background; searches read what is newer from the database"
-        return _behind(name, applied_seq, changes, advice=advice)
-    what = f"the {name} index on {where} is up to date ({changes} changes)"
+        if isinstance(where, Path):
+            advice = "the next search catches up"
+        return Finding(level="note", what=what, advice=advice)
+    if isinstance(where, Path):
+        size = size_of(where) / MEGABYTE
+        what = f"the {name} index is up to date ({size:.1f} MB, {last} changes)"
+    else:
+        what = f"the {name} index on {where} is up to date ({last} changes)"
     return Finding(level="ok", what=what)
-
-
-def _behind(name: str, applied_seq: int, changes: int, *, advice: str) -> Finding:
-    behind = changes - applied_seq
-    what = f"the {name} index is {behind} changes behind ({applied_seq} of {changes})"
-    return Finding(level="note", what=what, advice=advice)
 
 
 def other_history(name: str) -> Finding:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagotto.indexes.base import LogPosition
-from lagotto.indexes.text_query import Term, TextQuery, as_terms, holds
+from lagotto.indexes.text_query import Term, TextQuery, holds
 from lagotto.terms import index_terms
 from lagotto.terms.vocabulary import Vocabulary
 
@@ -94,36 +94,18 @@ class CountedTerms:
         return text_score(query.words, idfs, self.counts, length=len(self.terms), mean=mean)
 
 
-@dataclass(frozen=True, slots=True)
-class TermLookup:
-    """The terms of one state of an index, looked up by likeness."""
-
-    vocabulary: Vocabulary
-
-    def corrected(self, words: Sequence[str], *, limit: int) -> list[tuple[Term, ...]]:
-        """For each word, the terms it may be a misspelling of."""
-        return [as_terms(self.vocabulary.corrections(word, limit=limit)) for word in words]
-
-    def alike(
-        self, words: Sequence[str], *, threshold: float, limit: int
-    ) -> list[tuple[Term, ...]]:
-        """For each word, the terms that are like it by their trigrams."""
-        find = self.vocabulary.similar
-        return [as_terms(find(word, threshold=threshold, limit=limit)) for word in words]
-
-
 class VocabularyCache:
     """The vocabulary of the last state of an index that was asked for."""
 
     def __init__(self) -> None:
         self._position: LogPosition | None = None
-        self._lookup = TermLookup(Vocabulary(()))
+        self._vocabulary = Vocabulary(())
         self._reading = threading.Lock()
 
-    def at(self, position: LogPosition, terms: Callable[[], Iterable[str]]) -> TermLookup:
+    def at(self, position: LogPosition, terms: Callable[[], Iterable[str]]) -> Vocabulary:
         """The vocabulary at a position, which `terms` reads if need be."""
         with self._reading:
             if self._position != position:
-                self._lookup = TermLookup(Vocabulary(terms()))
+                self._vocabulary = Vocabulary(terms())
                 self._position = position
-            return self._lookup
+            return self._vocabulary

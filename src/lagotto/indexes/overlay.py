@@ -29,6 +29,7 @@ from lagotto.indexes.base import (
 )
 from lagotto.indexes.bm25 import CountedTerms, idf, text_score
 from lagotto.indexes.text_query import (
+    Likeness,
     Match,
     Term,
     TextQuery,
@@ -39,7 +40,7 @@ from lagotto.indexes.text_query import (
     single_words,
 )
 from lagotto.indexes.vectors.sketch import dots
-from lagotto.terms.vocabulary import MOST_CORRECTIONS, MOST_SIMILAR, Vocabulary
+from lagotto.terms.vocabulary import Vocabulary
 
 MOST_CHUNKS = 2_000
 """More new chunks than this take longer to read at a search than a search may take."""
@@ -165,10 +166,10 @@ MOST_COUNTED = 2_000
 """The removed chunks with a word are counted as long as no more chunks than this are removed, or
 hold the word; otherwise their share is estimated."""
 
-SOME = 32
+OVERFETCH = 32
 
 
-class OverlayText:
+class OverlayText(TextSnapshot):
     """A TextSnapshot of an index that lags, and of what it lacks."""
 
     def __init__(self, index: TextSnapshot, newer: NewerChunks) -> None:
@@ -214,32 +215,17 @@ class OverlayText:
         mean = older.mean_length if older.chunks else None
         return TextStatistics(count, mean or newer.mean_length, older.stored_length)
 
-    async def corrections(
-        self, words: Sequence[str], *, limit: int = MOST_CORRECTIONS
-    ) -> list[tuple[Term, ...]]:
-        older = await self._index.corrections(words, limit=limit)
-        find = self._newer.vocabulary.corrections
-        return [
-            await self._united(terms, as_terms(find(word, limit=limit)))
-            for word, terms in zip(words, older, strict=True)
-        ]
-
-    async def similar(
-        self, words: Sequence[str], *, threshold: float, limit: int = MOST_SIMILAR
-    ) -> list[tuple[Term, ...]]:
-        older = await self._index.similar(words, threshold=threshold, limit=limit)
-        find = self._newer.vocabulary.similar
-        return [
-            await self._united(terms, as_terms(find(word, threshold=threshold, limit=limit)))
-            for word, terms in zip(words, older, strict=True)
-        ]
+    async def alike(self, words: Sequence[str], wanted: Likeness) -> list[tuple[Term, ...]]:
+        older = await self._index.alike(words, wanted)
+        newer = wanted.find_all(self._newer.vocabulary, words)
+        return [await self._united(*both) for both in zip(older, newer, strict=True)]
 
     async def _older(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
         """The best `k` of the index that are still there; mostly few of the best are removed."""
         removed = self._newer.removed
         most = k + len(removed)
         kept = NO_HITS
-        for depth in (*depths(k + SOME, most), most):
+        for depth in (*depths(k + OVERFETCH, most), most):
             found = await self._index.search(query, k=depth, allowed=allowed)
             kept = found[~are_among(found.keys, removed)]
             if len(kept) >= k or len(found) < depth:
@@ -312,7 +298,7 @@ class OverlayText:
         return scores
 
 
-class EmptyText:
+class EmptyText(TextSnapshot):
     """The TextSnapshot of an index that holds nothing; `stored_length` is that of the index."""
 
     position = START
@@ -336,19 +322,12 @@ class EmptyText:
     async def statistics(self) -> TextStatistics:
         return TextStatistics(0, None, self._stored_length)
 
-    async def corrections(
-        self, words: Sequence[str], *, limit: int = MOST_CORRECTIONS
-    ) -> list[tuple[Term, ...]]:
-        return [()] * len(words)
-
-    async def similar(
-        self, words: Sequence[str], *, threshold: float, limit: int = MOST_SIMILAR
-    ) -> list[tuple[Term, ...]]:
+    async def alike(self, words: Sequence[str], wanted: Likeness) -> list[tuple[Term, ...]]:
         return [()] * len(words)
 
 
 @dataclass(frozen=True, slots=True)
-class OverlayVectors:
+class OverlayVectors(VectorSnapshot):
     """A VectorSnapshot of an index that lags, and of the vectors that it lacks."""
 
     index: VectorSnapshot
@@ -357,6 +336,7 @@ class OverlayVectors:
     removed: ChunkKeys
     since: LogPosition
     position: LogPosition
+    immediate: bool
 
     @classmethod
     def of(
@@ -368,22 +348,19 @@ class OverlayVectors:
             since.seq, head.seq, model_id=model_id, dimension=dimension
         )
         removed = changes.removed(since.seq, head.seq)
-        return cls(index, keys, vectors, removed, since, head)
+        return cls(index, keys, vectors, removed, since, head, index.immediate)
 
     @classmethod
     def only_removed(cls, index: VectorSnapshot, changes: ChangeLog) -> OverlayVectors:
         """The index without what the log has removed after it, or added."""
         since, head = index.position, changes.head
         removed = changes.removed(since.seq, head.seq)
-        return cls(index, np.empty(0, np.int64), np.empty((0, 0), np.float32), removed, since, head)
+        no_keys, no_vectors = np.empty(0, np.int64), np.empty((0, 0), np.float32)
+        return cls(index, no_keys, no_vectors, removed, since, head, index.immediate)
 
     def over(self, index: VectorSnapshot) -> OverlayVectors:
         """The same over another snapshot of the index at the same position."""
         return replace(self, index=index)
-
-    @property
-    def immediate(self) -> bool:
-        return self.index.immediate
 
     async def search(self, query: Vector, *, k: int, allowed: FilterKeys | None) -> Hits:
         found = await self.index.search(query, k=k + len(self.removed), allowed=allowed)
@@ -410,7 +387,7 @@ class OverlayVectors:
         return cosines
 
 
-class EmptyVectors:
+class EmptyVectors(VectorSnapshot):
     """The VectorSnapshot of an index that holds nothing."""
 
     position = START
@@ -423,7 +400,7 @@ class EmptyVectors:
         return np.zeros(len(keys), np.float32)
 
 
-READ_AT_ONCE = 5_000
+VECTORS_PER_READ = 5_000
 
 
 class RecordVectors:
@@ -472,8 +449,8 @@ class RecordVectors:
         )
 
     def _batches(self, keys: ChunkKeys) -> Iterator[tuple[ChunkKeys, Vectors]]:
-        for start in range(0, len(keys), READ_AT_ONCE):
-            yield self.of(keys[start : start + READ_AT_ONCE])
+        for start in range(0, len(keys), VECTORS_PER_READ):
+            yield self.of(keys[start : start + VECTORS_PER_READ])
 
     def _up_to(self, last: int) -> Iterator[tuple[ChunkKeys, Vectors]]:
         for start, stop in self._changes.ranges(since=0):

@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,13 +21,13 @@ import numpy as np
 from lagotto._internal.concurrency import checkpoint, in_thread
 from lagotto.documents import Vector, digest
 from lagotto.errors import ConfigError, IndexUnavailableError
-from lagotto.indexes.base import ChangeLog, ChunkKeys
+from lagotto.indexes.base import ChunkKeys
 from lagotto.indexes.pushdown import AnyOf, Condition, Joined, Payload
 from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.remote import (
     Point,
     Proposals,
-    RemoteIndex,
+    RemoteDriver,
     RemoteState,
     RemoteVectorIndex,
     Writes,
@@ -87,7 +87,7 @@ def open_pinecone(site: IndexSite, *, model_id: str, dimension: int) -> RemoteVe
     return RemoteVectorIndex(driver, model_id=model_id, dimension=dimension, timeout=site.timeout)
 
 
-class PineconeDriver:
+class PineconeDriver(RemoteDriver):
     """Points in namespaces of the Pinecone index `service`, with the key in PINECONE_API_KEY.
 
     It connects on first use. A request is tried again for `timeout` seconds; then
@@ -124,12 +124,6 @@ class PineconeDriver:
         vector = [1.0, *[0.0] * (self._dimension - 1)]  # some vector, since one is required
         self._write(STATES, [{"_id": self._name, self._field: vector, STATE: text}])
 
-    def create(self, epoch: str) -> None:
-        """Nothing to do: the first write to a namespace makes it."""
-
-    def index_fields(self, epoch: str, names: Sequence[str]) -> None:
-        """Nothing to do: the service indexes all metadata."""
-
     def upsert(self, epoch: str, points: Sequence[Point]) -> Writes:
         documents: dict[str, list[Metadata]] = defaultdict(list)
         for point in points:
@@ -138,14 +132,6 @@ class PineconeDriver:
             namespace = self._namespace(epoch, point.collection)
             documents[namespace].append(document | metadata(point.fields))
         return {namespace: self._write(namespace, some) for namespace, some in documents.items()}
-
-    def update_fields(
-        self, epoch: str, fields: Mapping[int, Payload], points: Callable[[], Sequence[Point]]
-    ) -> Writes:
-        return self.upsert(epoch, points())
-
-    def mark_removed(self, state: RemoteState, keys: ChunkKeys, seq: int) -> tuple[int, int]:
-        return 0, 0
 
     def delete_points(self, state: RemoteState, keys: ChunkKeys) -> None:
         for namespace in state.last.writes:
@@ -180,9 +166,6 @@ class PineconeDriver:
     def is_intact(self, state: RemoteState, *, overdue: bool) -> bool:
         """Whether nobody has deleted a namespace: it is not there, long after it was written."""
         return not overdue or state.last.writes.keys() <= set(self._namespaces(state.epoch))
-
-    def problem(self, state: RemoteState, changes: ChangeLog, index: RemoteIndex[Any]) -> str:
-        return ""
 
     def delete_epoch(self, epoch: str) -> None:
         self._delete_namespaces(epoch)

@@ -10,23 +10,17 @@ inside PostgreSQL are what a base there has unless it is made with others.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 from lagotto._internal.locations import mask_location
 from lagotto._internal.registry import Registry
 from lagotto._internal.trust import how_to_trust, is_trusted, trust
 from lagotto.documents import digest
 from lagotto.errors import ConfigError, IndexUnavailableError
-from lagotto.indexes.base import (
-    START,
-    ChangeLog,
-    Finding,
-    IndexRole,
-    TextIndex,
-    VectorIndex,
-)
+from lagotto.indexes.base import START, ChangeLog, Finding, IndexRole, TextIndex, VectorIndex
 from lagotto.indexes.folder import IndexFolder
 
 
@@ -62,18 +56,11 @@ class IndexSite:
         return self.indexes
 
 
-class TextIndexFactory(Protocol):
-    """Makes the text index of a base."""
+TextIndexFactory = Callable[[IndexSite], TextIndex[Any]]
+"""Makes the text index of a base."""
 
-    def __call__(self, site: IndexSite, /) -> TextIndex[Any]: ...
-
-
-class VectorIndexFactory(Protocol):
-    """Makes the vector index of a base for one model."""
-
-    def __call__(
-        self, site: IndexSite, /, *, model_id: str, dimension: int
-    ) -> VectorIndex[Any]: ...
+VectorIndexFactory = Callable[..., VectorIndex[Any]]
+"""Makes the vector index of a base for one model: `(site, *, model_id, dimension)`."""
 
 
 TEXT_INDEXES: Registry[TextIndexFactory] = Registry(

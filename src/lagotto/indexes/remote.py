@@ -22,11 +22,11 @@ import logging
 import secrets
 import threading
 import time
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,12 +46,12 @@ from lagotto.indexes.base import (
     IndexRole,
     LogPosition,
     SearchIndex,
-    TextSnapshot,
+    Snapshot,
     VectorIndex,
     VectorSnapshot,
+    index_state,
     missing_index,
     other_history,
-    remote_index_state,
 )
 from lagotto.indexes.overlay import RecordVectors
 from lagotto.indexes.pushdown import (
@@ -67,7 +67,7 @@ from lagotto.indexes.vectors.rows import check_vectors
 
 log = logging.getLogger(__name__)
 
-AT_ONCE = 2_000
+CHUNKS_PER_RANGE = 2_000
 """Chunks after which the state is written: what a crash makes the next updater repeat."""
 
 GRACE = 60.0
@@ -80,14 +80,14 @@ MOST_MARKS = 8
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0
 """Seconds between two questions how far the service has come."""
 
-FEW = 1_000
-"""So many allowed chunks are scored from the record, without a request."""
+SCORED_FROM_RECORD = 1_000
+"""Up to so many allowed chunks are scored from the record, without a request."""
 
 OVERFETCH = 32
 """Points that are asked for beyond twice as many as wanted: some are removed or newer, and the
 service ranks by approximations."""
 
-DEEPER = 4
+DEPTH_GROWTH = 4
 
 SEARCH_PAUSES = (0.05, 0.1, 0.2)
 """Seconds to wait before another try, if a search reflects less than an earlier one did: it was
@@ -224,65 +224,59 @@ class RemoteState:
         )
 
 
-class RemoteDriver(Protocol):
+class RemoteDriver(ABC):
     """One index in a service: its state, and points in epochs.
 
     Methods block, except `query`, and raise IndexUnavailableError if the service does not answer in
-    time, MissingEpochError if the points are gone. Writes are durable when they return.
+    time, MissingEpochError if the points are gone. Writes are durable when they return. Those with
+    a body are for services that can do more, or need more, than others.
     """
 
-    @property
-    def kind(self) -> str:
-        """The name in the registry."""
-        ...
+    kind: str
+    """The name in the registry."""
 
-    @property
-    def shown(self) -> str:
-        """Where the service is, for messages."""
-        ...
+    shown: str
+    """Where the service is, for messages."""
 
-    @property
-    def deepest(self) -> int:
-        """The most points that a search may ask for."""
-        ...
+    deepest: int
+    """The most points that a search may ask for."""
 
+    @abstractmethod
     def read_state(self, *, briefly: bool) -> str | None:
         """The state, None if there is none; `briefly` for a search, which does not wait long."""
-        ...
 
+    @abstractmethod
     def write_state(self, text: str) -> None:
         """Replace the state."""
-        ...
 
-    def create(self, epoch: str) -> None:
-        """Make an empty epoch."""
-        ...
+    def create(self, epoch: str) -> None:  # noqa: B027 not all need it
+        """Make an empty epoch, unless the first write does."""
 
-    def index_fields(self, epoch: str, names: Sequence[str]) -> None:
+    def index_fields(self, epoch: str, names: Sequence[str]) -> None:  # noqa: B027
         """Get ready for points with these payload names, and for conditions on them."""
-        ...
 
+    @abstractmethod
     def upsert(self, epoch: str, points: Sequence[Point]) -> Writes:
         """Write points, which replace those with the same keys."""
-        ...
 
     def update_fields(
         self, epoch: str, fields: Mapping[int, Payload], points: Callable[[], Sequence[Point]]
     ) -> Writes:
         """Replace the fields of points; `points` gives them whole, where that is all one can do."""
-        ...
+        return self.upsert(epoch, points())
 
     def mark_removed(self, state: RemoteState, keys: ChunkKeys, seq: int) -> tuple[int, int]:
         """Hide points from searches at `seq` or later; how many were visible, and their length.
 
         A service that hides nothing returns zeros: the record leaves out what is removed.
         """
-        ...
+        return 0, 0
 
+    @abstractmethod
     def delete_points(self, state: RemoteState, keys: ChunkKeys) -> None:
         """Delete points; those that are not there are left alone."""
-        ...
 
+    @abstractmethod
     async def query(
         self,
         state: RemoteState,
@@ -296,40 +290,38 @@ class RemoteDriver(Protocol):
 
         Approximations will do, and points that are newer than the state, or removed.
         """
-        ...
 
     def reached(self, parts: Iterable[str]) -> Writes:
         """The writes that searches in parts of the index reflect now."""
-        ...
+        return {}
 
     def is_intact(self, state: RemoteState, *, overdue: bool) -> bool:
         """Whether nothing is lost, as far as a quick check tells.
 
         `overdue`: searches should have reached the last mark long ago, and have not.
         """
-        ...
+        return True
 
     def problem(self, state: RemoteState, changes: ChangeLog, index: RemoteIndex[Any]) -> str:
         """What a comparison with the record finds wrong; nothing where the service can't tell."""
-        ...
+        return ""
 
+    @abstractmethod
     def delete_epoch(self, epoch: str) -> None:
         """Delete an epoch with its points."""
-        ...
 
+    @abstractmethod
     def delete_all(self) -> None:
         """Delete the index, that is all epochs and the state; nothing else of the service."""
-        ...
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """Close the connections; the next call opens others."""
-        ...
 
 
-Snapshot = TypeVar("Snapshot", bound=TextSnapshot | VectorSnapshot)
+Answers = TypeVar("Answers", bound=Snapshot, covariant=True)
 
 
-class RemoteIndex(SearchIndex[ChangeLog], Generic[Snapshot]):
+class RemoteIndex(SearchIndex[ChangeLog, Answers]):
     """What text and vector indexes in a service have in common; `clock` is that of GRACE."""
 
     remote = True
@@ -372,7 +364,7 @@ class RemoteIndex(SearchIndex[ChangeLog], Generic[Snapshot]):
         """The keys of the chunks that were added in a range."""
 
     @abstractmethod
-    def _open(self, state: RemoteState, changes: ChangeLog) -> Snapshot:
+    def _open(self, state: RemoteState, changes: ChangeLog) -> Answers:
         """A snapshot at the last mark of a state."""
 
     def _mean(self, changes: ChangeLog) -> float:
@@ -383,7 +375,7 @@ class RemoteIndex(SearchIndex[ChangeLog], Generic[Snapshot]):
         """Whether the points should be written again, with another mean length."""
         return False
 
-    def catch_up(self, changes: ChangeLog) -> Snapshot | None:
+    def catch_up(self, changes: ChangeLog) -> Answers | None:
         with self._updating:
             state = self._continued(self._read(briefly=False), changes)
             if state.last.seq > changes.head.seq:
@@ -395,7 +387,7 @@ class RemoteIndex(SearchIndex[ChangeLog], Generic[Snapshot]):
             self._wait_for(state)
             return self._open(self._of_history(state, changes), changes)
 
-    def latest(self, changes: ChangeLog) -> Snapshot | None:
+    def latest(self, changes: ChangeLog) -> Answers | None:
         state = self._state
         if state is None:
             return None
@@ -461,12 +453,8 @@ class RemoteIndex(SearchIndex[ChangeLog], Generic[Snapshot]):
         if problem := self.driver.problem(state, changes, self):
             what = f"the {self.label} index {problem}"
             return Finding(level="problem", what=what, advice="`lagotto rebuild` makes it anew")
-        return remote_index_state(
-            self.label,
-            where=self.driver.shown,
-            applied_seq=self._of_history(state, changes).last.seq,
-            changes=changes.head.seq,
-        )
+        applied_seq = self._of_history(state, changes).last.seq
+        return index_state(self.label, changes, applied_seq, where=self.driver.shown)
 
     def _read(self, *, briefly: bool) -> RemoteState:
         text = self.driver.read_state(briefly=briefly)
@@ -526,7 +514,7 @@ class RemoteIndex(SearchIndex[ChangeLog], Generic[Snapshot]):
         write: Callable[[RemoteState], RemoteState] | None = None,
     ) -> RemoteState:
         """The state after all changes of the log, written after each range."""
-        for start, stop in changes.ranges(since=state.last.seq, at_once=AT_ONCE):
+        for start, stop in changes.ranges(since=state.last.seq, at_once=CHUNKS_PER_RANGE):
             state = (write or self._write)(self._applied(state, changes, start, stop))
         return state
 
@@ -665,10 +653,8 @@ class RemoteVectorIndex(RemoteIndex["RemoteVectors"], VectorIndex[ChangeLog]):
         return RecordVectors(changes, model_id=self.model_id, dimension=self.dimension)
 
 
-class RemoteVectors:
+class RemoteVectors(VectorSnapshot):
     """A VectorSnapshot at the last mark of a state."""
-
-    immediate = False
 
     def __init__(self, index: RemoteVectorIndex, state: RemoteState, changes: ChangeLog) -> None:
         self._index = index
@@ -676,17 +662,14 @@ class RemoteVectors:
         self._state = state
         self._changes = changes
         self._record = index.record(changes)
-
-    @property
-    def position(self) -> LogPosition:
-        return self._state.last.position
+        self.position = state.last.position
 
     async def search(self, query: Vector, *, k: int, allowed: FilterKeys | None) -> Hits:
         check_vectors(query[None], dimension=self._index.dimension)
         among = None if allowed is None else self._included(allowed.keys)
         if k < 1 or self._state.last == NOTHING:
             return NO_HITS
-        if among is not None and len(among) <= max(FEW, k):
+        if among is not None and len(among) <= max(SCORED_FROM_RECORD, k):
             return await self._record.best(query, among, k=k)
         found = await self._nearest(query, k, allowed, among)
         if found is not None:
@@ -716,7 +699,7 @@ class RemoteVectors:
             )
             if len(hits) >= wanted:
                 return hits
-            depth *= DEEPER
+            depth *= DEPTH_GROWTH
             if not proposed.more or depth > most:
                 return None
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from lagotto.prefs import FtsMode
+from lagotto.terms.vocabulary import MOST_CORRECTIONS, Vocabulary
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,27 @@ class TextQuery:
     def by_terms(self) -> TextQuery:
         """The same for chunks that the server doesn't have: BM25 over the words."""
         return replace(self, native=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    """Which terms are like a word: those with a trigram similarity of `threshold`, itself included.
+
+    Without a threshold, the others that it may be a misspelling of.
+    """
+
+    threshold: float | None = None
+    limit: int = MOST_CORRECTIONS
+
+    def find(self, vocabulary: Vocabulary, word: str) -> tuple[Term, ...]:
+        """The terms of a vocabulary that are like a word, best first."""
+        if self.threshold is None:
+            return as_terms(vocabulary.corrections(word, limit=self.limit))
+        return as_terms(vocabulary.similar(word, threshold=self.threshold, limit=self.limit))
+
+    def find_all(self, vocabulary: Vocabulary, words: Sequence[str]) -> list[tuple[Term, ...]]:
+        """The terms of a vocabulary that are like each of some words."""
+        return [self.find(vocabulary, word) for word in words]
 
 
 def single_words(terms: Iterable[str]) -> list[Word]:

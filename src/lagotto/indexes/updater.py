@@ -13,13 +13,13 @@ from typing import TypeVar
 
 from lagotto._internal.concurrency import Interrupted, checkpoint, until_stopped
 from lagotto.errors import IndexUnavailableError, StoreError
-from lagotto.indexes.base import ChangeLog, IndexRole, SearchIndex
+from lagotto.indexes.base import ChangeLog, IndexRole, SearchIndex, Snapshot
 
 log = logging.getLogger(__name__)
 
 Log = TypeVar("Log", bound=ChangeLog)
 
-Indexes = Mapping[IndexRole, SearchIndex[Log] | None]
+Indexes = Mapping[IndexRole, SearchIndex[Log, Snapshot] | None]
 
 UpdaterLock = Callable[[IndexRole], AbstractContextManager[bool]]
 """Takes the lock that updaters of an index exclude each other by; whether it was free."""
@@ -171,7 +171,12 @@ def catch_up_all(indexes: Indexes[Log], changes: Log, *, lock: UpdaterLock, leas
 
 
 def _catch_up(
-    role: IndexRole, index: SearchIndex[Log], changes: Log, *, lock: UpdaterLock, least: int
+    role: IndexRole,
+    index: SearchIndex[Log, Snapshot],
+    changes: Log,
+    *,
+    lock: UpdaterLock,
+    least: int,
 ) -> None:
     """Bring an index up to date, unless another process does.
 
@@ -191,7 +196,7 @@ def _catch_up(
         raise IndexLocked
 
 
-def _lacking(index: SearchIndex[Log], changes: Log) -> int:
+def _lacking(index: SearchIndex[Log, Snapshot], changes: Log) -> int:
     index.refresh()
     return max(0, changes.head.seq - index.applied_seq(changes))
 
@@ -208,7 +213,7 @@ def retry_while_locked(work: Callable[[], None]) -> None:
             return
 
 
-def delete_remote(indexes: Iterable[SearchIndex[Log] | None]) -> None:
+def delete_remote(indexes: Iterable[SearchIndex[Log, Snapshot] | None]) -> None:
     """Delete the indexes of a former generation that are behind a network; blocks."""
     for index in indexes:
         if index is None or not index.remote:

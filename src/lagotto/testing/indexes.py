@@ -39,6 +39,7 @@ from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.text_query import (
     Either,
     Every,
+    Likeness,
     Match,
     Phrase,
     Prefix,
@@ -46,14 +47,13 @@ from lagotto.indexes.text_query import (
     TextQuery,
     Without,
     Word,
-    as_terms,
     as_word,
     holds,
     single_words,
 )
 from lagotto.stores.base import Store, View
 from lagotto.terms import index_terms
-from lagotto.terms.vocabulary import MOST_CORRECTIONS, MOST_SIMILAR, Vocabulary
+from lagotto.terms.vocabulary import Vocabulary
 from lagotto.testing.stores import entry
 
 T = TypeVar("T")
@@ -62,7 +62,7 @@ Fields = Mapping[str, tuple[JsonScalar, ...]]
 NO_FIELDS: Fields = {}
 
 
-class MemoryChangeLog:
+class MemoryChangeLog(ChangeLog):
     """A ChangeLog that a test writes: chunks come and go, each in a commit of its own."""
 
     def __init__(self) -> None:
@@ -171,7 +171,7 @@ class MemoryChangeLog:
         return await in_thread(work)
 
 
-class MemoryText:
+class MemoryText(TextSnapshot):
     """A TextSnapshot of all chunks that a log has now, scored one by one."""
 
     immediate = True
@@ -204,24 +204,12 @@ class MemoryText:
     async def statistics(self) -> TextStatistics:
         return TextStatistics(len(self.terms), self._mean if self.terms else None)
 
-    async def corrections(
-        self, words: Sequence[str], *, limit: int = MOST_CORRECTIONS
-    ) -> list[tuple[Term, ...]]:
-        known = self._vocabulary()
-        return [as_terms(known.corrections(word, limit=limit)) for word in words]
-
-    async def similar(
-        self, words: Sequence[str], *, threshold: float, limit: int = MOST_SIMILAR
-    ) -> list[tuple[Term, ...]]:
-        known = self._vocabulary()
-        return [as_terms(known.similar(word, threshold=threshold, limit=limit)) for word in words]
+    async def alike(self, words: Sequence[str], wanted: Likeness) -> list[tuple[Term, ...]]:
+        return wanted.find_all(Vocabulary(sorted(set().union(*self.terms.values()))), words)
 
     @property
     def _mean(self) -> float:
         return sum(map(len, self.terms.values())) / max(1, len(self.terms)) or 1.0
-
-    def _vocabulary(self) -> Vocabulary:
-        return Vocabulary(sorted(set().union(*self.terms.values())))
 
     def _having(self, word: Word) -> int:
         return sum(holds(word, terms) for terms in self.terms.values())
@@ -243,7 +231,7 @@ class MemoryText:
         return text_score(query.words, idfs, Counter(terms), length=len(terms), mean=self._mean)
 
 
-class MemoryVectors:
+class MemoryVectors(VectorSnapshot):
     """A VectorSnapshot of all vectors that a log has now."""
 
     immediate = True
@@ -401,13 +389,13 @@ class TextIndexContract:
             assert known.chunks == len(TEXTS)
             if known.mean_length is not None:
                 assert known.mean_length == pytest.approx(oracle._mean)
-            (dog, mispelt) = await index.corrections(["dog", "truffel"])
+            (dog, mispelt) = await index.alike(["dog", "truffel"], Likeness())
             assert "dog" not in {term.text for term in dog}
             assert "truffl" in {term.text for term in mispelt}
-            assert list(map(len, await index.corrections(["truffel"], limit=1))) == [1]
-            ((best, *_),) = await index.similar(["water"], threshold=0.3)
+            assert list(map(len, await index.alike(["truffel"], Likeness(limit=1)))) == [1]
+            ((best, *_),) = await index.alike(["water"], Likeness(0.3))
             assert best == Term("water", 1.0)
-            assert await index.similar(["water"], threshold=0.1, limit=1) == [(best,)]
+            assert await index.alike(["water"], Likeness(0.1, limit=1)) == [(best,)]
 
     async def test_removed_chunks_are_gone(self) -> None:
         log = sample_log()

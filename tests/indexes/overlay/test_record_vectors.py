@@ -20,7 +20,7 @@ QUERY = unit_vector(100)
 
 @pytest.fixture(params=[1, 3, 5_000], autouse=True)
 def batch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lagotto.indexes.overlay.READ_AT_ONCE", request.param)
+    monkeypatch.setattr("lagotto.indexes.overlay.VECTORS_PER_READ", request.param)
 
 
 def record_of(log: MemoryChangeLog) -> RecordVectors:

@@ -44,7 +44,7 @@ def answers(kb: KnowledgeBase) -> list[list[tuple[str, float]]]:
 def test_results_are_those_of_an_embedded_base(
     tmp_path: Path, server: PineconeServer, embedder: HashEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lagotto.indexes.remote.FEW", 0)
+    monkeypatch.setattr("lagotto.indexes.remote.SCORED_FROM_RECORD", 0)
     choice = f"pinecone:{server.name}"
     with (
         KnowledgeBase(tmp_path / "embedded.db", embedder=embedder) as embedded,

@@ -57,7 +57,7 @@ class TestFewAreScoredByTheService(TestPinecone):
 
     @pytest.fixture(autouse=True)
     def ask(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("lagotto.indexes.remote.FEW", 0)
+        monkeypatch.setattr("lagotto.indexes.remote.SCORED_FROM_RECORD", 0)
 
 
 class TestRemoteIndex(RemoteVectorContract):

@@ -147,7 +147,7 @@ async def test_lost_neighbours_don_t_cost_results(
 async def test_a_search_in_a_collection_asks_one_namespace(
     server: PineconeServer, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lagotto.indexes.remote.FEW", 0)
+    monkeypatch.setattr("lagotto.indexes.remote.SCORED_FROM_RECORD", 0)
     log, index = MemoryChangeLog(), opened()
     for number in range(30):
         log.add("", unit_vector(number), fields={"collection": ("abc"[number % 3],)})

@@ -40,7 +40,7 @@ def live_index() -> Iterator[str]:
 
 async def test_the_service_itself(live_index: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Adding, removing, filters, another history; what is left behind is deleted."""
-    monkeypatch.setattr("lagotto.indexes.remote.FEW", 0)
+    monkeypatch.setattr("lagotto.indexes.remote.SCORED_FROM_RECORD", 0)
     site = IndexSite(secrets.token_hex(16), timeout=120, address=f"pinecone:{live_index}")
     index = open_pinecone(site, model_id="m", dimension=DIMENSION)
     log, query = MemoryChangeLog(), unit_vector(1_000)

@@ -16,8 +16,7 @@ from qdrant_client import QdrantClient
 from lagotto import AsyncKnowledgeBase
 from lagotto.errors import ConfigError, IndexUnavailableError
 from lagotto.indexes.qdrant import open_qdrant_text, open_qdrant_vectors
-from lagotto.indexes.qdrant.address import API_KEY, parse_address
-from lagotto.indexes.qdrant.client import QdrantServer
+from lagotto.indexes.qdrant.client import API_KEY, QdrantServer, parse_address
 from lagotto.indexes.qdrant.text import QdrantTextIndex
 from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.text_query import Word

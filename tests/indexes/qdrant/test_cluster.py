@@ -162,7 +162,7 @@ async def test_a_node_is_killed_and_comes_back(
     cluster: list[QdrantNode], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While an index follows, and while it is searched: no wrong answer, and nothing is lost."""
-    monkeypatch.setattr(remote, "AT_ONCE", 50)
+    monkeypatch.setattr(remote, "CHUNKS_PER_RANGE", 50)
     site = site_on(cluster[0], shards=3, replicas=2)
     words = open_qdrant_text(site)
     vectors = open_qdrant_vectors(site, model_id="m", dimension=DIMENSION)

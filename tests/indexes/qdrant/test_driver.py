@@ -118,7 +118,7 @@ async def test_a_slow_follower_does_not_bring_removed_chunks_back(
 async def test_other_metadata_is_found_by_filters(
     vectors: RemoteVectorIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote, "FEW", 3)
+    monkeypatch.setattr(remote, "SCORED_FROM_RECORD", 3)
     log = MemoryChangeLog()
     for number in range(9):
         color = "red" if number < 6 else "blue"
@@ -171,7 +171,7 @@ def test_a_check_compares_the_keys_with_the_record(
     compared: int,
 ) -> None:
     """Also where a chunk that is lacking and one that is gone leave the number as it was."""
-    monkeypatch.setattr(driver, "COMPARED", compared)
+    monkeypatch.setattr(driver, "CHUNKS_COMPARED", compared)
     log = sample_log()
     text.catch_up(log)
     vectors.catch_up(log)
@@ -200,8 +200,8 @@ def test_a_check_compares_points_with_the_record(
         name = f"heron {number}" if number % 2 else f"heron {number} stork {number} and stork"
         log.add(name, unit_vector(70 + number), language="en", fields={"year": (number,)})
     log.remove(5)
-    monkeypatch.setattr(driver, "BATCH", 2)
-    monkeypatch.setattr(driver, "COMPARED", compared)
+    monkeypatch.setattr(driver, "POINTS_PER_WRITE", 2)
+    monkeypatch.setattr(driver, "CHUNKS_COMPARED", compared)
     for index in (text, vectors):
         index.catch_up(log)
         assert index.check(log).level == "ok"
@@ -276,7 +276,7 @@ async def test_weights_are_computed_anew_when_chunks_get_longer(
 async def test_the_mean_is_estimated_from_a_sample(
     text: QdrantTextIndex, monkeypatch: pytest.MonkeyPatch, sampled: int
 ) -> None:
-    monkeypatch.setattr(text_module, "SAMPLED", sampled)
+    monkeypatch.setattr(text_module, "CHUNKS_SAMPLED", sampled)
     log = MemoryChangeLog()
     for _ in range(8):
         log.add("oak lake marsh")
@@ -300,8 +300,8 @@ async def test_an_empty_sample_is_no_reason_to_rebuild_forever(
 
 
 async def test_many_ranges(text: QdrantTextIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "AT_ONCE", 2)
-    monkeypatch.setattr(driver, "BATCH", 1)
+    monkeypatch.setattr(remote, "CHUNKS_PER_RANGE", 2)
+    monkeypatch.setattr(driver, "POINTS_PER_WRITE", 1)
     log = sample_log()
     for key in (1, 5):
         log.remove(key)

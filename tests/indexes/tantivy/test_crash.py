@@ -99,9 +99,10 @@ def test_what_a_killed_writer_left_is_not_in_the_way(tmp_path: Path) -> None:
 def test_an_announcement_alone_promises_nothing(tmp_path: Path) -> None:
     sample(tmp_path)
     now = TantivyMeta.read(tmp_path).opstamp
-    Announcement(base=now, before=2, after=3).write(tmp_path)
+    before, after = LogPosition(2, 0), LogPosition(3, 0)
+    Announcement(base=now, before=before, after=after).write(tmp_path)
     assert TantivyWriter.open(tmp_path).snapshot.position.seq == 2
-    Announcement(base=now - 1, before=2, after=3).write(tmp_path)
+    Announcement(base=now - 1, before=before, after=after).write(tmp_path)
     assert TantivyWriter.open(tmp_path).snapshot.position.seq == 3
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagotto.indexes.vectors.sketch import POOL, Frame, Sketch, closest
+from lagotto.indexes.vectors.sketch import POOL_PER_CANDIDATE, Frame, Sketch, closest
 from tests.indexes.vectors.brute import normalised, unit_vectors
 
 
@@ -54,7 +54,7 @@ def test_the_nearest_rows_are_proposed() -> None:
     query = normalised(rows[:1] + 0.3 * rows[1:2])[0]
     proposed = Sketch.of(rows).nearest(query, count=100)
     best = np.argmax(rows @ query)
-    assert 100 <= len(proposed) < POOL * 100
+    assert 100 <= len(proposed) < POOL_PER_CANDIDATE * 100
     assert best in proposed
 
 

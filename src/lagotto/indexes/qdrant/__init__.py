@@ -1,7 +1,7 @@
 """Text and vector index on a Qdrant server or cluster, for bases that outgrow one machine.
 
-`address.py` reads the address, `client.py` asks the server and translates its errors. `driver.py`
-has the calls of a RemoteIndex, `text.py` the text index.
+`client.py` reads the address, asks the server and translates its errors. `driver.py` has the calls
+of a RemoteIndex, `text.py` the text index.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Asking a Qdrant server over gRPC: retries, time limits, and its errors as ours."""
+"""A Qdrant server or cluster: its address, and asking it over gRPC with retries and time limits.
+
+An address is like `qdrant://host:6333/prefix?shards=3&replicas=2`. Of a cluster it may name several
+nodes: `qdrant://q1:6333,q2:6333,q3:6333/prefix?replicas=2`.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +13,178 @@ import re
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TypeVar
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 import grpc
 from qdrant_client import QdrantClient
 from qdrant_client.http.exceptions import ApiException
 
 from lagotto._internal.concurrency import checkpoint
-from lagotto.errors import IndexUnavailableError
-from lagotto.indexes.qdrant.address import API_KEY, NodeAddress, QdrantAddress
+from lagotto._internal.registry import did_you_mean
+from lagotto.errors import ConfigError, IndexUnavailableError
 from lagotto.indexes.remote import MissingEpochError
 
 T = TypeVar("T")
+
+API_KEY = "QDRANT_API_KEY"
+"""The environment variable with the key of the server, which is never part of an address."""
+
+EXAMPLE = "write it like qdrant://host:6333/prefix?shards=3&replicas=2"
+_BAD_HOST = f"a qdrant address has an invalid host or port; {EXAMPLE}"
+_PREFIX = re.compile(r"[A-Za-z0-9_-]{0,40}")
+_CHOICES = {
+    "https": ("false", "true"),
+    "quantize": ("none", "int8"),
+    "sharding": ("auto", "collection"),
+}
+_OPTIONS = ("shards", "replicas", "write_consistency", *_CHOICES, "grpc_port")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAddress:
+    """Where a server listens, for REST and for gRPC."""
+
+    host: str = "localhost"
+    port: int = 6333
+    grpc_port: int = 6334
+
+    @property
+    def shown(self) -> str:
+        """As an address has it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class QdrantAddress:
+    """A server, or nodes of a cluster, and how collections are made there.
+
+    Any node answers for the whole cluster; the next one is asked when one does not answer.
+    `write_consistency` replicas must have a write before it counts. With `sharding="collection"`
+    each Lagotto collection has shards of its own, which only a cluster can have; otherwise points
+    of one Lagotto collection are kept together by an index of tenants.
+    """
+
+    nodes: tuple[NodeAddress, ...] = (NodeAddress(),)
+    https: bool = False
+    prefix: str = ""
+    shards: int = 1
+    replicas: int = 1
+    write_consistency: int = 1
+    quantize: str = "none"
+    sharding: str = "auto"
+
+    @property
+    def shown(self) -> str:
+        """For messages: where the server is."""
+        return f"qdrant://{','.join(node.shown for node in self.nodes)}"
+
+    def name(self, own: str) -> str:
+        """The name of something of ours on the server."""
+        return "-".join(filter(None, ("lagotto", self.prefix, own)))
+
+
+def parse_address(address: str) -> QdrantAddress:
+    """Read an address; ConfigError if something in it is unknown or impossible."""
+    split = _split(address)
+    options = _options(split.query)
+    prefix = split.path.strip("/")
+    if not _PREFIX.fullmatch(prefix):
+        raise ConfigError(
+            f"the prefix {prefix!r} of a qdrant address has characters other than letters, digits, "
+            f"- and _, or more than 40; {EXAMPLE}"
+        )
+    replicas = _number("replicas", options.get("replicas", "1"))
+    written = options.get("write_consistency", str((replicas + 1) // 2))
+    return QdrantAddress(
+        nodes=_nodes(split.netloc, options.get("grpc_port")),
+        https=_choice("https", options) == "true",
+        prefix=prefix,
+        shards=_number("shards", options.get("shards", "1")),
+        replicas=replicas,
+        write_consistency=_number("write_consistency", written),
+        quantize=_choice("quantize", options),
+        sharding=_choice("sharding", options),
+    )
+
+
+def _split(address: str) -> SplitResult:
+    if address in ("", "qdrant"):
+        address = "qdrant://localhost"
+    try:
+        split = urlsplit(address)
+    except ValueError as exc:
+        raise ConfigError(_BAD_HOST) from exc
+    if split.scheme != "qdrant" or split.fragment or not split.netloc:
+        raise ConfigError(f"not the address of a Qdrant server; {EXAMPLE}")
+    if "@" in split.netloc:
+        # not shown: it is the key
+        raise ConfigError(
+            f"a qdrant address must not contain a key, since it is stored; set {API_KEY} instead"
+        )
+    return split
+
+
+def _options(query: str) -> dict[str, str]:
+    """The options by name; their values are not shown in errors, one may be a key."""
+    pairs = parse_qsl(query, keep_blank_values=True)
+    options = dict(pairs)
+    for name in options:
+        if name not in _OPTIONS:
+            raise ConfigError(
+                f"unknown option {name!r} in a qdrant address; available: "
+                f"{', '.join(_OPTIONS)}{did_you_mean(name, _OPTIONS)}"
+            )
+    if len(pairs) != len(options):
+        raise ConfigError("a qdrant address has an option twice")
+    return options
+
+
+def _nodes(hosts: str, grpc_ports: str | None) -> tuple[NodeAddress, ...]:
+    """The nodes of a comma-separated list; a port of gRPC for each of them, or one for all."""
+    nodes = [_host_and_port(each) for each in hosts.split(",")]
+    ports = [port + 1 for _, port in nodes]
+    if grpc_ports is not None:
+        ports = [_number("grpc_port", each) for each in grpc_ports.split(",")]
+        ports *= len(nodes) if len(ports) == 1 else 1
+    if len(ports) != len(nodes):
+        raise ConfigError(
+            f"a qdrant address has {len(nodes)} nodes and {len(ports)} values of grpc_port; "
+            "give one for all, or one for each"
+        )
+    return tuple(NodeAddress(*node, port) for node, port in zip(nodes, ports, strict=True))
+
+
+def _host_and_port(text: str) -> tuple[str, int]:
+    try:
+        split = urlsplit(f"//{text}")
+        port = split.port
+    except ValueError as exc:
+        raise ConfigError(_BAD_HOST) from exc
+    if not split.hostname or port == 0:
+        raise ConfigError(_BAD_HOST)
+    return split.hostname, port or 6333
+
+
+def _number(name: str, text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 65536:
+        raise ConfigError(f"{name}={text} in a qdrant address: it must be a number from 1 on")
+    return int(text)
+
+
+def _choice(name: str, options: Mapping[str, str]) -> str:
+    """One of the values of an option, the first if it is not given."""
+    known = _CHOICES[name]
+    text = options.get(name, known[0])
+    if text not in known:
+        raise ConfigError(
+            f"{name}={text} in a qdrant address: it must be one of {', '.join(known)}"
+        )
+    return text
+
 
 OLDEST_SERVER = (1, 13)
 """Older servers ignore what they do not know, such as exact facets, instead of refusing it."""
@@ -175,10 +338,6 @@ class QdrantServer:
                 f"upgrade it to {oldest} or newer"
             )
 
-    @property
-    def _grpc_ports(self) -> str:
-        return ", ".join(map(str, sorted({node.grpc_port for node in self.address.nodes})))
-
     def _translated(self, exc: Exception) -> IndexUnavailableError:
         code = exc.code() if isinstance(exc, grpc.RpcError) else None
         what = _without_key(_details(exc))
@@ -193,9 +352,10 @@ class QdrantServer:
             )
         if not _is_transient(exc):
             return IndexUnavailableError(f"the Qdrant server {where} refused a request: {what}")
+        ports = ", ".join(map(str, sorted({node.grpc_port for node in self.address.nodes})))
         return IndexUnavailableError(
             f"the Qdrant server {where} does not answer: {what}; check that it runs and that its "
-            f"gRPC port {self._grpc_ports} can be reached"
+            f"gRPC port {ports} can be reached"
         )
 
 

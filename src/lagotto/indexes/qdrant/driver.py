@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
+from operator import methodcaller
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -24,13 +25,13 @@ from lagotto._internal.concurrency import checkpoint, give_way, in_thread
 from lagotto.documents import Vector, digest
 from lagotto.indexes.base import ChangeLog, ChunkKeys, Hits
 from lagotto.indexes.pushdown import AnyOf, Condition, Joined, Payload
-from lagotto.indexes.qdrant.address import parse_address
-from lagotto.indexes.qdrant.client import ExistsError, QdrantServer
+from lagotto.indexes.qdrant.client import ExistsError, QdrantServer, parse_address
 from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.remote import (
     MissingEpochError,
     Point,
     Proposals,
+    RemoteDriver,
     RemoteIndex,
     RemoteState,
     Writes,
@@ -40,20 +41,20 @@ from lagotto.request_context import time_left
 
 T = TypeVar("T")
 
-BATCH = 250
+POINTS_PER_WRITE = 250
 """Points or ids in a request that writes."""
 
 MOST_KEYS = 10_000
 """Keys in a condition."""
 
-COMPARED = 10_000
+CHUNKS_COMPARED = 10_000
 """Chunks whose keys a check compares with those of the record at once, and the most whose points
 it compares."""
 
 LEAST_EFFORT = 128
 """Candidates that a search in the graph keeps, or twice as many as it returns."""
 
-ROUNDED = 1e-5
+FLOAT_TOLERANCE = 1e-5
 """A server has 32-bit floats."""
 
 KEY, REMOVED, FIELDS, STATE = "key", "removed", "f", "state"
@@ -71,7 +72,7 @@ ALL_SHARDS = "state"
 ORDERING = models.WriteOrdering.MEDIUM
 
 
-class QdrantDriver:
+class QdrantDriver(RemoteDriver):
     """The points of an index, with dense vectors of a dimension or sparse ones, and its state.
 
     `keywords` are payload names with an index from the beginning.
@@ -176,7 +177,7 @@ class QdrantDriver:
         for shard, some in placed.items():
             if known and shard is not None and shard not in known:
                 self._add_shard(epoch, shard)
-            for batch in batches(some):
+            for batch in batches(some, POINTS_PER_WRITE):
                 self._upsert(epoch, shard, batch)
         return {}
 
@@ -213,34 +214,21 @@ class QdrantDriver:
             )
             for some, keys in alike.items()
         ]
-        for batch in batches(operations):
-            checkpoint()
-            self.server.ask(
-                lambda client, batch=batch: client.batch_update_points(  # type: ignore[misc]
-                    self.collection(epoch), batch, wait=True, ordering=ORDERING
-                )
-            )
+        for batch in batches(operations, POINTS_PER_WRITE):
+            self._write(epoch, "batch_update_points", batch)
         return {}
 
     def mark_removed(self, state: RemoteState, keys: ChunkKeys, seq: int) -> tuple[int, int]:
         shards = self._all_shards(state.epoch)
         chunks = length = 0
-        for some in batches(keys.tolist()):
-            checkpoint()
+        for some in batches(keys.tolist(), POINTS_PER_WRITE):
             lengths = self._lengths(state, some)
             chunks += len(lengths)
             length += sum(lengths)
             # the least number stays, whichever updater marks a point first
             marked = models.Filter(must=[by_keys(some)], must_not=[_removed_up_to(seq)])
-            self.server.ask(
-                lambda client, marked=marked: client.set_payload(  # type: ignore[misc]
-                    self.collection(state.epoch),
-                    {REMOVED: seq},
-                    points=marked,
-                    wait=True,
-                    ordering=ORDERING,
-                    shard_key_selector=shards,
-                )
+            self._write(
+                state.epoch, "set_payload", {REMOVED: seq}, points=marked, shard_key_selector=shards
             )
         return chunks, length
 
@@ -257,17 +245,18 @@ class QdrantDriver:
         return [int((point.payload or {}).get("length", 0)) for point in points]
 
     def delete_points(self, state: RemoteState, keys: ChunkKeys) -> None:
+        shards = self._all_shards(state.epoch)
         for some in batches(keys.tolist(), MOST_KEYS):
-            checkpoint()
-            self.server.ask(
-                lambda client, some=some: client.delete(  # type: ignore[misc]
-                    self.collection(state.epoch),
-                    models.PointIdsList(points=list(some)),
-                    wait=True,
-                    ordering=ORDERING,
-                    shard_key_selector=self._all_shards(state.epoch),
-                )
-            )
+            ids = models.PointIdsList(points=list(some))
+            self._write(state.epoch, "delete", ids, shard_key_selector=shards)
+
+    def _write(self, epoch: str, method: str, *changes: object, **options: object) -> None:
+        """Call a method of the client that changes points, and wait until they are changed."""
+        checkpoint()
+        waiting = {"wait": True, "ordering": ORDERING}
+        self.server.ask(
+            methodcaller(method, self.collection(epoch), *changes, **waiting, **options)
+        )
 
     async def query(
         self,
@@ -330,9 +319,6 @@ class QdrantDriver:
 
         return await in_thread(ask)
 
-    def reached(self, parts: Iterable[str]) -> Writes:
-        return {}
-
     def is_intact(self, state: RemoteState, *, overdue: bool) -> bool:
         try:
             return self._count(state) == state.chunks
@@ -363,37 +349,36 @@ class QdrantDriver:
     ) -> tuple[int, int]:
         """How many chunks of the record are not visible, and how many others are."""
         lacking = gone = 0
-        for start, stop in changes.ranges(since=0, at_once=COMPARED):
+        for start, stop in changes.ranges(since=0, at_once=CHUNKS_COMPARED):
             recorded = set(index.keys(changes, start, stop).tolist())
-            found = set(self._visible_keys(state, start, stop))
+            between = models.FieldCondition(key=KEY, range=models.Range(gt=start, lte=stop))
+            pages = self.pages(state, visible(state, between), size=CHUNKS_COMPARED, after=start)
+            found = {key for keys in pages for key in keys.tolist()}
             lacking += len(recorded - found)
             gone += len(found - recorded)
         return lacking, gone
 
-    def _visible_keys(self, state: RemoteState, start: int, stop: int) -> Iterator[int]:
-        between = models.FieldCondition(key=KEY, range=models.Range(gt=start, lte=stop))
-        last, where = start, visible(state, between)
-        while last < stop:
-            keys = self.server.ask(
-                lambda client, last=last: self.page(client, state, where, after=last, size=COMPARED)  # type: ignore[misc]
-            )
-            yield from keys.tolist()
-            last = keys[-1] if len(keys) == COMPARED else stop
-
-    def page(
+    def pages(
         self,
-        client: QdrantClient,
         state: RemoteState,
         where: models.Filter,
         *,
-        after: int,
         size: int,
-    ) -> ChunkKeys:
-        """The first keys after one that meet a condition, ascending."""
-        points, _ = client.scroll(
-            self.collection(state.epoch), where, limit=size, offset=after + 1, with_payload=False
-        )
-        return np.array([point.id for point in points], np.int64)
+        after: int = 0,
+        ask: Callable[[Callable[[QdrantClient], Any]], Any] | None = None,
+    ) -> Iterator[ChunkKeys]:
+        """The keys after one of all points that meet a condition, ascending, page by page."""
+        name = self.collection(state.epoch)
+        page = dict[str, Any](limit=size, with_payload=False)
+        while True:
+            points, _ = (ask or self.server.ask)(
+                methodcaller("scroll", name, where, offset=after + 1, **page)
+            )
+            if points:
+                yield np.array([point.id for point in points], np.int64)
+            if len(points) < size:
+                return
+            after = int(points[-1].id)
 
     def _altered(self, state: RemoteState, points: Sequence[Point]) -> int:
         """How many points are stored otherwise."""
@@ -549,7 +534,7 @@ def _equals(point: Point, stored: models.Record) -> bool:
         ours = {index: float(weight) for index, weight in enumerate(ours.tolist())}
     if payload != _payload(point) or ours.keys() != theirs.keys():
         return False
-    return np.allclose([*ours.values()], [theirs[index] for index in ours], rtol=ROUNDED)
+    return np.allclose([*ours.values()], [theirs[index] for index in ours], rtol=FLOAT_TOLERANCE)
 
 
 def _weights(vector: models.VectorStructOutput | None) -> dict[int, float]:
@@ -563,16 +548,17 @@ def _weights(vector: models.VectorStructOutput | None) -> dict[int, float]:
 
 def _compared(state: RemoteState, changes: ChangeLog) -> Iterator[tuple[int, int]]:
     """The ranges whose points a check compares: all, or of many chunks some at random."""
-    if state.chunks <= COMPARED:
-        yield from changes.ranges(since=0, at_once=BATCH)
+    if state.chunks <= CHUNKS_COMPARED:
+        yield from changes.ranges(since=0, at_once=POINTS_PER_WRITE)
         return
-    starts = np.random.default_rng().choice(changes.head.seq, COMPARED // BATCH, replace=False)
+    starts = np.random.default_rng().choice(
+        changes.head.seq, CHUNKS_COMPARED // POINTS_PER_WRITE, replace=False
+    )
     for start in sorted(starts.tolist()):
-        yield from islice(changes.ranges(since=start, at_once=BATCH), 1)
+        yield from islice(changes.ranges(since=start, at_once=POINTS_PER_WRITE), 1)
 
 
-def batches(items: Sequence[T], size: int | None = None) -> Iterator[Sequence[T]]:
-    """The items, at most `size` or BATCH at a time."""
-    step = size or BATCH
-    for start in range(0, len(items), step):
-        yield items[start : start + step]
+def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """The items, at most `size` at a time."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]

@@ -12,6 +12,8 @@ import threading
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice, takewhile
+from operator import methodcaller
 from typing import NamedTuple, TypeVar
 from zlib import crc32
 
@@ -31,13 +33,14 @@ from lagotto.indexes.base import (
     IndexRole,
     LogPosition,
     TextIndex,
+    TextSnapshot,
     TextStatistics,
     are_among,
     kth_greatest,
     merge_hits,
     top_k,
 )
-from lagotto.indexes.bm25 import K1, B, TermLookup, VocabularyCache, idf, term_weight, text_score
+from lagotto.indexes.bm25 import K1, B, CountedTerms, VocabularyCache, idf, term_weight, text_score
 from lagotto.indexes.pushdown import collections_of, superset_condition
 from lagotto.indexes.qdrant.driver import (
     MOST_KEYS,
@@ -55,6 +58,7 @@ from lagotto.indexes.remote import Point, RemoteIndex, RemoteState
 from lagotto.indexes.text_query import (
     Either,
     Every,
+    Likeness,
     Match,
     Phrase,
     Prefix,
@@ -65,8 +69,7 @@ from lagotto.indexes.text_query import (
     holds,
 )
 from lagotto.request_context import time_left
-from lagotto.terms import index_terms
-from lagotto.terms.vocabulary import MOST_CORRECTIONS, MOST_SIMILAR
+from lagotto.terms.vocabulary import Vocabulary
 
 TERMS = "terms"
 """The payload name of the terms that a chunk has, each once."""
@@ -74,10 +77,10 @@ TERMS = "terms"
 ROUNDING = 1.0001
 """The server adds 32-bit floats: relative errors far below this, for any number of words."""
 
-FEW_KEYS = 1_000
+MOST_KEYS_SENT = 1_000
 """Up to here allowed chunks are told by their keys."""
 
-PAGE = 1_000
+KEYS_PER_PAGE = 1_000
 """Keys of one answer when all that match are wanted."""
 
 DEEPEST = 20_000
@@ -90,7 +93,7 @@ MOST_TERMS = 10_000_000
 MOST_COUNTED = 100_000
 """Words whose frequencies are kept."""
 
-SAMPLED = 4_000
+CHUNKS_SAMPLED = 4_000
 """Changes from whose chunks the mean length is estimated before a collection is filled."""
 
 DRIFTED = (0.8, 1.2)
@@ -139,14 +142,13 @@ class QdrantTextIndex(RemoteIndex["QdrantText"], TextIndex[ChangeLog]):
 
 
 def _point(chunk: ChunkText, mean: float) -> Point:
-    checkpoint()
-    terms = index_terms(chunk.text, chunk.language)
-    counts = Counter(terms)
+    counted = _counted(chunk)
+    length = len(counted.terms)
     return Point(
         chunk.key,
-        chunk_weights(counts, length=len(terms), mean=mean),
-        {TERMS: sorted(counts), "length": len(terms)},
-        length=len(terms),
+        chunk_weights(counted.counts, length=length, mean=mean),
+        {TERMS: sorted(counted.counts), "length": length},
+        length=length,
         # of unknown language: which one stood in for it was decided when the chunk came
         certain=chunk.detected is not None,
     )
@@ -156,21 +158,14 @@ def _estimated_mean(changes: ChangeLog) -> float:
     """The mean length of the chunks of a log, or of a sample if there are many."""
     last = changes.head.seq
     keys = np.arange(1, last + 1, dtype=np.int64)
-    if last > SAMPLED:
-        keys = np.sort(np.random.default_rng(last).choice(last, SAMPLED, replace=False) + 1)
-    lengths = [_length(chunk) for chunk in changes.texts_of(keys)]
+    if last > CHUNKS_SAMPLED:
+        keys = np.sort(np.random.default_rng(last).choice(last, CHUNKS_SAMPLED, replace=False) + 1)
+    lengths = [len(_counted(chunk).terms) for chunk in changes.texts_of(keys)]
     return sum(lengths) / max(1, len(lengths)) or 1.0
 
 
-def _length(chunk: ChunkText) -> int:
-    checkpoint()
-    return len(index_terms(chunk.text, chunk.language))
-
-
-class QdrantText:
+class QdrantText(TextSnapshot):
     """A TextSnapshot at the last mark of a state."""
-
-    immediate = False
 
     def __init__(
         self,
@@ -187,10 +182,7 @@ class QdrantText:
         self._dictionary = dictionary
         self._frequencies = dictionary.frequencies(state.last.position)
         self._updated: ChunkKeys | None = None
-
-    @property
-    def position(self) -> LogPosition:
-        return self._state.last.position
+        self.position = state.last.position
 
     async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
         points = await self._allowed(allowed)
@@ -214,9 +206,12 @@ class QdrantText:
     async def matching(self, match: Match, among: ChunkKeys) -> ChunkKeys:
         where, exact = await self._condition(match)
         parts = [np.empty(0, np.int64)]
-        for some in batches(among.tolist(), MOST_KEYS):
-            async for keys in self._scrolled(visible(self._state, where, by_keys(some))):
-                parts.append(keys if exact else await self._holding(match, keys))
+        asked = (
+            visible(self._state, where, by_keys(some))
+            for some in batches(among.tolist(), MOST_KEYS)
+        )
+        async for keys in self._scrolled(asked):
+            parts.append(keys if exact else await self._holding(match, keys))
         return np.sort(np.concatenate(parts))
 
     async def frequencies(self, words: Sequence[Word]) -> list[int]:
@@ -229,39 +224,24 @@ class QdrantText:
         state = self._state
         return TextStatistics(state.chunks, state.mean_length if state.chunks else None)
 
-    async def corrections(
-        self, words: Sequence[str], *, limit: int = MOST_CORRECTIONS
-    ) -> list[tuple[Term, ...]]:
-        lookup = await self._vocabulary()
-        return await in_thread(lookup.corrected, words, limit=limit)
-
-    async def similar(
-        self, words: Sequence[str], *, threshold: float, limit: int = MOST_SIMILAR
-    ) -> list[tuple[Term, ...]]:
-        lookup = await self._vocabulary()
-        return await in_thread(lookup.alike, words, threshold=threshold, limit=limit)
-
-    async def _ask(self, question: Callable[[QdrantClient], T]) -> T:
-        return await in_thread(self._server.ask_briefly, question, time_left())
+    async def alike(self, words: Sequence[str], wanted: Likeness) -> list[tuple[Term, ...]]:
+        return await in_thread(lambda: wanted.find_all(self._vocabulary(), words))
 
     async def _count(self, word: Word) -> int:
         if not word.terms:
             return 0
         wanted = visible(self._state, holding(word.terms))
-        found = await self._ask(lambda client: client.count(self._collection, wanted))
-        return found.count
+        question = methodcaller("count", self._collection, wanted)
+        found = await in_thread(self._server.ask_briefly, question, time_left())
+        return int(found.count)
 
-    async def _vocabulary(self) -> TermLookup:
-        return await in_thread(
-            self._dictionary.lookup, self._state.last.position, self._read_vocabulary
-        )
+    def _vocabulary(self) -> Vocabulary:
+        return self._dictionary.vocabulary(self.position, self._read_terms)
 
-    def _beginning_with(self, start: str) -> Iterable[str]:
-        return self._dictionary.beginning_with(
-            start, self._state.last.position, self._read_vocabulary
-        )
+    def _beginning_with(self, start: str) -> list[str]:
+        return self._dictionary.beginning_with(start, self.position, self._read_terms)
 
-    def _read_vocabulary(self) -> Iterable[str]:
+    def _read_terms(self) -> Iterable[str]:
         wanted = visible(self._state)
         found = self._server.ask(
             lambda client: client.facet(
@@ -358,31 +338,26 @@ class QdrantText:
         rest: list[int] = []
         missing = k - len(found)
         conditions = [None] if points.keys is None else points.by_keys()
-        for some in conditions:
-            async for keys in self._scrolled(visible(self._state, where, some)):
-                new = keys[~are_among(keys, found.keys)]
-                rest += (await self._holding(match, new)).tolist()
-                if len(rest) >= missing:
-                    break
+        asked = (visible(self._state, where, some) for some in conditions)
+        async for keys in self._scrolled(asked):
+            new = keys[~are_among(keys, found.keys)]
+            rest += (await self._holding(match, new)).tolist()
             if len(rest) >= missing:
                 break
         others = np.array(rest[:missing], np.int64)
         return merge_hits([found, Hits(others, np.zeros(len(others), np.float32))], k=k)
 
-    async def _scrolled(self, asked: models.Filter) -> AsyncIterator[ChunkKeys]:
-        """The keys of all points that meet a condition, ascending, page by page."""
-        last = 0
-        while True:
-            keys = await self._ask(
-                lambda client, last=last: self._driver.page(  # type: ignore[misc]
-                    client, self._state, asked, after=last, size=PAGE
-                )
-            )
-            if len(keys):
+    async def _scrolled(self, asked: Iterable[models.Filter]) -> AsyncIterator[ChunkKeys]:
+        """The keys of all points that meet one condition after the other, page by page."""
+        left, state = time_left(), self._state
+
+        def briefly(question: Callable[[QdrantClient], T]) -> T:
+            return self._server.ask_briefly(question, left)
+
+        for where in asked:
+            pages = self._driver.pages(state, where, size=KEYS_PER_PAGE, ask=briefly)
+            while (keys := await in_thread(next, pages, None)) is not None:
                 yield keys
-            if len(keys) < PAGE:
-                return
-            last = int(keys[-1])
 
     async def _allowed(self, allowed: FilterKeys | None) -> AllowedPoints:
         """The part of `allowed` that the snapshot has, and a condition for the server."""
@@ -390,7 +365,7 @@ class QdrantText:
             return AllowedPoints()
         keys = allowed.keys[allowed.keys <= self._state.last.seq]
         collections = collections_of(allowed.where)
-        if len(keys) <= FEW_KEYS:
+        if len(keys) <= MOST_KEYS_SENT:
             return AllowedPoints(keys, by_keys(keys.tolist()), collections, few=True)
         where = superset_condition(allowed.where, self._state.fields)
         if where is None:
@@ -398,7 +373,7 @@ class QdrantText:
         # fields that are newer in the record than in the index
         newer = await self._updated_since()
         newer = newer[are_among(newer, keys)]
-        if len(newer) > FEW_KEYS:
+        if len(newer) > MOST_KEYS_SENT:
             return AllowedPoints(keys, None, collections)
         either = [condition(where), *([by_keys(newer.tolist())] if len(newer) else [])]
         return AllowedPoints(keys, models.Filter(should=either), collections)
@@ -420,33 +395,31 @@ class QdrantText:
 
     async def _exact(self, scoring: Scoring, keys: ChunkKeys) -> dict[int, float]:
         """The scores of those of `keys` that the record has and the query finds."""
-        scores: dict[int, float] = {}
-        for key, terms in (await self._terms(keys)).items():
-            score = scoring.score(terms)
-            if score is not None:
-                scores[key] = score
-        return scores
+        query, idfs, mean = scoring
+        return {
+            key: text_score(query.words, idfs, chunk.counts, length=len(chunk.terms), mean=mean)
+            for key, chunk in (await self._read(keys)).items()
+            if chunk.found_by(query)
+        }
 
     async def _holding(self, match: Match, keys: ChunkKeys) -> ChunkKeys:
         """Those of `keys` for which a condition holds by the record."""
-        held = [key for key, terms in (await self._terms(keys)).items() if holds(match, terms)]
+        chunks = await self._read(keys)
+        held = [key for key, chunk in chunks.items() if holds(match, chunk.terms)]
         return np.array(sorted(held), np.int64)
 
-    async def _terms(self, keys: ChunkKeys) -> dict[int, list[str]]:
-        """The terms of those of `keys` that the record has at this position."""
+    async def _read(self, keys: ChunkKeys) -> dict[int, CountedTerms]:
+        """Those of `keys` that the record has at this position."""
         keys = keys[keys <= self._state.last.seq]
         if not len(keys):
             return {}
         chunks = await self._changes.run(lambda: self._changes.texts_of(keys))
-        return await in_thread(_analyzed, chunks)
+        return await in_thread(lambda: {chunk.key: _counted(chunk) for chunk in chunks})
 
 
-def _analyzed(chunks: Sequence[ChunkText]) -> dict[int, list[str]]:
-    terms = {}
-    for chunk in chunks:
-        checkpoint()
-        terms[chunk.key] = index_terms(chunk.text, chunk.language)
-    return terms
+def _counted(chunk: ChunkText) -> CountedTerms:
+    checkpoint()
+    return CountedTerms.of(chunk.text, chunk.language)
 
 
 class AllowedPoints(NamedTuple):
@@ -477,18 +450,6 @@ class Scoring(NamedTuple):
     query: TextQuery
     idfs: list[float]
     mean: float
-
-    def score(self, terms: Sequence[str]) -> float | None:
-        """The score of a chunk with these terms, None if the query does not find it."""
-        counts = Counter(terms)
-        where, words = self.query.where, self.query.words
-        if where is not None:
-            found = holds(where, terms)
-        else:
-            found = any(term.text in counts for word in words for term in word)
-        if not found:
-            return None
-        return text_score(words, self.idfs, counts, length=len(terms), mean=self.mean)
 
 
 class ExactRanking:
@@ -587,19 +548,15 @@ class TermDictionary:
             self._counted = (position, counted)
         return counted
 
-    def lookup(self, position: LogPosition, read: ReadTerms) -> TermLookup:
+    def vocabulary(self, position: LogPosition, read: ReadTerms) -> Vocabulary:
         """The terms by likeness; `read` is called if need be."""
         return self._likeness.at(position, lambda: self._sorted(position, read))
 
     def beginning_with(self, start: str, position: LogPosition, read: ReadTerms) -> list[str]:
         """The terms with a prefix."""
         terms = self._sorted(position, read)
-        first = bisect_left(terms, start)
-        last = next(
-            (index for index in range(first, len(terms)) if not terms[index].startswith(start)),
-            len(terms),
-        )
-        return terms[first:last]
+        following = islice(terms, bisect_left(terms, start), None)
+        return list(takewhile(lambda term: term.startswith(start), following))
 
     def _sorted(self, position: LogPosition, read: ReadTerms) -> list[str]:
         with self._reading:

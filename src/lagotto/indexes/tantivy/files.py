@@ -85,17 +85,12 @@ class Footer(BaseModel):
 
 
 class Announcement(Record):
-    """What is about to be committed; see the module.
+    """What is about to be committed: from which opstamp, and the positions before and after."""
 
-    Earlier versions wrote numbers without tokens; no commit of the record has the token 0.
-    """
-
-    format: Literal[1] = 1
+    format: Literal[2] = 2
     base: int
-    before: int
-    after: int
-    before_token: int = 0
-    after_token: int = 0
+    before: LogPosition
+    after: LogPosition
 
     @classmethod
     def read(cls, folder: Path) -> Announcement:
@@ -123,9 +118,7 @@ def read_state(folder: Path) -> tuple[LogPosition, TantivyMeta]:
         return START, meta
     announced = Announcement.read(folder)
     meta = TantivyMeta.read(folder)
-    if meta.opstamp == announced.base:
-        return LogPosition(announced.before, announced.before_token), meta
-    return LogPosition(announced.after, announced.after_token), meta
+    return announced.before if meta.opstamp == announced.base else announced.after, meta
 
 
 def fingerprint(folder: Path) -> tuple[int, ...]:

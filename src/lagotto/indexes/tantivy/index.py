@@ -28,6 +28,7 @@ from lagotto.indexes.base import (
     Hits,
     LogPosition,
     TextIndex,
+    TextSnapshot,
     TextStatistics,
     damaged_index,
     index_state,
@@ -36,7 +37,7 @@ from lagotto.indexes.base import (
     other_history,
     text_rules,
 )
-from lagotto.indexes.bm25 import TermLookup, VocabularyCache
+from lagotto.indexes.bm25 import VocabularyCache
 from lagotto.indexes.folder import IndexFolder
 from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.tantivy.files import (
@@ -60,9 +61,8 @@ from lagotto.indexes.tantivy.search import (
     index_schema,
     stored_length,
 )
-from lagotto.indexes.text_query import Match, Term, TextQuery, Word
+from lagotto.indexes.text_query import Likeness, Match, Term, TextQuery, Word
 from lagotto.terms import index_terms
-from lagotto.terms.vocabulary import MOST_CORRECTIONS, MOST_SIMILAR
 
 log = logging.getLogger(__name__)
 
@@ -170,8 +170,7 @@ class TantivyIndex(TextIndex[ChangeLog]):
         if meta.dead > MOST_DEAD * meta.total:
             what = f"{meta.dead} of the {meta.total} chunks in the text index are removed"
             return Finding(level="note", what=what, advice="the next search rebuilds it")
-        last = changes.head.seq
-        return index_state("text", folder=self.folder, applied_seq=position.seq, changes=last)
+        return index_state("text", changes, position.seq, where=self.folder)
 
     def _verified(self) -> tuple[LogPosition, TantivyMeta]:
         """Read every file; one that looks damaged may be half written: then under the lock."""
@@ -253,7 +252,9 @@ class TantivyIndex(TextIndex[ChangeLog]):
     def _opened(self) -> TantivyWriter:
         if self._index is None:
             self._indexes.refuse_links()
-            self._index = _open(self.folder)
+            index = TantivyWriter.open(self.folder)
+            index.verify()
+            self._index = index
         return self._index
 
     def _drop_damaged(self, problem: IndexDamagedError) -> None:
@@ -269,12 +270,6 @@ def open_tantivy(site: IndexSite) -> TantivyIndex:
     """The tantivy index of a base."""
     folder = site.folder("text", text_rules())
     return TantivyIndex(folder, indexes=site.own_folder, timeout=site.timeout)
-
-
-def _open(folder: Path) -> TantivyWriter:
-    index = TantivyWriter.open(folder)
-    index.verify()
-    return index
 
 
 def _verify(folder: Path) -> tuple[LogPosition, TantivyMeta]:
@@ -301,7 +296,7 @@ def _analyzed(chunk: ChunkText) -> list[str]:
     return index_terms(chunk.text, chunk.language)
 
 
-MERGED = 8
+SEGMENTS_MERGED = 8
 """Segments of about the same size that tantivy merges into one."""
 
 SHORTEST_STEP = 2_000
@@ -321,11 +316,11 @@ def step_size(missing: int) -> int:
     parts = -(-missing // LARGEST_SEGMENT) or 1
     size = -(-missing // parts)
     while size > LONGEST_STEP:
-        size = -(-size // MERGED)
+        size = -(-size // SEGMENTS_MERGED)
     return max(size, SHORTEST_STEP)
 
 
-class TantivyText:
+class TantivyText(TextSnapshot):
     """A TextSnapshot of a tantivy index; one that turns out to be damaged is rebuilt once."""
 
     def __init__(self, index: TantivyIndex, snapshot: TantivySnapshot, changes: ChangeLog) -> None:
@@ -358,20 +353,11 @@ class TantivyText:
         snapshot = self._snapshot
         return TextStatistics(snapshot.count, snapshot.mean_length, stored_length)
 
-    async def corrections(
-        self, words: Sequence[str], *, limit: int = MOST_CORRECTIONS
-    ) -> list[tuple[Term, ...]]:
-        return await self._ask(lambda index: self._vocabulary(index).corrected(words, limit=limit))
-
-    async def similar(
-        self, words: Sequence[str], *, threshold: float, limit: int = MOST_SIMILAR
-    ) -> list[tuple[Term, ...]]:
+    async def alike(self, words: Sequence[str], wanted: Likeness) -> list[tuple[Term, ...]]:
+        known = self._index.vocabularies
         return await self._ask(
-            lambda index: self._vocabulary(index).alike(words, threshold=threshold, limit=limit)
+            lambda index: wanted.find_all(known.at(index.position, index.vocabulary), words)
         )
-
-    def _vocabulary(self, index: TantivySnapshot) -> TermLookup:
-        return self._index.vocabularies.at(index.position, index.vocabulary)
 
     async def _ask(self, question: Callable[[TantivySnapshot], T], *, brief: bool = False) -> T:
         try:
@@ -451,7 +437,8 @@ class TantivyWriter:
             if since <= current.seq < position.seq:
                 _change(writer, chunks, replaced, owners or {})
                 before = current if replaced else position
-                _announce(self._folder, meta, before=before, after=position)
+                announced = Announcement(base=meta.opstamp, before=before, after=position)
+                announced.write(self._folder)
                 if replaced:
                     writer.commit()
         self.reload_if_changed()
@@ -510,16 +497,6 @@ class TantivyWriter:
                 yield writer
             finally:
                 writer.wait_merging_threads()
-
-
-def _announce(folder: Path, meta: TantivyMeta, *, before: LogPosition, after: LogPosition) -> None:
-    Announcement(
-        base=meta.opstamp,
-        before=before.seq,
-        after=after.seq,
-        before_token=before.token,
-        after_token=after.token,
-    ).write(folder)
 
 
 def _change(

@@ -42,7 +42,7 @@ FRAME, CODES = "frame.f32", "sketch.u64"
 META = "meta.json"
 PART = ".part"
 
-BLOCK = 1 << 20
+BYTES_READ = 1 << 20
 
 
 class Mark(Record):
@@ -56,7 +56,7 @@ class Mark(Record):
         """The mark of a file."""
         checksum = 0
         with path.open("rb", buffering=0) as file:
-            while part := file.read(BLOCK):
+            while part := file.read(BYTES_READ):
                 checksum = zlib.crc32(part, checksum)
         return cls(size=path.stat().st_size, checksum=checksum)
 

@@ -27,6 +27,7 @@ from lagotto.indexes.base import (
     Hits,
     LogPosition,
     VectorIndex,
+    VectorSnapshot,
     damaged_index,
     index_state,
     is_of,
@@ -134,7 +135,7 @@ class EmbeddedVectorIndex(VectorIndex[ChangeLog]):
             return Finding(level="ok", what=what)
         if saved is None:
             return missing_index("vector")
-        return index_state("vector", folder=self.folder, applied_seq=position.seq, changes=last)
+        return index_state("vector", changes, position.seq, where=self.folder)
 
     def _other_vectors(self, saved: Generation, changes: ChangeLog) -> int:
         """How many vectors of the record differ from the rows of the index."""
@@ -243,7 +244,7 @@ def open_vectors(site: IndexSite, *, model_id: str, dimension: int) -> EmbeddedV
     )
 
 
-class EmbeddedVectors:
+class EmbeddedVectors(VectorSnapshot):
     """A VectorSnapshot over rows in memory, bitwise equal to the vectors in the record.
 
     Rows in a file that turn out to be damaged are read from the record again, once.
@@ -256,10 +257,7 @@ class EmbeddedVectors:
         self.position = changes.head
         self._index = index
         self._changes = changes
-
-    @property
-    def immediate(self) -> bool:
-        return len(self.rows) <= IMMEDIATE_CHUNKS
+        self.immediate = len(rows) <= IMMEDIATE_CHUNKS
 
     async def search(self, query: Vector, *, k: int, allowed: FilterKeys | None) -> Hits:
         keys = allowed.keys if allowed is not None else None

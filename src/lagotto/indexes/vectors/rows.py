@@ -17,7 +17,7 @@ from lagotto.errors import ConfigError, EmbeddingError, IndexDamagedError, Model
 from lagotto.indexes.base import ChunkKeys, Hits, merge_hits, top_k
 from lagotto.indexes.vectors.sketch import Positions, Scores, Sketch, Tuning, dots
 
-COPIED = 8192
+ROWS_COPIED = 8192
 """Rows copied at a time when the index is rewritten."""
 
 
@@ -68,8 +68,8 @@ class MatrixSnapshot:
     def blocks(self) -> Iterator[Vectors]:
         """All rows in the order of `keys`, in blocks."""
         keys = self.keys
-        for start in range(0, len(keys), COPIED):
-            some = keys[start : start + COPIED]
+        for start in range(0, len(keys), ROWS_COPIED):
+            some = keys[start : start + ROWS_COPIED]
             rows = np.empty((len(some), self.dimension), dtype=np.float32)
             for part in (self.base, self.tail):
                 part.copy_rows(rows, some)
@@ -84,7 +84,7 @@ class MatrixSnapshot:
         return len(self.tail.keys) + len(self.base.keys) - len(self.base)
 
 
-FEW_ROWS = 3
+ROWS_SCORED_PER_CANDIDATE = 3
 """Scoring this many times the candidates takes no longer than selecting them by the sketch."""
 
 
@@ -191,7 +191,7 @@ class VectorSegment:
         return None if self.alive is None else np.flatnonzero(self.alive)
 
     def _many(self, among: Positions | None, count: int) -> bool:
-        return len(self.keys if among is None else among) > FEW_ROWS * count
+        return len(self.keys if among is None else among) > ROWS_SCORED_PER_CANDIDATE * count
 
 
 def check_count(k: int) -> None:
@@ -215,7 +215,7 @@ def check_vectors(vectors: Vectors, *, dimension: int) -> None:
         raise EmbeddingError(f"a vector has the length {worst}, not 1; normalise vectors first")
 
 
-SPARSE = 8
+MOST_ENTRIES_PER_KEY = 8
 """Table entries per key beyond which a table takes too much memory."""
 
 
@@ -242,7 +242,7 @@ class RowLookup:
 
     def _look_up(self, wanted: ChunkKeys) -> Positions:
         low, high = self._bounds
-        if high - low < SPARSE * len(self._keys):
+        if high - low < MOST_ENTRIES_PER_KEY * len(self._keys):
             return self._table[wanted - low].astype(np.intp)
         order, ascending = self._sorted
         last = np.searchsorted(ascending, wanted, side="right") - 1

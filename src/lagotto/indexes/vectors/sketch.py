@@ -36,7 +36,7 @@ class Tuning:
 Positions = NDArray[np.intp]
 Scores = NDArray[np.float32]
 
-GATHERED = 4096
+ROWS_GATHERED = 4096
 """Rows copied at a time; they should fit into the processor's cache."""
 
 
@@ -46,8 +46,8 @@ def dots(rows: Vectors, query: Vector, positions: Positions | None = None) -> Sc
         scores: Scores = np.vecdot(rows, query)
         return scores if positions is None else scores.take(positions)
     scores = np.empty(len(positions), dtype=np.float32)
-    for start in range(0, len(positions), GATHERED):
-        some = slice(start, start + GATHERED)
+    for start in range(0, len(positions), ROWS_GATHERED):
+        some = slice(start, start + ROWS_GATHERED)
         scores[some] = np.vecdot(rows.take(positions[some], axis=0), query)
     return scores
 
@@ -59,23 +59,23 @@ Distances = NDArray[np.uint16]
 """16 bits hold a weighted distance of up to 9,362 dimensions."""
 
 WORD = 64
-LEAST = 256
+LEAST_BITS = 256
 """The least bits of a row; a vector of fewer dimensions is rotated more than once."""
 
 SEED = 20_240_229
-SAMPLE = 65_536
-ENCODED = 16_384
-SCANNED = 65_536
+ROWS_SAMPLED = 65_536
+ROWS_ENCODED = 16_384
+ROWS_SCANNED = 65_536
 """Rows sampled, encoded and scanned at a time."""
 
-POOL = 4
+POOL_PER_CANDIDATE = 4
 """Rows whose weighted distance is computed, for each row that is kept."""
 
-SEEN = 2 / 3
+SHARE_OF_BITS = 2 / 3
 """The share of the bits by which these rows are chosen. `benchmarks/scale.py`, a million chunks: as
 good as all bits (recall@100 .982), in a third less time."""
 
-COUNTED = 16
+DISTANCES_PER_SAMPLE = 16
 """One in this many distances is sampled to estimate where the least ones end."""
 
 
@@ -97,7 +97,7 @@ class Frame:
     @classmethod
     def fitted(cls, rows: Vectors) -> Self:
         """A frame around the mean of `rows`."""
-        sample = rows[:: -(-len(rows) // SAMPLE)]
+        sample = rows[:: -(-len(rows) // ROWS_SAMPLED)]
         mean = sample.mean(axis=0, dtype=np.float64).astype(np.float32)
         return cls(mean, _directions(rows.shape[1]))
 
@@ -109,8 +109,8 @@ class Frame:
     def encode(self, rows: Vectors) -> Codes:
         """The bits of `rows`, in columns."""
         codes = np.empty((self.words, len(rows)), dtype=np.uint64)
-        for start in range(0, len(rows), ENCODED):
-            some = slice(start, start + ENCODED)
+        for start in range(0, len(rows), ROWS_ENCODED):
+            some = slice(start, start + ROWS_ENCODED)
             codes[:, some] = _packed((rows[some] - self.mean) @ self.directions.T > 0)
         return codes
 
@@ -144,14 +144,14 @@ class Sketch:
         the query.
         """
         code = self.frame.encode_query(query)
-        pool = closest(self._distances(code, among), count=POOL * count)
+        pool = closest(self._distances(code, among), count=POOL_PER_CANDIDATE * count)
         if among is not None:
             pool = among[pool]
         weighed = _weighed_distances(_gathered(self.codes, pool), code)
         return pool[closest(weighed, count=count)]
 
     def _distances(self, code: QueryCode, among: Positions | None) -> Distances:
-        seen = math.ceil(SEEN * self.frame.words)
+        seen = math.ceil(SHARE_OF_BITS * self.frame.words)
         codes, signs = self.codes[:seen], code.signs[:seen]
         if among is None:
             return _distances(codes, signs)
@@ -165,8 +165,10 @@ def closest(distances: Distances, *, count: int) -> Positions:
 
     Among many distances, the cut is first estimated from a sample.
     """
-    if len(distances) > 4 * COUNTED * count:
-        limit = _limit(distances[::COUNTED], count=math.ceil(1.1 * count / COUNTED))
+    if len(distances) > 4 * DISTANCES_PER_SAMPLE * count:
+        limit = _limit(
+            distances[::DISTANCES_PER_SAMPLE], count=math.ceil(1.1 * count / DISTANCES_PER_SAMPLE)
+        )
         found = np.flatnonzero(distances <= limit)
         if len(found) >= count:
             return found
@@ -186,8 +188,8 @@ def _gathered(codes: Codes, positions: Positions) -> Codes:
 def _distances(codes: Codes, signs: Codes) -> Distances:
     """The number of bits in which each row differs from the query."""
     result = np.empty(codes.shape[1], dtype=np.uint16)
-    for start in range(0, len(result), SCANNED):
-        some = slice(start, start + SCANNED)
+    for start in range(0, len(result), ROWS_SCANNED):
+        some = slice(start, start + ROWS_SCANNED)
         differing = np.bitwise_count(codes[:, some] ^ signs)
         np.add.reduce(differing, axis=0, dtype=np.uint16, out=result[some])
     return result
@@ -209,7 +211,7 @@ def _packed(bits: NDArray[np.bool_]) -> Codes:
 
 def _directions(dimension: int) -> Vectors:
     """Random orthogonal directions, in as many sets as fill the words."""
-    bits = max(LEAST, -(-dimension // WORD) * WORD)
+    bits = max(LEAST_BITS, -(-dimension // WORD) * WORD)
     random = np.random.default_rng(SEED)
     turns = [
         np.linalg.qr(random.standard_normal((dimension, dimension)))[0]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from itertools import islice, pairwise
 from operator import and_, or_
-from typing import ClassVar, Literal, LiteralString
+from typing import Literal
 from zlib import crc32
 
 import numpy as np
@@ -36,13 +36,13 @@ from lagotto.indexes.bm25 import idf, term_weight
 from lagotto.indexes.text_query import (
     Either,
     Every,
+    Likeness,
     Match,
     Phrase,
     Prefix,
     Term,
     TextQuery,
     Word,
-    as_terms,
     holds,
     single_words,
 )
@@ -67,8 +67,6 @@ from lagotto.terms import Vocabulary, index_terms
 from lagotto.terms.vocabulary import (
     CANDIDATES,
     LEAST_SIMILARITY,
-    MOST_CORRECTIONS,
-    MOST_SIMILAR,
     deletion_pairs,
 )
 from lagotto.terms.words import JOINER
@@ -360,13 +358,12 @@ class Statistics:
 
 
 @dataclass(slots=True)
-class PostingsText:
+class PostingsText(TextSnapshot):
     """A TextSnapshot over postings in tables; postings are read once per view."""
 
     reader: ReadTransaction
     known: Statistics
     position: LogPosition
-    immediate: ClassVar[bool] = False
     _postings: dict[str, Postings] = field(default_factory=dict)
     _scored: dict[TextQuery, tuple[NDArray[np.float32], Mask]] = field(default_factory=dict)
     _everything: Mask | None = None
@@ -396,18 +393,20 @@ class PostingsText:
         known = self.known
         return TextStatistics(known.chunks, known.terms / known.chunks if known.chunks else None)
 
-    async def corrections(
-        self, words: Sequence[str], *, limit: int = MOST_CORRECTIONS
-    ) -> list[tuple[Term, ...]]:
-        return [await _corrections(self.reader, self, word, limit=limit) for word in words]
+    async def alike(self, words: Sequence[str], wanted: Likeness) -> list[tuple[Term, ...]]:
+        return [await self._alike(word, wanted) for word in words]
 
-    async def similar(
-        self, words: Sequence[str], *, threshold: float, limit: int = MOST_SIMILAR
-    ) -> list[tuple[Term, ...]]:
-        return [
-            await _similar(self.reader, self, word, threshold=threshold, limit=limit)
-            for word in words
-        ]
+    async def _alike(self, word: str, wanted: Likeness) -> tuple[Term, ...]:
+        """The terms like a word, of those that the server proposes and some chunk contains."""
+        proposing, asked = _SIMILAR, dict[str, object](word=storable(word))
+        if wanted.threshold is None:
+            proposing = _MEANT
+            asked["shapes"] = deletion_pairs([word])[0].view(np.int64).tolist()
+        threshold = LEAST_SIMILARITY if wanted.threshold is None else wanted.threshold
+        await self.reader.rows(_THRESHOLDS, {"threshold": str(threshold)})
+        terms = [term for (term,) in await self.reader.rows(proposing, asked)]
+        held = zip(terms, await self.frequencies(single_words(terms)), strict=True)
+        return wanted.find(Vocabulary([term for term, having in held if having]), word)
 
     async def everything(self) -> Mask:
         """All findable chunks."""
@@ -509,40 +508,6 @@ class PostingsText:
         asked = {"keys": KeysParameter(np.flatnonzero(mask)), "phrase": phrase(terms)}
         ((keys,),) = await self.reader.rows(_HOLDING, asked)
         return self.mask(keys_of(keys))
-
-
-async def _corrections(
-    reader: ReadTransaction, text: TextSnapshot, word: str, *, limit: int
-) -> tuple[Term, ...]:
-    """The terms that a word may be a misspelling of."""
-    shapes = deletion_pairs([word])[0].view(np.int64).tolist()
-    asked = {"word": storable(word), "shapes": shapes}
-    vocabulary = await _vocabulary(reader, text, _MEANT, asked, threshold=LEAST_SIMILARITY)
-    return as_terms(vocabulary.corrections(word, limit=limit))
-
-
-async def _similar(
-    reader: ReadTransaction, text: TextSnapshot, word: str, *, threshold: float, limit: int
-) -> tuple[Term, ...]:
-    """The terms similar to a word by their trigrams."""
-    asked = {"word": storable(word)}
-    vocabulary = await _vocabulary(reader, text, _SIMILAR, asked, threshold=threshold)
-    return as_terms(vocabulary.similar(word, threshold=threshold, limit=limit))
-
-
-async def _vocabulary(
-    reader: ReadTransaction,
-    text: TextSnapshot,
-    proposing: LiteralString,
-    asked: Mapping[str, object],
-    *,
-    threshold: float,
-) -> Vocabulary:
-    """The proposed terms that some chunk contains."""
-    await reader.rows(_THRESHOLDS, {"threshold": str(threshold)})
-    terms = [term for (term,) in await reader.rows(proposing, asked)]
-    frequencies = await text.frequencies(single_words(terms))
-    return Vocabulary([term for term, having in zip(terms, frequencies, strict=True) if having])
 
 
 AT_ONCE = 8

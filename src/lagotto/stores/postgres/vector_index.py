@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,15 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from lagotto.documents import Vector
-from lagotto.indexes.base import NO_HITS, ChunkKeys, FilterKeys, Hits, LogPosition, top_k
+from lagotto.indexes.base import (
+    NO_HITS,
+    ChunkKeys,
+    FilterKeys,
+    Hits,
+    LogPosition,
+    VectorSnapshot,
+    top_k,
+)
 from lagotto.stores.postgres.database import FEWEST_KEPT, ReadTransaction
 from lagotto.stores.postgres.types import KeysParameter, VectorParameter
 
@@ -106,7 +113,7 @@ SELECT chunk_key, -(vector <#> %(query)s) FROM (
 
 
 @dataclass(frozen=True, slots=True)
-class PgVectors:
+class PgVectors(VectorSnapshot):
     """A VectorSnapshot over pgvector's columns, which are the record's own vectors.
 
     `dimension` is None in an empty base; `indexed` says whether there is a graph.
@@ -117,7 +124,6 @@ class PgVectors:
     chunks: int
     indexed: bool
     position: LogPosition
-    immediate: ClassVar[bool] = False
 
     async def search(self, query: Vector, *, k: int, allowed: FilterKeys | None) -> Hits:
         if self.dimension is None or k < 1:

@@ -11,6 +11,7 @@ import numpy as np
 from lagotto.documents import JsonScalar, Vectors, in_context
 from lagotto.errors import StoreError
 from lagotto.indexes.base import (
+    ChangeLog,
     ChunkFields,
     ChunkKeys,
     ChunkText,
@@ -246,7 +247,7 @@ def stored_vectors(
     return rows
 
 
-class SqlChangeLog:
+class SqlChangeLog(ChangeLog):
     """The ChangeLog of one state of a SQL record, as a connection sees it."""
 
     def __init__(

@@ -18,7 +18,7 @@ from lagotto.indexes.base import (
     VectorSnapshot,
 )
 from lagotto.indexes.bm25 import idf
-from lagotto.indexes.text_query import Match, Term, TextQuery, Word, single_words
+from lagotto.indexes.text_query import Likeness, Match, Term, TextQuery, Word, single_words
 from lagotto.indexes.vectors.index import EmbeddedVectors
 from lagotto.stores.base import (
     DegradedLeg,
@@ -130,14 +130,13 @@ class SqlView:
         unknown = [word for word in asked if word not in known]
         if not unknown:
             return [()] * len(words)
-        found = await self._text.corrections(unknown, limit=self._depth(MOST_CORRECTIONS))
+        found = await self._text.alike(unknown, Likeness(limit=self._depth(MOST_CORRECTIONS)))
         corrected = dict(zip(unknown, found, strict=True))
         return [await self._seen(corrected.get(word, ()), limit=MOST_CORRECTIONS) for word in words]
 
     async def similar(self, words: Sequence[str], *, threshold: float) -> list[tuple[Term, ...]]:
         asked = words if self._allowed is None else words[:MOST_LOOKED_UP]
-        limit = self._depth(MOST_SIMILAR)
-        found = await self._text.similar(asked, threshold=threshold, limit=limit)
+        found = await self._text.alike(asked, Likeness(threshold, self._depth(MOST_SIMILAR)))
         seen = [await self._seen(terms, limit=MOST_SIMILAR) for terms in found]
         return [*seen, *[()] * (len(words) - len(asked))]
 

@@ -26,15 +26,17 @@ from lagotto.indexes.base import (
     Hits,
     LogPosition,
     TextIndex,
+    TextSnapshot,
     TextStatistics,
     text_rules,
     top_k,
 )
-from lagotto.indexes.bm25 import TermLookup, VocabularyCache, idf
+from lagotto.indexes.bm25 import VocabularyCache, idf
 from lagotto.indexes.registry import IndexSite
 from lagotto.indexes.text_query import (
     Either,
     Every,
+    Likeness,
     Match,
     Phrase,
     Prefix,
@@ -47,7 +49,7 @@ from lagotto.stores.sql.changelog import RecordReader, SqlChangeLog
 from lagotto.stores.sql.read import setting
 from lagotto.stores.sql.statements import ReadConnection, Statement
 from lagotto.terms import index_terms
-from lagotto.terms.vocabulary import MOST_CORRECTIONS, MOST_SIMILAR
+from lagotto.terms.vocabulary import Vocabulary
 
 _FIND = Statement("SELECT rowid, -bm25(chunk_terms) FROM chunk_terms WHERE chunk_terms MATCH :term")
 _COUNT = Statement("SELECT count(*) FROM chunk_terms_docsize")
@@ -144,13 +146,11 @@ def open_fts5(_site: IndexSite) -> Fts5Index:
     return Fts5Index()
 
 
-class Fts5Text:
+class Fts5Text(TextSnapshot):
     """A TextSnapshot: what the transaction of a search sees of the tables.
 
     `chunks` is how many there were at the last position that was asked about.
     """
-
-    immediate = False
 
     def __init__(
         self,
@@ -190,23 +190,12 @@ class Fts5Text:
             self._chunks[position] = count
         return TextStatistics(count, None)
 
-    async def corrections(
-        self, words: Sequence[str], *, limit: int = MOST_CORRECTIONS
-    ) -> list[tuple[Term, ...]]:
+    async def alike(self, words: Sequence[str], wanted: Likeness) -> list[tuple[Term, ...]]:
         return await self._record.ask(
-            lambda connection: self._vocabulary(connection).corrected(words, limit=limit)
+            lambda connection: wanted.find_all(self._vocabulary(connection), words)
         )
 
-    async def similar(
-        self, words: Sequence[str], *, threshold: float, limit: int = MOST_SIMILAR
-    ) -> list[tuple[Term, ...]]:
-        return await self._record.ask(
-            lambda connection: self._vocabulary(connection).alike(
-                words, threshold=threshold, limit=limit
-            )
-        )
-
-    def _vocabulary(self, connection: ReadConnection) -> TermLookup:
+    def _vocabulary(self, connection: ReadConnection) -> Vocabulary:
         return self._vocabularies.at(self.position, lambda: _VOCABULARY.column(connection))
 
 

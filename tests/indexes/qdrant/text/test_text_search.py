@@ -79,7 +79,7 @@ def colored_log(size: int = 200) -> MemoryChangeLog:
 async def test_k_results_whatever_the_engine_knows_of_the_filter(
     qdrant_address: str, monkeypatch: pytest.MonkeyPatch, where: Filter | None
 ) -> None:
-    monkeypatch.setattr(text, "FEW_KEYS", 2)
+    monkeypatch.setattr(text, "MOST_KEYS_SENT", 2)
     monkeypatch.setattr(text, "MOST_KEYS", 5)
     log = colored_log()
     red = np.arange(5, 201, 5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lagotto.errors import ConfigError
-from lagotto.indexes.qdrant.address import NodeAddress, QdrantAddress, parse_address
+from lagotto.indexes.qdrant.client import NodeAddress, QdrantAddress, parse_address
 
 
 def test_an_address_with_everything() -> None:
@@ -66,7 +66,7 @@ def test_a_write_survives_the_loss_of_some_replicas(replicas: int, written: int)
         ("qdrant://host/?shards=x", "shards=x"),
         ("qdrant://host/?shards=1&shards=2", "twice"),
         ("qdrant://host/?quantize=4", "one of none, int8"),
-        ("qdrant://host/?https=yes", "one of true, false"),
+        ("qdrant://host/?https=yes", "one of false, true"),
         ("qdrant://host/a/b", "prefix"),
         ("qdrant://host:port", "host or port"),
         ("qdrant://host:0", "host or port"),
