@@ -141,7 +141,7 @@ if TYPE_CHECKING:
         ScoreBreakdown as ScoreBreakdown,
         ScoredCandidate as ScoredCandidate,
     )
-    from lagotto.retrieval.base import Retriever as Retriever
+    from lagotto.retrieval.retriever import Retriever as Retriever
     from lagotto.retrieval.why_not import WhyNot as WhyNot
     from lagotto.stores import StoreInfo as StoreInfo
 
@@ -214,7 +214,7 @@ _LAZY = {
         "ScoreBreakdown",
         "ScoredCandidate",
     ),
-    "retrieval.base": ("Retriever",),
+    "retrieval.retriever": ("Retriever",),
     "retrieval.why_not": ("WhyNot",),
     "stores": ("StoreInfo",),
 }

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
+from itertools import takewhile
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -351,6 +352,26 @@ class ChunkSection(NamedTuple):
             "row_range": self.row_range,
             "item_range": self.item_range,
         }
+
+
+def common_path(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """What all of the paths start with."""
+    pairs = zip(min(paths), max(paths), strict=False)  # whatever these two share, all do
+    return tuple(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def common_section(sections: Sequence[ChunkSection]) -> ChunkSection:
+    """What sections have in common; rows and items if only one of the sections has any."""
+    rows, items = (
+        [numbers for numbers in ranges if numbers]
+        for ranges in zip(*((one.row_range, one.item_range) for one in sections), strict=True)
+    )
+    return ChunkSection(
+        sections[0].start,
+        common_path([section.heading_path for section in sections]),
+        rows[0] if len(rows) == 1 else None,
+        items[0] if len(items) == 1 else None,
+    )
 
 
 class Chunk(Location):

@@ -1,4 +1,4 @@
-"""Preferences of a search: one frozen, typed object, from Python, TOML or the environment.
+"""Preferences of a search, from Python, TOML or the environment; a search as a request.
 
 The groups follow the stages of a search: legs (`fts`, `vector`, `fuzzy`), `expansion`, `scoring`,
 `rerank`, `parents`, `diversity`; `chunking` and `cache` for chunks made at query time; `snippet`
@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
 from pydantic import (
     BeforeValidator,
@@ -26,9 +27,10 @@ from pydantic import (
 )
 
 from lagotto._internal.registry import did_you_mean
-from lagotto.documents import Record
+from lagotto.documents import Record, Vector
 from lagotto.errors import ConfigError
 from lagotto.filters import And, Filter, parse_filter
+from lagotto.request_context import RequestContext
 from lagotto.results import Leg
 from lagotto.terms.languages import is_language
 
@@ -584,3 +586,97 @@ def _messages(problem: ValidationError, *, group: tuple[int | str, ...] = ()) ->
         else:
             lines.append(f"{where}: {error['msg']} (it is {error['input']!r})")
     return lines
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """One search: a verb, a query, and how it is to be answered.
+
+    `prefs` are the preferences to start from: RetrievalPrefs, the name of a preset, or None for
+    those of the base that is asked; `over_own`, what they leave unset is as in the base's.
+    `settings` change them, in this call alone. `vector` is the
+    query's, if the caller has one. `max_tokens`, `format` and `counter` are for a pack.
+    `document_id` is the document that `why_not` is about, in `document_collection` if that is
+    known.
+    """
+
+    verb: Verb | Literal["why_not"]
+    query: str
+    prefs: RetrievalPrefs | str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    vector: Vector | None = None
+    context: RequestContext = field(default_factory=RequestContext)
+    max_tokens: int | None = None
+    format: Literal["plain", "markdown", "xml"] = "plain"
+    counter: Any = None
+    document_id: str = ""
+    document_collection: str | None = None
+    over_own: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        prefs: RetrievalPrefs,
+        verb: Verb,
+        *,
+        vector: Vector | None = None,
+        ctx: RequestContext | None = None,
+    ) -> SearchRequest:
+        """The request for the query of `prefs`."""
+        return cls(verb, prefs.query_text, prefs, vector=vector, context=ctx or RequestContext())
+
+    def resolve(self, own: RetrievalPrefs) -> SearchRequest:
+        """The request with all its settings in `prefs`; `own` are those of the base.
+
+        ConfigError for settings that are wrong, or have no meaning for the verb.
+        """
+        given = dict(self.settings)
+        if self.verb == "search" and "top_k" in given:
+            if "top_k_chunks" in given:
+                raise _given_twice("top_k_chunks")
+            given["top_k_chunks"] = given.pop("top_k")
+        if "query_text" in given:
+            raise _given_twice("query_text")
+        if "filters" in given:
+            given["filters"] = parse_filter(given["filters"])
+        if self.max_tokens is not None:
+            given["context"] = {**_fields(given.get("context")), "max_tokens": self.max_tokens}
+        start = own if self.prefs is None else preferences(self.prefs)
+        if self.over_own:
+            start = own.overlaid(start)
+        if given or start.query_text != self.query:
+            start = start.replace(query_text=self.query, **given)
+        start.check_call("retrieve" if self.verb == "why_not" else self.verb, self.settings)
+        return replace(self, prefs=start, settings={}, max_tokens=None, over_own=False)
+
+    def with_query(self, query: str) -> SearchRequest:
+        """The same request for another query."""
+        prefs = self.prefs
+        if isinstance(prefs, RetrievalPrefs):
+            prefs = prefs.model_copy(update={"query_text": query})
+        return replace(self, query=query, prefs=prefs)
+
+    @property
+    def preferences(self) -> RetrievalPrefs:
+        """The preferences of a request that is resolved."""
+        assert not self.settings, "resolve the request first"
+        return cast("RetrievalPrefs", self.prefs)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to search for."""
+        return self.vector is None and not self.query.strip()
+
+
+def preferences(given: RetrievalPrefs | str | None) -> RetrievalPrefs:
+    """Preferences as they are, by the name of a preset, or the defaults."""
+    return RetrievalPrefs.preset(given) if isinstance(given, str) else given or RetrievalPrefs()
+
+
+def _fields(group: Mapping[str, Any] | Record | None) -> Mapping[str, Any]:
+    """What is set in a group of settings."""
+    return group.model_dump(exclude_unset=True) if isinstance(group, Record) else group or {}
+
+
+def _given_twice(name: str) -> ConfigError:
+    return ConfigError(f"{name}: given twice in one call; give it once")

@@ -9,9 +9,8 @@ from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.base.protocol import AsyncBase, BaseVerbs, page_of_documents
 from lagotto.documents import Document
 from lagotto.errors import ConfigError
-from lagotto.prefs import RetrievalPrefs
+from lagotto.prefs import RetrievalPrefs, SearchRequest
 from lagotto.request_context import RequestContext
-from lagotto.retrieval.base import SearchRequest
 from lagotto.server.scoped_base import ScopedBase
 from lagotto.testing.hash_embedder import HashEmbedder
 from tests.server.running import serving

@@ -36,9 +36,8 @@ from lagotto.prefs import RetrievalPrefs, ScoringPrefs
 from lagotto.request_context import CancellationToken, RequestContext
 from lagotto.rerankers.base import UNIT
 from lagotto.results import CandidateItem, EvidenceChunk, Leg, RetrievalBundle, RetrievalStats
-from lagotto.retrieval.base import Retriever
 from lagotto.retrieval.fusion import Candidates, Fused, fuse
-from lagotto.retrieval.retriever import HybridRetriever
+from lagotto.retrieval.retriever import HybridRetriever, Retriever
 from lagotto.server.events import PlainOrchestrator
 from lagotto.stores.base import CachedChunks, CacheKey, ChunkCacheRepo, Entry, ItemRepo
 from lagotto.stores.memory import MemoryStore

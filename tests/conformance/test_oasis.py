@@ -19,9 +19,8 @@ from lagotto.prefs import RetrievalPrefs
 from lagotto.request_context import CancellationToken, RequestContext
 from lagotto.rerankers.base import UNIT, Candidate, Judgement, Verdict
 from lagotto.results import EvidenceChunk, RetrievalBundle, RetrievalResult
-from lagotto.retrieval.base import Retriever
 from lagotto.retrieval.fusion import fuse
-from lagotto.retrieval.retriever import HybridRetriever
+from lagotto.retrieval.retriever import HybridRetriever, Retriever
 from lagotto.stores.base import Capabilities
 from lagotto.stores.memory import MemoryStore, MemoryView
 from lagotto.stores.sql.view import SqlView

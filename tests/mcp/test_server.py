@@ -12,8 +12,8 @@ from lagotto._internal.tokens import ApproximateTokenizer
 from lagotto.documents import Document
 from lagotto.mcp.budget import estimate
 from lagotto.mcp.server import create_server
+from lagotto.prefs import SearchRequest
 from lagotto.results import Results
-from lagotto.retrieval.base import SearchRequest
 from mcp import Client
 from tests.mcp.asking import MODES, base_of, text_of
 

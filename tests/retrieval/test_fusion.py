@@ -15,7 +15,8 @@ from lagotto.filters import And
 from lagotto.prefs import Normalisation, ScoringPrefs
 from lagotto.results import LEGS, Leg
 from lagotto.retrieval.fusion import Candidates, Fused, LegScores, Scores, fuse
-from lagotto.retrieval.ranking import rank
+from lagotto.retrieval.stages import best_rows, rank
+from lagotto.stores.base import View
 from lagotto.stores.memory import MemoryStore
 from lagotto.testing.stores import DOCUMENTS, EMBEDDER, entries
 
@@ -452,16 +453,21 @@ def test_ties_are_settled_whatever_the_order_and_the_count(
             cosines, words = np.array(levels).T
             found = Candidates(keys, {"semantic": ranked(cosines, 5), "text": ranked(words, 4)})
             scores = fuse(found, scoring.weights(), scoring).scores
-            full = [item.passage.key for item in await rank(view.passages, found, scores, count=7)]
+            full = await ranked_keys(view, found, scores, count=7)
             order = chance.sample(range(7), 7)
             legs = {n: LegScores(s.scores[order], s.ranks[order]) for n, s in found.legs.items()}
             mixed = Candidates(keys[order], legs)
             again = fuse(mixed, scoring.weights(), scoring).scores
             for count in range(1, 8):
-                some = await rank(view.passages, mixed, again, count=count)
-                assert [item.passage.key for item in some] == full[:count]
+                assert await ranked_keys(view, mixed, again, count=count) == full[:count]
 
     asyncio.run(everything())
+
+
+async def ranked_keys(view: View, found: Candidates, scores: Scores, *, count: int) -> list[int]:
+    rows = best_rows(found, scores, count=count)
+    passages = await view.passages(found.keys[rows])
+    return [item.passage.key for item in rank(passages, found, scores, count=count)]
 
 
 def test_the_best_rank_is_the_best_of_any_leg() -> None:

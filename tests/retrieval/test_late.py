@@ -26,11 +26,9 @@ from lagotto.prefs import ChunkingPrefs, RetrievalPrefs
 from lagotto.retrieval.explain import leg_scores
 from lagotto.retrieval.fusion import fuse
 from lagotto.retrieval.late import LateChunking, bm25, index_text, late_candidates, late_chunker
-from lagotto.retrieval.plan import QueryPlan
-from lagotto.retrieval.ranking import above, document_of, rank
-from lagotto.retrieval.recall import LegQueries
+from lagotto.retrieval.plan import LegQueries, QueryPlan
 from lagotto.retrieval.retriever import HybridRetriever
-from lagotto.retrieval.stages import cap
+from lagotto.retrieval.stages import above, cap, document_of, rank
 from lagotto.stores.base import Store
 from lagotto.stores.memory import MemoryStore
 from lagotto.testing.chunk_cache import cache_of
@@ -120,9 +118,9 @@ async def evidence(
         found = await late_candidates(view, documents, plan=plan, prefs=prefs, late=late)
         fused = fuse(found.candidates, plan.weights, prefs.scoring)
         everything = len(found.candidates.keys)
-        read = found.source.passages
+        passages = await found.source.passages(found.candidates.keys)
         ranked = above(
-            await rank(read, found.candidates, fused.scores, count=everything),
+            rank(passages, found.candidates, fused.scores, count=everything),
             prefs.scoring.min_score,
         )
     capped = cap(ranked, key=document_of, most=prefs.per_item_chunk_cap)[: prefs.top_k_chunks]

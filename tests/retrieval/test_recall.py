@@ -7,9 +7,9 @@ from lagotto.documents import Document
 from lagotto.filters import And
 from lagotto.indexes.text_query import TextQuery
 from lagotto.prefs import RetrievalPrefs
-from lagotto.retrieval.explain import Diagnostics
 from lagotto.retrieval.fusion import Candidates
-from lagotto.retrieval.recall import LegQueries, Recall, by_distance
+from lagotto.retrieval.plan import LegQueries
+from lagotto.retrieval.recall import Recall, by_distance
 from lagotto.stores.base import View
 from lagotto.stores.memory import MemoryStore
 from lagotto.testing.stores import EMBEDDER, entries, entry, text_query
@@ -23,7 +23,7 @@ async def store_of(*documents: Document) -> MemoryStore:
 
 async def recall(view: View, asked: LegQueries, *, depth: int) -> Candidates:
     found = Recall(view, asked, RetrievalPrefs())
-    return await found.candidates(depth=depth, diagnostics=Diagnostics())
+    return await found.candidates(depth=depth)
 
 
 async def queries(text: str, *, language: str | None = "en") -> LegQueries:
@@ -100,9 +100,7 @@ async def test_an_embedded_query_has_the_length_1() -> None:
     asked = await queries("dog")
     async with store.view(And()) as view:
         by_scale = [
-            await Recall(view, asked, RetrievalPrefs(vector={"distance": name})).candidates(
-                depth=5, diagnostics=Diagnostics()
-            )
+            await Recall(view, asked, RetrievalPrefs(vector={"distance": name})).candidates(depth=5)
             for name in ("cosine", "ip")
         ]
     cosines, products = (found.legs["semantic"].scores for found in by_scale)

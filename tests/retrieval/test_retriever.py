@@ -25,12 +25,11 @@ from lagotto.errors import (
 from lagotto.filters import And
 from lagotto.indexes.base import Hits
 from lagotto.indexes.text_query import Phrase, Term, TextQuery
-from lagotto.prefs import RetrievalPrefs
+from lagotto.prefs import RetrievalPrefs, SearchRequest
 from lagotto.request_context import CancellationToken, RequestContext
 from lagotto.results import RetrievalResult
-from lagotto.retrieval.base import SearchRequest
+from lagotto.retrieval.plan import exact_query
 from lagotto.retrieval.query.expansion import Expansion
-from lagotto.retrieval.recall import exact_query
 from lagotto.retrieval.retriever import HybridRetriever
 from lagotto.retrieval.views import as_list
 from lagotto.stores.memory import MemoryStore, MemoryView

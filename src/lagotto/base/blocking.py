@@ -22,8 +22,8 @@ from lagotto.embedders.chunk_embedder import Pooling
 from lagotto.errors import StoreError
 from lagotto.prefs import RetrievalPrefs
 from lagotto.rerankers import Reranker
-from lagotto.retrieval.base import Retriever
 from lagotto.retrieval.query.expansion import Expander
+from lagotto.retrieval.retriever import Retriever
 from lagotto.stores.base import Store
 
 P = ParamSpec("P")
@@ -42,14 +42,8 @@ class LoopThread:
         except OSError as exc:  # it needs file descriptors
             raise StoreError(f"no event loop can be made: {exc}; raise the limit") from exc
         self._closing: list[asyncio.Task[None]] = []
-        self._thread = threading.Thread(target=self._serve, name="lagotto", daemon=True)
+        self._thread = threading.Thread(target=self._loop.run_forever, name="lagotto", daemon=True)
         self._thread.start()
-
-    def _serve(self) -> None:
-        try:
-            self._loop.run_forever()
-        finally:
-            self._loop.close()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """The coroutine's result. An interrupt cancels it, and waits until it has ended."""
@@ -77,7 +71,11 @@ class LoopThread:
         """End the loop and its thread."""
         self.run(self._loop.shutdown_default_executor())
         self._loop.call_soon_threadsafe(self._loop.stop)
+        self._join()
+
+    def _join(self) -> None:
         self._thread.join()
+        self._loop.close()
 
     def stop_after(self, closing: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run `closing` on the loop and end loop and thread, without waiting for it.
@@ -91,6 +89,7 @@ class LoopThread:
                 await closing()
             finally:
                 await self._loop.shutdown_default_executor()
+                threading.Thread(target=self._join, daemon=True).start()
                 self._loop.stop()
 
         self._loop.call_soon_threadsafe(

@@ -13,11 +13,10 @@ from lagotto.documents import Chunk, Document
 from lagotto.embedders import Embedder, create_embedder
 from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.errors import ConfigError
-from lagotto.prefs import RetrievalPrefs
+from lagotto.prefs import RetrievalPrefs, SearchRequest
 from lagotto.readers.language import detect_language
 from lagotto.request_context import RequestContext
 from lagotto.rerankers import Reranker
-from lagotto.retrieval.base import SearchRequest
 from lagotto.retrieval.retriever import HybridRetriever
 from lagotto.stores.base import Entry
 from lagotto.stores.memory import MemoryStore

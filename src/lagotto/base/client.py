@@ -21,11 +21,10 @@ from lagotto.context import Citation, CitedPassage, ContextPack
 from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document
 from lagotto.errors import CitationError, ConfigError, LagottoError, StoreError
 from lagotto.filters import parse_filter
-from lagotto.prefs import Verb
+from lagotto.prefs import SearchRequest, Verb
 from lagotto.readers import ReadFailure
 from lagotto.request_context import RequestContext, cancel_scope
 from lagotto.results import Results, RetrievalBundle, RetrievalResult, RetrievalStats
-from lagotto.retrieval.base import SearchRequest
 from lagotto.retrieval.why_not import WhyNot, unknown_document
 from lagotto.stores.base import StoreInfo
 

@@ -27,12 +27,11 @@ from lagotto.embedders import Embedder
 from lagotto.embedders.chunk_embedder import Pooling
 from lagotto.errors import ConfigError, LagottoError, RebuiltError, StoreError
 from lagotto.filters import And, Eq, Filter, In, Or, parse_filter
-from lagotto.prefs import RetrievalPrefs
+from lagotto.prefs import RetrievalPrefs, SearchRequest, preferences
 from lagotto.readers import Columns, Ocr, ReadFailure, ReadOptions
 from lagotto.request_context import cancel_scope
 from lagotto.rerankers import Reranker
 from lagotto.results import Results, RetrievalResult
-from lagotto.retrieval.base import SearchRequest, preferences
 from lagotto.retrieval.query.expansion import Expander
 from lagotto.retrieval.retriever import HybridRetriever
 from lagotto.retrieval.views import as_bundle, as_list

@@ -15,11 +15,11 @@ from lagotto._internal.tokens import Tokenizer
 from lagotto.context import Citation, CitedPassage, ContextPack, PackFormat, TokenCounter
 from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document, Vector
 from lagotto.filters import And, Eq, Filter, Gt, Or, parse_filter
-from lagotto.prefs import Mode, RetrievalPrefs, Verb
+from lagotto.prefs import Mode, RetrievalPrefs, SearchRequest, Verb
 from lagotto.readers import Columns, FetchLimits, Ocr, ReadFailure, ReadOptions
 from lagotto.request_context import RequestContext
 from lagotto.results import Results, RetrievalBundle, RetrievalResult
-from lagotto.retrieval.base import Retriever, SearchRequest
+from lagotto.retrieval.retriever import Retriever
 from lagotto.retrieval.why_not import WhyNot
 from lagotto.stores.base import StoreInfo
 

@@ -13,7 +13,7 @@ from lagotto.errors import ConfigError
 from lagotto.prefs import RetrievalPrefs
 from lagotto.request_context import RequestContext
 from lagotto.results import CandidateItem, EvidenceChunk, RetrievalBundle, format_citation
-from lagotto.retrieval.base import Retriever
+from lagotto.retrieval.retriever import Retriever
 
 DESCRIPTION = (
     "Search the knowledge base. Returns the passages that match best, each with its source, so "

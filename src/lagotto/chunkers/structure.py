@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from typing import Any
 
 from lagotto.chunkers.boundaries import outermost
-from lagotto.documents import Block, ChunkSection, Document, Heading, Span
+from lagotto.documents import Block, ChunkSection, Document, Heading, Span, common_path
 
 Range = tuple[int, int]
 
@@ -151,26 +150,6 @@ def is_bare(section: str) -> bool:
     """Whether a section is only a heading, which Markdown may underline."""
     _, *below = section.strip().splitlines() or [""]
     return not any(line.strip("=- ") for line in below)
-
-
-def common_path(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """What all of the paths start with."""
-    pairs = zip(min(paths), max(paths), strict=False)  # whatever these two share, all do
-    return tuple(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-
-def common_section(sections: Sequence[ChunkSection]) -> ChunkSection:
-    """What sections have in common; rows and items if only one of the sections has any."""
-    rows, items = (
-        [numbers for numbers in ranges if numbers]
-        for ranges in zip(*((one.row_range, one.item_range) for one in sections), strict=True)
-    )
-    return ChunkSection(
-        sections[0].start,
-        common_path([section.heading_path for section in sections]),
-        rows[0] if len(rows) == 1 else None,
-        items[0] if len(items) == 1 else None,
-    )
 
 
 def _line_ends(text: str) -> list[int]:

@@ -14,9 +14,9 @@ from urllib.parse import quote, unquote
 
 from pydantic import Field
 
-from lagotto.chunkers.structure import Structure, common_section
+from lagotto.chunkers.structure import Structure
 from lagotto.context.passages import PackPassage
-from lagotto.documents import Document, Location, Span, digest
+from lagotto.documents import Document, Location, Span, common_section, digest
 from lagotto.errors import CitationError
 from lagotto.results import RetrievalResult, cited_row, format_citation, named_document
 

@@ -26,9 +26,8 @@ from lagotto.context.trace import ContextTrace, traced
 from lagotto.documents import Chunk, Location, Record
 from lagotto.prefs import CiteBy, ContextPrefs
 from lagotto.results import RetrievalResult, Score, TracedCandidate
-from lagotto.retrieval.explain import traced_candidates
 from lagotto.retrieval.pipeline import Outcome
-from lagotto.retrieval.views import as_list, results_of
+from lagotto.retrieval.views import as_list, results_of, traced_candidates
 
 
 class SelectedChunk(Location):

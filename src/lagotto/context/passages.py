@@ -10,8 +10,7 @@ from itertools import chain
 from typing import Literal
 
 from lagotto._internal.concurrency import with_checkpoints
-from lagotto.chunkers.structure import common_path
-from lagotto.documents import Chunk, DocumentRef, Location
+from lagotto.documents import Chunk, DocumentRef, Location, common_path
 from lagotto.prefs import CiteBy, ContextPrefs
 from lagotto.results import RetrievalResult, cited_row, format_citation
 

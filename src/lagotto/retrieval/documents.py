@@ -20,9 +20,9 @@ from lagotto.errors import ConfigError
 from lagotto.results import LegScore
 from lagotto.retrieval.explain import leg_scores
 from lagotto.retrieval.fusion import Candidates, Fused, LegScores
-from lagotto.retrieval.ranking import document_order
+from lagotto.retrieval.stages import document_order
 from lagotto.stores.base import Passage
-from lagotto.terms import SimilarWords, analyze, content_terms, query_terms
+from lagotto.terms import SimilarWords, analyze, content_terms, query_terms, term_worth
 from lagotto.terms.words import is_european, is_unspaced
 
 NOT_FOUND = np.iinfo(np.int64).max
@@ -121,10 +121,6 @@ SHORTEST = 3
 
 NEAR = 0.72
 """The similarity at which a word of the text counts as one of the query: Philidor, Philador."""
-
-NUMBER_WORTH = 3
-"""The weight of a number or a code beside that of a word: readers search for these."""
-
 
 CACHE_SIZE = 2**14
 """Words whose terms are cached: passages of an answer have many in common."""
@@ -260,11 +256,6 @@ def _best(found: Sequence[_Match], width: int) -> Span:
             best = Span(found[first].span.start, match.span.end)
             best_worth = (worth, last - first + 1)
     return best
-
-
-def term_worth(term: str) -> int:
-    """How much a term counts beside others: numbers and codes count for more."""
-    return NUMBER_WORTH if any(map(str.isdigit, term)) else 1
 
 
 def _around(stretch: Span, width: int, length: int) -> Span:

@@ -12,14 +12,11 @@ from lagotto.prefs import RetrievalPrefs
 from lagotto.results import (
     FusionInputs,
     LegScore,
-    RetrievalResult,
     RetrievalStats,
     ScoreBreakdown,
     ScoredCandidate,
-    TracedCandidate,
 )
 from lagotto.retrieval.fusion import Candidates, Fused, LegContribution, LegScores
-from lagotto.retrieval.ranking import Ranked
 from lagotto.stores.base import Passage
 
 REST = "other"
@@ -124,34 +121,6 @@ class Diagnostics:
         )
 
 
-def as_result(rank: int, item: Ranked, candidates: Candidates, fused: Fused) -> RetrievalResult:
-    """The hit of that rank in the list, counted from 1."""
-    chunk, document = item.passage.chunk, item.passage.document
-    return RetrievalResult(
-        rank=rank,
-        score=item.score,
-        content=chunk.text,
-        chunk_id=chunk.id,
-        document_id=document.id,
-        document_title=document.title,
-        document_source=document.source,
-        document_kind=document.kind,
-        collection=document.collection,
-        language=document.language,
-        **item.location_fields,
-        metadata=document.metadata,
-        parent_id=chunk.parent_id,
-        parent_content=item.parent.text if item.parent else None,
-        section=item.section,
-        child_id=item.child.id if item.child else None,
-        answerable=item.answerable,
-        evidence=item.evidence,
-        breakdown=breakdown(
-            item.row, candidates, fused, rerank=item.rerank, rerank_score=item.rerank_score
-        ),
-    )
-
-
 def breakdown(
     row: int, candidates: Candidates, fused: Fused, **reranked: float | None
 ) -> ScoreBreakdown:
@@ -185,20 +154,6 @@ def scored_candidates(
             breakdown=breakdown(row, candidates, fused),
         )
         for passage, row in ((item, rows[item.key]) for item in with_checkpoints(found))
-    )
-
-
-def traced_candidates(found: Sequence[Ranked]) -> tuple[TracedCandidate, ...]:
-    """What the legs found, as the trace of a pack names it."""
-    return tuple(
-        TracedCandidate(
-            chunk_id=item.passage.chunk.id,
-            collection=item.passage.document.collection,
-            document_id=item.passage.document.id,
-            rank=rank,
-            score=item.score,
-        )
-        for rank, item in enumerate(found, 1)
     )
 
 

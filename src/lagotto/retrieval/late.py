@@ -23,15 +23,8 @@ from lagotto.indexes.text_query import Match, TextQuery, as_word, holds
 from lagotto.prefs import CachePrefs, ChunkingPrefs, RetrievalPrefs
 from lagotto.results import Leg
 from lagotto.retrieval.fusion import Candidates, LegScores, Scores
-from lagotto.retrieval.plan import QueryPlan
-from lagotto.retrieval.recall import (
-    ExactQuery,
-    LegQueries,
-    Recall,
-    TrigramTextQuery,
-    by_distance,
-    listed,
-)
+from lagotto.retrieval.plan import ExactQuery, LegQueries, QueryPlan, TrigramTextQuery
+from lagotto.retrieval.recall import Recall, by_distance, listed
 from lagotto.stores.base import CachedChunks, CacheKey, ChunkCacheRepo, Passage, View
 
 Name = tuple[str, str]

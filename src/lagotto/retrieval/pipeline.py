@@ -11,25 +11,30 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import numpy as np
 
 from lagotto._internal.concurrency import for_each, in_thread, with_checkpoints
 from lagotto.documents import Chunk
+from lagotto.prefs import SearchRequest
 from lagotto.rerankers.base import Reranker
 from lagotto.results import RetrievalStats
-from lagotto.retrieval.base import SearchRequest
-from lagotto.retrieval.candidates import Components, Recalled, StoredCandidates
 from lagotto.retrieval.documents import FoundDocument
 from lagotto.retrieval.explain import Diagnostics, scored_candidates
 from lagotto.retrieval.fusion import Candidates, Fused
-from lagotto.retrieval.ranking import ChunkSource, Ranked, Rows, above, document_of, rank
+from lagotto.retrieval.recall import Components, Recalled, StoredCandidates
 from lagotto.retrieval.stages import (
+    ChunkSource,
+    Ranked,
+    Rows,
+    above,
+    best_rows,
     cap,
     cited_section,
+    document_of,
     mmr,
     parent_or_self,
+    rank,
     rerank,
     resolve_parents,
     verdict_score,
@@ -133,7 +138,6 @@ class Search:
         self.request = request
         self._prefs = prefs = request.preferences
         self._size = SearchSize.of(request)
-        self._late = components.late
         enabled = prefs.rerank.enabled
         judges = prefs.rerank.reranker is not None if enabled == "named" else enabled
         self._reranker = components.reranker if judges else None
@@ -239,12 +243,9 @@ class Search:
         """
         everything = self._prefs.candidates is not None or self._prefs.overfetch is not None
         wanted = None if everything else self._wanted
-        return await rank(
-            partial(self.stored.read, scored.source),
-            scored.candidates,
-            scored.fused.scores,
-            count=len(scored.candidates.keys) if wanted is None else wanted,
-        )
+        count = len(scored.candidates.keys) if wanted is None else wanted
+        candidates, scores = scored.candidates, scored.fused.scores
+        return await self.stored.ranked(scored.source, candidates, scores, count=count)
 
     @property
     def depth(self) -> int:
@@ -292,7 +293,11 @@ class Search:
         with self.diagnostics.stage("chunk"):
             names = [item.name for item in found.documents]
             made = await late_candidates(
-                view, await items.sources(names), plan=plan, prefs=self._prefs, late=self._late
+                view,
+                await items.sources(names),
+                plan=plan,
+                prefs=self._prefs,
+                late=self._components.late(),
             )
         for problem in made.problems:
             self.diagnostics.note("late chunking", problem)
@@ -311,17 +316,14 @@ class Search:
 
     async def _ranked(self, scored: Scored) -> list[Ranked]:
         """The best candidates, as many as the later stages need."""
-        total = len(scored.candidates.keys)
+        candidates, scores = scored.candidates, scored.fused.scores
+        total = len(candidates.keys)
         wanted = None if self._prefs.diversity.mmr is not None else self._wanted
         count = total if wanted is None else wanted
         while True:
-            ranked = await rank(
-                partial(self.stored.read, scored.source),
-                scored.candidates,
-                scored.fused.scores,
-                count=count,
-                rows=scored.rows,
-            )
+            rows = best_rows(candidates, scores, count=count, rows=scored.rows)
+            passages = await self.stored.read(scored.source, candidates.keys[rows])
+            ranked = rank(passages, candidates, scores, count=count)
             good = above(ranked, self._prefs.scoring.min_score)
             if len(good) < count or count >= total or self._remaining(good) is not None:
                 return good

@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lagotto._internal.tokens import Tokenizer
 from lagotto.documents import Vector
 from lagotto.embedders import Embedder
 from lagotto.errors import ConfigError, EmbeddingError, ModelMismatchError, QueryError, StoreError
-from lagotto.indexes.text_query import Match, NativeQuery, Term, TextQuery, substituted
-from lagotto.prefs import QueryType, RankFunction, RetrievalPrefs, ScoringPrefs
-from lagotto.results import Leg
+from lagotto.indexes.base import ChunkKeys, Hits
+from lagotto.indexes.text_query import Match, NativeQuery, Phrase, Term, TextQuery, substituted
+from lagotto.prefs import (
+    FtsMode,
+    FuzzyPrefs,
+    QueryType,
+    RankFunction,
+    RetrievalPrefs,
+    ScoringPrefs,
+)
+from lagotto.results import LEGS, Leg
 from lagotto.retrieval.explain import Diagnostics
-from lagotto.retrieval.query.expansion import Expansion, answer_patterns, answer_words, declarative
+from lagotto.retrieval.query.expansion import (
+    NEAR_ANSWER_WEIGHT,
+    Expansion,
+    answer_patterns,
+    answer_words,
+    declarative,
+)
 from lagotto.retrieval.query.syntax import ParsedQuery, parse_query, weighed
 from lagotto.retrieval.query.types import classify, identifiers, quotations
-from lagotto.retrieval.recall import LegQueries, TrigramTextQuery, exact_query, trigram_text_query
-from lagotto.stores.base import Capabilities, View
+from lagotto.stores.base import Capabilities, NativeSearch, View
 from lagotto.terms import QueryTerm, compounds, content_terms, query_terms
 from lagotto.terms.languages import (
     UNSTEMMED,
@@ -30,6 +46,8 @@ from lagotto.terms.languages import (
     language_named,
     language_of,
 )
+from lagotto.terms.vocabulary import word_similarity
+from lagotto.terms.words import words
 
 UNFAMILIAR = 0.1
 """The factor of the semantic leg's weight where the embedder can't read the query."""
@@ -39,6 +57,161 @@ MENTIONING: tuple[QueryType, ...] = ("question", "description")
 
 ADDED_WEIGHT = 0.3
 """The weight of a word that only an expansion has, beside one of the query."""
+
+
+MOST_PARTS = 4
+"""The number of quotations and identifiers of a query that are looked up."""
+
+RARE = 20
+"""An identifier that more passages hold is a plain word; a quotation always counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExactPart:
+    """A wording; `holders` are all passages that hold it, None if there are more than a few."""
+
+    query: TextQuery
+    holders: ChunkKeys | None
+
+    async def search(self, view: View, *, k: int) -> ChunkKeys:
+        """Passages that hold it."""
+        return (await view.text(self.query, k=k)).keys if self.holders is None else self.holders
+
+    async def held_by(self, view: View, keys: ChunkKeys) -> NDArray[np.bool_]:
+        """Which of `keys` hold it."""
+        if self.holders is None:
+            return await view.text_scores(self.query, keys) > 0
+        return np.isin(keys, self.holders)
+
+
+@dataclass(frozen=True, slots=True)
+class ExactQuery:
+    """Wordings to search for verbatim; a passage scores the share of them that it holds.
+
+    Whether they are `mentioned` in a question that asks for something else, or are themselves
+    what is asked for, decides how far they boost the passages that hold them.
+    """
+
+    parts: tuple[ExactPart, ...]
+    mentioned: bool = False
+
+    async def search(self, view: View, *, k: int) -> Hits:
+        """The passages that hold a part."""
+        lists = await asyncio.gather(*(part.search(view, k=k) for part in self.parts))
+        keys, held = np.unique(np.concatenate(lists), return_counts=True)
+        scores = (held / len(self.parts)).astype(np.float32)
+        order = np.lexsort((keys, -scores))[:k]
+        return Hits(keys[order], scores[order])
+
+    async def scores(self, view: View, keys: ChunkKeys) -> NDArray[np.float64]:
+        """The share of the parts that each of `keys` holds."""
+        found = await asyncio.gather(*(part.held_by(view, keys) for part in self.parts))
+        shares: NDArray[np.float64] = np.mean(found, axis=0)
+        return shares
+
+
+async def exact_query(
+    view: View, quoted: Sequence[Phrase], identifiers: Sequence[Phrase], *, mentioned: bool
+) -> ExactQuery | None:
+    """The query for those wordings that occur at all; None if none does.
+
+    A wording that nothing holds would only make the scores of the others smaller.
+    """
+    asked = [_part(phrase) for phrase in (*quoted, *identifiers)][:MOST_PARTS]
+    found = await asyncio.gather(*(view.text(part, k=RARE + 1) for part in asked))
+    kept = [
+        ExactPart(part, hits.keys if len(hits) <= RARE else None)
+        for index, (part, hits) in enumerate(zip(asked, found, strict=True))
+        if len(hits) and (index < len(quoted) or len(hits) <= RARE)
+    ]
+    return ExactQuery(tuple(kept), mentioned) if kept else None
+
+
+def _part(phrase: Phrase) -> TextQuery:
+    """The phrase, scored by its words: the best alternative for each word counts."""
+    columns = zip_longest(*phrase.variants)
+    words = (dict.fromkeys(term for term in column if term) for column in columns)
+    return TextQuery(tuple(tuple(map(Term, word)) for word in words), where=phrase)
+
+
+@dataclass(frozen=True, slots=True)
+class TrigramTextQuery:
+    """Words, compared together, and the least similarity of a text that is found.
+
+    `near` are words that stand near answers: a text with one of them is a better one.
+    """
+
+    words: str
+    threshold: float
+    near: tuple[str, ...] = ()
+
+    async def search(self, view: View, *, k: int) -> Hits:
+        """The most similar chunks."""
+        return await _comparing(view).search_texts(
+            self.words, threshold=self.threshold, k=k, near=self.near, bonus=NEAR_ANSWER_WEIGHT
+        )
+
+    async def scores(self, view: View, keys: ChunkKeys) -> NDArray[np.float64]:
+        """The similarity of each of `keys`."""
+        scores = await _comparing(view).text_scores(
+            self.words, keys, near=self.near, bonus=NEAR_ANSWER_WEIGHT
+        )
+        return scores.astype(np.float64)
+
+    def score_of(self, text: str) -> float:
+        """The score of a text that no store has."""
+        alike = word_similarity(self.words, text)
+        has_one = not set(words(text)).isdisjoint(self.near)
+        return alike + NEAR_ANSWER_WEIGHT * (1 - alike) * has_one
+
+
+async def trigram_text_query(
+    view: View,
+    words: Sequence[str],
+    prefs: FuzzyPrefs,
+    syntax: FtsMode,
+    notes: Diagnostics,
+    *,
+    near: tuple[str, ...] = (),
+) -> TrigramTextQuery | None:
+    """The query for these words; None, and a note, where texts can't be compared."""
+    if syntax != "any":
+        problem = f"whole texts can't be compared under the conditions of fts.mode {syntax}"
+    elif view.native is None:
+        problem = "this store can't compare words with whole texts"
+    elif not await view.native.comparable():
+        problem = "there is too much text to compare all of it"
+    else:
+        return TrigramTextQuery(" ".join(words), prefs.threshold, near)
+    notes.note("fuzzy", f"{problem}; words are compared with index terms")
+    return None
+
+
+def _comparing(view: View) -> NativeSearch:
+    if view.native is None:
+        raise StoreError("this store can't compare whole texts; ask for fuzzy.over = 'terms'")
+    return view.native
+
+
+@dataclass(frozen=True, slots=True)
+class LegQueries:
+    """The query of each leg; a leg that is None does not run.
+
+    `length` is that of the caller's own vector; `semantic` has the length 1. `fuzzy` is the
+    full-text query with misspelt words replaced by what they may mean, or the words for whole
+    texts; `misspelt` is how much of it was replaced, from 0 to 1.
+    """
+
+    semantic: Vector | None = None
+    text: TextQuery | None = None
+    fuzzy: TextQuery | TrigramTextQuery | None = None
+    exact: ExactQuery | None = None
+    length: float = 1.0
+    misspelt: float = 0.0
+
+    def active(self) -> list[Leg]:
+        """The legs that run."""
+        return [leg for leg in LEGS if getattr(self, leg) is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,64 +294,69 @@ class QueryPlanner:
         self, *, vector: Vector | None = None, expansion: Expansion | None = None
     ) -> QueryPlan:
         """The plan; `vector` is the query's, if there is one already."""
-        legs = await self._words(expansion) if self._text else LegQueries()
+        legs = LegQueries()
+        if self._text and self._weights["text"]:
+            legs = await self._words(legs, expansion)
+        if self._text and self._can.fuzzy and self._weights["fuzzy"]:
+            legs = await self._fuzzy(legs, content_words(self._query, self._languages))
+        if self._text and self._prefs.fts.mode == "any" and self._weights["exact"]:
+            legs = await self._exact(legs)
         if self._semantic:
             legs = await self._meaning(legs, vector, expansion)
         excluded = self._parsed.excluded if self._can.text else None
         return QueryPlan(self._type, legs, self._adapted(legs), excluded)
 
-    async def _words(self, expansion: Expansion | None) -> LegQueries:
-        query, fts, parsed = self._query, self._prefs.fts, self._parsed
-        legs = LegQueries()
-        if self._weights["text"]:
-            added = _added(expansion, self._languages, known=parsed.words)
-            if self._answers:
-                added += answer_patterns(query, self._languages)
-            native = await self._native.prepared(self._view, self._diagnostics)
-            legs = replace(legs, text=TextQuery(parsed.words + added, parsed.where, native))
-        if self._can.fuzzy and self._weights["fuzzy"]:
-            fuzzy, misspelt = await self._fuzzy(content_words(query, self._languages))
-            legs = replace(legs, fuzzy=fuzzy, misspelt=misspelt)
-        if fts.mode == "any" and self._weights["exact"]:
-            exact = await exact_query(
-                self._view,
-                quotations(query, self._languages),
-                identifiers(query, self._languages),
-                mentioned=self._type in MENTIONING,
-            )
-            legs = replace(legs, exact=exact)
-        return legs
+    async def _words(self, legs: LegQueries, expansion: Expansion | None) -> LegQueries:
+        added = _added(expansion, self._languages, known=self._parsed.words)
+        if self._answers:
+            added += answer_patterns(self._query, self._languages)
+        native = await self._native.prepared(self._view, self._diagnostics)
+        text = TextQuery(self._parsed.words + added, self._parsed.where, native)
+        return replace(legs, text=text)
 
-    async def _fuzzy(
-        self, words: Sequence[QueryTerm]
-    ) -> tuple[TextQuery | TrigramTextQuery | None, float]:
+    async def _exact(self, legs: LegQueries) -> LegQueries:
+        exact = await exact_query(
+            self._view,
+            quotations(self._query, self._languages),
+            identifiers(self._query, self._languages),
+            mentioned=self._type in MENTIONING,
+        )
+        return replace(legs, exact=exact)
+
+    async def _fuzzy(self, legs: LegQueries, words: Sequence[QueryTerm]) -> LegQueries:
         fuzzy = self._prefs.fuzzy
         if fuzzy.mode == "off" or not words:
-            return None, 0.0
-        if fuzzy.mode == "always" and fuzzy.over == "chunks":
-            plain, syntax = [word.word for word in words], self._prefs.fts.mode
-            near = answer_words(self._query) if self._answers else ()
-            alike = await trigram_text_query(
-                self._view, plain, fuzzy, syntax, self._diagnostics, near=near
-            )
-            if alike is not None:
-                return alike, 0.0
+            return legs
         if fuzzy.mode == "always":
-            roots = [word.variants[0] for word in words]
-            found = await self._view.similar(roots, threshold=fuzzy.threshold)
-            similar = {word: terms for word, terms in zip(words, found, strict=True) if terms}
-            added = answer_patterns(self._query, self._languages) if self._answers else ()
-            return self._conditioned(TextQuery((*similar.values(), *added)), similar), 0.0
+            return replace(legs, fuzzy=await self._similar(words))
         corrected, share = await correct(self._view, words, self._embedder.tokenizer)
         if not corrected:
-            return None, 0.0
+            return legs
         self._diagnostics.corrections |= {
             word.word: tuple(term.text for term in terms) for word, terms in corrected.items()
         }
         query = TextQuery(
             tuple(corrected.get(word) or weighed(word.variants, word.count) for word in words)
         )
-        return self._conditioned(_with_compounds(query, self._query), corrected), share
+        conditioned = self._conditioned(_with_compounds(query, self._query), corrected)
+        return replace(legs, fuzzy=conditioned, misspelt=share)
+
+    async def _similar(self, words: Sequence[QueryTerm]) -> TextQuery | TrigramTextQuery:
+        """The words compared with whole texts, or with the index terms."""
+        fuzzy = self._prefs.fuzzy
+        if fuzzy.over == "chunks":
+            plain, syntax = [word.word for word in words], self._prefs.fts.mode
+            near = answer_words(self._query) if self._answers else ()
+            alike = await trigram_text_query(
+                self._view, plain, fuzzy, syntax, self._diagnostics, near=near
+            )
+            if alike is not None:
+                return alike
+        roots = [word.variants[0] for word in words]
+        found = await self._view.similar(roots, threshold=fuzzy.threshold)
+        similar = {word: terms for word, terms in zip(words, found, strict=True) if terms}
+        added = answer_patterns(self._query, self._languages) if self._answers else ()
+        return self._conditioned(TextQuery((*similar.values(), *added)), similar)
 
     def _conditioned(
         self, query: TextQuery, found: Mapping[QueryTerm, tuple[Term, ...]]

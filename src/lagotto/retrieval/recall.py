@@ -1,106 +1,53 @@
-"""Recall: the legs side by side, then every leg's exact score for every candidate."""
+"""Recall: the legs side by side, every leg's exact score for every candidate, and one of all."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lagotto.documents import Vector
-from lagotto.errors import StoreError
+from lagotto._internal.concurrency import in_thread
+from lagotto._internal.display import counted
+from lagotto.documents import Chunk, Vector
+from lagotto.embedders import Embedder
+from lagotto.errors import RetrievalError, StoreError
 from lagotto.indexes.base import ChunkKeys, Hits
-from lagotto.indexes.text_query import Phrase, Term, TextQuery
-from lagotto.prefs import Distance, FtsMode, FuzzyPrefs, RetrievalPrefs, ScoringPrefs
-from lagotto.results import LEGS, Leg
-from lagotto.retrieval.explain import Diagnostics
-from lagotto.retrieval.fusion import Candidates, LegScores, Scores
-from lagotto.retrieval.query.expansion import NEAR_ANSWER_WEIGHT
-from lagotto.stores.base import HybridQuery, NativeSearch, Scale, View
-from lagotto.terms.vocabulary import distinct, word_similarity
-from lagotto.terms.words import words
+from lagotto.indexes.text_query import TextQuery, as_word, single_words
+from lagotto.prefs import Distance, RetrievalPrefs
+from lagotto.rerankers.base import Reranker
+from lagotto.results import FusionInputs, Leg
+from lagotto.retrieval.documents import FoundDocument, collapse, rank_documents
+from lagotto.retrieval.explain import Diagnostics, raise_unless
+from lagotto.retrieval.fusion import (
+    Candidates,
+    Fused,
+    HybridScorer,
+    LegScores,
+    Scores,
+    damping,
+    fuse,
+    semantic_lead,
+)
+from lagotto.retrieval.plan import LegQueries, QueryPlan, QueryPlanner, TrigramTextQuery
+from lagotto.retrieval.query.expansion import (
+    Expander,
+    Expansion,
+    feedback_candidates,
+    feedback_terms,
+)
+from lagotto.retrieval.stages import ChunkSource, Ranked, Rows, best_rows, document_of, rank
+from lagotto.stores.base import Capabilities, HybridQuery, ItemRepo, Passage, Scale, View
+from lagotto.terms.vocabulary import distinct
 
-MOST_PARTS = 4
-"""The number of quotations and identifiers of a query that are looked up."""
-
-RARE = 20
-"""An identifier that more passages hold is a plain word; a quotation always counts."""
-
+if TYPE_CHECKING:
+    from lagotto.retrieval.late import LateChunking
 
 BOOSTED_RANK = 3
 """The rank to which a wording that is merely mentioned boosts the best passage that holds it."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExactPart:
-    """A wording; `holders` are all passages that hold it, None if there are more than a few."""
-
-    query: TextQuery
-    holders: ChunkKeys | None
-
-    async def search(self, view: View, *, k: int) -> ChunkKeys:
-        """Passages that hold it."""
-        return (await view.text(self.query, k=k)).keys if self.holders is None else self.holders
-
-    async def held_by(self, view: View, keys: ChunkKeys) -> NDArray[np.bool_]:
-        """Which of `keys` hold it."""
-        if self.holders is None:
-            return await view.text_scores(self.query, keys) > 0
-        return np.isin(keys, self.holders)
-
-
-@dataclass(frozen=True, slots=True)
-class ExactQuery:
-    """Wordings to search for verbatim; a passage scores the share of them that it holds.
-
-    Whether they are `mentioned` in a question that asks for something else, or are themselves
-    what is asked for, decides how far they boost the passages that hold them.
-    """
-
-    parts: tuple[ExactPart, ...]
-    mentioned: bool = False
-
-    async def search(self, view: View, *, k: int) -> Hits:
-        """The passages that hold a part."""
-        lists = await asyncio.gather(*(part.search(view, k=k) for part in self.parts))
-        keys, held = np.unique(np.concatenate(lists), return_counts=True)
-        scores = (held / len(self.parts)).astype(np.float32)
-        order = np.lexsort((keys, -scores))[:k]
-        return Hits(keys[order], scores[order])
-
-    async def scores(self, view: View, keys: ChunkKeys) -> NDArray[np.float64]:
-        """The share of the parts that each of `keys` holds."""
-        found = await asyncio.gather(*(part.held_by(view, keys) for part in self.parts))
-        shares: NDArray[np.float64] = np.mean(found, axis=0)
-        return shares
-
-
-async def exact_query(
-    view: View, quoted: Sequence[Phrase], identifiers: Sequence[Phrase], *, mentioned: bool
-) -> ExactQuery | None:
-    """The query for those wordings that occur at all; None if none does.
-
-    A wording that nothing holds would only make the scores of the others smaller.
-    """
-    asked = [_part(phrase) for phrase in (*quoted, *identifiers)][:MOST_PARTS]
-    found = await asyncio.gather(*(view.text(part, k=RARE + 1) for part in asked))
-    kept = [
-        ExactPart(part, hits.keys if len(hits) <= RARE else None)
-        for index, (part, hits) in enumerate(zip(asked, found, strict=True))
-        if len(hits) and (index < len(quoted) or len(hits) <= RARE)
-    ]
-    return ExactQuery(tuple(kept), mentioned) if kept else None
-
-
-def _part(phrase: Phrase) -> TextQuery:
-    """The phrase, scored by its words: the best alternative for each word counts."""
-    columns = zip_longest(*phrase.variants)
-    words = (dict.fromkeys(term for term in column if term) for column in columns)
-    return TextQuery(tuple(tuple(map(Term, word)) for word in words), where=phrase)
 
 
 def boost(
@@ -122,41 +69,6 @@ def boost(
     return replace(candidates, legs=legs), lacking
 
 
-@dataclass(frozen=True, slots=True)
-class FusionPlan:
-    """How candidates will be fused, and how many passages will be read; None for all.
-
-    `floor` is where the embedder's cosines of unrelated texts start.
-    """
-
-    weights: Mapping[Leg, float]
-    floor: float
-    passages: int | None
-
-
-async def single_query_candidates(
-    view: View,
-    vector: Vector,
-    text: TextQuery,
-    *,
-    depth: int,
-    plan: FusionPlan,
-    prefs: RetrievalPrefs,
-) -> Candidates | None:
-    """The candidates of both legs, None if the legs are asked one by one."""
-    asked = _asked(vector, text, depth, plan, prefs)
-    if asked is None or view.native is None:
-        return None
-    found = await view.native.hybrid(asked)
-    if found is None:
-        return None
-    legs: dict[Leg, LegScores] = {
-        "semantic": listed(found.semantic, found.keys, rest=found.semantic_scores),
-        "text": listed(found.text, found.keys, rest=found.text_scores),
-    }
-    return Candidates(found.keys, legs, depth)
-
-
 def listed(found: Hits, keys: ChunkKeys, *, rest: NDArray[np.float32] | None = None) -> LegScores:
     """A leg's scores and ranks for all of `keys`: its own list, and `rest` for the others.
 
@@ -171,120 +83,16 @@ def listed(found: Hits, keys: ChunkKeys, *, rest: NDArray[np.float32] | None = N
     return LegScores(scores, ranks)
 
 
-def _asked(
-    vector: Vector, text: TextQuery, depth: int, plan: FusionPlan, prefs: RetrievalPrefs
-) -> HybridQuery | None:
-    scale = _scale(prefs.scoring)
-    weights = plan.weights["semantic"], plan.weights["text"]
-    if scale is None or min(weights) <= 0 or prefs.vector.distance != "cosine":
-        return None
-    if prefs.strategy == "legs":
-        return None
-    return HybridQuery(
-        vector=vector,
-        text=text,
-        depth=depth,
-        fill=prefs.scoring.fill,
-        least=(prefs.vector.min_score, prefs.fts.min_rank),
-        scale=scale,
-        weights=weights,
-        rrf_k=prefs.scoring.rrf_k,
-        floor=plan.floor,
-        passages=2 * depth if plan.passages is None else plan.passages,
-        anyway=prefs.strategy == "statement",
-    )
-
-
-def _scale(scoring: ScoringPrefs) -> Scale | None:
-    """The scale of the scores, if it can be computed for each score by itself."""
-    if scoring.blend == "rrf":
-        return "rrf"
-    if scoring.normalize == "absolute" or scoring.normalize == "theoretical":
-        return scoring.normalize
-    return None
-
-
 @dataclass(frozen=True, slots=True)
-class TrigramTextQuery:
-    """Words, compared together, and the least similarity of a text that is found.
+class FusionPlan:
+    """How candidates will be fused, and how many passages will be read; None for all.
 
-    `near` are words that stand near answers: a text with one of them is a better one.
+    `floor` is where the embedder's cosines of unrelated texts start.
     """
 
-    words: str
-    threshold: float
-    near: tuple[str, ...] = ()
-
-    async def search(self, view: View, *, k: int) -> Hits:
-        """The most similar chunks."""
-        return await _comparing(view).search_texts(
-            self.words, threshold=self.threshold, k=k, near=self.near, bonus=NEAR_ANSWER_WEIGHT
-        )
-
-    async def scores(self, view: View, keys: ChunkKeys) -> NDArray[np.float64]:
-        """The similarity of each of `keys`."""
-        scores = await _comparing(view).text_scores(
-            self.words, keys, near=self.near, bonus=NEAR_ANSWER_WEIGHT
-        )
-        return scores.astype(np.float64)
-
-    def score_of(self, text: str) -> float:
-        """The score of a text that no store has."""
-        alike = word_similarity(self.words, text)
-        has_one = not set(words(text)).isdisjoint(self.near)
-        return alike + NEAR_ANSWER_WEIGHT * (1 - alike) * has_one
-
-
-async def trigram_text_query(
-    view: View,
-    words: Sequence[str],
-    prefs: FuzzyPrefs,
-    syntax: FtsMode,
-    notes: Diagnostics,
-    *,
-    near: tuple[str, ...] = (),
-) -> TrigramTextQuery | None:
-    """The query for these words; None, and a note, where texts can't be compared."""
-    if syntax != "any":
-        problem = f"whole texts can't be compared under the conditions of fts.mode {syntax}"
-    elif view.native is None:
-        problem = "this store can't compare words with whole texts"
-    elif not await view.native.comparable():
-        problem = "there is too much text to compare all of it"
-    else:
-        return TrigramTextQuery(" ".join(words), prefs.threshold, near)
-    notes.note("fuzzy", f"{problem}; words are compared with index terms")
-    return None
-
-
-def _comparing(view: View) -> NativeSearch:
-    if view.native is None:
-        raise StoreError("this store can't compare whole texts; ask for fuzzy.over = 'terms'")
-    return view.native
-
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class LegQueries:
-    """The query of each leg; a leg that is None does not run.
-
-    `length` is that of the caller's own vector; `semantic` has the length 1. `fuzzy` is the
-    full-text query with misspelt words replaced by what they may mean, or the words for whole
-    texts; `misspelt` is how much of it was replaced, from 0 to 1.
-    """
-
-    semantic: Vector | None = None
-    text: TextQuery | None = None
-    fuzzy: TextQuery | TrigramTextQuery | None = None
-    exact: ExactQuery | None = None
-    length: float = 1.0
-    misspelt: float = 0.0
-
-    def active(self) -> list[Leg]:
-        """The legs that run."""
-        return [leg for leg in LEGS if getattr(self, leg) is not None]
+    weights: Mapping[Leg, float]
+    floor: float
+    passages: int | None
 
 
 class Recall:
@@ -295,74 +103,110 @@ class Recall:
         view: View,
         queries: LegQueries,
         prefs: RetrievalPrefs,
+        diagnostics: Diagnostics | None = None,
         *,
         plan: FusionPlan | None = None,
     ) -> None:
-        self._view = view
+        self.view = view
         self._queries = queries
         self._prefs = prefs
+        self._diagnostics = diagnostics or Diagnostics()
         self._plan = plan
 
-    async def candidates(self, *, depth: int, diagnostics: Diagnostics) -> Candidates:
+    async def candidates(self, *, depth: int) -> Candidates:
         """The best `depth` chunks of each leg, with the score of every leg for each of them.
 
         A leg that fails is noted and left out, unless it was the only one.
         """
-        if (both := await self._single_query(depth)) is not None:
-            return both
-        legs = self._queries.active()
-        outcomes = await self._each([self._search(leg, depth) for leg in legs])
-        lists = self._usable(dict(zip(legs, outcomes, strict=True)), diagnostics)
-        found = [hits.keys for hits in lists.values()]
-        keys = distinct(np.concatenate([np.empty(0, np.int64), *found]))
-        scores = await self._each([self._filled(leg, hits, keys) for leg, hits in lists.items()])
-        return Candidates(keys, dict(zip(lists, scores, strict=True)), depth)
+        with self._diagnostics.stage("recall"):
+            if (both := await self._single_query(depth)) is not None:
+                return both
+            legs = self._queries.active()
+            outcomes: list[Hits | StoreError] = []
+            if self.view.immediate:  # one by one costs less than side by side
+                for leg in legs:
+                    outcomes.append(await self._search(leg, depth))
+            else:
+                outcomes = await asyncio.gather(*(self._search(leg, depth) for leg in legs))
+            lists = self._usable(dict(zip(legs, outcomes, strict=True)))
+            found = [hits.keys for hits in lists.values()]
+            keys = distinct(np.concatenate([np.empty(0, np.int64), *found]))
+            scores = {leg: listed(hits, keys) for leg, hits in lists.items()}
+            if self._prefs.scoring.fill and self.view.immediate:
+                for leg in scores:
+                    await self._fill(leg, scores[leg], keys)
+            elif self._prefs.scoring.fill:
+                await asyncio.gather(*(self._fill(leg, scores[leg], keys) for leg in scores))
+            return Candidates(keys, scores, depth)
 
     async def _single_query(self, depth: int) -> Candidates | None:
         """Both legs in one query, if there are no others and the store can do so."""
-        vector, text = self._queries.semantic, self._queries.text
-        alone = self._queries.fuzzy is None and self._queries.exact is None
-        if self._plan is None or not alone or vector is None or text is None:
+        query = self._hybrid_query(depth)
+        if query is None or self.view.native is None:
             return None
-        return await single_query_candidates(
-            self._view, vector, text, depth=depth, plan=self._plan, prefs=self._prefs
+        found = await self.view.native.hybrid(query)
+        if found is None:
+            return None
+        legs: dict[Leg, LegScores] = {
+            "semantic": listed(found.semantic, found.keys, rest=found.semantic_scores),
+            "text": listed(found.text, found.keys, rest=found.text_scores),
+        }
+        return Candidates(found.keys, legs, depth)
+
+    def _hybrid_query(self, depth: int) -> HybridQuery | None:
+        """The query of both legs, None if they have to be asked one by one."""
+        query, plan, prefs, scale = self._queries, self._plan, self._prefs, self._scale
+        if plan is None or scale is None or query.fuzzy is not None or query.exact is not None:
+            return None
+        weights = plan.weights["semantic"], plan.weights["text"]
+        if query.semantic is None or query.text is None or min(weights) <= 0:
+            return None
+        if prefs.vector.distance != "cosine" or prefs.strategy == "legs":
+            return None
+        return HybridQuery(
+            vector=query.semantic,
+            text=query.text,
+            depth=depth,
+            fill=prefs.scoring.fill,
+            least=(prefs.vector.min_score, prefs.fts.min_rank),
+            scale=scale,
+            weights=weights,
+            rrf_k=prefs.scoring.rrf_k,
+            floor=plan.floor,
+            passages=2 * depth if plan.passages is None else plan.passages,
+            anyway=prefs.strategy == "statement",
         )
 
-    def _usable(
-        self, outcomes: Mapping[Leg, Hits | StoreError], diagnostics: Diagnostics
-    ) -> dict[Leg, Hits]:
+    @property
+    def _scale(self) -> Scale | None:
+        """The scale of the scores, if it can be computed for each score by itself."""
+        scoring = self._prefs.scoring
+        if scoring.blend == "rrf":
+            return "rrf"
+        if scoring.normalize == "absolute" or scoring.normalize == "theoretical":
+            return scoring.normalize
+        return None
+
+    def _usable(self, outcomes: Mapping[Leg, Hits | StoreError]) -> dict[Leg, Hits]:
         failed = {leg: said for leg, said in outcomes.items() if isinstance(said, StoreError)}
         for leg, error in failed.items():
             if len(failed) == len(outcomes):
                 raise error
-            diagnostics.note(leg, f"the leg failed and is left out ({error})", cause=error)
+            self._diagnostics.note(leg, f"the leg failed and is left out ({error})", cause=error)
         return {
             leg: self._good_enough(leg, hits)
             for leg, hits in outcomes.items()
             if isinstance(hits, Hits)
         }
 
-    async def _each(self, jobs: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-        """The results of the jobs, which run one by one if none of them has to wait."""
-        if not self._view.immediate:
-            return await asyncio.gather(*jobs)
-        results: list[T] = []
-        for job in jobs:
-            results.append(await job)
-        return results
-
     def _good_enough(self, leg: Leg, hits: Hits) -> Hits:
-        least = {"semantic": self._prefs.vector.min_score, "text": self._prefs.fts.min_rank}.get(
-            leg
-        )
-        if least is None:
-            return hits
-        kept = hits.scores >= least
-        return hits[kept]
+        least = {"semantic": self._prefs.vector.min_score, "text": self._prefs.fts.min_rank}
+        threshold = least.get(leg)
+        return hits if threshold is None else hits[hits.scores >= threshold]
 
     async def _search(self, leg: Leg, depth: int) -> Hits | StoreError:
         """What a leg finds, or why it failed."""
-        query, view = self._queries, self._view
+        query, view = self._queries, self.view
         try:
             if leg == "semantic" and query.semantic is not None:
                 found = await view.semantic(query.semantic, k=depth)
@@ -376,25 +220,23 @@ class Recall:
         except StoreError as error:
             return error
 
-    async def _filled(self, leg: Leg, found: Hits, keys: ChunkKeys) -> LegScores:
-        """Scores for all of `keys`: those of the leg's own list, and the missing ones."""
-        known = listed(found, keys)
+    async def _fill(self, leg: Leg, known: LegScores, keys: ChunkKeys) -> None:
+        """Score those of `keys` that are not in the leg's own list."""
         missing = np.flatnonzero(known.ranks == 0)
-        if len(missing) and self._prefs.scoring.fill:
+        if len(missing):
             known.scores[missing] = await self.scores(leg, keys[missing])
-        return known
 
     async def scores(self, leg: Leg, keys: ChunkKeys) -> NDArray[np.float64]:
         """The exact score of each of `keys` in a leg."""
         query = self._queries
         if leg == "semantic" and query.semantic is not None:
-            return self._by_distance(await self._view.semantic_scores(query.semantic, keys))
+            return self._by_distance(await self.view.semantic_scores(query.semantic, keys))
         if leg == "exact" and query.exact is not None:
-            return await query.exact.scores(self._view, keys)
+            return await query.exact.scores(self.view, keys)
         words = query.text if leg == "text" else query.fuzzy
         if isinstance(words, TrigramTextQuery):
-            return await words.scores(self._view, keys)
-        scores = await self._view.text_scores(words or TextQuery(()), keys)
+            return await words.scores(self.view, keys)
+        scores = await self.view.text_scores(words or TextQuery(()), keys)
         return scores.astype(np.float64)
 
     def _by_distance(self, cosines: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -417,3 +259,273 @@ def by_distance(
         return cosines * length
     squared = np.maximum(length**2 + 1 - 2 * length * cosines, 0)
     return 1 / (1 + np.sqrt(squared))
+
+
+DEEPER = 4
+"""How much deeper to search where the chunks found are of too few documents."""
+
+
+DAMPED: tuple[Leg, ...] = ("text", "fuzzy")
+"""The legs whose scores are divided by the best of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Components:
+    """The parts that a search works with besides a view of the store.
+
+    `items` has the documents for late chunking, None for those of the view.
+    """
+
+    embedder: Embedder
+    capabilities: Capabilities
+    late: Callable[[], LateChunking]
+    reranker: Reranker | None = None
+    expander: Expander | None = None
+    scorer: HybridScorer = fuse
+    items: ItemRepo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """What the legs found among the stored chunks; `view` leaves out what the query excludes.
+
+    `exact` is the exact leg as it was found, before it was boosted.
+    """
+
+    view: View
+    plan: QueryPlan
+    recall: Recall
+    candidates: Candidates
+    fused: Fused
+    exact: LegScores | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecalledDocuments:
+    """Candidates, and the documents they are of: the best ones, best first, of `total`.
+
+    `rows` are the candidates of these documents.
+    """
+
+    recalled: Recalled
+    documents: Sequence[FoundDocument]
+    rows: Rows
+    total: int
+
+
+class StoredCandidates:
+    """Finds the candidates of one query in one view; every passage is read once."""
+
+    def __init__(
+        self, view: View, prefs: RetrievalPrefs, components: Components, diagnostics: Diagnostics
+    ) -> None:
+        self._view = view
+        self._prefs = prefs
+        self._parts = components
+        self._diagnostics = diagnostics
+        self._passages: dict[int, Passage] = {}
+        self._unreadable: set[int] = set()
+
+    async def recall(
+        self, *, depth: int, passages: int | None, vector: Vector | None = None
+    ) -> Recalled:
+        """What the legs find, `depth` chunks each, fused; twice where feedback is asked for.
+
+        `passages` is how many of the best will be read, None for all.
+        """
+        expansion, feedback = await self._expansion(), self._prefs.expansion.feedback
+        while True:
+            plan, legs = await self._plan(vector, expansion, passages)
+            found = await self._fused(plan, legs, await legs.candidates(depth=depth))
+            if not feedback or found.plan.legs.text is None:
+                return found
+            with self._diagnostics.stage("expand"):
+                expansion, feedback = await self._feedback(found, expansion), False
+
+    async def recall_documents(
+        self, count: int, *, depth: int, threshold: float, vector: Vector | None = None
+    ) -> RecalledDocuments:
+        """The best `count` documents with a score of `threshold` or more, and their candidates.
+
+        Searches deeper until there are as many documents, or no more to be found.
+        """
+        found = await self.recall(depth=depth, passages=None, vector=vector)
+        while True:
+            with self._diagnostics.stage("group"):
+                passages = await self.read(found.view, found.candidates.keys)
+                groups = collapse(found.candidates, passages)
+            full = [np.count_nonzero(leg.ranks) >= depth for leg in found.candidates.legs.values()]
+            if len(groups.documents) >= count or not any(full):
+                break
+            depth *= DEEPER
+            deeper = await found.recall.candidates(depth=depth)
+            found = await self._fused(found.plan, found.recall, deeper)
+        with self._diagnostics.stage("group"):
+            fused = self.fuse(groups.candidates, found.plan)
+            chunks = await self._best_chunks(found)
+            documents = await in_thread(rank_documents, groups, fused, chunks)
+        best = [item for item in documents[:count] if item.score >= threshold]
+        return RecalledDocuments(found, best, groups.rows_of(best), len(documents))
+
+    async def _best_chunks(self, found: Recalled) -> dict[tuple[str, str], Chunk]:
+        """The best candidate of each document."""
+        scores, everything = found.fused.scores, len(found.candidates.keys)
+        ranked = await self.ranked(found.view, found.candidates, scores, count=everything)
+        return {document_of(item): item.passage.chunk for item in reversed(ranked)}
+
+    async def ranked(
+        self, source: ChunkSource, candidates: Candidates, scores: Scores, *, count: int
+    ) -> list[Ranked]:
+        """The best `count` of the candidates, in a total order."""
+        rows = best_rows(candidates, scores, count=count)
+        passages = await self.read(source, candidates.keys[rows])
+        return rank(passages, candidates, scores, count=count)
+
+    async def read(self, source: ChunkSource, keys: ChunkKeys) -> list[Passage]:
+        """The passages of `keys`, those that were read before from memory."""
+        known = self._passages.keys() | self._unreadable
+        missing = [key for key in keys.tolist() if key not in known]
+        if missing:
+            found = await source.passages(np.array(missing, np.int64))
+            self._passages |= {passage.key: passage for passage in found}
+            self._unreadable |= set(missing) - self._passages.keys()
+            if self._unreadable:
+                what = f"{counted(len(self._unreadable), 'chunk')} can't be read"
+                self._diagnostics.note("record", f"{what}; `lagotto doctor` names the documents")
+        return [self._passages[key] for key in keys.tolist() if key in self._passages]
+
+    def fuse(self, candidates: Candidates, plan: QueryPlan) -> Fused:
+        """One score from those of the legs."""
+        scoring, damping = self._prefs.scoring, plan.damping
+        return self._parts.scorer(
+            candidates, plan.weights, scoring, floor=self._floor, damping=damping
+        )
+
+    def fuse_boosted(
+        self, candidates: Candidates, plan: QueryPlan
+    ) -> tuple[Candidates, QueryPlan, Fused]:
+        """As `fuse`, with exact wordings that a query merely mentions boosted just far enough."""
+        mentioned = plan.legs.exact and plan.legs.exact.mentioned and "exact" in candidates.legs
+        if mentioned and plan.weights["exact"]:
+            rest = self.fuse(candidates, replace(plan, weights={**plan.weights, "exact": 0.0}))
+            candidates, weight = boost(candidates, plan.damped_weights(), rest.scores)
+            plan = replace(plan, weights={**plan.weights, "exact": weight})
+        return candidates, plan, self.fuse(candidates, plan)
+
+    @property
+    def _floor(self) -> float:
+        """The cosine of unrelated texts."""
+        by_cosine = self._prefs.vector.distance == "cosine"
+        return self._parts.embedder.info.cosine_floor if by_cosine else 0.0
+
+    async def _plan(
+        self, vector: Vector | None, expansion: Expansion | None, passages: int | None
+    ) -> tuple[QueryPlan, Recall]:
+        """What each leg is asked, in the view without what the query excludes."""
+        with self._diagnostics.stage("plan"):
+            planner = QueryPlanner(
+                self._view,
+                self._prefs,
+                embedder=self._parts.embedder,
+                capabilities=self._parts.capabilities,
+                diagnostics=self._diagnostics,
+            )
+            plan = await planner.plan(vector=vector, expansion=expansion)
+            view = self._view
+            if plan.excluded is not None:
+                view = await view.excluding(plan.excluded)
+        fusion = FusionPlan(plan.weights, self._floor, passages)
+        return plan, Recall(view, plan.legs, self._prefs, self._diagnostics, plan=fusion)
+
+    async def _fused(self, plan: QueryPlan, recall: Recall, candidates: Candidates) -> Recalled:
+        """What the legs found, with one score each."""
+        with self._diagnostics.stage("fuse"):
+            plan = replace(plan, damping=await self._damping(recall.view, plan, candidates))
+            exact = candidates.legs.get("exact")
+            candidates, boosted, fused = self.fuse_boosted(candidates, plan)
+        return Recalled(recall.view, boosted, recall, candidates, fused, exact)
+
+    def fusion_inputs(self, found: Recalled, names: Mapping[int, str]) -> FusionInputs:
+        """What the fused scores depend on besides the scores; `names` are chunk ids by key."""
+        plan, asked = found.plan, self._prefs.scoring.weights(found.plan.type)
+        ran = [leg for leg in plan.legs.active() if leg != "exact" and asked[leg]]
+        holders: dict[str, int] = {}
+        kind: Literal["given", "sum", "boosted"] | None = None
+        if plan.legs.exact is not None:
+            kind = "sum" if self._prefs.scoring.w_exact is None else "given"
+        if plan.legs.exact is not None and plan.legs.exact.mentioned and found.exact is not None:
+            kind = "boosted" if asked["exact"] else kind
+            keys, ranks = found.candidates.keys, found.exact.ranks
+            rows = np.flatnonzero(found.exact.scores > 0).tolist()
+            named = ((names.get(int(keys[row])), int(ranks[row])) for row in rows)
+            holders = {name: rank for name, rank in named if name is not None}
+        return FusionInputs(
+            weights=asked,
+            factors={leg: plan.weights[leg] / asked[leg] for leg in ran},
+            damping=dict(plan.damping),
+            floor=self._floor,
+            depth=found.candidates.depth,
+            exact=kind,
+            holders=holders if kind == "boosted" else {},
+        )
+
+    async def _damping(
+        self, view: View, plan: QueryPlan, candidates: Candidates
+    ) -> dict[Leg, float]:
+        """The factors for legs of words whose best match is weak.
+
+        Only where their best match would count 1 whatever it is, beside absolute cosines.
+        """
+        scoring, semantic = self._prefs.scoring, candidates.legs.get("semantic")
+        absolute = scoring.blend == "linear" and scoring.normalize == "absolute"
+        by_cosine = self._prefs.vector.distance == "cosine"
+        if not (scoring.adapt and absolute and by_cosine) or semantic is None:
+            return {}
+        clear = semantic_lead(semantic, floor=self._floor)
+        queries = {"text": plan.legs.text, "fuzzy": plan.legs.fuzzy} if clear else {}
+        factors: dict[Leg, float] = {}
+        for leg in DAMPED:
+            query, found = queries.get(leg), candidates.legs.get(leg)
+            if isinstance(query, TextQuery) and query.native is None and found is not None:
+                words = [word for word in query.words if word]
+                idfs = await view.idf([as_word(word) for word in words])
+                weights = [max(term.weight for term in word) for word in words]
+                best = float(np.nan_to_num(found.scores).max(initial=0.0))
+                factors[leg] = damping(best, (idfs * weights).tolist(), semantic_lead=clear)
+        return factors
+
+    async def _expansion(self) -> Expansion | None:
+        if self._parts.expander is None:
+            return None
+        try:
+            with self._diagnostics.stage("expand"):
+                return await self._parts.expander.expand(self._prefs.query_text)
+        except Exception as exc:  # noqa: BLE001 an expander of another package may raise anything
+            raise_unless(RetrievalError, exc)
+            self._diagnostics.note("expansion", f"left out ({exc})", cause=exc)
+            return None
+
+    async def _feedback(self, found: Recalled, expansion: Expansion | None) -> Expansion:
+        """The words that the best passages of a first recall have in common."""
+        asked = self._prefs.expansion
+        scores, count = found.fused.scores, asked.feedback_passages
+        best = await self.ranked(found.view, found.candidates, scores, count=count)
+        texts = [item.passage.chunk.text for item in best]
+        main = next(iter(found.view.languages), None)
+        languages = [item.passage.document.language or main for item in best]
+        terms = feedback_candidates(texts, languages)
+        idf = await found.view.idf(single_words(terms))
+        added = feedback_terms(
+            texts,
+            [item.score for item in best],
+            languages,
+            dict(zip(terms, idf.tolist(), strict=True)),
+            asked.feedback_terms,
+            known=_terms_of(found.plan.legs.text),
+        )
+        given = expansion or Expansion()
+        return replace(given, terms=given.terms + added)
+
+
+def _terms_of(query: TextQuery | None) -> set[str]:
+    return {term.text for word in query.words for term in word} if query else set()

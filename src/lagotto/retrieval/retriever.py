@@ -2,33 +2,49 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from lagotto._internal.concurrency import awaited_work
 from lagotto.chunkers import DEFAULT_CHUNKER
-from lagotto.chunkers.boundaries import measuring_tokenizer
 from lagotto.documents import DEFAULT_COLLECTION, Vector
 from lagotto.embedders import Embedder
 from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.errors import ConfigError, EmbeddingError
 from lagotto.filters import And, Eq, Filter
-from lagotto.prefs import RetrievalPrefs
+from lagotto.prefs import RetrievalPrefs, SearchRequest
 from lagotto.request_context import RequestContext, cancel_scope
 from lagotto.rerankers import Reranker, create_reranker
 from lagotto.results import Results, RetrievalBundle
-from lagotto.retrieval.base import SearchRequest
-from lagotto.retrieval.candidates import Components
 from lagotto.retrieval.explain import Diagnostics
 from lagotto.retrieval.fusion import HybridScorer, fuse
-from lagotto.retrieval.late import LateChunking
 from lagotto.retrieval.pipeline import Outcome, Search
 from lagotto.retrieval.query.expansion import Expander
-from lagotto.retrieval.tracing import SearchSpan, search_span
+from lagotto.retrieval.recall import Components
 from lagotto.retrieval.views import as_bundle, as_list
 from lagotto.retrieval.why_not import WhyNot, examine, known_reason
 from lagotto.stores.base import ChunkCacheRepo, ItemRepo, SearchableStore, View, rebuilt
+
+if TYPE_CHECKING:
+    from lagotto.retrieval.late import LateChunking
+    from lagotto.retrieval.tracing import SearchSpan
+
+
+@runtime_checkable
+class Retriever(Protocol):
+    """Finds documents and evidence for a query.
+
+    Contract: the same inputs give the same bundle. A search stops when `ctx.cancellation` fires
+    or its deadline passes. It never prints, streams or emits events: whatever there is to tell a
+    caller is in the bundle. What it logs, at INFO and DEBUG, is for who runs the program.
+    """
+
+    async def search(self, ctx: RequestContext, prefs: RetrievalPrefs) -> RetrievalBundle:
+        """The documents that may hold the answer, and the passages in them that support it."""
+        ...
 
 
 class HybridRetriever:
@@ -69,12 +85,9 @@ class HybridRetriever:
         self._items = items
         self._reranker = create_reranker(reranker, embedder=embedder) if reranker else None
         self._named: dict[str, Reranker] = {}
-        self._late = LateChunking(
-            chunker_id=chunker,
-            tokenizer=measuring_tokenizer(embedder.tokenizer, embedder.info.alphabets),
-            vectors=chunk_vectors or ChunkEmbedder(embedder),
-            cache=chunk_cache or store.chunk_cache,
-        )
+        self._chunker = chunker
+        self._chunk_vectors = chunk_vectors
+        self._chunk_cache = chunk_cache
 
     async def run(self, request: SearchRequest) -> Outcome:
         """Search. The views of the outcome are `as_list`, `as_bundle` and, for a pack, `as_pack`.
@@ -84,7 +97,8 @@ class HybridRetriever:
         with self._span(request) as span:
             async with self._search(request) as search:
                 outcome = await search.run()
-            span.note(outcome)
+            if span is not None:
+                span.note(outcome)
             return outcome
 
     async def run_many(self, requests: Sequence[SearchRequest]) -> list[Outcome]:
@@ -135,7 +149,8 @@ class HybridRetriever:
         with self._span(request) as span:
             async with self._search(request) as search:
                 outcome = await search.run()
-                span.note(outcome)
+                if span is not None:
+                    span.note(outcome)
                 results = await as_list(outcome)
                 document = await self._store.get(collection, document_id)
                 known = known_reason(results, document, prefs, (collection, document_id))
@@ -174,7 +189,12 @@ class HybridRetriever:
 
     def _span(
         self, request: SearchRequest, *, one_of_many: bool = False
-    ) -> AbstractContextManager[SearchSpan]:
+    ) -> AbstractContextManager[SearchSpan | None]:
+        """The span of a search, if the program has loaded OpenTelemetry: else nobody gets it."""
+        if "opentelemetry.trace" not in sys.modules:
+            return nullcontext()
+        from lagotto.retrieval.tracing import search_span
+
         source, model_id = self._store.location, self._embedder.info.model_id
         return search_span(request, source=source, model_id=model_id, one_of_many=one_of_many)
 
@@ -185,11 +205,23 @@ class HybridRetriever:
                 raise rebuilt(self._store.location)
             yield view
 
+    def _late_chunking(self) -> LateChunking:
+        from lagotto.chunkers.boundaries import measuring_tokenizer
+        from lagotto.retrieval.late import LateChunking
+
+        embedder = self._embedder
+        return LateChunking(
+            chunker_id=self._chunker,
+            tokenizer=measuring_tokenizer(embedder.tokenizer, embedder.info.alphabets),
+            vectors=self._chunk_vectors or ChunkEmbedder(embedder),
+            cache=self._chunk_cache or self._store.chunk_cache,
+        )
+
     def _components(self, prefs: RetrievalPrefs) -> Components:
         return Components(
             embedder=self._embedder,
             capabilities=self._store.capabilities,
-            late=self._late,
+            late=self._late_chunking,
             reranker=self._chosen_reranker(prefs),
             expander=self._expander,
             scorer=self._scorer,

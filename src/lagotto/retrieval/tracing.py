@@ -10,19 +10,15 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+
+from opentelemetry import trace
 
 from lagotto import __version__
-from lagotto.retrieval.base import SearchRequest
+from lagotto.prefs import SearchRequest
 from lagotto.retrieval.pipeline import Outcome, SearchSize
 from lagotto.retrieval.views import ranked_documents
-
-if TYPE_CHECKING:
-    from opentelemetry.trace import Span
-
 
 CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """The variable by which instrumentations of this kind are allowed to record texts."""
@@ -37,11 +33,6 @@ def search_span(
 
     A span for many searches has the settings of the first, and no query.
     """
-    if "opentelemetry.trace" not in sys.modules:
-        yield SearchSpan(None)
-        return
-    from opentelemetry import trace
-
     attributes: dict[str, str | float] = {
         "gen_ai.operation.name": "retrieval",
         "gen_ai.data_source.id": source,
@@ -67,14 +58,14 @@ def search_span(
 
 
 class SearchSpan:
-    """The span of one search, None if there is nobody to tell."""
+    """The span of one search."""
 
-    def __init__(self, span: Span | None) -> None:
+    def __init__(self, span: trace.Span) -> None:
         self._span = span
 
     def note(self, outcome: Outcome) -> None:
         """Record what was found, and what the search says of itself."""
-        if self._span is None or outcome.scored is None:
+        if outcome.scored is None:
             return
         stats = outcome.stats()
         if stats.degraded:

@@ -6,6 +6,7 @@ The third one, a cited pack, is made by `lagotto.context`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 
 from lagotto._internal.concurrency import for_each, in_thread, with_checkpoints
@@ -20,12 +21,16 @@ from lagotto.results import (
     RetrievalBundle,
     RetrievalResult,
     SnippetFrom,
+    TracedCandidate,
 )
 from lagotto.retrieval.documents import FoundDocument, Highlighter, Snippet
-from lagotto.retrieval.explain import as_result, leg_scores
+from lagotto.retrieval.explain import breakdown, leg_scores
+from lagotto.retrieval.fusion import Candidates, Fused
 from lagotto.retrieval.pipeline import Outcome, Scored
-from lagotto.retrieval.ranking import Ranked, document_of
-from lagotto.retrieval.stages import verdict_score
+from lagotto.retrieval.stages import Ranked, document_of, verdict_score
+
+MANY = 1_000
+"""Hits for which the garbage collector is paused: it takes half of the time of making 20,000."""
 
 MOST_CHARACTERS = 20_000
 """The part of a whole document that is searched for a snippet: every word of it is analysed."""
@@ -45,13 +50,55 @@ async def results_of(ranked: Sequence[Ranked], scored: Scored) -> list[Retrieval
     """Ranked passages as results, with the scores of every stage."""
 
     def make(items: Sequence[Ranked]) -> list[RetrievalResult]:
-        with paused_collector():
+        with paused_collector() if len(items) > MANY else nullcontext():
             return [
                 as_result(rank, item, scored.candidates, scored.fused)
                 for rank, item in enumerate(with_checkpoints(items), 1)
             ]
 
     return await for_each(make, ranked)
+
+
+def as_result(rank: int, item: Ranked, candidates: Candidates, fused: Fused) -> RetrievalResult:
+    """The hit of that rank in the list, counted from 1."""
+    chunk, document = item.passage.chunk, item.passage.document
+    return RetrievalResult(
+        rank=rank,
+        score=item.score,
+        content=chunk.text,
+        chunk_id=chunk.id,
+        document_id=document.id,
+        document_title=document.title,
+        document_source=document.source,
+        document_kind=document.kind,
+        collection=document.collection,
+        language=document.language,
+        **item.location_fields,
+        metadata=document.metadata,
+        parent_id=chunk.parent_id,
+        parent_content=item.parent.text if item.parent else None,
+        section=item.section,
+        child_id=item.child.id if item.child else None,
+        answerable=item.answerable,
+        evidence=item.evidence,
+        breakdown=breakdown(
+            item.row, candidates, fused, rerank=item.rerank, rerank_score=item.rerank_score
+        ),
+    )
+
+
+def traced_candidates(found: Sequence[Ranked]) -> tuple[TracedCandidate, ...]:
+    """What the legs found, as the trace of a pack names it."""
+    return tuple(
+        TracedCandidate(
+            chunk_id=item.passage.chunk.id,
+            collection=item.passage.document.collection,
+            document_id=item.passage.document.id,
+            rank=rank,
+            score=item.score,
+        )
+        for rank, item in enumerate(found, 1)
+    )
 
 
 async def as_bundle(outcome: Outcome) -> RetrievalBundle:

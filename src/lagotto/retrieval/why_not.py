@@ -75,8 +75,8 @@ async def examine(search: Search, scored: Scored, narrow: View, *, results: Resu
     recalled = scored.recalled
     if recalled.plan.excluded is not None:
         narrow = await narrow.excluding(recalled.plan.excluded)
-    alone = await Recall(narrow, recalled.plan.legs, prefs).candidates(
-        depth=search.depth, diagnostics=search.diagnostics
+    alone = await Recall(narrow, recalled.plan.legs, prefs, search.diagnostics).candidates(
+        depth=search.depth
     )
     if not len(alone.keys):
         reason = "no leg finds anything in it: it has no chunk that the query and filter allow"

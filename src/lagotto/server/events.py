@@ -18,7 +18,7 @@ from lagotto.errors import LagottoError
 from lagotto.prefs import RetrievalPrefs
 from lagotto.request_context import RequestContext
 from lagotto.results import EvidenceChunk
-from lagotto.retrieval.base import Retriever
+from lagotto.retrieval.retriever import Retriever
 from lagotto.server.operations import Call, operation
 from lagotto.server.problems import Problem, problem_of
 from lagotto.server.request_body import SearchBody

@@ -21,9 +21,8 @@ from starlette.responses import Response
 from lagotto import __version__
 from lagotto._internal.concurrency import in_thread
 from lagotto.documents import LANGUAGE_TAG
-from lagotto.prefs import Verb
+from lagotto.prefs import SearchRequest, Verb
 from lagotto.request_context import RequestContext, cancel_scope
-from lagotto.retrieval.base import SearchRequest
 from lagotto.server.access import Access, Scope, Visibility
 from lagotto.server.problems import MEDIA_TYPE, Problem, ProblemDetails, invalid
 from lagotto.server.request_body import AddBody, SearchBody, limited, nested

@@ -15,9 +15,8 @@ from starlette.requests import Request as HttpRequest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lagotto.documents import DEFAULT_COLLECTION, Language, Record
-from lagotto.prefs import RerankPrefs, RetrievalPrefs, Verb
+from lagotto.prefs import RerankPrefs, RetrievalPrefs, SearchRequest, Verb
 from lagotto.request_context import RequestContext
-from lagotto.retrieval.base import SearchRequest
 from lagotto.server.problems import Problem
 
 CLOSE = {"Connection": "close"}

@@ -19,9 +19,8 @@ from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document, Vector, stora
 from lagotto.errors import CitationError
 from lagotto.filters import And, Eq, Filter, Or, conditions, matches, parse_filter
 from lagotto.filters.fields import field_name
-from lagotto.prefs import RetrievalPrefs
+from lagotto.prefs import RetrievalPrefs, SearchRequest
 from lagotto.results import Results, RetrievalStats
-from lagotto.retrieval.base import SearchRequest
 from lagotto.retrieval.explain import strict_error
 from lagotto.retrieval.why_not import WhyNot
 from lagotto.server.access import Access

@@ -15,7 +15,7 @@ from lagotto.base.judgements import Judgements
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.embedders import Embedder
 from lagotto.errors import LagottoError
-from lagotto.retrieval.base import SearchRequest
+from lagotto.prefs import SearchRequest
 from lagotto.server.access import Access, ApiKeys
 from lagotto.server.concurrency_limit import Gate
 from lagotto.server.embedding import CALLER, ServedBase

@@ -18,7 +18,7 @@ from lagotto.terms.vocabulary import (
     trigrams,
     word_similarity,
 )
-from lagotto.terms.words import compounds
+from lagotto.terms.words import compounds, term_worth
 
 __all__ = [
     "MAX_QUERY_TERMS",
@@ -35,6 +35,7 @@ __all__ = [
     "query_terms",
     "similarity",
     "stop_words",
+    "term_worth",
     "trigrams",
     "word_similarity",
 ]

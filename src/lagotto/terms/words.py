@@ -232,3 +232,12 @@ def _joined(run: str) -> str:
     """The term of a run; of a long one its end, which says more of a path."""
     parts = _PARTS.split(_VERSION_MARK.sub("", run, count=1) if run[0] == "v" else run)
     return fold(JOINER.join(parts))[-LONGEST_WORD:]
+
+
+NUMBER_WORTH = 3
+"""The weight of a number or a code beside that of a word: readers search for these."""
+
+
+def term_worth(term: str) -> int:
+    """How much a term counts beside others: numbers and codes count for more."""
+    return NUMBER_WORTH if any(map(str.isdigit, term)) else 1

@@ -8,8 +8,7 @@ from hypothesis import HealthCheck, given, settings
 
 from lagotto._internal.tokens import Tokenizer
 from lagotto.chunkers.base import Chunker
-from lagotto.chunkers.structure import common_path
-from lagotto.documents import Chunk, Document, Span
+from lagotto.documents import Chunk, Document, Span, common_path
 from lagotto.testing.strategies import documents, texts
 
 _settings = settings(

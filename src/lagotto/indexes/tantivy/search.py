@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import cast
 
@@ -300,7 +300,7 @@ def scoring_query(schema: Schema, query: TextQuery) -> Query:
 
     Where there is a condition, it alone says what is found, and adds nothing to the score.
     """
-    words = any_of([_word_query(schema, word) for word in query.words if word])
+    words = any_of(list(map(partial(_word_query, schema), filter(None, query.words))))
     if query.where is None:
         return words
     silent = Query.const_score_query(match_query(schema, query.where), 0.0)

@@ -13,10 +13,10 @@ from lagotto.context import CitedPassage, ContextPack
 from lagotto.context.cite import key_of
 from lagotto.documents import Vectors
 from lagotto.embedders import Embedder
+from lagotto.prefs import SearchRequest
 from lagotto.rerankers import create_reranker
 from lagotto.rerankers.base import Candidate
 from lagotto.results import Results, RetrievalBundle, RetrievalStats
-from lagotto.retrieval.base import SearchRequest
 from lagotto.retrieval.documents import Highlighter
 from lagotto.retrieval.why_not import WhyNot
 from lagotto.server.operations import Call, operation
