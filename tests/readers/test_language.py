@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
 from lagotto.errors import ReadError
 from lagotto.readers import detect_language, language
@@ -83,11 +86,56 @@ def test_language_tags() -> None:
     assert language_code(None) is None
 
 
-def test_a_full_disk_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+ENGLISH = (
+    "The committee has published its report on the state of the harbour, which was damaged by the "
+    "storm. Most of these walls were built before the war, and they have been repaired since then."
+)
+GERMAN = "Der schnelle braune Fuchs springt über den faulen Hund."
+
+
+@pytest.fixture
+def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("LAGOTTO_CACHE", str(tmp_path))
+    language._identifier.cache_clear()
+    yield tmp_path
+    language._identifier.cache_clear()
+
+
+def test_clear_english_needs_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(language, "_identifier", None)
+    assert detect_language(ENGLISH) == "en"
+    with pytest.raises(TypeError):
+        detect_language(f"{ENGLISH} {GERMAN * 3}")
+
+
+def test_the_model_is_unpacked_once(cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    assert detect_language(GERMAN) == "de"
+    monkeypatch.setattr(language, "_unpack", None)
+    language._identifier.cache_clear()
+    for _, sentence in SENTENCES:
+        assert language._ranked(sentence) == packed.rank(sentence)
+    assert len([*cache_folder.glob("languages/*")]) == 1
+
+
+def test_a_damaged_table_is_unpacked_again(cache_folder: Path) -> None:
+    assert detect_language(GERMAN) == "de"
+    (table,) = cache_folder.glob("languages/*/nextmove.npy")
+    table.write_bytes(table.read_bytes()[:1000])
+    language._identifier.cache_clear()
+    assert detect_language(GERMAN) == "de"
+
+
+def test_a_cache_that_can_not_be_written(cache_folder: Path) -> None:
+    (cache_folder / "languages").write_text("no folder")
+    assert detect_language(GERMAN) == "de"
+
+
+def test_a_full_disk_is_named(cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_args: object, **_options: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("py3langid.langid.LanguageIdentifier.from_model_file", refuse)
-    language._identifier.cache_clear()
+    monkeypatch.setattr(language, "_unpack", refuse)
     with pytest.raises(ReadError, match=r"can't be unpacked in .* \(No space left on device\)"):
         detect_language("A text that is long enough for its language to be detected.")

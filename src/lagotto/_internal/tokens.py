@@ -51,7 +51,7 @@ class ApproximateTokenizer:
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """The approximate number of tokens of each text."""
-        return [sum(1 for _ in self._TOKEN.finditer(text)) for text in texts]
+        return [len(self._TOKEN.findall(text)) for text in texts]
 
     def starts(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
         """For each text, the character offsets at which its tokens start."""
@@ -69,7 +69,8 @@ text has 2 to 7 characters per token and never reaches this limit.
 """
 
 _SPACE = re.compile(r"\s")
-_PIECE = 4096
+PIECE = 4096
+"""Characters; a text of more is tokenized in pieces of at least this length."""
 _BATCH = 64
 """Pieces that are tokenized in one call, which can't be interrupted."""
 
@@ -124,7 +125,7 @@ def _pieces(text: str) -> Iterator[str]:
     """Split the text at white space: tokenizers are much faster on many short strings."""
     start = 0
     while start < len(text):
-        after = _SPACE.search(text, start + _PIECE, start + 2 * _PIECE)
-        end = after.start() if after else start + 2 * _PIECE
+        after = _SPACE.search(text, start + PIECE, start + 2 * PIECE)
+        end = after.start() if after else start + 2 * PIECE
         yield text[start:end]
         start = end

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from lagotto._internal.concurrency import checkpoint
-from lagotto._internal.tokens import Tokenizer, TokenRuler
+from lagotto._internal.tokens import CHARACTERS_PER_TOKEN, PIECE, Tokenizer, TokenRuler
 from lagotto.chunkers.base import parse_sizes
 from lagotto.chunkers.boundaries import Boundaries, BoundaryKind, Offsets
 from lagotto.chunkers.structure import Structure
@@ -83,7 +84,7 @@ class Cut(NamedTuple):
 
 
 class Cutter:
-    """Cuts regions of one document; its tokens and boundaries are computed once."""
+    """Cuts regions of one document; its tokens and boundaries are computed once, if at all."""
 
     def __init__(
         self,
@@ -93,16 +94,11 @@ class Cutter:
         *,
         strict: bool = False,
     ) -> None:
+        self._document = document
         self._text = document.text
         self._tokenizer = tokenizer
-        self._ruler = TokenRuler(document.text, tokenizer)
-        boundaries = Boundaries(
-            document.text,
-            headings=document.headings,
-            blocks=document.blocks,
-            language=document.language,
-        )
-        self._cuts = Cuts.ranked(boundaries, ranks, strict=strict)
+        self._ranks = ranks
+        self._strict = strict
 
     def tokens(self, span: Span) -> int:
         """The number of tokens in `span`, nearly: a word at either end may be cut."""
@@ -110,8 +106,40 @@ class Cutter:
 
     def cut(self, region: Span, *, size: int, overlap: int) -> list[Cut]:
         """Cover `region` with spans that are neither blank nor larger than `size`."""
+        if region.start == region.end:
+            return []
+        if tokens := self._whole_text(region, size):
+            return [Cut(*region, tokens)]
+        if self._ruler.forward(region.start, size) >= region.end:
+            return self._fit(size, [region])
         spans = plan(region, cuts=self._cuts, ruler=self._ruler, size=size, overlap=overlap)
         return self._fit(size, spans)
+
+    def _whole_text(self, region: Span, size: int) -> int:
+        """The tokens of a region that is the whole text and one chunk, as most short texts are.
+
+        0 if it is not, or if only a ruler can tell.
+        """
+        longest = min(size * CHARACTERS_PER_TOKEN, PIECE)
+        if len(self._text) > longest or region != (0, len(self._text)) or not self._text.strip():
+            return 0
+        (tokens,) = self._tokenizer.count([self._text])
+        return tokens if tokens <= size else 0
+
+    @cached_property
+    def _ruler(self) -> TokenRuler:
+        return TokenRuler(self._text, self._tokenizer)
+
+    @cached_property
+    def _cuts(self) -> Cuts:
+        document = self._document
+        boundaries = Boundaries(
+            document.text,
+            headings=document.headings,
+            blocks=document.blocks,
+            language=document.language,
+        )
+        return Cuts.ranked(boundaries, self._ranks, strict=self._strict)
 
     def _fit(self, size: int, spans: Sequence[Span]) -> list[Cut]:
         """Count exactly: a cut inside a word can add tokens; such a span is halved."""

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import lzma
 import re
+import shutil
 import tempfile
+import zipfile
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from lagotto.documents import Document, in_context
 from lagotto.errors import ReadError
+from lagotto.models.files import own_cache, sha256_of
+from lagotto.terms import stop_words
 
 LETTERS_NEEDED = 12
 CONFIDENCE_NEEDED = 0.5
 SLICE = 400
 
 _TAG = re.compile(r"([A-Za-z]{2,3})([-_].*)?")
+_ASCII_WORD = re.compile("[A-Za-z']+")
+"""`_WORD` in a text of ASCII, in half the time."""
 _WORD = re.compile(r"(?:[^\W\d_]|['’\u0300-\u036f\u0900-\u0dff\u0e31-\u0e4e])+")
 
 SCRIPTS = {
@@ -47,6 +58,20 @@ VARIETIES = {
 }  # fmt: skip
 """Varieties that share a stemmer with their main language."""
 
+_ONLY_ENGLISH = """
+about also among and because been before being between could did does during each from has have how
+into its more most other should such than that the their them then there these they this those
+through was were what when where which while who with within would your
+"""
+ONLY_ENGLISH = frozenset(_ONLY_ENGLISH.split())
+"""Function words that no other language has, or not as often."""
+
+ENGLISH_SHARE = 1 / 6
+ENGLISH_WORDS = 4
+"""English is clear where this share of the words of each third of the sample are its stop words,
+and so many different ones are `ONLY_ENGLISH`. The model says the same of all of 28,000 texts in 55
+languages and 6,500 English passages of 80 words; nine in ten of these don't need it."""
+
 
 def detect_language(text: str) -> str | None:
     """The ISO 639-1 code of the main language of `text`, or None when unsure."""
@@ -56,6 +81,8 @@ def detect_language(text: str) -> str | None:
         return by_script
     if letters < LETTERS_NEEDED:
         return None
+    if _is_clearly_english(sample):
+        return "en"
     language, share = _most_likely(sample)
     return language if share >= CONFIDENCE_NEEDED and len(language) == 2 else None
 
@@ -96,7 +123,7 @@ def _sample(text: str) -> str:
         if len(text) <= 3 * SLICE
         else " ".join((text[:SLICE], text[middle : middle + SLICE], text[-SLICE:]))
     )
-    return " ".join(_WORD.findall(slices))
+    return " ".join((_ASCII_WORD if slices.isascii() else _WORD).findall(slices))
 
 
 def _by_script(sample: str, letters: int) -> str | None:
@@ -108,6 +135,16 @@ def _by_script(sample: str, letters: int) -> str | None:
         if found and found >= needed * letters:
             return language
     return None
+
+
+def _is_clearly_english(sample: str) -> bool:
+    words = sample.lower().split()
+    if len(ONLY_ENGLISH.intersection(words)) < ENGLISH_WORDS:
+        return False
+    third = -(-len(words) // 3)
+    stops = stop_words("en")
+    parts = (words[start : start + third] for start in range(0, len(words), third))
+    return all(sum(map(stops.__contains__, part)) >= ENGLISH_SHARE * len(part) for part in parts)
 
 
 def _most_likely(sample: str) -> tuple[str, float]:
@@ -127,13 +164,57 @@ def _ranked(sample: str) -> list[tuple[str, float]]:
 
 @cache
 def _identifier() -> Any:
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+    from py3langid.langid import MODEL_DIR, MODEL_FILE, LanguageIdentifier
 
+    packed = MODEL_DIR / MODEL_FILE
+    with suppress(OSError):  # a cache that can't be written is no reason to fail
+        return _mapped(packed)
     try:
-        return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+        return LanguageIdentifier.from_model_file(packed, norm_probs=True)
     except OSError as exc:  # it is unpacked into a temporary file
         raise ReadError(
             "language detection",
             f"its model can't be unpacked in {tempfile.gettempdir()} ({exc.strerror}); free some "
             "disk space there, set TMPDIR, or pass the language",
         ) from exc
+
+
+def _mapped(packed: Path) -> Any:
+    """The model on tables that are unpacked once, which takes half a second, and then mapped."""
+    folder = own_cache() / "languages" / sha256_of(packed)[:32]
+    try:
+        return _from_tables(folder)
+    except (OSError, ValueError):  # missing, or cut short
+        shutil.rmtree(folder, ignore_errors=True)
+    _unpack(packed, folder)
+    return _from_tables(folder)
+
+
+def _from_tables(folder: Path) -> Any:
+    from py3langid.langid import LanguageIdentifier
+
+    names = ("ptc", "pc", "classes", "nextmove", "out_feat", "nextmove_row")
+    tables = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in names}
+    return LanguageIdentifier(
+        tables["ptc"],
+        tables["pc"],
+        tables["classes"].tolist(),
+        memoryview(tables["nextmove"]),  # indexed faster than an array of NumPy
+        tables["out_feat"].tolist(),
+        norm_probs=True,
+        tk_row=tables["nextmove_row"].tolist(),
+    )
+
+
+def _unpack(packed: Path, folder: Path) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory(dir=folder.parent) as unfinished,
+        tempfile.TemporaryFile(dir=folder.parent) as archive,
+    ):
+        with lzma.open(packed) as source:
+            shutil.copyfileobj(source, archive, length=2**20)
+        tables = Path(unfinished) / "tables"
+        zipfile.ZipFile(archive).extractall(tables)
+        with suppress(OSError):  # another process was faster
+            tables.rename(folder)

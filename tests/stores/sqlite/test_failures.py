@@ -96,7 +96,7 @@ class TestFullDisk:
             "from pathlib import Path\n"
             "from tests.stores.sqlite.bases import documents, opened\n"
             "from lagotto.readers.language import detect_language\n"
-            "detect_language('Its model is unpacked while there is room.')\n"
+            "detect_language('Das Modell wird entpackt, solange Platz ist.')\n"
             "with opened(Path(sys.argv[1])) as base:\n"
             "    resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))\n"
             "    try:\n"
