@@ -16,7 +16,7 @@ from lagotto.documents import Document
 from lagotto.errors import SearchCancelled
 from lagotto.request_context import CancellationToken, RequestContext
 from lagotto.rerankers import lexical
-from lagotto.retrieval import documents, explain, late, pipeline, stages, views
+from lagotto.retrieval import documents, explain, late, pipeline, retriever, stages
 from lagotto.retrieval.documents import Highlighter
 from lagotto.terms import edit_distance, vocabulary
 from lagotto.testing.hash_embedder import HashEmbedder
@@ -30,8 +30,8 @@ STAGES = [
     ("search", MANY, documents, "leg_scores"),
     ("search", {**MANY, **LATE}, late, "index_text"),
     ("search", MANY, Highlighter, "snippet"),
-    ("search", MANY, views, "_evidence"),
-    ("retrieve", LONG, views, "as_result"),
+    ("search", MANY, retriever, "_evidence"),
+    ("retrieve", LONG, retriever, "as_result"),
     ("retrieve", LONG, pipeline, "cited_section"),
     ("retrieve", {**LONG, "diversity": {"mmr": 0.5}}, stages, "checkpoint"),
     ("retrieve", {**LONG, "explain": "candidates"}, explain, "leg_scores"),

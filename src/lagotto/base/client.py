@@ -196,7 +196,6 @@ class AsyncClient(AsyncBase):
         await self._connection.close()
 
     async def answer(self, request: SearchRequest) -> Any:
-        """The Results, RetrievalBundle, ContextPack or WhyNot of a search, by its verb."""
         if request.counter is not None:
             raise ConfigError("a server counts tokens as its embedder does; leave the counter out")
         path = "/v1/" + request.verb.replace("_", "-")
@@ -216,7 +215,6 @@ class AsyncClient(AsyncBase):
         return kind(**fields_of(kind, found))
 
     async def resolve(self, citation: Citation | str) -> CitedPassage:
-        """Return the text that a citation, or the key of one, refers to, with its location."""
         key = citation.key if isinstance(citation, Citation) else citation
         found = await self._connection.ask("/v1/resolve", {"citation": key}, missing=True)
         if found is None:
@@ -245,14 +243,12 @@ class AsyncClient(AsyncBase):
     async def get(
         self, document_id: str, *, collection: str = DEFAULT_COLLECTION
     ) -> Document | None:
-        """Return a document with its text, or None if there is no document with this id."""
         found = await self._of_document("documents", document_id, collection)
         return None if found is None else Document(**found)
 
     async def chunks(
         self, document_id: str, *, collection: str = DEFAULT_COLLECTION
     ) -> list[Chunk]:
-        """Return the chunks of a document in order, parents first; empty if it does not exist."""
         found = await self._of_document("chunks", document_id, collection)
         return [] if found is None else [Chunk(**fields) for fields in found["chunks"]]
 
@@ -313,7 +309,6 @@ class AsyncClient(AsyncBase):
         replace: bool = True,
         progress: OnProgress | None = None,
     ) -> AddReport:
-        """Add Documents; without `replace`, one whose id is taken is a failure in the report."""
         return await self._send(documents, progress, replace=replace)
 
     async def _add_all(

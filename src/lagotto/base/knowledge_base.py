@@ -33,8 +33,7 @@ from lagotto.request_context import cancel_scope
 from lagotto.rerankers import Reranker
 from lagotto.results import Results, RetrievalResult
 from lagotto.retrieval.query.expansion import Expander
-from lagotto.retrieval.retriever import HybridRetriever
-from lagotto.retrieval.views import as_bundle, as_list
+from lagotto.retrieval.retriever import HybridRetriever, as_bundle, as_list
 from lagotto.stores.base import BaseConfig, Store, StoreInfo, WriteGuard, check_complete
 from lagotto.stores.registry import create_store
 
@@ -168,7 +167,6 @@ class AsyncKnowledgeBase(AsyncBase):
 
     @retry_after_rebuild
     async def answer(self, request: SearchRequest) -> Any:
-        """The Results, RetrievalBundle, ContextPack or WhyNot of a search, by its verb."""
         request = request.resolve(self.prefs)
         ready = await self._ready()
         if request.verb == "why_not":
@@ -209,7 +207,6 @@ class AsyncKnowledgeBase(AsyncBase):
         replace: bool = True,
         progress: OnProgress | None = None,
     ) -> AddReport:
-        """Add Documents; without `replace`, one whose id is taken is a failure in the report."""
         guard = None if replace else WriteGuard(replaceable=Or())
         return await self.add_guarded(documents, guard, progress=progress)
 
@@ -345,11 +342,6 @@ class AsyncKnowledgeBase(AsyncBase):
         collection: str | None = None,
         filters: FilterLike = None,
     ) -> list[str]:
-        """Remove documents by id, by filter, or both; returns the ids of the removed documents.
-
-        `collection` only narrows down ids and `filters`, so an empty list of ids never removes a
-        whole collection; `filters={}` does.
-        """
         if not document_ids and filters is None:
             inside = f" in {collection!r}" if collection is not None else ""
             raise ConfigError(
@@ -364,39 +356,30 @@ class AsyncKnowledgeBase(AsyncBase):
     async def iter_documents(
         self, *, filters: FilterLike = None, collection: str | None = None
     ) -> AsyncIterator[Document]:
-        """Yield what `documents` returns, a few at a time, however many there are."""
         async for document in self.store.documents(_within(collection, filters)):
             yield document
 
     async def get(
         self, document_id: str, *, collection: str = DEFAULT_COLLECTION
     ) -> Document | None:
-        """Return a document with its text, or None if there is no document with this id."""
         return await self.store.get(storable(collection), storable(document_id))
 
     async def chunks(
         self, document_id: str, *, collection: str = DEFAULT_COLLECTION
     ) -> list[Chunk]:
-        """Return the chunks of a document in order, parents first; empty if it does not exist."""
         return await self.store.chunks(storable(collection), storable(document_id))
 
     async def resolve(self, citation: Citation | str) -> CitedPassage:
-        """Return the text that a citation, or the key of one, refers to, with its location."""
         return await resolve(citation, document_of=self._cited)
 
     async def judge(
         self, query: str, passage: Citation | RetrievalResult | str, relevance: int | None
     ) -> RelevanceJudgement | None:
-        """Store whether a hit, or what a citation refers to, is relevant for a query: 1 or 0.
-
-        It replaces the judgement before; None takes it back.
-        """
         from lagotto.base.judgements import citation_of
 
         return await self._judgements.put(query, citation_of(passage), relevance)
 
     async def judgements(self, *, query: str | None = None) -> list[RelevanceJudgement]:
-        """List all judgements, the oldest first; of one query if given."""
         return await self._judgements.list(query=query)
 
     @property
@@ -410,7 +393,6 @@ class AsyncKnowledgeBase(AsyncBase):
 
     @property
     def location(self) -> str:
-        """The location of the base without passwords, for messages."""
         return self._record.location
 
     @property
@@ -483,11 +465,9 @@ class AsyncKnowledgeBase(AsyncBase):
         return self._assembled.parts.embedder
 
     async def info(self) -> StoreInfo:
-        """Return the size of the base, what it was made with, and the state of its indexes."""
         return await self.store.info()
 
     async def collections(self) -> dict[str, int]:
-        """Return the number of documents in each collection."""
         return (await self.info()).collections
 
     async def _ingest(self, progress: OnProgress | None, guard: WriteGuard | None = None) -> Ingest:

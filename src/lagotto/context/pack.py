@@ -27,7 +27,7 @@ from lagotto.documents import Chunk, Location, Record
 from lagotto.prefs import CiteBy, ContextPrefs
 from lagotto.results import RetrievalResult, Score, TracedCandidate
 from lagotto.retrieval.pipeline import Outcome
-from lagotto.retrieval.views import as_list, results_of, traced_candidates
+from lagotto.retrieval.retriever import as_list, results_of, traced_candidates
 
 
 class SelectedChunk(Location):

@@ -18,7 +18,7 @@ from opentelemetry import trace
 from lagotto import __version__
 from lagotto.prefs import SearchRequest
 from lagotto.retrieval.pipeline import Outcome, SearchSize
-from lagotto.retrieval.views import ranked_documents
+from lagotto.retrieval.retriever import ranked_documents
 
 CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """The variable by which instrumentations of this kind are allowed to record texts."""

@@ -30,8 +30,7 @@ from lagotto.request_context import CancellationToken, RequestContext
 from lagotto.results import RetrievalResult
 from lagotto.retrieval.plan import exact_query
 from lagotto.retrieval.query.expansion import Expansion
-from lagotto.retrieval.retriever import HybridRetriever
-from lagotto.retrieval.views import as_list
+from lagotto.retrieval.retriever import HybridRetriever, as_list
 from lagotto.stores.memory import MemoryStore, MemoryView
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.stores import EMBEDDER as STORED
