@@ -21,8 +21,10 @@ from lagotto import (
     Filter,
     LagottoError,
     RetrievalPrefs,
+    context,
     errors,
     filters,
+    readers,
 )
 from lagotto.base import export, ingest, judgements, rebuild
 from lagotto.documents import Record
@@ -97,6 +99,8 @@ def test_unknown_names_are_unknown() -> None:
 
 
 LATER = {
+    **vars(context),
+    **vars(readers),
     **vars(ingest),
     **vars(export),
     **vars(judgements),

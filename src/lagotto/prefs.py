@@ -476,6 +476,12 @@ class RetrievalPrefs(Preferences):
         made._of_preset = _Origin(self._of_preset.difference(_names(changes)))
         return made
 
+    def with_query(self, query: str) -> RetrievalPrefs:
+        """These preferences for another query; nothing else needs to be checked again."""
+        if not isinstance(query, str):
+            return self.replace(query_text=query)
+        return self.model_copy(update={"query_text": query})
+
     def overlaid(self, others: RetrievalPrefs) -> RetrievalPrefs:
         """These preferences, and over them what is set in others."""
         made = self.replace(**others._given())
@@ -644,8 +650,10 @@ class SearchRequest:
         start = own if self.prefs is None else preferences(self.prefs)
         if self.over_own:
             start = own.overlaid(start)
-        if given or start.query_text != self.query:
+        if given:
             start = start.replace(query_text=self.query, **given)
+        elif start.query_text != self.query:
+            start = start.with_query(self.query)
         start.check_call("retrieve" if self.verb == "why_not" else self.verb, self.settings)
         return replace(self, prefs=start, settings={}, max_tokens=None, over_own=False)
 
@@ -653,7 +661,7 @@ class SearchRequest:
         """The same request for another query."""
         prefs = self.prefs
         if isinstance(prefs, RetrievalPrefs):
-            prefs = prefs.model_copy(update={"query_text": query})
+            prefs = prefs.with_query(query)
         return replace(self, query=query, prefs=prefs)
 
     @property

@@ -467,7 +467,7 @@ def test_ties_are_settled_whatever_the_order_and_the_count(
 async def ranked_keys(view: View, found: Candidates, scores: Scores, *, count: int) -> list[int]:
     rows = best_rows(found, scores, count=count)
     passages = await view.passages(found.keys[rows])
-    return [item.passage.key for item in rank(passages, found, scores, count=count)]
+    return [item.passage.key for item in rank(passages, rows, found, scores, count=count)]
 
 
 def test_the_best_rank_is_the_best_of_any_leg() -> None:

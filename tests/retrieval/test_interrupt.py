@@ -34,7 +34,7 @@ STAGES = [
     ("retrieve", LONG, retriever, "as_result"),
     ("retrieve", LONG, pipeline, "cited_section"),
     ("retrieve", {**LONG, "diversity": {"mmr": 0.5}}, stages, "checkpoint"),
-    ("retrieve", {**LONG, "explain": "candidates"}, explain, "leg_scores"),
+    ("retrieve", {**LONG, "explain": "candidates"}, explain, "breakdown_fields"),
     ("retrieve", {**LONG, **LEXICAL}, lexical, "_features"),
     ("retrieve", {**LONG, **LEXICAL}, lexical, "_matches"),
     ("context", {**LONG, "context": {"max_tokens": 10_000}}, pack, "block"),

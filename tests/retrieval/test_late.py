@@ -118,9 +118,10 @@ async def evidence(
         found = await late_candidates(view, documents, plan=plan, prefs=prefs, late=late)
         fused = fuse(found.candidates, plan.weights, prefs.scoring)
         everything = len(found.candidates.keys)
+        rows = np.arange(everything)
         passages = await found.source.passages(found.candidates.keys)
         ranked = above(
-            rank(passages, found.candidates, fused.scores, count=everything),
+            rank(passages, rows, found.candidates, fused.scores, count=everything),
             prefs.scoring.min_score,
         )
     capped = cap(ranked, key=document_of, most=prefs.per_item_chunk_cap)[: prefs.top_k_chunks]

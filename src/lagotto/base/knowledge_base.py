@@ -20,15 +20,12 @@ from lagotto.base.parts import (
     create_parts_to_rebuild,
 )
 from lagotto.base.protocol import AsyncBase, FilterLike, resolve_collection
-from lagotto.chunkers import CHUNKERS
-from lagotto.context import Citation, CitedPassage, as_pack, resolve, token_counter
 from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document, storable
 from lagotto.embedders import Embedder
 from lagotto.embedders.chunk_embedder import Pooling
 from lagotto.errors import ConfigError, LagottoError, RebuiltError, StoreError
 from lagotto.filters import And, Eq, Filter, In, Or, parse_filter
 from lagotto.prefs import RetrievalPrefs, SearchRequest, preferences
-from lagotto.readers import Columns, Ocr, ReadFailure, ReadOptions
 from lagotto.request_context import cancel_scope
 from lagotto.rerankers import Reranker
 from lagotto.results import Results, RetrievalResult
@@ -43,6 +40,8 @@ if TYPE_CHECKING:
     from lagotto.base.rebuild import OnProgress as OnRebuildProgress
     from lagotto.base.rebuild import RebuildProgress
     from lagotto.base.sync import Move, PathMetadata
+    from lagotto.context import Citation, CitedPassage
+    from lagotto.readers import Columns, Ocr, ReadFailure, ReadOptions
     from lagotto.readers.loader import Loading
 
 
@@ -111,6 +110,8 @@ class AsyncKnowledgeBase(AsyncBase):
         vector_index: str | None = None,
     ) -> None:
         if chunker is not None:
+            from lagotto.chunkers import CHUNKERS
+
             CHUNKERS.get(chunker.partition(":")[0])
         self._guard = LoopGuard()
         self._record = create_store(location, text_index=text_index, vector_index=vector_index)
@@ -177,6 +178,8 @@ class AsyncKnowledgeBase(AsyncBase):
                 return await as_list(outcome)
             if request.verb == "search":
                 return await as_bundle(outcome)
+            from lagotto.context import as_pack, token_counter  # not needed by other verbs
+
             count = token_counter(request.counter or ready.parts.embedder.tokenizer)
             return await as_pack(outcome, count=count)
 
@@ -370,6 +373,8 @@ class AsyncKnowledgeBase(AsyncBase):
         return await self.store.chunks(storable(collection), storable(document_id))
 
     async def resolve(self, citation: Citation | str) -> CitedPassage:
+        from lagotto.context import resolve
+
         return await resolve(citation, document_of=self._cited)
 
     async def judge(

@@ -9,15 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
+from typing import TYPE_CHECKING
 
 from lagotto._internal.locations import mask_location
 from lagotto._internal.trust import how_to_trust, is_trusted, trust
-from lagotto.chunkers import CHUNKERS, DEFAULT_CHUNKER, Chunker
-from lagotto.chunkers.boundaries import measuring_tokenizer
 from lagotto.embedders import EMBEDDERS, Embedder, create_embedder
 from lagotto.embedders.chunk_embedder import ChunkEmbedder, Pooling
 from lagotto.errors import ConfigError, ModelMismatchError
 from lagotto.stores.base import BaseConfig
+
+if TYPE_CHECKING:
+    from lagotto.chunkers import Chunker
 
 DEFAULT_EMBEDDER = "minilm"
 NAMED_MODELS = {"all-MiniLM-L6-v2": "minilm", "all-MiniLM-L6-v2-int8": "minilm-int8"}
@@ -50,6 +52,9 @@ class BaseParts:
     @property
     def chunker(self) -> Chunker:
         """The chunker; UnknownNameError if it is not registered here."""
+        from lagotto.chunkers import CHUNKERS
+        from lagotto.chunkers.boundaries import measuring_tokenizer
+
         embedder = self.embedder
         measured = measuring_tokenizer(embedder.tokenizer, embedder.info.alphabets)
         return CHUNKERS.create(self.chunker_id, tokenizer=measured)
@@ -76,6 +81,8 @@ def create_parts(choice: Choice, stored: BaseConfig, *, location: str) -> BasePa
     pooling = choice.pooling or stored.pooling or "chunk"
     chunker_id = stored.chunker_id
     if choice.chunker is not None or chunker_id is None:  # an id has all sizes spelled out
+        from lagotto.chunkers import CHUNKERS, DEFAULT_CHUNKER
+
         wanted = choice.chunker or DEFAULT_CHUNKER
         chunker_id = CHUNKERS.create(wanted, tokenizer=embedder.tokenizer).id
     return BaseParts(

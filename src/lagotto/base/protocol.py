@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from lagotto._internal.concurrency import in_thread
 from lagotto._internal.tokens import Tokenizer
-from lagotto.context import Citation, CitedPassage, ContextPack, PackFormat, TokenCounter
 from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document, Vector
 from lagotto.filters import And, Eq, Filter, Gt, Or, parse_filter
 from lagotto.prefs import Mode, RetrievalPrefs, SearchRequest, Verb
-from lagotto.readers import Columns, FetchLimits, Ocr, ReadFailure, ReadOptions
 from lagotto.request_context import RequestContext
 from lagotto.results import Results, RetrievalBundle, RetrievalResult
 from lagotto.retrieval.retriever import Retriever
@@ -27,6 +25,8 @@ if TYPE_CHECKING:
     from lagotto.base.export import ExportFormat
     from lagotto.base.ingest import AddReport, OnProgress
     from lagotto.base.judgements import RelevanceJudgement
+    from lagotto.context import Citation, CitedPassage, ContextPack, PackFormat, TokenCounter
+    from lagotto.readers import Columns, FetchLimits, Ocr, ReadFailure, ReadOptions
     from lagotto.readers.loader import Loading
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from lagotto._internal.concurrency import with_checkpoints
 from lagotto.errors import DegradedError, LagottoError
@@ -16,7 +17,7 @@ from lagotto.results import (
     ScoreBreakdown,
     ScoredCandidate,
 )
-from lagotto.retrieval.fusion import Candidates, Fused, LegContribution, LegScores
+from lagotto.retrieval.fusion import Candidates, Fused
 from lagotto.stores.base import Passage
 
 REST = "other"
@@ -121,17 +122,22 @@ class Diagnostics:
         )
 
 
-def breakdown(
-    row: int, candidates: Candidates, fused: Fused, **reranked: float | None
-) -> ScoreBreakdown:
+def breakdown(row: int, candidates: Candidates, fused: Fused) -> ScoreBreakdown:
     """The score of every stage for the candidate in `row`."""
-    return ScoreBreakdown(
-        **leg_scores(row, candidates, fused),
-        fused=float(fused.raw[row]),
-        fused_score=float(fused.scores[row]),
-        fused_ends=fused.ends,
+    return ScoreBreakdown(**breakdown_fields(row, candidates, fused))
+
+
+def breakdown_fields(
+    row: int, candidates: Candidates, fused: Fused, **reranked: float | None
+) -> dict[str, Any]:
+    """The fields of a ScoreBreakdown, for a record that has one: validated once, with it."""
+    return {
+        **_leg_fields(row, candidates, fused),
+        "fused": float(fused.raw[row]),
+        "fused_score": float(fused.scores[row]),
+        "fused_ends": fused.ends,
         **reranked,
-    )
+    }
 
 
 def scored_candidates(
@@ -151,7 +157,7 @@ def scored_candidates(
             document_kind=passage.document.kind,
             text=passage.chunk.text,
             **passage.chunk.location_fields(),
-            breakdown=breakdown(row, candidates, fused),
+            breakdown=breakdown_fields(row, candidates, fused),
         )
         for passage, row in ((item, rows[item.key]) for item in with_checkpoints(found))
     )
@@ -162,23 +168,21 @@ def leg_scores(row: int, candidates: Candidates, fused: Fused) -> dict[str, LegS
 
     A leg that has no score for it is left out.
     """
-    return {
-        leg: _leg_score(row, found, fused.parts.get(leg))
-        for leg, found in candidates.legs.items()
-        if found.is_known(row)
-    }
+    found = _leg_fields(row, candidates, fused)
+    return {leg: LegScore(**fields) for leg, fields in found.items()}
 
 
-def _leg_score(row: int, found: LegScores, part: LegContribution | None) -> LegScore:
-    """A leg without weight contributes nothing."""
-    score, rank = float(found.scores[row]), int(found.ranks[row]) or None
-    if part is None:
-        return LegScore(score=score, rank=rank)
-    return LegScore(
-        score=score,
-        rank=rank,
-        normalised=float(part.normalised[row]),
-        weight=part.weight,
-        contribution=float(part.contribution[row]),
-        damping=part.damping,
-    )
+def _leg_fields(row: int, candidates: Candidates, fused: Fused) -> dict[str, dict[str, Any]]:
+    legs: dict[str, dict[str, Any]] = {}
+    for leg, found in candidates.legs.items():
+        if not found.is_known(row):
+            continue
+        fields = {"score": float(found.scores[row]), "rank": int(found.ranks[row]) or None}
+        part = fused.parts.get(leg)
+        if part is not None:  # a leg without weight contributes nothing
+            fields["normalised"] = float(part.normalised[row])
+            fields["weight"] = part.weight
+            fields["contribution"] = float(part.contribution[row])
+            fields["damping"] = part.damping
+        legs[leg] = fields
+    return legs

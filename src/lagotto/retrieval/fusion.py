@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Protocol
 
 import numpy as np
@@ -33,7 +34,7 @@ class LegScores:
 
     def is_known(self, row: int) -> bool:
         """Whether the leg has a score for the candidate in `row`."""
-        return bool(np.isfinite(self.scores[row]))
+        return isfinite(self.scores[row])
 
 
 @dataclass(frozen=True, slots=True)

@@ -323,7 +323,7 @@ class Search:
         while True:
             rows = best_rows(candidates, scores, count=count, rows=scored.rows)
             passages = await self.stored.read(scored.source, candidates.keys[rows])
-            ranked = rank(passages, candidates, scores, count=count)
+            ranked = rank(passages, rows, candidates, scores, count=count)
             good = above(ranked, self._prefs.scoring.min_score)
             if len(good) < count or count >= total or self._remaining(good) is not None:
                 return good

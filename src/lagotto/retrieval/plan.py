@@ -118,6 +118,8 @@ async def exact_query(
     A wording that nothing holds would only make the scores of the others smaller.
     """
     asked = [_part(phrase) for phrase in (*quoted, *identifiers)][:MOST_PARTS]
+    if not asked:
+        return None
     found = await asyncio.gather(*(view.text(part, k=RARE + 1) for part in asked))
     kept = [
         ExactPart(part, hits.keys if len(hits) <= RARE else None)

@@ -379,7 +379,7 @@ class StoredCandidates:
         """The best `count` of the candidates, in a total order."""
         rows = best_rows(candidates, scores, count=count)
         passages = await self.read(source, candidates.keys[rows])
-        return rank(passages, candidates, scores, count=count)
+        return rank(passages, rows, candidates, scores, count=count)
 
     async def read(self, source: ChunkSource, keys: ChunkKeys) -> list[Passage]:
         """The passages of `keys`, those that were read before from memory."""

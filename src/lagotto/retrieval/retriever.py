@@ -33,7 +33,7 @@ from lagotto.results import (
     TracedCandidate,
 )
 from lagotto.retrieval.documents import FoundDocument, Highlighter, Snippet
-from lagotto.retrieval.explain import Diagnostics, breakdown, leg_scores
+from lagotto.retrieval.explain import Diagnostics, breakdown_fields, leg_scores
 from lagotto.retrieval.fusion import Candidates, Fused, HybridScorer, fuse
 from lagotto.retrieval.pipeline import Outcome, Scored, Search
 from lagotto.retrieval.query.expansion import Expander
@@ -356,7 +356,7 @@ def as_result(rank: int, item: Ranked, candidates: Candidates, fused: Fused) -> 
         child_id=item.child.id if item.child else None,
         answerable=item.answerable,
         evidence=item.evidence,
-        breakdown=breakdown(
+        breakdown=breakdown_fields(
             item.row, candidates, fused, rerank=item.rerank, rerank_score=item.rerank_score
         ),
     )

@@ -97,14 +97,16 @@ def best_rows(
 
 
 def rank(
-    passages: Iterable[Passage], candidates: Candidates, scores: Scores, *, count: int
+    passages: Iterable[Passage], rows: Rows, candidates: Candidates, scores: Scores, *, count: int
 ) -> list[Ranked]:
-    """The best `count` of the passages: by score, best rank in a leg, document, offset.
+    """The best `count` of the passages, which are of `rows`.
+
+    Ordered by score, best rank in a leg, document, offset.
 
     Keys depend on the order in which documents were added, so ties are broken by the passages.
     """
     best_ranks = candidates.best_ranks()
-    row_of = {key: row for row, key in enumerate(candidates.keys.tolist())}
+    row_of = dict(zip(candidates.keys[rows].tolist(), rows.tolist(), strict=True))
     ranked = []
     for passage in passages:
         row = row_of[passage.key]
