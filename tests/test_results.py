@@ -123,6 +123,10 @@ class TestDisplay:
         assert "<td>a.txt</td><td>A &lt;i&gt;snippet" in html
         assert "<th>score</th><th>document</th><th>snippet</th>" in html
 
+    def test_a_document_without_a_snippet(self) -> None:
+        item = CandidateItem(item_id="d", kind="text", source="", score=0.5)
+        assert str(RetrievalBundle(candidates=[item], evidence=[])).strip() == "1. 0.50  d"
+
 
 def test_an_explanation_tells_ranks_apart_from_scores_alone() -> None:
     listed = LegScore(score=0.5, rank=2, normalised=0.5, weight=0.5, contribution=0.25)

@@ -164,3 +164,8 @@ def test_an_ellipsis_stands_for_a_single_character_too(before: int) -> None:
     found = snippet(text, "\u6771\u4eac", language="ja", max_chars=40).text
     assert (found[0] == ELLIPSIS) == (found.strip(ELLIPSIS)[0] != text[0])
     assert (found[-1] == ELLIPSIS) == (found.strip(ELLIPSIS)[-1] != text[-1])
+
+
+def test_what_matches_stays_whole_where_no_word_ends_behind_it() -> None:
+    found = snippet("truffle soil/" + "x" * 40, "truffle soil", language="en", max_chars=16)
+    assert highlighted(found) == ["truffle", "soil"]

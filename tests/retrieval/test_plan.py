@@ -13,7 +13,7 @@ from lagotto.documents import Document, Vectors
 from lagotto.embedders import Role, create_embedder
 from lagotto.errors import QueryError
 from lagotto.filters import And
-from lagotto.indexes.text_query import NativeQuery
+from lagotto.indexes.text_query import NativeQuery, Phrase
 from lagotto.prefs import Mode, RetrievalPrefs, ScoringPrefs
 from lagotto.retrieval.explain import Diagnostics
 from lagotto.retrieval.plan import (
@@ -22,6 +22,7 @@ from lagotto.retrieval.plan import (
     QueryPlanner,
     content_words,
     correct,
+    exact_query,
     native_query,
     query_languages,
 )
@@ -67,13 +68,16 @@ async def test_vectors_need_no_text_configuration(mode: Mode, noted: bool) -> No
 
 
 def planner(
-    view: View, prefs: RetrievalPrefs, diagnostics: Diagnostics | None = None
+    view: View,
+    prefs: RetrievalPrefs,
+    diagnostics: Diagnostics | None = None,
+    capabilities: Capabilities | None = None,
 ) -> QueryPlanner:
     return QueryPlanner(
         view,
         prefs,
         embedder=create_embedder("minilm"),
-        capabilities=Capabilities(),
+        capabilities=capabilities or Capabilities(),
         diagnostics=diagnostics or Diagnostics(),
     )
 
@@ -185,3 +189,40 @@ async def test_only_words_that_the_embedder_breaks_up_are_corrected() -> None:
     assert [word.word for word in corrected] == ["truffel"]
     (terms,) = corrected.values()
     assert share == pytest.approx(max(term.weight for term in terms) / 2)
+
+
+@pytest.mark.parametrize(
+    ("mode", "capabilities", "notes"),
+    [
+        ("hybrid", Capabilities(text=False), ("text: this store has no full-text index",)),
+        ("semantic", Capabilities(text=False), ()),
+        ("hybrid", Capabilities(semantic=False), ("semantic: this store has no vectors",)),
+        ("keyword", Capabilities(semantic=False), ()),
+    ],
+)
+async def test_what_is_asked_for_and_the_store_has_not_is_noted(
+    mode: Mode, capabilities: Capabilities, notes: tuple[str, ...]
+) -> None:
+    prefs, diagnostics = RetrievalPrefs(query_text="dog", mode=mode), Diagnostics()
+    async with MemoryStore().view(And()) as view:
+        planner(view, prefs, diagnostics, capabilities)
+    assert tuple(note.partition(";")[0] for note in diagnostics.notes) == notes
+
+
+async def test_the_mean_of_several_queries_has_the_length_1() -> None:
+    plan = await planned("dog", expansion=Expansion(queries=("truffle",)))
+    assert plan.legs.length == pytest.approx(1.0)  # what other distances than cosines are by
+
+
+async def test_no_more_holders_of_wordings_than_asked_for() -> None:
+    store = MemoryStore()
+    texts = ("A dog.", "An oak.", "A dog, an oak.")
+    await store.write([await entry(Document(text=text, language="en")) for text in texts])
+    async with store.view(And()) as view:
+        query = await exact_query(
+            view, [Phrase((("dog",),)), Phrase((("oak",),))], [], mentioned=False
+        )
+        assert query is not None
+        assert len(await query.search(view, k=3)) == 3
+        (best,) = (await query.search(view, k=1)).scores
+    assert best == 1.0

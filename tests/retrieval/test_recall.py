@@ -1,16 +1,18 @@
 from __future__ import annotations
 
+from typing import Any, cast
+
 import numpy as np
 import pytest
 
 from lagotto.documents import Document
 from lagotto.filters import And
 from lagotto.indexes.text_query import TextQuery
-from lagotto.prefs import RetrievalPrefs
+from lagotto.prefs import Normalisation, RetrievalPrefs
 from lagotto.retrieval.fusion import Candidates
 from lagotto.retrieval.plan import LegQueries
-from lagotto.retrieval.recall import Recall, by_distance
-from lagotto.stores.base import View
+from lagotto.retrieval.recall import FusionPlan, Recall, by_distance
+from lagotto.stores.base import HybridQuery, View
 from lagotto.stores.memory import MemoryStore
 from lagotto.testing.stores import EMBEDDER, entries, entry, text_query
 
@@ -105,3 +107,29 @@ async def test_an_embedded_query_has_the_length_1() -> None:
         ]
     cosines, products = (found.legs["semantic"].scores for found in by_scale)
     assert products == pytest.approx(cosines)
+
+
+@pytest.mark.parametrize(("normalize", "together"), [("absolute", True), ("minmax", False)])
+async def test_one_statement_only_where_each_score_has_a_scale_of_its_own(
+    normalize: Normalisation, together: bool
+) -> None:
+    """The ends of the others are those of the whole list, which a statement does not have."""
+    asked: list[HybridQuery] = []
+
+    class Native:
+        async def hybrid(self, query: HybridQuery) -> None:
+            asked.append(query)
+
+    class Server:
+        native = Native()
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(view, name)
+
+    store = await store_of(Document(text="A dog.", language="en"))
+    prefs = RetrievalPrefs(scoring={"normalize": normalize})
+    plan = FusionPlan({"semantic": 1.0, "text": 0.5}, 0.0, None)
+    async with store.view(And()) as view:
+        recall = Recall(cast("View", Server()), await queries("dog"), prefs, plan=plan)
+        assert len((await recall.candidates(depth=1)).keys) == 1
+    assert bool(asked) == together

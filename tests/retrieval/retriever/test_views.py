@@ -519,6 +519,9 @@ class TestLateLists:
         chunking = {"strategy": "late", "chunker_id": "parent-child:32/12/0"}
         hits = await whole.retrieve("truffle oak", chunking=chunking, diversity={"mmr": 0.5})
         assert all(hit.child_id for hit in hits)
+        bundle = await whole.search("truffle oak", chunking=chunking)
+        children = {(item.anchors or {})["child_id"] for item in bundle.evidence}
+        assert children & {hit.child_id for hit in hits}
         pack = await whole.context("truffle oak", chunking=chunking, top_k=2)
         roles = pack.trace.expansion_stats
         assert roles["parent"].found

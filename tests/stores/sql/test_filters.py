@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
 
+import pytest
+
 from lagotto.documents import Document, JsonScalar, Page
 from lagotto.filters import (
     And,
@@ -24,6 +26,7 @@ from lagotto.filters import (
     Or,
     matches,
 )
+from lagotto.stores.sql import filters as sql_filters
 from lagotto.stores.sql.filters import concerns_chunks
 from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.testing.stores import CHUNKER, EMBEDDER, entries
@@ -97,4 +100,31 @@ async def test_every_filter_lets_through_what_the_evaluator_says(tmp_path: Path)
             hits = await view.semantic(vector, k=10)
             found = {passage.document.id for passage in await view.passages(hits.keys)}
             assert found == allowed, where
+    await store.close()
+
+
+@pytest.mark.parametrize(("at_once", "deep"), [(2, 16), (200, 1)])
+async def test_filters_asked_for_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int, deep: int
+) -> None:
+    monkeypatch.setattr(sql_filters, "AT_ONCE", at_once)
+    monkeypatch.setattr(sql_filters, "DEEP", deep)
+    either = Or(Gt("a", 1), Not(And(Exists("name"), Gt("a", 0))), Contains("name", "x"))
+    pairs = Or(And(Gt("a", 1), Exists("name")), And(Lt("a", 1), Exists("tags")))
+    (vector,) = await EMBEDDER.embed([TEXT], role="query")
+    chunks = {each.id: CHUNKER.chunk(each)[0] for each in DOCUMENTS}
+    store = SqliteStore(tmp_path / "kb.db")
+    await store.open()
+    await store.write(await entries(DOCUMENTS))
+    for where in (
+        pairs,
+        either,
+        Not(either),
+        And(either, Gt("page", 1)),
+        Or(either, Lt("page", 2)),
+    ):
+        allowed = {each.id for each in DOCUMENTS if matches(where, each, chunks[each.id])}
+        async with store.view(where) as view:
+            found = await view.passages((await view.semantic(vector, k=10)).keys)
+        assert {passage.document.id for passage in found} == allowed, where
     await store.close()
