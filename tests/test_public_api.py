@@ -100,7 +100,7 @@ def test_unknown_names_are_unknown() -> None:
 
 LATER = {
     **vars(context),
-    **vars(readers),
+    **{name: getattr(readers, name) for name in dir(readers)},
     **vars(ingest),
     **vars(export),
     **vars(judgements),
