@@ -9,9 +9,9 @@ from lagotto.documents import Document
 from lagotto.filters import And
 from lagotto.indexes.text_query import TextQuery
 from lagotto.prefs import Normalisation, RetrievalPrefs
-from lagotto.retrieval.fusion import Candidates
+from lagotto.retrieval.fusion import Candidates, LegScores
 from lagotto.retrieval.plan import LegQueries
-from lagotto.retrieval.recall import FusionPlan, Recall, by_distance
+from lagotto.retrieval.recall import FusionPlan, Recall, boost, by_distance
 from lagotto.stores.base import HybridQuery, View
 from lagotto.stores.memory import MemoryStore
 from lagotto.testing.stores import EMBEDDER, entries, entry, text_query
@@ -133,3 +133,12 @@ async def test_one_statement_only_where_each_score_has_a_scale_of_its_own(
         recall = Recall(cast("View", Server()), await queries("dog"), prefs, plan=plan)
         assert len((await recall.candidates(depth=1)).keys) == 1
     assert bool(asked) == together
+
+
+def test_a_boost_is_what_the_best_holder_lacks_of_the_third() -> None:
+    """By the weights of the other legs, whatever that of exact wordings is."""
+    held = LegScores(np.array([0.0, 0.0, 0.0, 1.0]), np.array([0, 0, 0, 1]))
+    near = LegScores(np.array([0.9, 0.8, 0.7, 0.4]), np.array([1, 2, 3, 4]))
+    found = Candidates(np.arange(4), {"semantic": near, "exact": held}, 4)
+    _, weight = boost(found, {"semantic": 2.0, "exact": 5.0}, near.scores)
+    assert weight == pytest.approx(2.0 * (0.7 - 0.4))

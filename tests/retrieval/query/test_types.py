@@ -150,3 +150,14 @@ def test_long_nonsense_is_no_problem(part: str) -> None:
     assert classify(part * 10_000, ["en"]).reason
     found = [*quotations(part * 10_000, ["en"]), *identifiers(part * 10_000, ["en"])]
     assert len(found) < 2
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("oak hazel soil rain root", "keywords"),
+        ("oak hazel soil rain root dog", "description"),
+    ],
+)
+def test_more_than_five_content_words_describe(query: str, expected: QueryType) -> None:
+    assert classify(query, ["en"]).type == expected

@@ -18,6 +18,7 @@ from lagotto.testing.strategies import texts
 @pytest.mark.parametrize(
     ("text", "terms"),
     [
+        ("1.2.3.4.5.6", ["1_2_3_4_5_6", "1_2", "1_2_3", "1_2_3_4"]),
         ("Python 3.7", ["3_7"]),
         ("v3.7", ["3_7"]),
         ("3.8.7", ["3_8_7", "3_8"]),
