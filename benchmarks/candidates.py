@@ -16,8 +16,10 @@ from beir import Judgements, ndcg, read_jsonl, read_judgements, read_questions
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.embedders import EmbedderInfo, Role, TokenEmbedder
 from lagotto.embedders.base import TokenVectors
+from lagotto.prefs import BLENDED_JUDGED
 from lagotto.readers import Columns
 from lagotto.rerankers import UNIT, Candidate, Judgement, Reranker, ScoreScale
+from lagotto.rerankers.base import blend_share, mapped
 
 DEPTH = 50
 SAMPLE = 1000
@@ -146,10 +148,25 @@ class CachedTokenEmbedder:
 
 async def scores(reranker: Reranker, asked: Asked) -> list[float]:
     """What a reranker makes of the candidates, in [0, 1]; what it takes out comes last."""
+    fused = [one.score for one in asked.candidates]
+    if reranker.scale.blended:
+        return await _blended(reranker, asked, fused)
     judgement = await reranker.rerank(asked.query, asked.candidates)
     if judgement.verdicts is None:
-        return [one.score for one in asked.candidates]
+        return fused
     return [
         -1.0 if verdict is None else reranker.scale.unit(verdict.score)
         for verdict in judgement.verdicts
     ]
+
+
+async def _blended(reranker: Reranker, asked: Asked, fused: list[float]) -> list[float]:
+    """As a search does it: the best are judged, and the others follow."""
+    seen = asked.candidates[:BLENDED_JUDGED]
+    judgement = await reranker.rerank(asked.query, seen)
+    if judgement.verdicts is None:
+        return fused
+    own = [verdict.score for verdict in judgement.verdicts if verdict is not None]
+    share = blend_share(asked.query)
+    pairs = zip(fused, mapped(own, fused[: len(seen)]), strict=False)
+    return [(1 - share) * one + share * other for one, other in pairs] + fused[len(seen) :]

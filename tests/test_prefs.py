@@ -137,6 +137,18 @@ class TestReplace:
         prefs = RetrievalPrefs(top_k=3, rerank=RerankPrefs(reranker="overlap"))
         assert prefs.replace(top_k=10, rerank={"reranker": None}) == RetrievalPrefs()
 
+    def test_a_reranker_by_its_name_alone(self) -> None:
+        prefs = RetrievalPrefs(rerank={"keep": 3, "reranker": "overlap"})
+        assert RetrievalPrefs(rerank="overlap").rerank == RerankPrefs(reranker="overlap")
+        assert prefs.replace(rerank="auto").rerank == RerankPrefs(keep=3, reranker="auto")
+        named = RetrievalPrefs.preset("contextpack", rerank="auto")
+        assert not named.is_from_preset("rerank.reranker")
+        assert named.rerank.reranker == "auto"
+
+    def test_reranker_is_not_a_setting_of_a_search(self) -> None:
+        with pytest.raises(ConfigError, match="no such setting; write rerank='overlap'"):
+            RetrievalPrefs(reranker="overlap")  # type: ignore[call-arg]
+
     def test_filters_are_replaced(self) -> None:
         prefs = RetrievalPrefs(filters={"year": 2020})
         assert prefs.replace(filters={"kind": "pdf"}).filters == Eq("kind", "pdf")

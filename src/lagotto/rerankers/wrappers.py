@@ -25,6 +25,7 @@ from lagotto.rerankers.base import (
     Verdict,
     WithEmbedder,
     create_reranker,
+    stops_in_time,
 )
 
 Verdicts = dict[bytes, Verdict | None]
@@ -43,6 +44,10 @@ class _WrappedReranker:
     @property
     def scale(self) -> ScoreScale:
         return self.inner.scale
+
+    @property
+    def stops_in_time(self) -> bool:
+        return stops_in_time(self.inner)
 
     async def close(self) -> None:
         await self.inner.close()
@@ -85,6 +90,7 @@ class CachedReranker(_WrappedReranker):
         keys = [self._key(query, one) for one in candidates]
         known = await self._known(keys, notes)
         missing = {key: one for key, one in zip(keys, candidates, strict=True) if key not in known}
+        late: set[bytes] = set()
         if missing:
             judgement = await self.inner.rerank(query, list(missing.values()))
             notes.extend(judgement.notes)
@@ -92,9 +98,11 @@ class CachedReranker(_WrappedReranker):
                 return Judgement(None, tuple(notes))
             made = _paired(missing, judgement.verdicts)
             known |= made
+            late = {key for index, key in enumerate(missing) if index in judgement.unjudged}
             if not judgement.notes:
-                await self._save(made, notes)
-        return Judgement([known[key] for key in keys], tuple(notes))
+                await self._save({key: made[key] for key in made.keys() - late}, notes)
+        unjudged = frozenset(index for index, key in enumerate(keys) if key in late)
+        return Judgement([known[key] for key in keys], tuple(notes), unjudged)
 
     async def close(self) -> None:
         self._memory.clear()
@@ -187,6 +195,10 @@ class FallbackReranker:
         scales = {reranker.scale for reranker in self.rerankers}
         return scales.pop() if len(scales) == 1 else UNIT
 
+    @property
+    def stops_in_time(self) -> bool:
+        return all(map(stops_in_time, self.rerankers))
+
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
         notes: list[str] = []
         for reranker in self.rerankers:
@@ -209,7 +221,7 @@ class FallbackReranker:
                 verdict and replace(verdict, score=scale.unit(verdict.score))
                 for verdict in verdicts
             ]
-        return Judgement(verdicts, (*notes, *judgement.notes))
+        return Judgement(verdicts, (*notes, *judgement.notes), judgement.unjudged)
 
 
 class GatedReranker(_WrappedReranker):
@@ -266,7 +278,7 @@ class BlendedReranker(_WrappedReranker):
             verdict and self._blended(verdict, candidate)
             for verdict, candidate in zip(judgement.verdicts, candidates, strict=True)
         ]
-        return Judgement(blended, judgement.notes)
+        return Judgement(blended, judgement.notes, judgement.unjudged)
 
     def _blended(self, verdict: Verdict, candidate: Candidate) -> Verdict:
         unit = self.inner.scale.unit(verdict.score)

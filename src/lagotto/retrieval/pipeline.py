@@ -16,7 +16,7 @@ import numpy as np
 
 from lagotto._internal.concurrency import for_each, in_thread, with_checkpoints
 from lagotto.documents import Chunk
-from lagotto.prefs import SearchRequest
+from lagotto.prefs import BLENDED_JUDGED, SearchRequest
 from lagotto.rerankers.base import Reranker
 from lagotto.results import RetrievalStats
 from lagotto.retrieval.documents import FoundDocument
@@ -166,8 +166,9 @@ class Search:
         judged: list[Ranked] | None = None
         if self._reranker is not None:
             with stage("rerank"):
-                seen = self._enough(ranked)
+                seen, rest = self._for_reranker(self._reranker, ranked)
                 ranked, verdicts = await self._reranked(self._reranker, seen, scored)
+                ranked += rest
                 judged = ranked if verdicts else None
         if parents.stage == "after_rerank":
             with stage("parents"):
@@ -264,7 +265,9 @@ class Search:
     def _wanted(self) -> int | None:
         """How many passages the stages after fusion need, None for all."""
         passages = self._size.passages
-        return self._prefs.judged(passages) if self._reranker else passages
+        if self._reranker is None:
+            return passages
+        return self._prefs.judged(passages, blended=self._reranker.scale.blended)
 
     def _recall(self) -> Awaitable[Recalled]:
         return self.stored.recall(
@@ -328,6 +331,20 @@ class Search:
             if len(good) < count or count >= total or self._remaining(good) is not None:
                 return good
             count = min(total, MORE * count)
+
+    def _for_reranker(
+        self, reranker: Reranker, ranked: Sequence[Ranked]
+    ) -> tuple[list[Ranked], list[Ranked]]:
+        """The hits that the reranker sees, and those that follow the ones that it has judged.
+
+        None follow where a number or a threshold says which come out. Blended scores are not below
+        the fused ones of hits that were worse before, so these can follow.
+        """
+        enough, prefs = self._enough(ranked), self._prefs.rerank
+        if not reranker.scale.blended or prefs.candidates is not None:
+            return enough, []
+        keeps = prefs.min_score is None and prefs.keep is None
+        return enough[:BLENDED_JUDGED], enough[BLENDED_JUDGED:] if keeps else []
 
     def _enough(self, ranked: Sequence[Ranked]) -> list[Ranked]:
         """The hits for the reranker: as many as it is to see, and where no number was given, more

@@ -38,7 +38,7 @@ from lagotto.retrieval.fusion import Candidates, Fused, HybridScorer, fuse
 from lagotto.retrieval.pipeline import Outcome, Scored, Search
 from lagotto.retrieval.query.expansion import Expander
 from lagotto.retrieval.recall import Components
-from lagotto.retrieval.stages import Ranked, document_of, verdict_score
+from lagotto.retrieval.stages import Ranked, document_of, order_score
 from lagotto.retrieval.why_not import WhyNot, examine, known_reason
 from lagotto.stores.base import ChunkCacheRepo, ItemRepo, SearchableStore, View, rebuilt
 
@@ -357,7 +357,13 @@ def as_result(rank: int, item: Ranked, candidates: Candidates, fused: Fused) -> 
         answerable=item.answerable,
         evidence=item.evidence,
         breakdown=breakdown_fields(
-            item.row, candidates, fused, rerank=item.rerank, rerank_score=item.rerank_score
+            item.row,
+            candidates,
+            fused,
+            rerank=item.rerank,
+            rerank_score=item.rerank_score,
+            rerank_mapped=item.rerank_mapped,
+            rerank_share=item.rerank_share,
         ),
     )
 
@@ -397,7 +403,7 @@ def ranked_documents(outcome: Outcome, scored: Scored) -> list[FoundDocument]:
     found = scored.documents
     first = [replace(item, score=judged[item.name].score) for item in found if item.name in judged]
     # Stable: equal ones keep the fused order.
-    first.sort(key=lambda item: -verdict_score(judged[item.name]))
+    first.sort(key=lambda item: -order_score(judged[item.name]))
     rest = [item for item in found if item.name not in judged]
     if outcome.judged is not None and prefs.rerank.min_score is not None:
         rest = []  # what has no verdict can't pass a threshold on it

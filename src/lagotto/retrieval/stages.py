@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections import Counter
 from collections.abc import (
@@ -23,7 +24,16 @@ from lagotto._internal.concurrency import checkpoint
 from lagotto.documents import Chunk, ChunkSection, Document, Span, Vectors, common_section
 from lagotto.errors import RerankError, StoreError
 from lagotto.prefs import ParentsPrefs, RerankPrefs
-from lagotto.rerankers.base import Candidate, Judgement, Reranker, Verdict
+from lagotto.rerankers.base import (
+    Candidate,
+    Judgement,
+    Reranker,
+    Verdict,
+    blend_share,
+    mapped,
+    stops_in_time,
+    time_limit,
+)
 from lagotto.results import LegScore, cited_row
 from lagotto.retrieval.explain import Diagnostics, raise_unless
 from lagotto.retrieval.fusion import Candidates, Scores
@@ -45,7 +55,8 @@ class Ranked:
     """A passage on its way through the stages, with its score so far.
 
     `row` is its position among the candidates. `child` is the chunk that was found, if the
-    passage is its parent now. `rerank` is on the reranker's own scale, `rerank_score` in [0, 1].
+    passage is its parent now. `rerank` is on the reranker's own scale, `rerank_score` in [0, 1];
+    of a blend, `rerank_mapped` is on the scale of the fused scores, with the weight `rerank_share`.
     `cited` is the section that it is cited by, once that is known.
     """
 
@@ -58,6 +69,8 @@ class Ranked:
     section: str | None = None
     rerank: float | None = None
     rerank_score: float | None = None
+    rerank_mapped: float | None = None
+    rerank_share: float | None = None
     answerable: bool | None = None
     evidence: Span | None = None
     cited: ChunkSection | None = None
@@ -149,10 +162,13 @@ async def rerank(
     prefs: RerankPrefs,
     diagnostics: Diagnostics,
 ) -> list[Ranked]:
-    """All hits that it judges, in the reranker's order; in their own, and noted, if it fails."""
+    """All hits that it judges, in the reranker's order; in their own, and noted, if it fails.
+
+    Those that it did not reach in time keep their score, and come last unless scores are blended.
+    """
     seen = [_candidate(item, candidates, prefs.max_text_chars) for item in ranked]
     try:
-        judgement = await _judgement(reranker, query, seen, most=prefs.candidates)
+        judgement = await _judgement(reranker, query, seen, prefs)
         verdicts = _checked(reranker, judgement, len(seen))
     except Exception as exc:  # noqa: BLE001 a reranker of another package may raise anything
         raise_unless(RerankError, exc)
@@ -162,28 +178,67 @@ async def rerank(
         diagnostics.note("reranker", note)
     if verdicts is None:
         return list(ranked)
+    if judgement.unjudged:
+        diagnostics.note(
+            "reranker",
+            f"read {len(seen) - len(judgement.unjudged)} of {len(seen)} passages within "
+            f"{prefs.max_ms} ms, the others keep their fused order",
+        )
     judged = [
         _judged(item, verdict, reranker)
         for item, verdict in zip(ranked, verdicts, strict=True)
         if verdict is not None
     ]
-    judged.sort(key=lambda item: -verdict_score(item))  # stable: equal ones keep the fused order
-    return judged
+    late = [ranked[index] for index in sorted(judgement.unjudged)]
+    if not reranker.scale.blended:
+        judged.sort(key=lambda item: -order_score(item))  # stable: equal ones keep their order
+        return judged + late
+    return sorted([*_blended(judged, query), *late], key=total_order)
 
 
 async def _judgement(
-    reranker: Reranker, query: str, seen: Sequence[Candidate], *, most: int | str | None
+    reranker: Reranker, query: str, seen: Sequence[Candidate], prefs: RerankPrefs
 ) -> Judgement:
+    seconds = None if prefs.max_ms is None else prefs.max_ms / 1000
     rerank_top = getattr(reranker, "rerank_top", None)
+    most = prefs.candidates
     if isinstance(most, int) and rerank_top is not None:
-        judgement: Judgement = await rerank_top(query, seen, top_n=max(most, len(seen)))
-        return judgement
-    return await reranker.rerank(query, seen)
+        asked = rerank_top(query, seen, top_n=max(most, len(seen)))
+    else:
+        asked = reranker.rerank(query, seen)
+    try:
+        with time_limit(seconds):
+            async with asyncio.timeout(None if stops_in_time(reranker) else seconds):
+                judgement: Judgement = await asked
+    except TimeoutError as exc:
+        raise RerankError(f"{reranker.id} took more than {prefs.max_ms} ms") from exc
+    return judgement
 
 
 def verdict_score(item: Ranked) -> float:
-    """The reranker's score of a hit in [0, 1], or its fused score without a verdict."""
+    """The reranker's own score of a hit in [0, 1], or its fused score without a verdict."""
     return item.score if item.rerank_score is None else item.rerank_score
+
+
+def order_score(item: Ranked) -> float:
+    """What hits are sorted by after a reranker: its own score, or what it was blended to."""
+    return item.score if item.rerank_share is not None else verdict_score(item)
+
+
+def _blended(judged: Sequence[Ranked], query: str) -> list[Ranked]:
+    """The hits with their fused scores and those of the reranker mixed."""
+    share = blend_share(query)
+    own = [item.rerank for item in judged if item.rerank is not None]
+    on_scale = mapped(own, [item.score for item in judged]) if judged else []
+    return [
+        replace(
+            item,
+            score=min(1.0, max(0.0, (1 - share) * item.score + share * value)),
+            rerank_mapped=value,
+            rerank_share=share,
+        )
+        for item, value in zip(judged, on_scale, strict=True)
+    ]
 
 
 def _candidate(item: Ranked, candidates: Candidates, max_chars: int | None) -> Candidate:
@@ -223,7 +278,7 @@ def _judged(item: Ranked, verdict: Verdict, reranker: Reranker) -> Ranked:
     score = scale.unit(verdict.score)
     return replace(
         item,
-        score=item.score if scale.order_only else score,
+        score=item.score if scale.order_only or scale.blended else score,
         rerank=verdict.score,
         rerank_score=score,
         answerable=verdict.answerable,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -17,7 +18,7 @@ from lagotto.embedders import Role
 from lagotto.errors import ConfigError, DegradedError, RerankError
 from lagotto.filters import Filter
 from lagotto.prefs import Preferences, RetrievalPrefs
-from lagotto.rerankers import create_reranker
+from lagotto.rerankers import RERANKERS, Candidate, Judgement, create_reranker
 from lagotto.rerankers.lexical import OverlapReranker
 from lagotto.retrieval import explain
 from lagotto.stores.base import HybridFound, HybridQuery
@@ -27,6 +28,15 @@ from lagotto.testing.hash_embedder import HashEmbedder
 VIEWS = ("retrieve", "search", "context")
 UNTOLD = {"timing_ms", "trace_id", "params"}
 """What differs between two equal searches, or repeats the settings."""
+
+
+class SlowReranker(OverlapReranker):
+    async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
+        await asyncio.sleep(0.2)
+        return await super().rerank(query, candidates)
+
+
+RERANKERS.register("slow-overlap", lambda _: SlowReranker())
 
 
 def leaves(kind: type[Preferences] = RetrievalPrefs, path: str = "") -> list[str]:
@@ -109,6 +119,7 @@ TRIALS: dict[str, Trial] = {
     "rerank.keep": Trial(1, given=OVERLAP),
     "rerank.max_text_chars": Trial(3, given=OVERLAP),
     "rerank.min_score": Trial(0.9, given=OVERLAP),
+    "rerank.max_ms": Trial(1, given={"rerank": {"reranker": "slow-overlap"}}),
     "parents.mode": Trial("none"),
     "parents.stage": Trial("before_rerank", given=OVERLAP),
     "parents.section_chars": Trial(5, given={"parents": {"mode": "section"}}, errors=("context",)),

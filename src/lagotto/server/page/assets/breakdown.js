@@ -42,12 +42,13 @@ export function breakdownTable(hit, { narrow = false } = {}) {
 }
 
 function notes(hit) {
-  const { fused_ends: ends, fused, rerank_score: reranked, rerank } = hit.breakdown;
+  const { fused_ends: ends, fused, rerank_score: reranked, rerank, rerank_mapped: mapped, rerank_share: share } = hit.breakdown;
   const found = [];
   if (ends) found.push(`The sum of reciprocal ranks is ${fused.toFixed(5)}, on a scale from ${ends[0].toFixed(5)} (0) to ${ends[1].toFixed(5)} (1).`);
   if (reranked !== null && reranked !== undefined) {
-    found.push(`The reranker gave ${reranked.toFixed(4)} (${rerank.toFixed(4)} on its own scale), which decides the order.`);
+    found.push(`The reranker gave ${reranked.toFixed(4)} (${rerank.toFixed(4)} on its own scale)${share ? "." : ", which decides the order."}`);
   }
+  if (share) found.push(`The score is ${(1 - share).toFixed(2)} × the fused score + ${share.toFixed(2)} × ${mapped.toFixed(4)}, the reranker's among these passages.`);
   if (hit.child_id) found.push("A part of this passage was found; it is shown with what is around it.");
   return found;
 }
