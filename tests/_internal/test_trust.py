@@ -9,12 +9,14 @@ import stat
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 
 import pytest
 
 from lagotto import Document, KnowledgeBase
 from lagotto._internal import trust
+from lagotto.chunkers.strategies import DocumentChunker
 from lagotto.errors import ConfigError
 from lagotto.indexes.base import Finding
 from lagotto.stores.sqlite.store import SqliteStore
@@ -194,6 +196,30 @@ def test_the_model_folder_of_a_strangers_base_is_not_read(tmp_path: Path) -> Non
     path = base_of_a_stranger(tmp_path / "kb.db", embedder=f"onnx:{folder}", model_id="m")
     with KnowledgeBase(path) as kb, pytest.raises(ConfigError, match="you have not"):
         kb.search("truffles")
+
+
+def test_the_chunker_of_a_strangers_base_is_not_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of a package that happens to be installed; the base is searched all the same."""
+    theirs = EntryPoint("theirs", f"{__name__}:Theirs", "lagotto.chunkers")
+    monkeypatch.setattr("importlib.metadata.entry_points", EntryPoints([theirs]).select)
+    path = tmp_path / "kb.db"
+    with KnowledgeBase(path, embedder=HashEmbedder(), chunker="theirs") as base:
+        base.add(Document(text="A dog."))
+    new_process(monkeypatch)
+    with KnowledgeBase(path, embedder=HashEmbedder()) as base:
+        base.add(Document(text="An oak."))
+    (tmp_path / "config" / "trusted").unlink()
+    new_process(monkeypatch)
+    with KnowledgeBase(path, embedder=HashEmbedder()) as base:
+        assert len(base.retrieve("dog")) == 2
+        with pytest.raises(ConfigError, match=r"the chunker theirs .* LAGOTTO_TRUST=theirs"):
+            base.add(Document(text="A lake."))
+
+
+class Theirs(DocumentChunker):
+    id = "theirs"
 
 
 def test_a_base_of_ones_own_needs_no_word(

@@ -384,6 +384,9 @@ def test_other_problems(server: Running) -> None:
     assert problem(server.http.get("/v1/rerank"))["error"] == "MethodNotAllowed"
     unasked = server.http.get("/v1/search?top_k=3")
     assert problem(unasked)["errors"] == [{"pointer": "/q", "detail": "Field required"}]
+    foreign = server.post("/v1/documents", {"documents": [{"text": "A dog.", "language": "é"}]})
+    (only,) = problem(foreign)["errors"]  # and not also the fields that are made of others
+    assert only["pointer"] == "/documents/0/language"
     twice = server.http.get("/v1/search?q=a&q=b")
     assert problem(twice)["error"] == "BadRequest"
 

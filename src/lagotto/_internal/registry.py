@@ -42,6 +42,11 @@ class Registry(Generic[T]):
         """Whether `get` gives the implementation that comes with Lagotto."""
         return name in self._builtin and name not in self._registered
 
+    def is_installed(self, name: str) -> bool:
+        """Whether `get` gives one of another package, which this process has not named yet."""
+        known = name in self._registered or name in self._builtin
+        return not known and bool(self._installed().select(name=name))
+
     def names(self) -> list[str]:
         """All names, sorted."""
         installed = (entry.name for entry in self._installed())

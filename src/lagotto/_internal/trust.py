@@ -1,11 +1,11 @@
 """What the user has named, on this machine: a base alone makes nothing connect, run or load.
 
-A base stores the names of its embedder and its indexes, and the maker of the file chose them. What
-comes with Lagotto, stays on this machine and takes no parameter is used as it is. Anything else
-(`qdrant://HOST:6333`, `openai:MODEL?base_url=...`, `onnx:FOLDER`, the name of a plugin) gets keys
-from the environment, texts and queries, so it is used only if the user has named exactly that: as
-an argument or an option, which is recorded in the user's configuration folder, or in the
-environment.
+A base stores the names of its embedder, its chunker and its indexes, and the maker of the file
+chose them. What comes with Lagotto, stays on this machine and takes no parameter but sizes is used
+as it is. Anything else (`qdrant://HOST:6333`, `openai:MODEL?base_url=...`, `onnx:FOLDER`, the name
+of a plugin) gets keys from the environment, texts and queries, so it is used only if the user has
+named exactly that: as an argument or an option, which is recorded in the user's configuration
+folder, or in the environment.
 """
 
 from __future__ import annotations

@@ -51,10 +51,16 @@ class BaseParts:
 
     @property
     def chunker(self) -> Chunker:
-        """The chunker; UnknownNameError if it is not registered here."""
+        """The chunker; UnknownNameError if it is not registered here.
+
+        ConfigError if it is of a package that is installed, and only the base has named it.
+        """
         from lagotto.chunkers import CHUNKERS
         from lagotto.chunkers.boundaries import measuring_tokenizer
 
+        name = _kind(self.chunker_id)
+        if CHUNKERS.is_installed(name) and not is_trusted(name):
+            raise ConfigError(f"the chunker {name} of the base is not used; {how_to_trust(name)}")
         embedder = self.embedder
         measured = measuring_tokenizer(embedder.tokenizer, embedder.info.alphabets)
         return CHUNKERS.create(self.chunker_id, tokenizer=measured)
@@ -85,6 +91,8 @@ def create_parts(choice: Choice, stored: BaseConfig, *, location: str) -> BasePa
 
         wanted = choice.chunker or DEFAULT_CHUNKER
         chunker_id = CHUNKERS.create(wanted, tokenizer=embedder.tokenizer).id
+        if CHUNKERS.is_installed(_kind(chunker_id)):
+            trust(_kind(chunker_id))
     return BaseParts(
         spec=spec,
         embedder=embedder,
@@ -156,6 +164,10 @@ def _is_built_in(spec: str) -> bool:
     A base may name such a one by itself.
     """
     return ":" not in spec and EMBEDDERS.is_builtin(spec)
+
+
+def _kind(chunker: str) -> str:
+    return chunker.partition(":")[0]
 
 
 def _absolute(spec: str) -> str:

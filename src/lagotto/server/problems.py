@@ -161,6 +161,8 @@ def invalid(
 
 def _fields(error: ValidationError, start: str) -> Iterator[FieldProblem]:
     for found in error.errors(include_url=False):
+        if found["type"] == "default_factory_not_called":  # since another field is wrong
+            continue
         pointer = start + "".join(f"/{_escaped(part)}" for part in found["loc"])
         cause: Any = found.get("ctx", {}).get("error")
         nested = getattr(cause, "__cause__", None)
