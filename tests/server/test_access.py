@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.errors import ConfigError
 from lagotto.filters import Eq, Gt
 from lagotto.server.access import (
@@ -16,6 +19,7 @@ from lagotto.server.access import (
     make_key,
 )
 from lagotto.stores.base import MemoryKeyedValues
+from lagotto.testing.hash_embedder import HashEmbedder
 
 
 @pytest.fixture
@@ -114,3 +118,16 @@ async def test_an_expired_key_can_be_revoked_and_its_name_used_again(keys: ApiKe
 async def test_keys_that_can_not_be(keys: ApiKeys, wrong: dict[str, object]) -> None:
     with pytest.raises(ConfigError):
         await keys.create(**{"name": "n", **wrong})  # type: ignore[arg-type]
+
+
+async def test_keys_are_looked_up_where_the_request_is(tmp_path: Path) -> None:
+    """Changing threads takes thirty times as long; a key of another process counts at once."""
+    async with AsyncKnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder()) as kb:
+        keys = ApiKeys(kb.store.keyed_values)
+        with patch("lagotto.stores.sqlite.store.in_thread", side_effect=AssertionError):
+            assert not await keys.exist()
+        async with AsyncKnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder()) as other:
+            secret, _ = await ApiKeys(other.store.keyed_values).create("first")
+        with patch("lagotto.stores.sqlite.store.in_thread", side_effect=AssertionError):
+            assert await keys.exist()
+            assert await keys.access(secret)

@@ -25,6 +25,7 @@ STATEMENTS = {
 PARAMETER = re.compile(r":(\w+)")
 
 VALUES: dict[str, Any] = {
+    "after": "",
     "chunkers": ["x"],
     "models": ["hash"],
     "collection": "default",
@@ -55,7 +56,7 @@ VALUES: dict[str, Any] = {
 }
 """A value for every parameter."""
 
-EMPTY = {"CACHED_CHUNKS", "COUNTER", "PARENTS", "UPDATED"}
+EMPTY = {"CACHED_CHUNKS", "COUNTER", "KEYED_VALUE", "KEYED_VALUES", "PARENTS", "UPDATED"}
 """Queries that find nothing with these values: no counter has the name of a setting."""
 
 

@@ -124,7 +124,7 @@ def hits_of(found: Results, body: SearchBody) -> list[dict[str, Any]]:
         room -= len(text)
         hits.append(
             {
-                **dict(hit),
+                **vars(hit),
                 "citation": hit.citation,
                 "key": key_of(hit),
                 "highlights": highlighter.spans(text, language=hit.language) if text else (),

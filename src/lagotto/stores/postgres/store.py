@@ -356,7 +356,9 @@ class PostgresStore:
         self._settling: asyncio.Task[None] | None = None
         self.chunk_cache = SqlChunkCache(read=self._read, write=self._write_cache)
         self.source_files = SqlSourceFiles(read=self._read_latest, write=self._write_alone)
-        self.keyed_values = SqlKeyedValues(read=self._read_latest, write=self._write_beside)
+        self.keyed_values = SqlKeyedValues(
+            peek=self._read_latest, read=self._read_latest, write=self._write_beside
+        )
 
     @property
     def capabilities(self) -> Capabilities:

@@ -12,7 +12,9 @@ from sqlalchemy.exc import IntegrityError
 
 from lagotto.documents import Metadata
 from lagotto.stores.base import KeyedValue, NewValue, SourceDocument, SourceFile
+from lagotto.stores.sql import statements
 from lagotto.stores.sql.read import AT_ONCE, setting
+from lagotto.stores.sql.statements import ReadConnection
 from lagotto.stores.sql.tables import DocumentRow, SourceFileRow
 from lagotto.stores.sql.tables import KeyedValueRow as Row
 from lagotto.stores.sql.write import put_setting
@@ -27,6 +29,15 @@ class Run(Protocol):
     """Runs a function in a transaction."""
 
     def __call__(self, function: Callable[[Connection], T], /) -> Awaitable[T]: ...
+
+
+class Peek(Protocol):
+    """Runs a function that reads a row or two, where it is: a change of threads takes longer."""
+
+    def __call__(self, function: Callable[[ReadConnection], T], /) -> Awaitable[T]: ...
+
+
+ALL = 2**62
 
 
 class SqlSourceFiles:
@@ -101,16 +112,14 @@ _FILES = select(
 class SqlKeyedValues:
     """Keeps them in a table."""
 
-    def __init__(self, *, read: Run, write: Run) -> None:
+    def __init__(self, *, peek: Peek, read: Run, write: Run) -> None:
+        self._peek = peek
         self._read = read
         self._write = write
 
     async def get(self, kind: str, name: str) -> KeyedValue | None:
-        def read(connection: Connection) -> KeyedValue | None:
-            row = connection.execute(_VALUES.where(*_named(kind, name))).first()
-            return KeyedValue(*row) if row else None
-
-        return await self._read(read)
+        found = await self._peek(partial(statements.KEYED_VALUE.rows, kind=kind, name=name))
+        return _value(found[0]) if found else None
 
     async def data(self, kind: str, name: str) -> bytes | None:
         def read(connection: Connection) -> bytes | None:
@@ -122,11 +131,10 @@ class SqlKeyedValues:
     async def items(
         self, kind: str, *, after: str = "", limit: int | None = None
     ) -> list[KeyedValue]:
-        def read(connection: Connection) -> list[KeyedValue]:
-            wanted = _VALUES.where(Row.kind == kind, Row.name > after).order_by(Row.name)
-            return [KeyedValue(*row) for row in connection.execute(wanted.limit(limit))]
-
-        return await self._read(read)
+        most = ALL if limit is None else limit
+        run: Peek = self._peek if most == 1 else self._read
+        rows = partial(statements.KEYED_VALUES.rows, kind=kind, after=after, most=most)
+        return [_value(row) for row in await run(rows)]
 
     async def put(
         self,
@@ -182,7 +190,9 @@ class SqlKeyedValues:
         return await self._write(write)
 
 
-_VALUES = select(Row.name, Row.version, Row.value)
+def _value(row: Sequence[Any]) -> KeyedValue:
+    name, version, value = row
+    return KeyedValue(name, version, json.loads(value) if isinstance(value, str) else value)
 
 
 def _named(kind: str, name: str) -> tuple[Any, Any]:

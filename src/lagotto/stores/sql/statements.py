@@ -335,6 +335,12 @@ _OF_MODEL = "SELECT chunk_key, vector FROM embedding WHERE model_id = :model_id"
 ADDED_VECTORS = Statement(f"{_OF_MODEL} AND chunk_key > :start AND chunk_key <= :stop")
 VECTORS_OF = Statement(f"{_OF_MODEL} AND chunk_key IN (:keys key) ORDER BY chunk_key")
 
+# Keys and tasks of a server
+
+_VALUE = "SELECT name, version, value FROM keyed_value WHERE kind = :kind"
+KEYED_VALUE = Statement(f"{_VALUE} AND name = :name")
+KEYED_VALUES = Statement(f"{_VALUE} AND name > :after ORDER BY name LIMIT :most")
+
 # The fields of chunks as filters see them
 
 CHUNK_PAGES = Statement(

@@ -148,7 +148,7 @@ class SqliteStore:
     def keyed_values(self) -> SqlKeyedValues:
         from lagotto.stores.sql.extras import SqlKeyedValues
 
-        return SqlKeyedValues(read=self._read_tables, write=self._write_values)
+        return SqlKeyedValues(peek=self._peek, read=self._read_tables, write=self._write_values)
 
     @property
     def indexes(self) -> IndexFolder:
@@ -483,6 +483,11 @@ class SqliteStore:
                 return question(connection)
 
         return await in_thread(read)
+
+    async def _peek(self, question: Callable[[SqliteConnection], T]) -> T:
+        """The same without changing threads, for questions that a row answers."""
+        with self._reading() as connection, damage_errors(self.path):
+            return question(connection)
 
     async def _read_tables(self, question: Callable[[Connection], T]) -> T:
         """The same for a question that is put together with SQLAlchemy."""
