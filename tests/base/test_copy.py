@@ -327,6 +327,19 @@ async def test_a_killed_copy_is_not_a_base(tmp_path: Path) -> None:
     await check_killed_copies(tmp_path / "a.db", tmp_path / "b.db", kill_at=(0, 3, 9))
 
 
+async def test_a_copy_that_failed_is_marked_until_it_is_complete(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lagotto.base.copy, "BATCH_DOCUMENTS", 2)
+    source, target = MemoryStore(), _Recording(fail_at=2)
+    await fill(source)
+    with pytest.raises(StoreError, match="enough"):
+        await copy_base(source, target)
+    assert (await target.config()).unfinished_copy_of == source.location
+    await copy_base(source, target)
+    assert (await target.config()).unfinished_copy_of is None
+
+
 async def test_a_base_with_documents_stays_open_while_others_are_copied_to_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
