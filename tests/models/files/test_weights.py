@@ -26,8 +26,7 @@ def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KnownModel:
         name="small",
         repository="people/tiny",
         installed=Installed(
-            package="tiny_carrier",
-            folder="assets/tiny",
+            packages={"tiny_weights": "", "tiny_carrier": "assets/tiny"},
             requirement="tiny-carrier==1.0",
             variable="TINY_FOLDER",
         ),

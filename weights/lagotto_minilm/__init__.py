@@ -1,0 +1,1 @@
+"""Weights of all-MiniLM-L6-v2, as files beside this one."""
