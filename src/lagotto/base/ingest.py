@@ -21,11 +21,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+import numpy as np
+
 from lagotto._internal.concurrency import in_thread, interruptible
 from lagotto._internal.display import counted
+from lagotto.base.vector_reuse import VectorReuse, findable
 from lagotto.chunkers import Chunker, chunk_document
-from lagotto.documents import Chunk, Document, DocumentRef, Record, Vectors, language_tag, storable
-from lagotto.embedders.chunk_embedder import ChunkEmbedder
+from lagotto.documents import (
+    Chunk,
+    Document,
+    DocumentRef,
+    Record,
+    Vector,
+    Vectors,
+    language_tag,
+    storable,
+)
+from lagotto.embedders.chunk_embedder import ChunkEmbedder, Works
 from lagotto.errors import (
     ConfigError,
     LagottoError,
@@ -145,9 +157,15 @@ class BackgroundIndexing:
             log.warning("the indexes are not up to date, the next search continues: %s", exc)
 
 
-BATCH_DOCUMENTS = 64
+BATCH_DOCUMENTS = 256
 BATCH_CHARACTERS = 60_000
 QUEUED_BATCHES = 2
+STEP_SECONDS = 2.0
+FIRST_STEP = 32
+"""Documents are written after about so many seconds of embedding, whatever their number; the first
+ones after so many chunks. A run that is stopped loses little more than that."""
+KEEP_SECONDS = 4.0
+"""The vectors of a document that takes longer are kept so often, until it is complete."""
 GRACE = 0.05
 """Seconds that a cancelled run waits for a write that is under way."""
 
@@ -264,7 +282,17 @@ class _Batch:
     @property
     def to_embed(self) -> int:
         """The number of chunks that get a vector."""
-        return sum(chunk.level != "parent" for _, chunks in self.new for chunk in chunks)
+        return _to_embed(self.new)
+
+    def first(self, chunks: int) -> _Batch:
+        """Take out the first documents, with at most so many chunks together, but at least one."""
+        part = _Batch()
+        while self.new and (not part.new or part.to_embed + _to_embed(self.new[:1]) <= chunks):
+            document, own = self.new.pop(0)
+            part.new.append((document, own))
+            part.changes[document.ref] = self.changes.pop(document.ref)
+            part.source = document.source
+        return part
 
     def _stored_chunks(self, entry: Entry) -> int:
         return len(entry.vectors) if entry.document.ref in self.changes else 0
@@ -275,7 +303,8 @@ class Ingest:
 
     `embedder` is the name that the store records. `generation` is the generation of the base that
     chunker and embedder belong to: if the base was rebuilt meanwhile, writing is a RebuiltError.
-    What `guard` does not allow to replace is listed as a failure.
+    What `guard` does not allow to replace is listed as a failure. `rebuilt` is the base whose
+    documents are being added to `store`, the next generation of it.
     """
 
     def __init__(
@@ -287,8 +316,12 @@ class Ingest:
         embedder: str | None = None,
         generation: int | None = None,
         guard: WriteGuard | None = None,
+        rebuilt: Store | None = None,
         on_progress: OnProgress | None = None,
     ) -> None:
+        self._reuse = VectorReuse(rebuilt or store, vectors)
+        self._rebuilding = rebuilt is not None
+        self._step = FIRST_STEP
         self._embedder = embedder
         self._generation = generation
         self._guard = guard
@@ -453,22 +486,68 @@ class Ingest:
     async def _embed(
         self, batches: asyncio.Queue[_Batch | None], out: asyncio.Queue[_Batch | None]
     ) -> None:
-        """Embed all chunks of a batch at once, so that similar lengths are run together."""
+        """Embed batches in parts, each of about `STEP_SECONDS`."""
         while (batch := await batches.get()) is not None:
-            before = self._done.embedded
-            made = await self._vectors.embed_each(
-                batch.new, embedded=partial(self._embedded, before)
-            )
-            self._embedded(before, batch.to_embed)
-            log.debug("embedded %d chunks", batch.to_embed)
-            for (document, chunks), vectors in zip(batch.new, made, strict=True):
-                if isinstance(vectors, NativeEmbeddingError):
-                    batch.fail(document, f"embedding failed ({vectors})", vectors)
-                    continue
-                self._languages.update([document.language] if document.language else [])
-                batch.entries.append(self._entry(document, chunks, vectors))
-            await out.put(batch)
+            while batch.to_embed > self._step and len(batch.new) > 1:
+                await out.put(await self._embed_part(batch.first(self._step)))
+            await out.put(await self._embed_part(batch))
         await out.put(None)
+
+    async def _embed_part(self, batch: _Batch) -> _Batch:
+        started, before = time.monotonic(), self._done.embedded
+        stored = [
+            document.ref
+            for document, _ in batch.new
+            if self._rebuilding or batch.changes[document.ref] == "content"
+        ]
+        known = await self._reuse.known(batch.new, stored=stored)
+        if len(batch.new) == 1 and batch.to_embed > self._step:
+            made = [await self._embed_large(*batch.new[0], known)]
+        else:
+            made = await self._vectors.embed_each(
+                batch.new, known=known, embedded=partial(self._embedded, before)
+            )
+        self._embedded(before, batch.to_embed)
+        self._pace(batch.to_embed, started)
+        log.debug("embedded %d chunks", batch.to_embed)
+        for (document, chunks), vectors in zip(batch.new, made, strict=True):
+            if isinstance(vectors, NativeEmbeddingError):
+                batch.fail(document, f"embedding failed ({vectors})", vectors)
+                continue
+            self._languages.update([document.language] if document.language else [])
+            batch.entries.append(self._entry(document, chunks, vectors))
+        return batch
+
+    async def _embed_large(
+        self, document: Document, chunks: Sequence[Chunk], known: Mapping[str, Vector]
+    ) -> Vectors | NativeEmbeddingError:
+        """Embed a document in steps, whose vectors are kept in case that this run is stopped."""
+        before, own = self._done.embedded, findable(chunks)
+        made: list[Vectors] = []
+        done = kept = 0
+        last = time.monotonic()
+        while done < len(own):
+            started, some = time.monotonic(), own[done : done + self._step]
+            report = partial(self._embedded, before + done)
+            (vectors,) = await self._vectors.embed_each(
+                [(document, some)], known=known, embedded=report
+            )
+            if isinstance(vectors, NativeEmbeddingError):
+                return vectors
+            self._pace(len(some), started)
+            made.append(vectors)
+            done += len(some)
+            if time.monotonic() - last >= KEEP_SECONDS and done < len(own):
+                rows = np.concatenate(made)
+                await self._reuse.keep(document, own, rows[kept:], first=kept)
+                kept, last = done, time.monotonic()
+        return np.concatenate(made)
+
+    def _pace(self, chunks: int, started: float) -> None:
+        """Adapt the size of a step to the speed of embedding."""
+        if chunks:
+            rate = chunks / max(time.monotonic() - started, 1e-6)
+            self._step = max(1, int(rate * STEP_SECONDS))
 
     def _entry(self, document: Document, chunks: Sequence[Chunk], vectors: Vectors) -> Entry:
         return Entry(
@@ -509,6 +588,7 @@ class Ingest:
             update = partial(update, guard=self._guard)
         await self._store_each(write, batch.entries, batch)
         await self._store_each(update, batch.changed_metadata, batch)
+        await self._reuse.remove_kept(batch.new)
         self._count(batch)
 
     async def _is_stored(self, batch: _Batch) -> bool:
@@ -574,6 +654,10 @@ class Ingest:
                     await self._store_each(store, [item], batch)
             else:
                 batch.fail(_document(items[0]), f"it can't be stored ({exc})", exc)
+
+
+def _to_embed(works: Works) -> int:
+    return sum(len(findable(chunks)) for _, chunks in works)
 
 
 def _document(item: Entry | Document) -> Document:

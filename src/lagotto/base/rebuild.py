@@ -170,6 +170,7 @@ class _Rebuild:
             chunker=self._parts.chunker,
             vectors=self._parts.vectors,
             embedder=self._parts.spec,
+            rebuilt=self._store,
             on_progress=report,
         )
         failures = (await ingest.run(documents)).failures

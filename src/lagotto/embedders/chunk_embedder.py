@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Literal
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lagotto._internal.tokens import TokenRuler
-from lagotto.documents import Chunk, Document, Span, Vectors, in_context
+from lagotto.documents import Chunk, Document, Span, Vector, Vectors, in_context
 from lagotto.embedders import Embedder, TokenEmbedder
 from lagotto.embedders.base import TokenVectors, checked, normalised
 from lagotto.errors import ConfigError, NativeEmbeddingError, native_panics
@@ -73,20 +73,51 @@ class ChunkEmbedder:
         """A copy with or without title and headings."""
         return ChunkEmbedder(self.embedder, pooling=self._pooling, headers=headers)
 
+    def text_of(self, document: Document, chunk: Chunk) -> str | None:
+        """What the vector of a chunk depends on: title, headings and text; None for late pooling.
+
+        Chunks with the same text have the same vector.
+        """
+        if self._pooling == "late":
+            return None
+        return _header(document, chunk, headers=self._headers) + chunk.text
+
     async def embed(
-        self, works: Works, *, embedded: Callable[[int], None] | None = None
+        self,
+        works: Works,
+        *,
+        known: Mapping[str, Vector] | None = None,
+        embedded: Callable[[int], None] | None = None,
     ) -> list[Vectors]:
         """Return a unit vector for each chunk that is not a parent, per document, in order.
 
-        `embedded` is called, where the model runs here, with the number of chunks done so far.
+        Those of texts in `known` are not computed. `embedded` is called, where the model runs here,
+        with the number of chunks done so far.
         """
         findable = [
             (document, [chunk for chunk in chunks if chunk.level != "parent"])
             for document, chunks in works
         ]
         edges = list(accumulate((len(chunks) for _, chunks in findable), initial=0))
-        windows = await asyncio.to_thread(self._windows, findable)
-        rows = np.zeros((edges[-1], self.embedder.info.dimension))
+        unit = np.empty((edges[-1], self.embedder.info.dimension), np.float32)
+        is_new = np.ones(len(unit), np.bool_)
+        if known:
+            texts = [self.text_of(document, chunk) for document, own in findable for chunk in own]
+            for row, text in enumerate(texts):
+                if text is not None and text in known:
+                    unit[row], is_new[row] = known[text], False
+            flags = iter(is_new.tolist())
+            findable = [
+                (document, [chunk for chunk in chunks if next(flags)])
+                for document, chunks in findable
+            ]
+        unit[is_new] = await self._embed_new(findable, embedded)
+        return [unit[start:end] for start, end in pairwise(edges)]
+
+    async def _embed_new(self, works: Works, embedded: Callable[[int], None] | None) -> Vectors:
+        windows = await asyncio.to_thread(self._windows, works)
+        count = sum(len(chunks) for _, chunks in works)
+        rows = np.zeros((count, self.embedder.info.dimension))
         if isinstance(self.embedder, TokenEmbedder) and self._pooling == "late":
             await _add_tokens(self.embedder, windows, rows)
         else:
@@ -96,19 +127,23 @@ class ChunkEmbedder:
                 await self._add_vectors(windows[start : start + step], rows)
                 if embedded is not None:
                     embedded(windows[min(start + step, len(windows)) - 1].parts[0].row + 1)
-        unit = normalised(rows)
-        return [unit[start:end] for start, end in pairwise(edges)]
+        return normalised(rows)
 
     async def embed_each(
-        self, works: Works, *, embedded: Callable[[int], None] | None = None
+        self,
+        works: Works,
+        *,
+        known: Mapping[str, Vector] | None = None,
+        embedded: Callable[[int], None] | None = None,
     ) -> list[Vectors | NativeEmbeddingError]:
         """As `embed`, with an error in place of the vectors of a document that no model takes."""
         try:
-            return list(await self.embed(works, embedded=embedded))
+            return list(await self.embed(works, known=known, embedded=embedded))
         except NativeEmbeddingError as exc:
             if len(works) == 1:
                 return [exc]
-            return [made for work in works for made in await self.embed_each([work])]
+            alone = [await self.embed_each([work], known=known) for work in works]
+            return [made for each in alone for made in each]
 
     async def _add_vectors(self, windows: Sequence[_Window], rows: NDArray[np.float64]) -> None:
         """Add the vector of each window to the row of its chunk."""
@@ -207,9 +242,7 @@ class _Planner:
         return _Window(header + self._text[span.start : span.end], len(header), parts)
 
     def _header(self, chunk: Chunk) -> str:
-        if not self._headers and chunk.text:
-            return ""
-        return in_context(self._document.title, "", headings=chunk.heading_path)
+        return _header(self._document, chunk, headers=self._headers)
 
     def _tokens(self, chunk: Chunk) -> int:
         """The tokens that the model reads; a chunker counts other alphabets by their letters."""
@@ -226,6 +259,12 @@ class _Planner:
     @property
     def _text(self) -> str:
         return self._document.text
+
+
+def _header(document: Document, chunk: Chunk, *, headers: bool) -> str:
+    if not headers and chunk.text:
+        return ""
+    return in_context(document.title, "", headings=chunk.heading_path)
 
 
 def _widened(own: Span, ruler: TokenRuler, room: int) -> Span:
