@@ -37,6 +37,7 @@ from lagotto.documents import (
     language_tag,
     storable,
 )
+from lagotto.embedders.base import unknown_languages
 from lagotto.embedders.chunk_embedder import ChunkEmbedder, Works
 from lagotto.errors import (
     ConfigError,
@@ -391,15 +392,9 @@ class Ingest:
     def _unfamiliar(self) -> Iterator[str]:
         """A note on new documents in languages that the embedder was not trained on."""
         info = self._vectors.embedder.info
-        others = sorted(set(self._languages) - set(info.languages)) if info.languages else []
-        if others:
-            count = sum(self._languages[name] for name in others)
-            yield (
-                f"{counted(count, 'new document')} in {', '.join(others)}: {info.model_id} was "
-                f"trained on {', '.join(info.languages)}, so what is in other languages is found "
-                "by its words, hardly by its meaning; to change that, run `lagotto models fetch "
-                "multilingual-e5-small` and `lagotto rebuild --embedder multilingual-e5-small`"
-            )
+        new = self._done.added + self._done.updated
+        if note := unknown_languages(info, self._languages, total=new, what="new document"):
+            yield note
 
     async def _prepare(
         self,

@@ -63,7 +63,19 @@ def info(base: BaseOptions, as_json: AsJson = False) -> None:
         "size": decimal(found.bytes_on_disk),
     }
     print_fields(stdout(), {name: one_line(value) for name, value in fields.items()})
-    warn(found.degraded)
+    warn((*found.degraded, *_unknown_languages(found)))
+
+
+def _unknown_languages(found: StoreInfo) -> list[str]:
+    """What the embedder does not know of the base, if the embedder is a known model."""
+    from lagotto.embedders.base import unknown_languages
+    from lagotto.embedders.catalog import MODELS
+
+    model = MODELS.get(found.embedder or "")
+    if model is None:
+        return []
+    note = unknown_languages(model.config.info, found.by_language, total=found.documents)
+    return [note] if note else []
 
 
 def _remote(index: str | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from lagotto._internal.display import counted
 from lagotto._internal.registry import Registry
 from lagotto._internal.tokens import Tokenizer
 from lagotto.documents import Record, Vectors
@@ -25,7 +26,7 @@ Role = Literal["query", "document"]
 FETCHED = (
     "minilm-l12", "minilm-l12-int8", "gte-small", "gte-small-int8", "bge-small-en-v1.5",
     "bge-small-en-v1.5-int8", "multilingual-e5-small", "multilingual-e5-small-int8",
-    "potion-base-8M", "potion-retrieval-32M", "potion-multilingual-128M",
+    "multilingual", "potion-base-8M", "potion-retrieval-32M", "potion-multilingual-128M",
 )  # fmt: skip
 """Models of the catalog that have to be fetched before they can be used."""
 
@@ -158,6 +159,25 @@ class TokenEmbedder(Embedder, Protocol):
     ) -> list[TokenVectors]:
         """Return the token vectors of each text; tokens beyond `max_tokens` are left out."""
         ...
+
+
+def unknown_languages(
+    info: EmbedderInfo, counts: Mapping[str, int], *, total: int, what: str = "document"
+) -> str | None:
+    """A note on documents in languages that a model was not trained on, if there are any.
+
+    `counts` are the documents of each language, of `total`, and `what` is the word for one.
+    """
+    others = sorted(set(counts) - set(info.languages)) if info.languages else []
+    if not others:
+        return None
+    count = sum(counts[name] for name in others)
+    return (
+        f"{counted(count, what)} in {', '.join(others)} ({count / max(total, count):.0%}): "
+        f"{info.model_id} was trained on {', '.join(info.languages)}, so what is in other "
+        "languages is found by its words, hardly by its meaning; to change that, run `lagotto "
+        "models fetch multilingual` and `lagotto rebuild --embedder multilingual`"
+    )
 
 
 def checked(vectors: Vectors, *, info: EmbedderInfo, count: int) -> Vectors:

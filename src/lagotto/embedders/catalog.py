@@ -12,7 +12,16 @@ from lagotto.errors import ConfigError
 from lagotto.models.files import known_hashes
 
 TABLE = "model.safetensors"
+QUANTISED = "onnx/model_quantized.onnx"
 ENGLISH = "English"
+
+FIFTY = (
+    "ar", "bg", "ca", "cs", "da", "de", "el", "en", "es", "et", "fa", "fi", "fr", "gl", "gu", "he",
+    "hi", "hr", "hu", "hy", "id", "it", "ja", "ka", "ko", "ku", "lt", "lv", "mk", "mn", "mr", "ms",
+    "my", "nl", "no", "pl", "pt", "ro", "ru", "sk", "sl", "sq", "sr", "sv", "th", "tr", "uk", "ur",
+    "vi", "zh",
+)  # fmt: skip
+"""The languages that the multilingual sentence-transformers were trained on."""
 
 
 def _transformer(
@@ -121,6 +130,29 @@ MODELS: dict[str, EmbeddingModel] = {
         query_prefix="query: ",
         document_prefix="passage: ",
         cosine_floor=0.7,
+    ),
+    "multilingual": EmbeddingModel(
+        name="multilingual",
+        repository="Xenova/paraphrase-multilingual-MiniLM-L12-v2",
+        hashes=known_hashes(
+            {
+                TOKENIZER: "b60b6b43406a48bf3638526314f3d232d97058bc93472ff2de930d43686fa441",
+                QUANTISED: "66fc00f5f29afcaff34092e1bdd20008ca3918265a82fb9695a551e510cc4ebc",
+            }
+        ),
+        languages="50",
+        megabytes=136,
+        good_for="other languages than English, and questions in one about texts in another",
+        config=OnnxConfig(
+            model_id="paraphrase-multilingual-MiniLM-L12-v2-int8",
+            dimension=384,
+            max_tokens=128,
+            pooling="mean",
+            cosine_floor=0.1,
+            languages=FIFTY,
+            model_file=QUANTISED,
+            batch_tokens=1,
+        ),
     ),
     **_static(
         "potion-base-8M",

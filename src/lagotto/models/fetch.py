@@ -259,7 +259,8 @@ def _download_files(model: KnownModel, address: str, work: Path, progress: Progr
 
 def _copy_files(model: KnownModel, folder: Path, work: Path) -> None:
     for path in model.hashes:
-        names = MODEL_FILES if path in MODEL_FILES else (path,)
+        flat = Path(path).name
+        names = MODEL_FILES if path in MODEL_FILES else tuple(dict.fromkeys((path, flat)))
         found = next((folder / name for name in names if (folder / name).is_file()), None)
         if found is None:
             raise WeightsError(

@@ -377,13 +377,17 @@ class BaseConfig(Record):
 
 
 class StoreInfo(Record):
-    """How much is in a store, and what it was made with."""
+    """How much is in a store, and what it was made with.
+
+    `by_language` is how many documents are in each of its languages.
+    """
 
     location: str
     documents: int
     chunks: int
     collections: dict[str, int]
     languages: tuple[str, ...]
+    by_language: Mapping[str, int] = {}
     of_unknown_language: int = 0
     model_id: str | None
     dimension: int | None = None

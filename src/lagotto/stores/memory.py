@@ -169,12 +169,14 @@ class MemoryStore:
 
     async def info(self) -> StoreInfo:
         documents = [entry.document for entry in self._entries.values()]
+        by_language = Counter(item.language for item in documents if item.language)
         return StoreInfo(
             location=":memory:",
             documents=len(documents),
             chunks=len(self._items),
             collections=dict(sorted(Counter(item.collection for item in documents).items())),
-            languages=tuple(sorted({item.language for item in documents if item.language})),
+            languages=tuple(sorted(by_language)),
+            by_language=dict(sorted(by_language.items())),
             of_unknown_language=sum(item.language is None for item in documents),
             **self._config.model_dump(exclude={"generation", "unfinished_copy_of"}),
             bytes_on_disk=0,

@@ -528,6 +528,8 @@ class StoreContract:
         assert info.collections == {"default": 6, "other": 1}
         assert info.chunks == sum(len(CHUNKER.chunk(document)) for document in DOCUMENTS)
         assert (info.languages, info.of_unknown_language) == (("en", "ru"), 3)
+        assert tuple(info.by_language) == info.languages
+        assert sum(info.by_language.values()) == info.documents - 3
         assert (info.model_id, info.chunker_id) == (EMBEDDER.info.model_id, CHUNKER.id)
         assert info.dimension == EMBEDDER.info.dimension
 

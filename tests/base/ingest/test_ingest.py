@@ -408,6 +408,6 @@ async def test_documents_in_a_language_that_the_embedder_does_not_know_are_noted
         russian = Document(id="ru", text="Собака ищет трюфели в лесу.", language="ru")
         assert (await base.add(english)).notes == ()
         (note,) = (await base.add(english, russian)).notes
-        assert note.startswith("1 new document in ru: all-MiniLM-L6-v2 was trained on en")
-        assert "lagotto rebuild --embedder multilingual-e5-small" in note
+        assert note.startswith("1 new document in ru (100%): all-MiniLM-L6-v2 was trained on en")
+        assert "`lagotto rebuild --embedder multilingual`" in note
         assert (await base.add(english, russian)).notes == ()

@@ -45,3 +45,14 @@ def test_info(base: Path) -> None:
 def test_only_an_index_that_a_search_waits_for_is_mentioned(behind: int, said: str) -> None:
     state = IndexState(role="text", kind="tantivy", applied_seq=0, changes=behind)
     assert _not_indexed(EMPTY.model_copy(update={"indexes": (state,)})) == said
+
+
+def test_languages_that_the_embedder_does_not_know(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("The dog looks for truffles in the woods near the river. " * 3)
+    (tmp_path / "b.md").write_text("Собака ищет трюфели в лесу недалеко от реки каждый день. " * 3)
+    added = run("--kb", "mine.db", "add", tmp_path)
+    assert "1 new document in ru (50%): all-MiniLM-L6-v2 was trained on en" in added.err
+    done = run("--kb", "mine.db", "info")
+    assert "1 document in ru (50%): all-MiniLM-L6-v2 was trained on en" in done.err
+    assert done.err.count("`lagotto rebuild --embedder multilingual`") == 1
+    assert run("--kb", "mine.db", "info", "--json").json["by_language"] == {"en": 1, "ru": 1}

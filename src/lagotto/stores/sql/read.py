@@ -77,15 +77,15 @@ def read_info(
 ) -> StoreInfo:
     """How much is in the base, and what it was made with."""
     collections = dict(map(tuple, statements.COLLECTION_SIZES.rows(connection)))
+    by_language = dict(sorted(map(tuple, statements.BY_LANGUAGE.rows(connection))))
     config = read_config(connection)
     return StoreInfo(
         location=location,
         documents=sum(collections.values()),
         chunks=statements.FINDABLE_CHUNKS.scalar(connection),
         collections=dict(sorted(collections.items())),
-        languages=tuple(
-            sorted(name for name in statements.KNOWN_LANGUAGES.column(connection) if name)
-        ),
+        languages=tuple(filter(None, by_language)),
+        by_language=by_language,
         of_unknown_language=statements.OF_UNKNOWN_LANGUAGE.scalar(connection),
         **config.model_dump(exclude={"generation", "unfinished_copy_of"}),
         bytes_on_disk=bytes_on_disk,

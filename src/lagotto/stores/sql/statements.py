@@ -175,7 +175,9 @@ SETTING = Statement("SELECT value FROM setting WHERE name = :name")
 SETTINGS = Statement("SELECT name, value FROM setting WHERE name IN (:names text)")
 COUNTER = Statement("SELECT value FROM counter WHERE name = :name")
 COLLECTION_SIZES = Statement("SELECT collection, count(*) FROM document GROUP BY collection")
-KNOWN_LANGUAGES = Statement("SELECT DISTINCT language FROM document WHERE language IS NOT NULL")
+BY_LANGUAGE = Statement(
+    "SELECT language, count(*) FROM document WHERE language IS NOT NULL GROUP BY language"
+)
 OF_UNKNOWN_LANGUAGE = Statement("SELECT count(*) FROM document WHERE language IS NULL")
 FINDABLE_CHUNKS = Statement(f"SELECT count(*) FROM chunk WHERE {_FINDABLE}")
 
