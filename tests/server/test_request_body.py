@@ -21,6 +21,7 @@ from lagotto.retrieval.documents import Highlighter
 from lagotto.server import operations
 from lagotto.server.endpoints import search
 from lagotto.server.metrics import RequestLog
+from lagotto.server.request_body import SearchBody
 from lagotto.testing.hash_embedder import HashEmbedder
 from tests.server.running import Running, serving, wait_until
 
@@ -255,3 +256,27 @@ async def test_a_request_that_the_end_of_the_server_cancels_is_answered() -> Non
     assert sent[0]["status"] == 503
     assert (b"retry-after", b"1") in sent[0]["headers"]
     assert json.loads(sent[1]["body"])["error"] == "Unavailable"
+
+
+@pytest.mark.parametrize(("values", "in_the_loop"), [(10, True), (200, False)])
+def test_large_bodies_are_read_in_a_thread(
+    server: Running, values: int, in_the_loop: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Meanwhile the server answers others."""
+    read = SearchBody.model_validate_json
+    threads: list[threading.Thread] = []
+
+    def noticed(data: bytes) -> SearchBody:
+        threads.append(threading.current_thread())
+        return read(data)
+
+    monkeypatch.setattr(SearchBody, "model_validate_json", noticed)
+    monkeypatch.setattr(operations, "WIDE_BYTES", 500)
+    body = {"query": "dog", "filters": {"n": {"$in": list(range(values))}}}
+    assert server.post("/v1/search", body).status_code == 200
+    loop = server.call(running_in())
+    assert [thread is loop for thread in threads] == [in_the_loop]
+
+
+async def running_in() -> threading.Thread:
+    return threading.current_thread()

@@ -168,6 +168,8 @@ class Operation:
         data = await limited(http, most=most, timeout=settings.body_timeout).body()
         http.scope["body_size"] = len(data)
         try:
+            if len(data) > WIDE_BYTES:
+                return await in_thread(takes.model_validate_json, data)
             return takes.model_validate_json(data or b"null")
         except ValidationError as exc:
             raise invalid(exc) from None
