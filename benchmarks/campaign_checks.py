@@ -19,6 +19,8 @@ from lagotto.documents import Document
 from lagotto.errors import LagottoError
 from lagotto.filters import And
 from lagotto.stores.base import Store
+from lagotto.stores.sqlite.database import SqliteConnection
+from lagotto.stores.sqlite.fts5 import fts5_generations
 
 NEAREST = 100
 TOLERANCE = 1e-4
@@ -221,17 +223,20 @@ def check_file(file: Path) -> list[str]:
         "chunks without vector": "SELECT key FROM chunk WHERE level != 'parent' AND key NOT IN "
         "(SELECT chunk_key FROM embedding)",
         "documents without chunks": "SELECT id FROM document WHERE key NOT IN "
-        "(SELECT document_key FROM chunk)",
+        "(SELECT document_key FROM chunk JOIN setting ON name = 'generation' "
+        "AND generation = CAST(value AS INTEGER))",
         "documents without attributes": "SELECT id FROM document WHERE key NOT IN "
         f"(SELECT document_key FROM attribute) AND collection != '{FILES}'",
     }
     with closing(sqlite3.connect(file)) as connection:
         if not connection.execute("PRAGMA user_version").fetchone()[0]:
             return []
-        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'chunk_terms'").fetchone():
+        for generation in fts5_generations(SqliteConnection(connection)):
+            chunks = f"SELECT key FROM chunk WHERE generation = {generation}"
+            terms = f"SELECT rowid FROM chunk_terms{f'_{generation}' if generation else ''}"
             questions |= {
-                "fts5": "SELECT key FROM chunk EXCEPT SELECT rowid FROM chunk_terms",
-                "fts5 too many": "SELECT rowid FROM chunk_terms EXCEPT SELECT key FROM chunk",
+                f"fts5 {generation}": f"{chunks} EXCEPT {terms}",
+                f"fts5 {generation}, too many": f"{terms} EXCEPT {chunks}",
             }
         rows = {name: connection.execute(sql).fetchall() for name, sql in questions.items()}
     return [f"{name}: {found}" for name, found in rows.items() if found not in ([], [("ok",)])]

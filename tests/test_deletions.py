@@ -63,9 +63,6 @@ ALLOWED = {
     ("stores/sqlite/database.py", "path.unlink()"): (
         "a base that this command has created, without documents, under its exclusive lock"
     ),
-    ("stores/sqlite/rebuild.py", "index.rename(target)"): (
-        "an index of the next generation, into a folder with this base's marker"
-    ),
 }
 
 

@@ -9,6 +9,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -18,11 +19,21 @@ from lagotto.documents import Document
 from lagotto.errors import StoreError
 from lagotto.indexes.tantivy.index import TantivyIndex
 from lagotto.stores.memory import MemoryStore
+from lagotto.stores.sql import generations
+from lagotto.stores.sqlite.rebuild import SqliteStaging
 from lagotto.stores.sqlite.store import SqliteStore
-from lagotto.testing.rebuild import DOCUMENTS, OLD, RebuildContract, answers
+from lagotto.testing.rebuild import DOCUMENTS, OLD, RebuildContract, Stop, answers
 from tests.panics import PANICS, PanickingChunker
 
 pytestmark = pytest.mark.slow
+
+
+def generations_in(file: Path) -> set[int]:
+    """The generations that have rows."""
+    tables = ("chunk_set", "chunk", "embedding", "history", "removal")
+    with closing(sqlite3.connect(file)) as connection:
+        found = [connection.execute(f"SELECT DISTINCT generation FROM {name}") for name in tables]
+        return {generation for rows in found for (generation,) in rows}
 
 
 class TestMemory(RebuildContract):
@@ -48,9 +59,50 @@ class TestTantivy(RebuildContract):
             await answers(base)
             store = base.store
             assert isinstance(store, SqliteStore)
-            assert not (store.indexes.path / "rebuild").exists()
             assert len(list(store.indexes.path.glob("text-*"))) == 1
-            assert not [item for item in await store.check() if item.level != "ok"]
+            assert {item.level for item in await store.check()} == {"ok"}
+        assert generations_in(location) == {1}
+
+    async def test_what_a_killed_rebuild_left_is_deleted_by_the_next(
+        self, location: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It had switched, and not yet deleted the former generation."""
+        monkeypatch.setattr(generations, "SETS_AT_ONCE", 7)
+        async with AsyncKnowledgeBase(location, **OLD) as base:
+            await base.add(*DOCUMENTS)
+            with monkeypatch.context() as patched:
+                patched.setattr(SqliteStaging, "tidy_up", AsyncMock(side_effect=Stop))
+                with pytest.raises(Stop):
+                    await base.rebuild(embedder="hashed:new/32")
+        assert generations_in(location) == {0, 1}
+        async with AsyncKnowledgeBase(location) as base:
+            before = await answers(base)
+            notes = [item.what for item in await base.store.check() if item.level == "note"]
+            assert [what for what in notes if "from before a rebuild" in what]
+            await base.rebuild()
+            assert {item.level for item in await base.store.check()} == {"ok"}
+            assert await answers(base) == before
+        assert generations_in(location) == {2}
+
+    async def test_replaced_indexes_are_closed(
+        self, location: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """In a process that another one's rebuild surprises; their folders stay deleted."""
+        monkeypatch.setattr("lagotto.indexes.vectors.index.WORTH_SAVING", 1)
+        async with (
+            AsyncKnowledgeBase(location, **OLD) as base,
+            AsyncKnowledgeBase(location) as other,
+        ):
+            await base.add(*DOCUMENTS)
+            await answers(other)
+            store = other.store
+            assert isinstance(store, SqliteStore)
+            text, vectors = store.open_indexes()
+            await base.rebuild(embedder="hashed:new/32")
+            assert await answers(other) == await answers(base)
+            assert (text._index, vectors._rows) == (None, None)  # type: ignore[union-attr]
+        folders = {path.name.partition("-")[0] for path in store.indexes.indexes()}
+        assert len(store.indexes.indexes()) == len(folders) == 2
 
     async def test_an_update_of_the_former_index_does_not_bring_it_back(
         self, location: Path, monkeypatch: pytest.MonkeyPatch

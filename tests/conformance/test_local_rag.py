@@ -37,7 +37,7 @@ from tests.rerankers.tiny_cross_encoder import make_cross_encoder
 VECTORS = "SELECT chunk.id, model_id, {size} FROM embedding JOIN chunk ON chunk.key = chunk_key"
 SCANS = (
     "SELECT indexrelname, idx_scan FROM pg_stat_user_indexes WHERE schemaname = current_schema() "
-    "AND indexrelname IN ('embedding_graph', 'chunk_text_trigrams')"
+    "AND indexrelname IN ('embedding_graph_0', 'chunk_text_trigrams')"
 )
 Vectors = list[tuple[str, str, int]]
 """Of each vector its chunk, its model and its dimension."""
@@ -305,7 +305,7 @@ class TestIndexesServeBothSearches:
     """local-rag 9: neither search looks at every row by itself."""
 
     SERVED: tuple[tuple[Mode, str, str], ...] = (
-        ("semantic", "embedding_graph", "seqscan"),
+        ("semantic", "embedding_graph_0", "seqscan"),
         ("keyword", "chunk_text_trigrams", "indexscan"),
     )
 

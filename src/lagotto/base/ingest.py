@@ -48,7 +48,7 @@ from lagotto.errors import (
 )
 from lagotto.readers import Columns, Loading, ReadFailure, ReadOptions, Skipped
 from lagotto.readers.language import with_language
-from lagotto.stores.base import Entry, Store, Version, WriteGuard, fingerprint
+from lagotto.stores.base import Entry, Staging, Store, Version, WriteGuard, fingerprint
 
 
 def paths_and_documents(
@@ -114,7 +114,7 @@ class BackgroundIndexing:
     can't be written now does not stop an ingest: it follows at the next search.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store | Staging) -> None:
         self._store = store
         self._waiting = 0
         self._indexed = 0
@@ -311,7 +311,7 @@ class Ingest:
     def __init__(
         self,
         *,
-        store: Store,
+        store: Store | Staging,
         chunker: Chunker,
         vectors: ChunkEmbedder,
         embedder: str | None = None,

@@ -17,7 +17,7 @@ from lagotto.base.ingest import Ingest, Progress
 from lagotto.base.parts import BaseParts
 from lagotto.documents import Document, Record
 from lagotto.errors import StoreBusyError, StoreError
-from lagotto.filters import And, Eq, In
+from lagotto.filters import And
 from lagotto.indexes.registry import IndexChoice, named
 from lagotto.stores.base import BaseConfig, Staging, Store
 
@@ -108,7 +108,7 @@ class _Rebuild:
         self._done = RebuildProgress()
 
     async def run(self) -> RebuildProgress:
-        resumed = (await self._staging.store.info()).documents
+        resumed, _ = await self._pending()
         self._report(resumed=resumed, done=resumed)
         for _ in range(MOST_ROUNDS):
             await self._catch_up()
@@ -122,16 +122,16 @@ class _Rebuild:
         )
 
     async def _catch_up(self) -> None:
-        """Remove what is gone, and add what is missing."""
-        missing, surplus = await self._staging.pending()
-        for collection in sorted({name[0] for name in surplus}):
-            ids = [name[1] for name in surplus if name[0] == collection]
-            there = And(Eq("collection", collection), In("document_id", ids))
-            await self._staging.store.delete(there)
-        ready = (await self._staging.store.info()).documents
+        """Add what is missing."""
+        ready, missing = await self._pending()
         self._report(documents=ready + len(missing), done=ready)
         for start in range(0, len(missing), BATCH_DOCUMENTS):
             await self._add(missing[start : start + BATCH_DOCUMENTS])
+
+    async def _pending(self) -> tuple[int, list[Name]]:
+        """How many documents are ready, and which are not."""
+        missing = await self._staging.pending()
+        return max(0, (await self._store.info()).documents - len(missing)), missing
 
     async def _add(self, names: Sequence[Name]) -> None:
         if self._take_over:
@@ -153,7 +153,7 @@ class _Rebuild:
             if {chunk.chunker_id for chunk in entry.chunks} == {self._config.chunker_id}
         ]
         if alike:
-            await self._staging.store.write(alike)
+            await self._staging.write(alike)
             chunks = sum(len(entry.vectors) for entry in alike)
             self._report(done=self._done.done + len(alike), chunks=self._done.chunks + chunks)
         taken = {(entry.document.collection, entry.document.id) for entry in alike}
@@ -166,7 +166,7 @@ class _Rebuild:
             self._report(done=before.done + done.documents, chunks=before.chunks + done.chunks)
 
         ingest = Ingest(
-            store=self._staging.store,
+            store=self._staging,
             chunker=self._parts.chunker,
             vectors=self._parts.vectors,
             embedder=self._parts.spec,

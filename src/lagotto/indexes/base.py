@@ -406,6 +406,10 @@ class SearchIndex(ABC, Generic[Log, Answers]):
     def close(self) -> None:
         """Save what is worth it; the index may be used again."""
 
+    def abandon(self) -> None:
+        """Close an index of a former generation of the base, of which nothing is to be saved."""
+        self.close()
+
 
 class TextIndex(SearchIndex[Log, TextSnapshot]):
     """Full text over the chunks of a base, derived from its change log."""

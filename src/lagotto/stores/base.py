@@ -591,19 +591,32 @@ class ChunkCacheRepo(Protocol):
 class Staging(Protocol):
     """The next generation of a base, built beside the one that searches see.
 
-    Documents are written to `store` in small transactions, in any order; when it is complete, all
-    chunks and vectors of the base are replaced by its own in one transaction. Until then nothing
-    of it is visible, and whatever is written survives the process.
+    What it lacks is written in small transactions, in any order; when it is complete, it takes the
+    place of all chunks and vectors of the base in one transaction. Until then nothing of it is
+    visible, and whatever is written survives the process. `update`, `versions` and
+    `update_indexes` are as those of a Store.
     """
 
     @property
-    def store(self) -> Store:
-        """Where the documents of the next generation are written."""
+    def location(self) -> str:
+        """Where the base is."""
         ...
 
-    async def pending(self) -> Pending:
-        """What has to be done before `switch`."""
+    async def pending(self) -> list[tuple[str, str]]:
+        """The documents that it lacks, by collection and id."""
         ...
+
+    async def write(self, entries: Sequence[Entry], *, guard: WriteGuard | None = None) -> None:
+        """Store chunks and vectors of documents of the base, but not of those that have changed."""
+        ...
+
+    async def update(
+        self, documents: Sequence[Document], *, guard: WriteGuard | None = None
+    ) -> None: ...
+
+    async def versions(self, collection: str, ids: Sequence[str]) -> dict[str, Version]: ...
+
+    async def update_indexes(self, *, least: int = 1) -> None: ...
 
     async def documents(self, names: Sequence[tuple[str, str]]) -> list[Document]:
         """The documents of the base with these collections and ids, whole."""
@@ -616,13 +629,6 @@ class Staging(Protocol):
     async def switch(self) -> bool:
         """Replace the chunks and vectors of the base; False if documents changed meanwhile."""
         ...
-
-
-class Pending(NamedTuple):
-    """Documents that the next generation lacks, and those that it should not have."""
-
-    missing: list[tuple[str, str]]
-    surplus: list[tuple[str, str]]
 
 
 class SearchableStore(Protocol):

@@ -36,7 +36,6 @@ from lagotto.stores.base import (
     LanguageCounts,
     MemoryKeyedValues,
     Passage,
-    Pending,
     SourceDocument,
     SourceFile,
     StoredChunks,
@@ -246,21 +245,34 @@ class MemoryChunkCache:
 
 
 class MemoryStaging:
-    """A second store in memory, whose contents take the place of the first one's."""
+    """Entries that are going to take the place of those of a store in memory."""
+
+    location = ":memory:"
 
     def __init__(self, base: MemoryStore, config: BaseConfig) -> None:
         self._base = base
-        self.store = MemoryStore()
-        self.store._config = config
-        self.store._last_key = base._last_key
+        self._config = config
+        self._entries: dict[tuple[str, str], Entry] = {}
+        self.update = base.update
+        self.update_indexes = base.update_indexes
 
-    async def pending(self) -> Pending:
-        ours, theirs = (
-            {name: _made_of(entry.document) for name, entry in store._entries.items()}
-            for store in (self._base, self.store)
-        )
-        missing = [name for name in ours if theirs.get(name) != ours[name]]
-        return Pending(missing, [name for name in theirs if theirs[name] != ours.get(name)])
+    async def pending(self) -> list[tuple[str, str]]:
+        theirs = {name: _made_of(entry.document) for name, entry in self._entries.items()}
+        return [
+            name
+            for name, entry in self._base._entries.items()
+            if theirs.get(name) != _made_of(entry.document)
+        ]
+
+    async def write(self, entries: Sequence[Entry], *, guard: WriteGuard | None = None) -> None:
+        for entry in entries:
+            _check(entry)
+            agreed_config(self._config, entry, location=":memory:")
+        self._entries |= {entry.document.ref: entry for entry in entries}
+
+    async def versions(self, collection: str, ids: Sequence[str]) -> dict[str, Version]:
+        """None: what is written to it is what it lacks."""
+        return {}
 
     async def documents(self, names: Sequence[tuple[str, str]]) -> list[Document]:
         entries = self._base._entries
@@ -270,19 +282,16 @@ class MemoryStaging:
         """Nothing to do: there are none."""
 
     async def switch(self) -> bool:
-        if any(await self.pending()):
+        if await self.pending():
             return False
-        base, new = self._base, self.store
-        current = {name: entry.document for name, entry in base._entries.items()}
+        base = self._base
         base._items.clear()
-        base._last_key = new._last_key
-        for name, document in current.items():
-            entry = replace(new._entries[name], document=document)
-            base._entries[name] = entry
+        for name, former in base._entries.items():
+            base._entries[name] = replace(self._entries[name], document=former.document)
         counts = base._language_counts()
         for entry in base._entries.values():
             base._index(entry, counts)
-        base._config = new._config
+        base._config = self._config
         return True
 
 

@@ -1,4 +1,4 @@
-"""Rebuilding a base on a server: beside it, and then a switch that only renames."""
+"""Rebuilding a base on a server: in the same tables."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.embedders import EMBEDDERS
-from lagotto.errors import StoreError
 from lagotto.prefs import FtsPrefs, RetrievalPrefs
+from lagotto.stores.postgres import vector_index
+from lagotto.stores.sql import generations
 from lagotto.testing.rebuild import DOCUMENTS, OLD, RebuildContract, answers, hashed
 from tests.stores.postgres.schemas import own_database
 
@@ -28,19 +29,26 @@ class TestRebuildOfAWholeDatabase(RebuildContract):
             yield location
 
 
-async def test_another_schema_of_that_name_is_left_alone(location: str) -> None:
+async def test_nothing_is_left_of_former_generations(
+    location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     EMBEDDERS.register("hashed", hashed)
+    monkeypatch.setattr(vector_index, "GRAPH_FROM", 10)
+    monkeypatch.setattr(generations, "SETS_AT_ONCE", 7)
     async with AsyncKnowledgeBase(location, **OLD) as base:
-        await base.add(*DOCUMENTS[:3])
-        with psycopg.connect(location, autocommit=True) as connection:
-            (name,) = connection.execute("SELECT current_schema()").fetchone() or ("",)
-            connection.execute(f"CREATE SCHEMA {name}_rebuild")
-            connection.execute(f"CREATE TABLE {name}_rebuild.thesis (chapter text)")
-            with pytest.raises(StoreError, match=f"{name}_rebuild"):
-                await base.rebuild(embedder="hashed:new/32")
-            assert connection.execute(f"SELECT count(*) FROM {name}_rebuild.thesis").fetchone()
-            connection.execute(f"DROP SCHEMA {name}_rebuild CASCADE")
-        assert (await base.rebuild(embedder="hashed:new/32")).done == 3
+        await base.add(*DOCUMENTS)
+        for dimension in (32, 16):
+            await base.rebuild(embedder=f"hashed:new/{dimension}")
+        with psycopg.connect(location) as connection:
+            for table in ("chunk_set", "chunk", "embedding", "segment", "posting", "indexed"):
+                found = connection.execute(f"SELECT DISTINCT generation FROM {table}")
+                assert found.fetchall() == [(2,)], table
+            made = connection.execute(
+                "SELECT indexname FROM pg_indexes WHERE schemaname = current_schema() "
+                "AND indexname LIKE 'embedding_graph%' UNION SELECT conname FROM pg_constraint "
+                "WHERE conrelid = 'embedding'::regclass AND contype = 'c' ORDER BY 1"
+            ).fetchall()
+        assert made == [("dimension_of_generation_2",), ("embedding_graph_2",)]
 
 
 async def test_rights_are_kept(location: str) -> None:

@@ -61,8 +61,7 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 COUNTED = """
-SELECT (SELECT value FROM counter WHERE name = 'indexed_chunks'),
-       (SELECT value FROM counter WHERE name = 'indexed_terms')
+SELECT chunks, terms FROM indexed
 """
 RECOUNTED = "SELECT count(*), coalesce(sum(length), 0) FROM chunk_terms"
 WITHOUT_TERM = """

@@ -34,6 +34,7 @@ VALUES: dict[str, Any] = {
     "documents": [2, 4, 1_000],
     "field": "version",
     "first_page": 1,
+    "generation": None,
     "ids": ["d001", "d003"],
     "keys": [1, 2, 3, 1_000],
     "kind": "number",

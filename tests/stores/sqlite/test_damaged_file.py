@@ -216,7 +216,7 @@ class TestHostileValues:
             "DELETE FROM history",
             "PRAGMA user_version = -1",
             "ALTER TABLE document RENAME COLUMN text TO another",
-            "INSERT INTO removal VALUES (9223372036854775807, -5)",
+            "INSERT INTO removal VALUES (9223372036854775807, -5, 0)",
         ],
     )
     def test_other_tables_are_an_error_of_ours_or_harmless(self, path: Path, change: str) -> None:

@@ -23,7 +23,6 @@ from lagotto.indexes.tantivy import index as tantivy_index
 from lagotto.indexes.text_query import TextQuery
 from lagotto.request_context import RequestContext
 from lagotto.stores.base import Entry
-from lagotto.stores.sql.statements import ReadConnection, Statement
 from lagotto.stores.sqlite import fts5
 from lagotto.stores.sqlite.store import SqliteStore
 from lagotto.terms import index_terms
@@ -38,8 +37,8 @@ SELECT max(n) FROM count
 async def test_a_slow_statement_is_interrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def slow(connection: ReadConnection, query: TextQuery, k: int, among: object) -> Hits:
-        Statement(FOR_EVER).rows(connection)
+    def slow(tables: fts5.Fts5Tables, query: TextQuery, k: int, among: object) -> Hits:
+        tables.rows(FOR_EVER)
         raise AssertionError("that never ends")
 
     async with AsyncKnowledgeBase(
@@ -127,7 +126,8 @@ async def test_a_cancelled_write_is_rolled_back(
             cleared.append(other.close)
         else:
             monkeypatch.setattr(
-                store, "_numbering", lambda connection, _: connection.exec_driver_sql(FOR_EVER)
+                "lagotto.stores.sqlite.write.number_entries",
+                lambda connection, _: connection.exec_driver_sql(FOR_EVER),
             )
         write = store.write
 

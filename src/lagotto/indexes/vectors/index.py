@@ -109,6 +109,10 @@ class EmbeddedVectorIndex(VectorIndex[ChangeLog]):
             self._rows = None
             self.position = START
 
+    def abandon(self) -> None:
+        with self._changing:
+            self._rows = None
+
     def check(self, changes: ChangeLog) -> Finding:
         try:
             saved = read_newest(self.folder, model_id=self.model_id, dimension=self.dimension)

@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from sqlalchemy import Connection, text
 
 from lagotto.stores.sql.read import setting
+from lagotto.stores.sql.statements import FINDABLE
 from lagotto.terms.languages import NAMES, UNSTEMMED, language_of
 
 SETTING = "native_text"
@@ -23,15 +24,15 @@ times the size of its text."""
 Configs = tuple[str, ...]
 
 _ADD = text(
-    "INSERT INTO chunk_words (chunk_key, config, words) "
-    "SELECT key, config, to_tsvector(config::regconfig, content) "
+    "INSERT INTO chunk_words (chunk_key, config, words, generation) "
+    "SELECT key, config, to_tsvector(config::regconfig, content), :generation "
     "FROM unnest(cast(:keys AS bigint[]), cast(:configs AS text[]), cast(:texts AS text[])) "
     "AS new (key, config, content) "
     "ON CONFLICT (chunk_key) DO UPDATE SET config = excluded.config, words = excluded.words"
 )
 _WITHOUT = text(
     "SELECT count(*) FROM chunk LEFT JOIN chunk_words ON chunk_key = key "
-    "WHERE level != 'parent' AND chunk_key IS NULL"
+    f"WHERE {FINDABLE} AND chunk_key IS NULL"
 )
 
 
@@ -49,12 +50,16 @@ def parse_configs(value: str | None) -> Configs | None:
 
 
 def keep_words(
-    connection: Connection, keys: Sequence[int], texts: Sequence[tuple[str, str | None]]
+    connection: Connection,
+    keys: Sequence[int],
+    texts: Sequence[tuple[str, str | None]],
+    *,
+    generation: int,
 ) -> None:
     """Add new chunks, given by their texts and languages, if the table exists."""
     known = parse_configs(setting(connection, SETTING))
     if known and keys:
-        add_words(connection, keys, texts, known)
+        add_words(connection, keys, texts, known, generation=generation)
 
 
 def add_words(
@@ -62,12 +67,15 @@ def add_words(
     keys: Sequence[int],
     texts: Sequence[tuple[str, str | None]],
     known: Configs,
+    *,
+    generation: int,
 ) -> None:
     """Add or replace the rows of chunks."""
     rows = {
         "keys": list(keys),
         "configs": [config_of(language, known) for _, language in texts],
         "texts": [_beginning(content) for content, _ in texts],
+        "generation": generation,
     }
     connection.execute(_ADD, rows)
 

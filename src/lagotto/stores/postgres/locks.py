@@ -37,14 +37,14 @@ FOLLOWERS: dict[IndexRole, int] = {"text": 0x4C414754, "vectors": 0x4C414756}
 PREPARER = 0x4C414750
 """`LAGP`: the advisory lock for what all bases of a database share."""
 
-_SCHEMA = "coalesce(current_schema(), 'public')::regnamespace::oid"
-_SHARE = text(f"SELECT pg_advisory_xact_lock_shared({WRITER}, {_SCHEMA}::int)")
-_OWN = text(f"SELECT pg_advisory_xact_lock({WRITER}, {_SCHEMA}::int)")
-_MERGE = text(f"SELECT pg_try_advisory_xact_lock({MERGER}, {_SCHEMA}::int)")
+SCHEMA = "coalesce(current_schema(), 'public')::regnamespace::oid"
+_SHARE = text(f"SELECT pg_advisory_xact_lock_shared({WRITER}, {SCHEMA}::int)")
+_OWN = text(f"SELECT pg_advisory_xact_lock({WRITER}, {SCHEMA}::int)")
+_MERGE = text(f"SELECT pg_try_advisory_xact_lock({MERGER}, {SCHEMA}::int)")
 # Acquired in the order of their numbers, so that no two writers deadlock.
 _LOCK = text(f"""
 SELECT count(pg_advisory_xact_lock(lock)) FROM (
-    SELECT DISTINCT hashtextextended(name, {_SCHEMA}::bigint) AS lock
+    SELECT DISTINCT hashtextextended(name, {SCHEMA}::bigint) AS lock
     FROM unnest(cast(:names AS text[])) AS name ORDER BY lock
 ) AS ordered
 """)
@@ -80,5 +80,5 @@ def updater_lock(connection: Connection, role: IndexRole) -> Iterator[bool]:
     The transaction may see a state from before the lock was released: then the index is ahead of
     it, and the updater leaves it alone.
     """
-    acquire = text(f"SELECT pg_try_advisory_xact_lock({FOLLOWERS[role]}, {_SCHEMA}::int)")
+    acquire = text(f"SELECT pg_try_advisory_xact_lock({FOLLOWERS[role]}, {SCHEMA}::int)")
     yield bool(connection.scalar(acquire))

@@ -35,8 +35,9 @@ from lagotto.stores.postgres.tables import ChunkWordsRow
 from lagotto.stores.postgres.text_index import Statistics
 from lagotto.stores.postgres.types import KeysParameter, VectorParameter, keys_of
 from lagotto.stores.postgres.vector_index import MARGIN, PgVectors
-from lagotto.stores.sql.changelog import added_texts, ranges
-from lagotto.stores.sql.read import counter, passages_of, setting
+from lagotto.stores.sql.changelog import SqlChangeLog
+from lagotto.stores.sql.generations import read_next
+from lagotto.stores.sql.read import passages_of, read_config, setting
 from lagotto.stores.sql.statements import PASSAGE_COLUMNS, SELECT_PASSAGES
 from lagotto.stores.sql.write import put_setting
 from lagotto.terms.languages import is_language
@@ -78,7 +79,8 @@ WITH asked AS MATERIALIZED (
 )
 SELECT chunk_key, {function}(words, query) AS score
 FROM asked JOIN chunk_words
-    ON words @@ query AND (chunk_words.config = asked.config OR %(everywhere)s) {within}
+    ON words @@ query AND (chunk_words.config = asked.config OR %(everywhere)s)
+    AND chunk_words.generation = %(generation)s {within}
 """
 _WITHIN: LiteralString = "AND chunk_key = ANY(%(allowed)s)"
 _ALL: LiteralString = """
@@ -111,7 +113,7 @@ MOST_CHARACTERS = 2_500_000
 MOST_CHUNKS = 20_000
 """With more chunks, their characters are not counted."""
 
-_ANY: LiteralString = "level <> 'parent'"
+_ANY: LiteralString = "level <> 'parent' AND generation = %(generation)s"
 _THESE: LiteralString = "chunk.key = ANY(%(keys)s)"
 _WORK: LiteralString = 'SELECT coalesce(sum("end" - start), 0)::bigint FROM chunk WHERE '
 _SIMILARITY: LiteralString = "word_similarity(%(words)s, chunk_text.text)"
@@ -139,10 +141,10 @@ _COSINE: LiteralString = "(-(vector <#> %(query)s))::float4"
 
 _NEAREST: Mapping[Way, LiteralString] = {
     "exact": """
-    SELECT chunk_key, vector FROM embedding
+    SELECT chunk_key, vector FROM embedding WHERE generation = %(generation)s
     ORDER BY vector <#> %(query)s, chunk_key LIMIT {depth}""",
     "graph": """
-    SELECT chunk_key, vector FROM embedding
+    SELECT chunk_key, vector FROM embedding WHERE generation = {generation}
     ORDER BY (vector::halfvec({dimension})) <#> %(query)s::halfvec({dimension}) LIMIT {reach}""",
     "among": """
     SELECT chunk_key, vector FROM embedding WHERE chunk_key = ANY(%(allowed)s)""",
@@ -151,7 +153,8 @@ _NEAREST: Mapping[Way, LiteralString] = {
 # An out-of-line value would be fetched again for every byte; concatenation makes it inline.
 BY_TERMS: LiteralString = f"""
 WITH records AS MATERIALIZED (
-    SELECT term, records || ''::bytea AS records FROM posting WHERE term = ANY(%(terms)s)
+    SELECT term, records || ''::bytea AS records FROM posting
+    WHERE term = ANY(%(terms)s) AND generation = %(generation)s
 ), held AS MATERIALIZED (
     SELECT term, get_byte(records, at) + (get_byte(records, at + 1) << 8)
         + (get_byte(records, at + 2) << 16) + (get_byte(records, at + 3)::bigint << 24)
@@ -313,6 +316,7 @@ class PostgresNative:
             if own
             else sorted({config_of(language, known) for language in languages}),
             "everywhere": query.config is not None,
+            "generation": self.known.generation,
         }
         few = self.allowed is not None and len(self.allowed.keys) <= FEW
         if self.allowed is not None and few:
@@ -403,9 +407,9 @@ class PostgresNative:
     def _which(self) -> LiteralString:
         return _ANY if self.allowed is None else _THESE
 
-    def _keys(self) -> dict[str, KeysParameter]:
+    def _keys(self) -> dict[str, Any]:
         if self.allowed is None:
-            return {}
+            return {"generation": self.known.generation}
         return {"keys": KeysParameter(self.allowed.keys)}
 
     async def hybrid(self, query: HybridQuery) -> HybridFound | None:
@@ -422,6 +426,7 @@ class PostgresNative:
             fill=query.fill,
             depth=query.depth,
             dimension=self.vectors.dimension or 0,
+            generation=self.known.generation,
             passages=query.passages,
         )
         rows = await self.reader.rows(whole, {**self._parameters(query), **of_text})
@@ -464,6 +469,7 @@ class PostgresNative:
         allowed = None if self.allowed is None else KeysParameter(self.allowed.keys)
         return {
             "query": VectorParameter(query.vector),
+            "generation": self.known.generation,
             "allowed": allowed,
             "least_semantic": float(least[0]),
             "least_text": float(least[1]),
@@ -493,13 +499,16 @@ def statement(
     fill: bool,
     depth: int,
     dimension: int,
+    generation: int,
     passages: int,
 ) -> LiteralString:
     """One statement: a row per passage, the first of which has all candidates."""
     cosine_of_rest = f"(SELECT {_COSINE} FROM embedding WHERE embedding.chunk_key = t.chunk_key)"
     by_meaning, by_words = _FUSED[scale]
     return _STATEMENT.format(
-        nearest=_NEAREST[way].format(depth=depth, dimension=dimension, reach=depth + MARGIN),
+        nearest=_NEAREST[way].format(
+            depth=depth, dimension=dimension, generation=generation, reach=depth + MARGIN
+        ),
         cosine=_COSINE,
         matches=matches,
         allowed="chunk_key = ANY(%(allowed)s)" if way == "among" else "true",
@@ -593,10 +602,9 @@ def make_words(connection: Connection) -> Configs:
     assert isinstance(table, Table)
     connection.execute(DropTable(table, if_exists=True))
     connection.execute(CreateTable(table))
-    for start, stop in ranges(connection, since=0, until=counter(connection, "change")):
-        chunks = added_texts(connection, start, stop)
-        texts = [(chunk.text, chunk.detected) for chunk in chunks]
-        add_words(connection, [chunk.key for chunk in chunks], texts, known)
+    for config in (read_config(connection), read_next(connection)):
+        if config is not None:
+            _add_all_words(connection, config.generation, known)
     for index in table.indexes:
         index.create(connection)
     connection.execute(text("ANALYZE chunk_words"))
@@ -604,6 +612,16 @@ def make_words(connection: Connection) -> Configs:
         connection.execute(text(f"GRANT {right} ON chunk_words TO {who}"))
     put_setting(connection, SETTING, ",".join(known))
     return known
+
+
+def _add_all_words(connection: Connection, generation: int, known: Configs) -> None:
+    """Add the chunks of a generation."""
+    changes = SqlChangeLog(connection, generation=generation)
+    for start, stop in changes.ranges(since=0):
+        chunks = changes.added_texts(start, stop)
+        texts = [(chunk.text, chunk.detected) for chunk in chunks]
+        keys = [chunk.key for chunk in chunks]
+        add_words(connection, keys, texts, known, generation=generation)
 
 
 def _create_trigrams(connection: Connection) -> None:

@@ -8,8 +8,9 @@ lacks nothing before it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
 from sqlalchemy import Connection, Engine
@@ -32,7 +33,6 @@ from lagotto.indexes.registry import (
 from lagotto.indexes.updater import (
     IndexUpdater,
     catch_up_all,
-    retry_while_locked,
 )
 from lagotto.stores.base import BaseConfig
 from lagotto.stores.postgres.database import (
@@ -53,7 +53,7 @@ POSTINGS, PGVECTOR = "postings", "pgvector"
 class RemoteIndexes:
     """The remote indexes of a base, and the thread that brings them up to date.
 
-    `text` and `vectors` are None where the base has the index in tables.
+    `indexes` lacks those that the base has in tables.
     """
 
     def __init__(
@@ -65,8 +65,8 @@ class RemoteIndexes:
         self._timeout = timeout
         self._engine: Engine | None = None
         self.updater = IndexUpdater(self.catch_up)
-        self.text: TextIndex[SqlChangeLog] | None = None
-        self.vectors: VectorIndex[SqlChangeLog] | None = None
+        self.indexes: dict[IndexRole, AnyIndex] = {}
+        self.base_id = ""
         self.choice = IndexChoice()
         self._opened_for: tuple[object, ...] | None = None
 
@@ -75,22 +75,43 @@ class RemoteIndexes:
         """Whether the base has remote indexes."""
         return self.choice != IndexChoice()
 
+    def pair(self) -> tuple[TextIndex[SqlChangeLog] | None, VectorIndex[SqlChangeLog] | None]:
+        """The text index and the vector index; another thread may open others."""
+        indexes = self.indexes
+        text, vectors = indexes.get("text"), indexes.get("vectors")
+        return (
+            text if isinstance(text, TextIndex) else None,
+            vectors if isinstance(vectors, VectorIndex) else None,
+        )
+
     def adapt(self, config: BaseConfig, base_id: str) -> None:
         """Open the indexes that a base is made with, unless they are open."""
+        self.base_id = base_id
         self.choice = choice = self._chosen(config)
         made_for = (config.generation, config.model_id, config.dimension, choice)
         if made_for == self._opened_for:
             return
-        self._opened_for = made_for
-        self.text = self.vectors = None
+        former, self._opened_for = self.indexes, made_for
+        self.indexes = self.open_for(config, choice)
+        for index in former.values():
+            index.abandon()
+
+    def open_for(
+        self, config: BaseConfig, choice: IndexChoice | None = None
+    ) -> dict[IndexRole, AnyIndex]:
+        """The remote indexes of a generation of the base, opened; `choice` has their addresses."""
+        opened: dict[IndexRole, AnyIndex] = {}
+        choice = choice or _remote(config.text_index, config.vector_index)
+        site = IndexSite(self.base_id, self._timeout, config.generation)
         if choice.text is not None:
-            site = IndexSite(base_id, self._timeout, config.generation, address=choice.text)
-            self.text = open_text_index(site)
+            opened["text"] = open_text_index(replace(site, address=choice.text))
         if choice.vectors is not None and config.model_id and config.dimension:
-            site = IndexSite(base_id, self._timeout, config.generation, address=choice.vectors)
-            self.vectors = open_vector_index(
-                site, model_id=config.model_id, dimension=config.dimension
+            opened["vectors"] = open_vector_index(
+                replace(site, address=choice.vectors),
+                model_id=config.model_id,
+                dimension=config.dimension,
             )
+        return opened
 
     def _chosen(self, config: BaseConfig) -> IndexChoice:
         stored = (config.text_index or POSTINGS, config.vector_index or PGVECTOR)
@@ -99,55 +120,37 @@ class RemoteIndexes:
             chosen(*pair, usual="", role=role, location=self.location)
             for role, pair in zip(("text", "vector"), zip(stored, wanted, strict=True), strict=True)
         )
-        return IndexChoice(
-            None if text == POSTINGS else text, None if vectors == PGVECTOR else vectors
-        )
+        return _remote(text, vectors)
 
     def close(self) -> None:
         """Apply what is still to be applied, within a time limit, and close the connections."""
         self.updater.finish()
-        for index in self.all():
+        for index in self.indexes.values():
             index.close()
-        self.text = self.vectors = self._opened_for = None
+        self.indexes, self._opened_for = {}, None
         if self._engine is not None:
             self._engine.dispose()
             self._engine = None
 
-    def all(self) -> list[AnyIndex]:
-        """The indexes that are open."""
-        return [index for index in (self.text, self.vectors) if index is not None]
-
-    def catch_up(self) -> None:
-        """Bring the indexes to the head of the change log; blocks."""
+    def catch_up(self, *, least: int = 0) -> None:
+        """Bring the indexes to the head of the change log, if they lack `least` changes; blocks."""
         with postgres_errors(self.location), self._connection() as connection:
             self.adapt(read_config(connection), setting(connection, "base_id") or "")
-            catch_up_all(
-                {"text": self.text, "vectors": self.vectors},
-                SqlChangeLog(connection),
-                lock=partial(updater_lock, connection),
-            )
+            lock = partial(updater_lock, connection)
+            catch_up_all(self.indexes, SqlChangeLog(connection), lock=lock, least=least)
 
-    async def update(self, *, least: int) -> None:
-        """Catch up if an index lacks `least` changes or more."""
-
-        def update() -> None:
-            with postgres_errors(self.location), self._connection() as connection:
-                self.adapt(read_config(connection), setting(connection, "base_id") or "")
-                catch_up_all(
-                    {"text": self.text, "vectors": self.vectors},
-                    SqlChangeLog(connection),
-                    lock=partial(updater_lock, connection),
-                    least=least,
-                )
-
-        await in_thread(retry_while_locked, update)
+    def catch_up_next(self, indexes: Mapping[IndexRole, AnyIndex], generation: int) -> None:
+        """The same for indexes of the next generation."""
+        with postgres_errors(self.location), self._connection() as connection:
+            changes = SqlChangeLog(connection, generation=generation)
+            catch_up_all(indexes, changes, lock=partial(updater_lock, connection))
 
     async def reset_other_histories(self, reader: ReadTransaction) -> None:
         """Discard indexes that are ahead of the base since a backup of it was restored."""
 
         def foreign(connection: Connection) -> list[AnyIndex]:
             changes = SqlChangeLog(connection)
-            positions = ((index, index.position) for index in self.all())
+            positions = ((index, index.position) for index in self.indexes.values())
             return [one for one, at in positions if changes.token_at(at.seq) != at.token]
 
         for index in await reader.ask(foreign):
@@ -156,21 +159,24 @@ class RemoteIndexes:
     def states(self, connection: Connection) -> Iterator[IndexState]:
         """How far each index has come, as far as it is known."""
         changes = SqlChangeLog(connection)
-        if self.text is not None:
-            yield _state("text", self.text, changes)
-        if self.vectors is not None:
-            yield _state("vectors", self.vectors, changes)
+        for role, index in self.indexes.items():
+            yield IndexState(
+                role=role,
+                kind=index.kind,
+                applied_seq=index.applied_seq(changes),
+                changes=changes.head.seq,
+            )
 
     def unreachable(self) -> list[str]:
         """The indexes that can't be reached, and why; blocks."""
-        problems = {index.kind: refreshed(index) for index in self.all()}
+        problems = {index.kind: refreshed(index) for index in self.indexes.values()}
         return [f"{kind}: {problem}" for kind, problem in problems.items() if problem]
 
     def check(self) -> list[Finding]:
         """What is to be said of the indexes; blocks, and changes nothing."""
         with postgres_errors(self.location), self._connection() as connection:
             changes = SqlChangeLog(connection)
-            return [index.check(changes) for index in self.all()] if changes.head.seq else []
+            return [one.check(changes) for one in self.indexes.values() if changes.head.seq]
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
@@ -184,10 +190,8 @@ class RemoteIndexes:
             yield connection
 
 
-def _state(role: IndexRole, index: AnyIndex, changes: SqlChangeLog) -> IndexState:
-    return IndexState(
-        role=role,
-        kind=index.kind,
-        applied_seq=index.applied_seq(changes),
-        changes=changes.head.seq,
+def _remote(text: str | None, vectors: str | None) -> IndexChoice:
+    """Those of the chosen indexes that are not in tables."""
+    return IndexChoice(
+        None if text in (None, POSTINGS) else text, None if vectors in (None, PGVECTOR) else vectors
     )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from uuid import uuid4
 
 import psycopg
 from sqlalchemy import Connection, func, insert, inspect, select, text
 from sqlalchemy.exc import DBAPIError
 
-from lagotto.documents import digest
 from lagotto.errors import NotABaseError
 from lagotto.indexes.base import text_rules
 from lagotto.stores.base import BaseConfig
@@ -21,15 +21,14 @@ from lagotto.stores.postgres.database import (
     postgres_errors,
 )
 from lagotto.stores.postgres.locks import BUSY_TIMEOUT, acquire_database_lock, acquire_locks
-from lagotto.stores.postgres.tables import PostgresTables
+from lagotto.stores.postgres.tables import IndexedRow, PostgresTables
 from lagotto.stores.sql import SCHEMA_VERSION, before_release, check_version
 from lagotto.stores.sql.migrations import migrate
 from lagotto.stores.sql.read import setting
 from lagotto.stores.sql.tables import Counter, DocumentRow, KeyedValueRow, Tables
-from lagotto.stores.sql.write import put_setting, start_history
+from lagotto.stores.sql.write import put_config, put_setting, start_history
 
 COUNTERS = ("document", "chunk_set", "change", "segment", "state")
-STATISTICS = ("indexed_chunks", "indexed_terms")
 
 
 def prepare_schema(connection: Connection, location: str) -> None:
@@ -73,34 +72,55 @@ def _create(connection: Connection) -> None:
     # Postings hardly compress, and are read often.
     connection.execute(text("ALTER TABLE posting ALTER COLUMN records SET STORAGE EXTERNAL"))
     connection.execute(text("ALTER TABLE embedding ALTER COLUMN created_at SET DEFAULT now()"))
-    rows = [{"name": name, "value": 0} for name in (*COUNTERS, *STATISTICS)]
-    connection.execute(insert(Counter), rows)
+    connection.execute(insert(Counter), [{"name": name, "value": 0} for name in COUNTERS])
+    connection.execute(insert(IndexedRow).values(generation=0, chunks=0, terms=0))
     start_history(connection)
+    put_config(connection, BaseConfig())
     put_setting(connection, "base_id", uuid4().hex)
     put_setting(connection, "text_rules", text_rules())
 
+
+DIMENSION = "dimension_of_generation_"
 
 # Several models may share the table, so the column itself can't have a dimension. A role that only
 # writes can't change the table; then the client's own check is the only one.
 _CHECK = text("""
 SELECT format(
-    'ALTER TABLE embedding ADD CONSTRAINT %I CHECK (model_id <> %L OR vector_dims(vector) = %s)',
-    CAST(:name AS text), CAST(:model AS text), CAST(:dimension AS int)
+    'ALTER TABLE embedding ADD CONSTRAINT %I '
+    'CHECK (generation <> %s OR model_id <> %L OR vector_dims(vector) = %s) NOT VALID',
+    CAST(:name AS text), CAST(:generation AS int), CAST(:model AS text), CAST(:dimension AS int)
 )
 FROM pg_class WHERE oid = 'embedding'::regclass AND pg_has_role(relowner, 'USAGE')
     AND NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conrelid = pg_class.oid AND conname = :name)
 """)
 
 
-def enforce_dimension(connection: Connection, config: BaseConfig | None) -> None:
-    """Let the server refuse vectors of the config's model that have another dimension."""
-    if config is None or config.model_id is None or config.dimension is None:
+_CHECKS = text(
+    "SELECT conname FROM pg_constraint WHERE conrelid = 'embedding'::regclass "
+    f"AND conname ~ '^{DIMENSION}[0-9]+$'"
+)
+
+
+def enforce_dimension(connection: Connection, config: BaseConfig) -> None:
+    """Let the server refuse vectors of a generation's model that have another dimension."""
+    if config.model_id is None or config.dimension is None:
         return
-    name = f"dimension_of_{digest(config.model_id)[:16]}"
-    asked = {"name": name, "model": config.model_id, "dimension": config.dimension}
+    asked = {
+        "name": f"{DIMENSION}{config.generation}",
+        "generation": config.generation,
+        "model": config.model_id,
+        "dimension": config.dimension,
+    }
     statement = connection.scalar(_CHECK, asked)
     if statement is not None:
         connection.exec_driver_sql(statement.replace("%", "%%"))
+
+
+def forget_dimensions(connection: Connection, *, kept: Collection[int]) -> None:
+    """Drop what `enforce_dimension` added for other generations."""
+    for name in connection.scalars(_CHECKS).all():
+        if int(name.removeprefix(DIMENSION)) not in kept:
+            connection.execute(text(f"ALTER TABLE embedding DROP CONSTRAINT {name}"))
 
 
 def _add_extension(connection: Connection, name: str, location: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -19,6 +19,7 @@ from lagotto.errors import StoreBusyError, StoreError, StoreUnavailableError
 from lagotto.filters import Filter
 from lagotto.indexes.base import REBUILD, Finding, IndexState
 from lagotto.indexes.registry import IndexChoice
+from lagotto.indexes.updater import retry_while_locked
 from lagotto.stores.base import (
     EVERYTHING,
     BaseConfig,
@@ -41,15 +42,15 @@ from lagotto.stores.postgres.database import (
 )
 from lagotto.stores.postgres.locks import BUSY_TIMEOUT, Name, acquire_locks
 from lagotto.stores.postgres.native import RANK_FUNCTIONS, NativeIndexes
-from lagotto.stores.postgres.rebuild import PostgresStaging, check_rebuild, postgres_staging
+from lagotto.stores.postgres.rebuild import PostgresStaging, postgres_staging
 from lagotto.stores.postgres.remote_indexes import PGVECTOR, POSTINGS, RemoteIndexes
 from lagotto.stores.postgres.schema import enforce_dimension, prepare_schema, schema_version
 from lagotto.stores.postgres.text_index import (
+    Changes,
     Counts,
     PostingSegment,
     add_segment,
     altered_chunks,
-    count_chunks,
     drop_terms,
     due_step,
     entry_segment,
@@ -60,16 +61,18 @@ from lagotto.stores.postgres.text_index import (
     record_commit,
     renew,
     take_segment_number,
+    without,
 )
 from lagotto.stores.postgres.types import copy_rows
-from lagotto.stores.postgres.vector_index import GRAPH_FROM, build_graph
+from lagotto.stores.postgres.vector_index import GRAPH, GRAPH_FROM, build_graph
 from lagotto.stores.postgres.view_factory import PostgresViews
 from lagotto.stores.sql import SCHEMA_VERSION
-from lagotto.stores.sql.changelog import AnyIndex, language_counts
+from lagotto.stores.sql.changelog import language_counts as read_language_counts
 from lagotto.stores.sql.checks import check_rows
 from lagotto.stores.sql.chunk_cache import SqlChunkCache
 from lagotto.stores.sql.extras import SqlKeyedValues, SqlSourceFiles
 from lagotto.stores.sql.filters import matching_names, paged_documents, read_matching_chunks
+from lagotto.stores.sql.generations import NEXT
 from lagotto.stores.sql.read import (
     counter,
     document_keys,
@@ -79,6 +82,7 @@ from lagotto.stores.sql.read import (
     read_versions,
     setting,
 )
+from lagotto.stores.sql.statements import CURRENT, FINDABLE
 from lagotto.stores.sql.view import SqlView
 from lagotto.stores.sql.write import (
     Numbers,
@@ -134,12 +138,13 @@ def replace(
     guard: WriteGuard | None = None,
 ) -> None:
     """Store entries, replacing former versions of their documents."""
-    former = _check(connection, entries, location, guard)
+    former, generation = _check(connection, entries, location, guard)
     gone = _remove(connection, list(former.values()))
-    write_entries(connection, entries, numbers=reserved.numbers, put=copy_rows)
-    keys = findable_keys(entries, reserved.numbers.chunks)
-    added = add_segment(connection, reserved.segment, segment, keys)
-    record_commit(connection, added + -gone)
+    numbers = reserved.numbers
+    write_entries(connection, entries, numbers=numbers, generation=generation, put=copy_rows)
+    keys = findable_keys(entries, numbers.chunks)
+    added = add_segment(connection, reserved.segment, segment, keys, generation=generation)
+    record_commit(connection, without(gone, {generation: added}))
 
 
 def replace_in_order(
@@ -155,25 +160,28 @@ def replace_in_order(
     The caller is the only writer until the commit, so that changes are committed in the order of
     their numbers. `segment` is None if words are indexed elsewhere.
     """
-    former = _check(connection, entries, location, guard)
-    gone = _remove_in_order(connection, list(former.values()))
+    former, generation = _check(connection, entries, location, guard)
+    gone = _remove(connection, list(former.values()), in_order=True)
     numbers = number_entries(connection, entries)
-    write_entries(connection, entries, numbers=numbers, put=copy_rows)
+    write_entries(connection, entries, numbers=numbers, generation=generation, put=copy_rows)
     keys = findable_keys(entries, numbers.chunks)
     added = Counts(len(keys))
     if segment is not None:
-        added = add_segment(connection, take_segment_number(connection), segment, keys)
-    record_commit(connection, added + -gone)
+        number = take_segment_number(connection)
+        added = add_segment(connection, number, segment, keys, generation=generation)
+    record_commit(connection, without(gone, {generation: added}))
 
 
 def _check(
     connection: Connection, entries: Sequence[Entry], location: str, guard: WriteGuard | None
-) -> dict[Name, int]:
-    """Raise unless entries may be stored; the keys of the documents that they replace."""
-    enforce_dimension(connection, check_config(connection, entries, location))
+) -> tuple[dict[Name, int], int]:
+    """Raise unless entries may be stored; what they replace, by its keys, and the generation."""
+    config, is_new = check_config(connection, entries, location)
+    if is_new:
+        enforce_dimension(connection, config)
     documents = [entry.document for entry in entries]
     check_guard(connection, guard, documents)
-    return document_keys(connection, documents)
+    return document_keys(connection, documents), config.generation
 
 
 def change_metadata(
@@ -204,33 +212,35 @@ def remove(
         if (document.collection, document.id) in names
     ]
     if found:
-        take_away = _remove_in_order if in_order else _remove
-        record_commit(connection, -take_away(connection, [document.key for document in found]))
+        gone = _remove(connection, [document.key for document in found], in_order=in_order)
+        record_commit(connection, without(gone, {}))
     return [document.id for document in found]
 
 
-def _remove(connection: Connection, keys: Sequence[int]) -> Counts:
+def _remove(connection: Connection, keys: Sequence[int], *, in_order: bool = False) -> Changes:
+    """Remove documents, with what every generation has of them; how much that was.
+
+    The log of the next generation needs no order: its head moves only while nobody else writes.
+    """
     gone = mark_removed(connection, keys)
+    if keys and (in_order or setting(connection, NEXT)):
+        note_removals(connection, keys)
     remove_documents(connection, keys)
     return gone
 
 
-def _remove_in_order(connection: Connection, keys: Sequence[int]) -> Counts:
-    chunks = count_chunks(connection, keys)
-    note_removals(connection, keys)
-    return Counts(chunks, _remove(connection, keys).terms)
-
-
-_FACTS = text("""
+_FACTS = text(f"""
 SELECT
     (SELECT string_agg(extname || ' ' || extversion, ', ' ORDER BY extname) FROM pg_extension
      WHERE extname IN ('vector', 'pg_trgm')) AS extensions,
-    (SELECT count(*) FROM chunk WHERE level != 'parent') AS chunks,
+    (SELECT count(*) FROM chunk WHERE {FINDABLE}) AS chunks,
     (SELECT count(*) FROM chunk LEFT JOIN chunk_terms ON chunk_key = key
-     WHERE level != 'parent' AND chunk_key IS NULL) AS without_terms,
-    (SELECT value FROM counter WHERE name = 'indexed_chunks') AS counted,
-    (SELECT coalesce(sum(chunks), 0) FROM segment) - (SELECT count(*) FROM gone) AS in_segments,
-    (SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('embedding_graph')) AS graph,
+     WHERE {FINDABLE} AND chunk_key IS NULL) AS without_terms,
+    (SELECT chunks FROM indexed WHERE generation = {CURRENT}) AS counted,
+    (SELECT coalesce(sum(chunks), 0) FROM segment WHERE generation = {CURRENT})
+    - (SELECT count(*) FROM gone WHERE generation = {CURRENT}) AS in_segments,
+    (SELECT indisvalid FROM pg_index
+     WHERE indexrelid = to_regclass('{GRAPH}' || {CURRENT})) AS graph,
     (SELECT datctype FROM pg_database WHERE datname = current_database()) AS ctype
 """)
 
@@ -349,10 +359,10 @@ class PostgresStore:
         self._servers: Servers | None = None
         self._new_copy_of: str | None = None
         self._native = NativeIndexes(change=self._write_alone, fresh=self._fresh)
-        self._remote = RemoteIndexes(
+        self.remote = RemoteIndexes(
             self.address, self._wanted, location=self.location, timeout=busy_timeout
         )
-        self._views = PostgresViews(self._native, self._remote)
+        self._views = PostgresViews(self._native, self.remote)
         self._settling: asyncio.Task[None] | None = None
         self.chunk_cache = SqlChunkCache(read=self._read, write=self._write_cache)
         self.source_files = SqlSourceFiles(read=self._read_latest, write=self._write_alone)
@@ -363,7 +373,7 @@ class PostgresStore:
     @property
     def capabilities(self) -> Capabilities:
         """PostgreSQL's own rank functions need its own indexes."""
-        if self._remote.are_used:
+        if self.remote.are_used:
             return Capabilities()
         return Capabilities(rank_functions=("bm25", *RANK_FUNCTIONS))
 
@@ -379,21 +389,22 @@ class PostgresStore:
             raise
 
     async def close(self) -> None:
-        await in_thread(self._remote.close)
+        await in_thread(self.remote.close)
         await self._native.close()
         if self._settling is not None:
             self._settling.cancel()
             self._settling = None
-            await self._settle()
+            with suppress(StoreError):
+                await self.settle(await self.config())
         if self._servers is not None:
             await self._servers.dispose()
             self._servers = None
 
     async def write(self, entries: Sequence[Entry], *, guard: WriteGuard | None = None) -> None:
-        if self._remote.are_used:
+        if self.remote.are_used:
             await self._write_in_order(entries, guard)
             return
-        counts = await self._language_counts([entry.document for entry in entries])
+        counts = await self.language_counts([entry.document for entry in entries])
         segment = await in_thread(entry_segment, entries, counts)
         reserved = await self._write(partial(reserve, entries=entries), ())
         await self._write(
@@ -407,50 +418,50 @@ class PostgresStore:
             ),
             None if reserved.first else names_of([entry.document for entry in entries]),
         )
-        await self._merge()
+        await self.merge_segments()
         self._settle_soon()
 
     async def _write_in_order(self, entries: Sequence[Entry], guard: WriteGuard | None) -> None:
         """Write entries of a base whose indexes follow its change log."""
         segment = None
-        if self._remote.choice.text is None:
-            counts = await self._language_counts([entry.document for entry in entries])
+        if self.remote.choice.text is None:
+            counts = await self.language_counts([entry.document for entry in entries])
             segment = await in_thread(entry_segment, entries, counts)
         written = partial(
             replace_in_order, entries=entries, segment=segment, location=self.location, guard=guard
         )
         await self._write_alone(written)
-        await self._merge()
-        if self._remote.choice.vectors is None:
+        await self.merge_segments()
+        if self.remote.choice.vectors is None:
             self._settle_soon()
 
-    async def _language_counts(self, documents: Sequence[Document]) -> LanguageCounts:
+    async def language_counts(self, documents: Sequence[Document]) -> LanguageCounts:
         """The languages of the base with new documents, if one of these is of unknown language."""
         if all(document.language for document in documents):
             return {}
-        stored = await self._read(language_counts, latest=True)
+        stored = await self._read(read_language_counts, latest=True)
         return with_languages_of(documents, stored)
 
     async def update(
         self, documents: Sequence[Document], *, guard: WriteGuard | None = None
     ) -> None:
-        names = None if self._remote.are_used else names_of(documents)
+        names = None if self.remote.are_used else names_of(documents)
         await self._write(partial(change_metadata, documents=documents, guard=guard), names)
 
     async def delete(self, where: Filter) -> list[str]:
         names = await self._read(partial(names_to_remove, where=where), latest=True)
         if not names:
             return []
-        in_order = self._remote.are_used
+        in_order = self.remote.are_used
         removed = partial(remove, where=where, names=names, in_order=in_order)
         gone = await self._write(removed, None if in_order else names)
-        await self._merge()
+        await self.merge_segments()
         return gone
 
     async def update_indexes(self, *, least: int = 1) -> None:
         """Let indexes that are behind a network catch up; others are written with the documents."""
-        if self._remote.are_used:
-            await self._remote.update(least=least)
+        if self.remote.are_used:
+            await in_thread(retry_while_locked, partial(self.remote.catch_up, least=least))
 
     async def versions(self, collection: str, ids: Sequence[str]) -> dict[str, Version]:
         return await self._read(
@@ -488,15 +499,15 @@ class PostgresStore:
                 yield reader
 
     async def info(self) -> StoreInfo:
-        down = await in_thread(self._remote.unreachable)
+        down = await in_thread(self.remote.unreachable)
         found = await self._read(
             lambda connection: read_info(
                 connection,
                 location=self.location,
                 bytes_on_disk=int(connection.scalar(_SIZE) or 0),
                 indexes=[
-                    *index_states(connection, self._remote.choice),
-                    *self._remote.states(connection),
+                    *index_states(connection, self.remote.choice),
+                    *self.remote.states(connection),
                 ],
             )
         )
@@ -509,7 +520,7 @@ class PostgresStore:
             if not self.address.has_several_hosts:
                 raise
             config, base_id = await self._read(_config_and_id)  # a standby still serves
-        self._remote.adapt(config, base_id)
+        self.remote.adapt(config, base_id)
         return config
 
     async def mark_copy(self, source: str | None) -> None:
@@ -521,24 +532,18 @@ class PostgresStore:
     def staging(self, config: BaseConfig) -> AbstractAsyncContextManager[PostgresStaging]:
         return postgres_staging(self, config)
 
-    def remote_indexes(self) -> list[AnyIndex]:
-        """The indexes that are behind a network."""
-        return self._remote.all()
-
     async def ask(self, question: Callable[[Connection], T]) -> T:
         """Run a function that reads the latest state of the base."""
         return await self._read(question, latest=True)
 
-    async def change(self, change: Callable[[Connection], T]) -> T:
-        """Run a function that changes the base, while nobody else writes."""
-        return await self._write(change, None)
+    async def change(self, change: Callable[[Connection], T], *, wait: float | None = None) -> T:
+        """Run a function that changes the base, while nobody else writes; `wait` is in seconds."""
+        return await self._change(change, None, wait=self.busy_timeout if wait is None else wait)
 
     async def check(self) -> list[Finding]:
-        choice = self._remote.choice
-        found = await self._read(
-            lambda connection: [*findings(connection, choice), *check_rebuild(connection)]
-        )
-        return [*found, *await in_thread(self._remote.check)]
+        choice = self.remote.choice
+        found = await self._read(partial(findings, remote=choice))
+        return [*found, *await in_thread(self.remote.check)]
 
     def _is_ready(self, connection: Connection) -> bool:
         version = schema_version(connection, self.location)
@@ -563,12 +568,13 @@ class PostgresStore:
 
     async def _settle_later(self) -> None:
         await asyncio.sleep(QUIET)
-        await self._settle()
+        await self.settle(await self.config())
 
-    async def _settle(self) -> None:
+    async def settle(self, config: BaseConfig) -> None:
+        """Build the graph of vectors of a generation, if it is due."""
         try:
             with postgres_errors(self.location):
-                await build_graph(create_single(self.address))
+                await build_graph(create_single(self.address), config)
         except StoreBusyError:
             log.warning("the graph of vectors is built later: a transaction has been open for long")
         except StoreError as exc:
@@ -616,12 +622,13 @@ class PostgresStore:
             async with _many_states(self._opened().writing).begin() as connection:
                 return await connection.run_sync(write)
 
-    async def _merge(self) -> None:
+    async def merge_segments(self, generation: int | None = None) -> None:
         """Merge segments of the full-text index as far as due, unless another client does."""
+        due = partial(due_step, generation=generation)
         try:
-            while await self._read(due_step, latest=True):
+            while await self._read(due, latest=True):
                 number = await self._write(reserve_segment, ())
-                done = await self._write(partial(merge, number=number), ())
+                done = await self._write(partial(merge, number=number, generation=generation), ())
                 if done is None:
                     return
                 if done == "clear":

@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, TSVECTOR
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import BigInteger
 
-from lagotto.stores.sql.tables import ChunkRow, Tables
+from lagotto.stores.sql.tables import ChunkRow, Tables, of_generation
 
 
 class PostgresTables(DeclarativeBase):
@@ -28,6 +28,7 @@ class SegmentRow(PostgresTables):
 
     number: Mapped[int] = mapped_column(primary_key=True)
     chunks: Mapped[int]
+    generation: Mapped[int] = of_generation()
 
 
 class PostingRow(PostgresTables):
@@ -37,6 +38,7 @@ class PostingRow(PostgresTables):
     __table_args__ = (Index("posting_by_segment", "segment"),)
 
     term: Mapped[str] = mapped_column(primary_key=True)
+    generation: Mapped[int] = mapped_column(primary_key=True)
     segment: Mapped[int] = mapped_column(primary_key=True)
     records: Mapped[bytes] = mapped_column(LargeBinary())
 
@@ -47,6 +49,17 @@ class GoneRow(PostgresTables):
     __tablename__ = "gone"
 
     chunk_key: Mapped[int] = mapped_column(primary_key=True)
+    generation: Mapped[int] = of_generation()
+
+
+class IndexedRow(PostgresTables):
+    """How many chunks of a generation can be found, and how many terms they have."""
+
+    __tablename__ = "indexed"
+
+    generation: Mapped[int] = mapped_column(primary_key=True)
+    chunks: Mapped[int]
+    terms: Mapped[int]
 
 
 class ChunkTermsRow(PostgresTables):
@@ -83,7 +96,7 @@ class TermRow(PostgresTables):
     shapes: Mapped[list[int]] = mapped_column(ARRAY(BigInteger()))
 
 
-TEXT_INDEX = (SegmentRow, PostingRow, GoneRow, ChunkTermsRow, TermRow)
+TEXT_INDEX = (SegmentRow, PostingRow, GoneRow, IndexedRow, ChunkTermsRow, TermRow)
 """The tables that are rebuilt when the rules for terms change."""
 
 
@@ -104,3 +117,4 @@ class ChunkWordsRow(NativeTables):
     )
     config: Mapped[str]
     words: Mapped[str] = mapped_column(TSVECTOR())
+    generation: Mapped[int] = of_generation()

@@ -16,7 +16,7 @@ from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, delete, func, insert, select, text, tuple_, update
+from sqlalchemy import Connection, delete, func, insert, select, text, tuple_
 
 from lagotto.documents import in_context, storable
 from lagotto.indexes.base import (
@@ -50,19 +50,20 @@ from lagotto.stores.base import Entry, LanguageCounts, main_language
 from lagotto.stores.postgres.chunk_words import keep_words
 from lagotto.stores.postgres.database import ReadTransaction
 from lagotto.stores.postgres.locks import may_merge
-from lagotto.stores.postgres.schema import STATISTICS
 from lagotto.stores.postgres.tables import (
     TEXT_INDEX,
     ChunkTermsRow,
     GoneRow,
+    IndexedRow,
     PostingRow,
     SegmentRow,
 )
 from lagotto.stores.postgres.types import KeysParameter, copy_encoded, integer, keys_of
-from lagotto.stores.sql.changelog import SqlChangeLog, added_texts, ranges
-from lagotto.stores.sql.read import counter, setting
-from lagotto.stores.sql.tables import Counter as CounterRow
-from lagotto.stores.sql.write import note_change, put_setting, take_numbers
+from lagotto.stores.sql.changelog import SqlChangeLog
+from lagotto.stores.sql.generations import abandon_next
+from lagotto.stores.sql.read import read_config, setting
+from lagotto.stores.sql.tables import ChunkRow
+from lagotto.stores.sql.write import CURRENT, note_change, put_setting, take_numbers
 from lagotto.terms import Vocabulary, index_terms
 from lagotto.terms.vocabulary import (
     CANDIDATES,
@@ -210,19 +211,18 @@ _ADD_TERMS = text(
 )
 _FORGET = text("""
 WITH theirs AS (
-    SELECT chunk_key, length FROM chunk_terms JOIN chunk ON chunk.key = chunk_key
-    WHERE document_key = ANY(cast(:documents AS bigint[]))
-), noted AS (INSERT INTO gone SELECT chunk_key FROM theirs)
-SELECT count(*), coalesce(sum(length), 0) FROM theirs
-""")
-_CHUNKS_OF = text(
-    "SELECT count(*) FROM chunk WHERE level != 'parent' "
-    "AND document_key = ANY(cast(:documents AS bigint[]))"
+    SELECT key, generation, length FROM chunk LEFT JOIN chunk_terms ON chunk_key = key
+    WHERE level != 'parent' AND document_key = ANY(cast(:documents AS bigint[]))
+), noted AS (
+    INSERT INTO gone (chunk_key, generation) SELECT key, generation FROM theirs
+    WHERE length IS NOT NULL
 )
-_COUNT = text("""
-UPDATE counter SET value = value + CASE name WHEN 'indexed_chunks' THEN :chunks ELSE :terms END
-WHERE name IN ('indexed_chunks', 'indexed_terms')
+SELECT generation, count(*), coalesce(sum(length), 0) FROM theirs GROUP BY generation
 """)
+_COUNT = text(
+    "UPDATE indexed SET chunks = chunks + :chunks, terms = terms + :terms "
+    "WHERE generation = :generation"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,15 @@ class Counts:
         return Counts(-self.chunks, -self.terms)
 
 
-UNCHANGED = Counts()
+Changes = Mapping[int, Counts]
+"""What was added to generations, less what was removed."""
+
+
+def without(gone: Changes, added: Changes) -> Changes:
+    """Both changes, of which one took away what it counts."""
+    nothing = Counts()
+    generations = sorted({*gone, *added})
+    return {one: added.get(one, nothing) + -gone.get(one, nothing) for one in generations}
 
 
 def findable_keys(entries: Sequence[Entry], keys: range) -> ChunkKeys:
@@ -250,28 +258,36 @@ def findable_keys(entries: Sequence[Entry], keys: range) -> ChunkKeys:
 
 
 def add_segment(
-    connection: Connection, number: int, segment: PostingSegment, keys: ChunkKeys
+    connection: Connection,
+    number: int,
+    segment: PostingSegment,
+    keys: ChunkKeys,
+    *,
+    generation: int,
 ) -> Counts:
     """Index the chunks of a segment under their keys; return what was added."""
     if not len(keys):
-        return UNCHANGED
-    connection.execute(insert(SegmentRow).values(number=number, chunks=len(keys)))
+        return Counts()
+    row = {"number": number, "chunks": len(keys), "generation": generation}
+    connection.execute(insert(SegmentRow).values(row))
     positions = (
         (integer(key), integer(chunk.length), chunk.positions)
         for key, chunk in zip(keys.tolist(), segment.chunks, strict=True)
     )
     copy_encoded(connection, "chunk_terms", ("chunk_key", "length", "terms"), positions)
-    keep_words(connection, keys.tolist(), segment.texts)
-    add_postings(connection, number, segment.rows(keys))
+    keep_words(connection, keys.tolist(), segment.texts, generation=generation)
+    add_postings(connection, number, segment.rows(keys), generation=generation)
     _add_terms(connection, segment.terms)
     return Counts(len(keys), sum(chunk.length for chunk in segment.chunks))
 
 
-def add_postings(connection: Connection, segment: int, rows: Iterable[tuple[str, bytes]]) -> None:
+def add_postings(
+    connection: Connection, segment: int, rows: Iterable[tuple[str, bytes]], *, generation: int
+) -> None:
     """Store the postings of terms in a segment."""
-    number = integer(segment)
-    encoded = ((term.encode(), number, records) for term, records in rows)
-    copy_encoded(connection, "posting", ("term", "segment", "records"), encoded)
+    numbers = (integer(generation), integer(segment))
+    encoded = ((term.encode(), *numbers, records) for term, records in rows)
+    copy_encoded(connection, "posting", ("term", "generation", "segment", "records"), encoded)
 
 
 def take_segment_number(connection: Connection) -> int:
@@ -279,27 +295,28 @@ def take_segment_number(connection: Connection) -> int:
     return take_numbers(connection, "segment", 1)
 
 
-def mark_removed(connection: Connection, document_keys: Sequence[int]) -> Counts:
-    """List the chunks of documents about to be removed as gone; return their counts."""
+def mark_removed(connection: Connection, document_keys: Sequence[int]) -> Changes:
+    """List the chunks of documents about to be removed as gone; their counts by generation.
+
+    They are counted whether their words are indexed here or not.
+    """
     if not document_keys:
-        return UNCHANGED
-    chunks, terms = connection.execute(_FORGET, {"documents": list(document_keys)}).one()
-    return Counts(chunks, int(terms))
+        return {}
+    rows = connection.execute(_FORGET, {"documents": list(document_keys)})
+    return {generation: Counts(chunks, int(terms)) for generation, chunks, terms in rows}
 
 
-def count_chunks(connection: Connection, document_keys: Sequence[int]) -> int:
-    """How many findable chunks documents have, whether their words are indexed here or not."""
-    return connection.scalar(_CHUNKS_OF, {"documents": list(document_keys)}) or 0
-
-
-def record_commit(connection: Connection, change: Counts = UNCHANGED) -> None:
-    """Record the change and update the statistics.
+def record_commit(
+    connection: Connection, changes: Changes | None = None, *, generation: int | None = None
+) -> None:
+    """Record a commit to a generation, the current one for None, and update the statistics.
 
     Must be the last step of a transaction: from here on writers wait for each other.
     """
-    note_change(connection)
-    if change != Counts():
-        connection.execute(_COUNT, {"chunks": change.chunks, "terms": change.terms})
+    note_change(connection, generation)
+    for one, counts in sorted((changes or {}).items()):
+        counted = {"chunks": counts.chunks, "terms": counts.terms, "generation": one}
+        connection.execute(_COUNT, counted)
 
 
 def _add_terms(connection: Connection, terms: Sequence[str]) -> None:
@@ -316,15 +333,22 @@ def _add_terms(connection: Connection, terms: Sequence[str]) -> None:
     connection.execute(_ADD_TERMS, {"terms": new, "shapes": literals})
 
 
-_OF_TERMS = "SELECT term, records FROM posting WHERE term = ANY(%(terms)s) ORDER BY segment"
+_OF_TERMS = """
+SELECT term, records FROM posting WHERE term = ANY(%(terms)s) AND generation = %(generation)s
+ORDER BY segment
+"""
 _OF_PREFIX = """
-SELECT term, records FROM posting WHERE term >= %(start)s AND term < %(stop)s ORDER BY segment
+SELECT term, records FROM posting
+WHERE term >= %(start)s AND term < %(stop)s AND generation = %(generation)s ORDER BY segment
 """
 _HOLDING = """
 SELECT string_agg(int8send(chunk_key), '') FROM chunk_terms
 WHERE chunk_key = ANY(%(keys)s) AND terms @@ cast(%(phrase)s AS tsquery)
 """
-_ALL = "SELECT string_agg(int8send(chunk_key), '') FROM chunk_terms"
+_ALL = """
+SELECT string_agg(int8send(chunk_key), '') FROM chunk_terms JOIN chunk ON key = chunk_key
+WHERE generation = %(generation)s
+"""
 
 MOST_SCORED = 16
 """Queries whose scores a view keeps for later questions: five bytes for every chunk of the base."""
@@ -349,8 +373,9 @@ BEHIND_ALL = "\U0010ffff"
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """The statistics of all chunks that BM25 needs, and the removed chunks."""
+    """The statistics of a generation that BM25 needs, and its removed chunks."""
 
+    generation: int
     last_key: int
     chunks: int
     terms: int
@@ -411,7 +436,7 @@ class PostingsText(TextSnapshot):
     async def everything(self) -> Mask:
         """All findable chunks."""
         if self._everything is None:
-            ((keys,),) = await self.reader.rows(_ALL)
+            ((keys,),) = await self.reader.rows(_ALL, self._asked())
             self._everything = self.mask(keys_of(keys))
         return self._everything
 
@@ -489,12 +514,15 @@ class PostingsText(TextSnapshot):
         """Read the postings of terms that were not read before."""
         unread = {storable(term) for term in terms} - self._postings.keys()
         if unread:
-            rows = joined(await self.reader.rows(_OF_TERMS, {"terms": sorted(unread)}))
+            rows = joined(await self.reader.rows(_OF_TERMS, self._asked(terms=sorted(unread))))
             for term in unread:
                 self._postings[term] = live(rows.get(term, b""), self.known.gone)
 
+    def _asked(self, **values: object) -> dict[str, object]:
+        return {"generation": self.known.generation, **values}
+
     async def _beginning_with(self, start: str) -> Mask:
-        bounds = {"start": start, "stop": start + BEHIND_ALL}
+        bounds = self._asked(start=start, stop=start + BEHIND_ALL)
         rows = await self.reader.rows(_OF_PREFIX, bounds)
         records = b"".join(records for _, records in rows)
         return self.mask(live(records, self.known.gone)["key"])
@@ -521,8 +549,9 @@ PAGE = 2_000
 
 _JOIN = text(
     "WITH former AS (DELETE FROM posting WHERE segment = ANY(:segments) RETURNING *) "
-    "INSERT INTO posting (term, segment, records) "
-    "SELECT term, :number, string_agg(records, ''::bytea) FROM former GROUP BY term"
+    "INSERT INTO posting (term, generation, segment, records) "
+    "SELECT term, generation, :number, string_agg(records, ''::bytea) FROM former "
+    "GROUP BY term, generation"
 )
 _TAKE_PAGE = text(
     "WITH page AS (SELECT DISTINCT term FROM posting WHERE term > :last "
@@ -542,25 +571,28 @@ Size = tuple[int, int]
 Step = Literal["join", "clear"]
 
 
-def due_step(connection: Connection) -> Step | None:
-    """The next step that is due."""
-    sizes = _sizes(connection)
-    gone = connection.scalar(select(func.count()).select_from(GoneRow)) or 0
+def due_step(connection: Connection, generation: int | None = None) -> Step | None:
+    """The next step that is due in a generation, the current one for None."""
+    sizes = _sizes(connection, generation)
+    of_generation = GoneRow.generation == (CURRENT if generation is None else generation)
+    gone = connection.scalar(select(func.count()).select_from(GoneRow).where(of_generation)) or 0
     if gone > max(FEW_GONE, MOST_GONE * sum(chunks for _, chunks in sizes)):
         return "clear"
     return "join" if due_segments(sizes) else None
 
 
-def merge(connection: Connection, number: int) -> Step | None:
+def merge(connection: Connection, number: int, generation: int | None = None) -> Step | None:
     """Do the next step, unless another client is merging; return what was done.
 
     `number` is the number of the new segment. After clearing, call `drop_terms`.
     """
-    step = due_step(connection) if may_merge(connection) else None
+    if generation is None:
+        generation = read_config(connection).generation
+    step = due_step(connection, generation) if may_merge(connection) else None
     if step == "join":
-        _join(connection, number)
+        _join(connection, number, generation)
     elif step == "clear":
-        _clear_away(connection, number)
+        _clear_away(connection, number, generation)
     return step
 
 
@@ -581,35 +613,39 @@ def drop_terms(connection: Connection) -> None:
     connection.execute(_DROP_TERMS)
 
 
-def _sizes(connection: Connection) -> list[Size]:
-    rows = connection.execute(select(SegmentRow.number, SegmentRow.chunks))
+def _sizes(connection: Connection, generation: int | None) -> list[Size]:
+    of_generation = SegmentRow.generation == (CURRENT if generation is None else generation)
+    rows = connection.execute(select(SegmentRow.number, SegmentRow.chunks).where(of_generation))
     return [(number, chunks) for number, chunks in rows]
 
 
-def _join(connection: Connection, number: int) -> None:
-    due = due_segments(_sizes(connection))
+def _join(connection: Connection, number: int, generation: int) -> None:
+    due = due_segments(_sizes(connection, generation))
     former = [one for one, _ in due]
     connection.execute(_JOIN, {"segments": former, "number": number})
-    _replace_segments(connection, former, (number, sum(chunks for _, chunks in due)))
+    joined = (number, sum(chunks for _, chunks in due))
+    _replace_segments(connection, former, joined, generation)
 
 
-def _clear_away(connection: Connection, number: int) -> None:
+def _clear_away(connection: Connection, number: int, generation: int) -> None:
     """Rewrite postings without the removed chunks, a page of terms at a time.
 
     The removed chunks are read first, so that all their postings are in the segments read after.
     Chunks that others remove meanwhile, and segments that they add, stay.
     """
-    gone = np.array(connection.scalars(select(GoneRow.chunk_key)).all(), np.int64)
-    sizes = _sizes(connection)
+    marked = select(GoneRow.chunk_key).where(GoneRow.generation == generation)
+    gone = np.array(connection.scalars(marked).all(), np.int64)
+    sizes = _sizes(connection, generation)
     former = [one for one, _ in sizes]
     last = ""
     while page := _take_page(connection, former, behind=last):
         kept = ((term, live(records, gone).tobytes()) for term, records in page)
-        add_postings(connection, number, [row for row in kept if row[1]])
+        add_postings(connection, number, [row for row in kept if row[1]], generation=generation)
         last = page[-1][0]
-    _replace_segments(connection, former, (number, sum(chunks for _, chunks in sizes) - len(gone)))
+    cleared = (number, sum(chunks for _, chunks in sizes) - len(gone))
+    _replace_segments(connection, former, cleared, generation)
     connection.execute(_DROP_GONE, {"keys": gone.tolist()})
-    record_commit(connection)
+    record_commit(connection, generation=generation)
 
 
 def _take_page(
@@ -620,9 +656,12 @@ def _take_page(
     return [(term, records) for term, records in connection.execute(_TAKE_PAGE, asked)]
 
 
-def _replace_segments(connection: Connection, numbers: Sequence[int], new: Size) -> None:
+def _replace_segments(
+    connection: Connection, numbers: Sequence[int], new: Size, generation: int
+) -> None:
     connection.execute(delete(SegmentRow).where(SegmentRow.number.in_(numbers)))
-    connection.execute(insert(SegmentRow).values(number=new[0], chunks=new[1]))
+    row = {"number": new[0], "chunks": new[1], "generation": generation}
+    connection.execute(insert(SegmentRow).values(row))
 
 
 log = logging.getLogger(__name__)
@@ -634,24 +673,36 @@ def is_current(connection: Connection) -> bool:
 
 
 def renew(connection: Connection) -> None:
-    """Rebuild the index unless it is current; the caller is the only writer."""
+    """Rebuild the index unless it is current; the caller is the only writer.
+
+    What a rebuild has made so far has other terms as well, and is given up.
+    """
     if is_current(connection):
         return
     log.warning("the rules for terms have changed; rebuilding the full-text index")
     for table in TEXT_INDEX:
         connection.execute(delete(table))
-    connection.execute(update(CounterRow).where(CounterRow.name.in_(STATISTICS)).values(value=0))
+    abandon_next(connection)
+    generation = read_config(connection).generation
+    count_from_zero(connection, generation)
     indexed = Counts()
-    for start, stop in ranges(connection, since=0, until=counter(connection, "change")):
-        chunks = sorted(added_texts(connection, start, stop), key=lambda chunk: chunk.key)
+    changes = SqlChangeLog(connection)
+    for start, stop in changes.ranges(since=0):
+        chunks = sorted(changes.added_texts(start, stop), key=lambda chunk: chunk.key)
         segment = make_segment(
             [(chunk.text, chunk.detected) for chunk in chunks],
             [chunk.language for chunk in chunks],
         )
         keys = np.array([chunk.key for chunk in chunks], np.int64)
-        indexed += add_segment(connection, take_segment_number(connection), segment, keys)
+        number = take_segment_number(connection)
+        indexed += add_segment(connection, number, segment, keys, generation=generation)
     put_setting(connection, "text_rules", text_rules())
-    record_commit(connection, indexed)
+    record_commit(connection, {generation: indexed})
+
+
+def count_from_zero(connection: Connection, generation: int) -> None:
+    """Begin the statistics of a generation."""
+    connection.execute(insert(IndexedRow).values(generation=generation, chunks=0, terms=0))
 
 
 ROWS_AT_ONCE = 5_000
@@ -689,7 +740,10 @@ def altered_chunks(connection: Connection) -> int:
     Of all chunks the number of terms is compared, of some the terms themselves.
     """
     rows = connection.execute(
-        select(ChunkTermsRow.chunk_key, ChunkTermsRow.length).order_by(ChunkTermsRow.chunk_key)
+        select(ChunkTermsRow.chunk_key, ChunkTermsRow.length)
+        .join(ChunkRow, ChunkRow.key == ChunkTermsRow.chunk_key)
+        .where(ChunkRow.generation == CURRENT)
+        .order_by(ChunkTermsRow.chunk_key)
     ).all()
     table = np.array([tuple(row) for row in rows], np.int64).reshape(-1, 2)
     keys, lengths = table.T
@@ -706,7 +760,11 @@ def altered_chunks(connection: Connection) -> int:
 
 def _pages(connection: Connection) -> Iterator[Sequence[tuple[str, int, bytes]]]:
     name = tuple_(PostingRow.term, PostingRow.segment)
-    rows = select(PostingRow.term, PostingRow.segment, PostingRow.records).order_by(*name.clauses)
+    rows = (
+        select(PostingRow.term, PostingRow.segment, PostingRow.records)
+        .where(PostingRow.generation == CURRENT)
+        .order_by(*name.clauses)
+    )
     last: tuple[str, int] = ("", -1)
     while True:
         found = connection.execute(rows.where(name > last).limit(ROWS_AT_ONCE))

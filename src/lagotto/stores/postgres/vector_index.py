@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,7 @@ from lagotto.indexes.base import (
     VectorSnapshot,
     top_k,
 )
+from lagotto.stores.base import BaseConfig
 from lagotto.stores.postgres.database import FEWEST_KEPT, ReadTransaction
 from lagotto.stores.postgres.types import KeysParameter, VectorParameter
 
@@ -43,41 +44,57 @@ LOCK_TIMEOUT = 20.0
 BUILDER = 0x4C414748
 """`LAGH`: the class of the advisory lock that a builder holds."""
 
-_CHUNKS = text("SELECT value FROM counter WHERE name = 'indexed_chunks'")
-_DIMENSION = text("SELECT value::int FROM setting WHERE name = 'dimension'")
+GRAPH = "embedding_graph_"
+"""What the names of graphs begin with; the number of the generation follows."""
+
+_CHUNKS = text("SELECT chunks FROM indexed WHERE generation = :generation")
 _VALID = text(
-    "SELECT indisvalid FROM pg_index "
-    "WHERE indexrelid = to_regclass(quote_ident(current_schema()) || '.embedding_graph')"
+    "SELECT indisvalid FROM pg_index WHERE indexrelid = "
+    f"to_regclass(quote_ident(current_schema()) || '.{GRAPH}' || cast(:generation AS text))"
+)
+_GRAPHS = text(
+    "SELECT indexname FROM pg_indexes WHERE schemaname = current_schema() "
+    f"AND indexname ~ '^{GRAPH}[0-9]+$'"
 )
 _LOCK = text(f"SELECT pg_try_advisory_lock({BUILDER}, current_schema()::regnamespace::oid::int)")
 
 
-async def build_graph(engine: AsyncEngine) -> None:
-    """Build the graph if it is due, and no other client is building it.
+async def build_graph(engine: AsyncEngine, config: BaseConfig) -> None:
+    """Build the graph of a generation if it is due, and no other client is building one.
 
     `engine` has no pool: closing the connection releases the lock, however the work ends.
     """
+    asked = {"generation": config.generation}
     async with engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
-        chunks = await connection.scalar(_CHUNKS) or 0
-        valid = await connection.scalar(_VALID)
+        chunks = await connection.scalar(_CHUNKS, asked) or 0
+        valid = await connection.scalar(_VALID, {"generation": str(config.generation)})
         if chunks < GRAPH_FROM or valid or not await connection.scalar(_LOCK):
             return
         await connection.execute(text(f"SET lock_timeout = {int(LOCK_TIMEOUT * 1000)}"))
         if valid is False:  # left over by a builder that was killed
-            await connection.execute(text("DROP INDEX CONCURRENTLY embedding_graph"))
-        dimension = await connection.scalar(_DIMENSION) or 0
-        for statement in _statements(chunks, dimension):
+            await connection.execute(text(f"DROP INDEX CONCURRENTLY {GRAPH}{config.generation}"))
+        for statement in _statements(chunks, config):
             await connection.execute(text(statement))
 
 
-def _statements(chunks: int, dimension: int) -> list[str]:
+async def drop_graphs(engine: AsyncEngine, *, kept: Collection[int]) -> None:
+    """Delete the graphs of other generations; waits for searches that use them."""
+    async with engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
+        await connection.execute(text(f"SET lock_timeout = {int(LOCK_TIMEOUT * 1000)}"))
+        for name in await connection.scalars(_GRAPHS):
+            if int(name.removeprefix(GRAPH)) not in kept:
+                await connection.execute(text(f"DROP INDEX CONCURRENTLY IF EXISTS {name}"))
+
+
+def _statements(chunks: int, config: BaseConfig) -> list[str]:
+    dimension, generation = config.dimension or 0, config.generation
     memory = chunks * (BYTES_PER_NUMBER * dimension + BYTES_PER_VECTOR)
     kilobytes = min(max(memory, 2**26), MOST_MEMORY) // 1024
     return [
         f"SET maintenance_work_mem = {kilobytes}",
-        "CREATE INDEX CONCURRENTLY embedding_graph ON embedding "
+        f"CREATE INDEX CONCURRENTLY {GRAPH}{generation} ON embedding "
         f"USING hnsw ((vector::halfvec({dimension})) halfvec_ip_ops) "
-        f"WITH (m = {NEIGHBOURS}, ef_construction = {BREADTH})",
+        f"WITH (m = {NEIGHBOURS}, ef_construction = {BREADTH}) WHERE generation = {generation}",
         "ANALYZE chunk, embedding, document, attribute, posting, chunk_terms",
     ]
 
@@ -100,13 +117,13 @@ hundred nearest are found to .963 with 250 candidates, and to .994 with 800."""
 
 _KEEP = "SELECT set_config('hnsw.ef_search', %(kept)s, true)"
 _EXACT = """
-SELECT chunk_key, -(vector <#> %(query)s) FROM embedding
+SELECT chunk_key, -(vector <#> %(query)s) FROM embedding WHERE generation = %(generation)s
 ORDER BY vector <#> %(query)s, chunk_key LIMIT %(limit)s
 """
 _AMONG = "SELECT chunk_key, -(vector <#> %(query)s) FROM embedding WHERE chunk_key = ANY(%(keys)s)"
 _NEAR = """
 SELECT chunk_key, -(vector <#> %(query)s) FROM (
-    SELECT chunk_key, vector FROM embedding
+    SELECT chunk_key, vector FROM embedding WHERE generation = {generation}
     ORDER BY (vector::halfvec({dimension})) <#> %(query)s::halfvec({dimension}) LIMIT {limit}
 ) AS near
 """
@@ -120,6 +137,7 @@ class PgVectors(VectorSnapshot):
     """
 
     reader: ReadTransaction
+    generation: int
     dimension: int | None
     chunks: int
     indexed: bool
@@ -153,11 +171,13 @@ class PgVectors(VectorSnapshot):
         return np.array([known.get(key, 0.0) for key in keys.tolist()], np.float32)
 
     async def _exact(self, query: Vector, k: int) -> Hits:
-        asked = {"query": VectorParameter(query), "limit": k}
+        asked = {"query": VectorParameter(query), "limit": k, "generation": self.generation}
         return top_k(*_columns(await self.reader.rows(_EXACT, asked)), k)
 
     async def _near(self, query: Vector, k: int) -> Hits:
-        statement = _NEAR.format(dimension=self.dimension, limit=k + MARGIN)
+        statement = _NEAR.format(
+            dimension=self.dimension, generation=self.generation, limit=k + MARGIN
+        )
         asked = {"query": VectorParameter(query)}
         return top_k(*_columns(await self.reader.rows(statement, asked)), k)
 

@@ -16,9 +16,9 @@ from lagotto.stores.postgres.database import SET_STATEMENT_TIMEOUT, ReadTransact
 from lagotto.stores.postgres.native import NativeIndexes, PostgresNative
 from lagotto.stores.postgres.remote_indexes import RemoteIndexes
 from lagotto.stores.postgres.text_index import PostingsText, Statistics
-from lagotto.stores.postgres.vector_index import PgVectors, keep_candidates
+from lagotto.stores.postgres.vector_index import GRAPH, PgVectors, keep_candidates
 from lagotto.stores.sql.changelog import SqlChangeLog, read_head
-from lagotto.stores.sql.statements import Statement
+from lagotto.stores.sql.statements import CURRENT, Statement
 from lagotto.stores.sql.view import SqlView
 from lagotto.stores.sql.view_factory import ViewFactory, refreshed
 
@@ -29,11 +29,17 @@ _STATE = f"""
 SELECT name, value::text FROM counter
 UNION ALL SELECT name, value FROM setting WHERE name IN ('dimension', 'generation', '{SETTING}')
 UNION ALL SELECT 'graph', indisvalid::int::text FROM pg_index
-WHERE indexrelid = to_regclass('embedding_graph')
-UNION ALL (SELECT 'token', token::text FROM history ORDER BY state DESC LIMIT 1)
+WHERE indexrelid = to_regclass('{GRAPH}' || {CURRENT})
+UNION ALL SELECT 'indexed_' || name, value::text FROM indexed,
+    LATERAL (VALUES ('chunks', chunks), ('terms', terms)) AS counted (name, value)
+WHERE generation = {CURRENT}
+UNION ALL (
+    SELECT 'token', token::text FROM history WHERE generation = {CURRENT}
+    ORDER BY state DESC LIMIT 1
+)
 """
 _STATE_WITH_LIMIT = f"{_STATE} UNION ALL SELECT 'limit', length({SET_STATEMENT_TIMEOUT})::text"
-_GONE = Statement("SELECT chunk_key AS key FROM gone")
+_GONE = Statement(f"SELECT chunk_key AS key FROM gone WHERE generation = {CURRENT}")
 _LANGUAGES = Statement("SELECT DISTINCT language FROM document")
 
 
@@ -81,7 +87,7 @@ class PostgresViews(ViewFactory):
             vectors=vectors,
             allowed=allowed,
             languages=self.languages(connection, token),
-            generation=known.get("generation", 0),
+            generation=known["generation"],
             filter_notes=notes,
             native=PostgresNative(
                 reader,
@@ -102,7 +108,7 @@ class PostgresViews(ViewFactory):
     ) -> SqlView:
         """The base with an index behind a network, or two."""
         for _ in range(ATTEMPTS):
-            indexes = self._remote.text, self._remote.vectors  # another thread may open others
+            indexes = self._remote.pair()
             down = await in_thread(lambda both: tuple(map(refreshed, both)), indexes)
             read = partial(self._at_state, reader, where, known, indexes, down, gave_up)
             view = await reader.ask(read)
@@ -137,7 +143,7 @@ class PostgresViews(ViewFactory):
             vectors=found.vectors or _pgvectors(reader, known, position),
             allowed=allowed,
             languages=self.languages(connection, known["token"]),
-            generation=known.get("generation", 0),
+            generation=known["generation"],
             degraded=found.degraded,
             filter_notes=notes,
         )
@@ -150,6 +156,7 @@ class PostgresViews(ViewFactory):
         position: LogPosition,
     ) -> PostingsText:
         statistics = Statistics(
+            generation=known["generation"],
             last_key=known["change"],
             chunks=known["indexed_chunks"],
             terms=known["indexed_terms"],
@@ -170,6 +177,7 @@ def _pgvectors(
 ) -> PgVectors:
     return PgVectors(
         reader,
+        generation=known["generation"],
         dimension=known.get("dimension"),
         chunks=known["indexed_chunks"],
         indexed=bool(known.get("graph")),

@@ -154,7 +154,12 @@ class RecordReader(Protocol):
 
 
 def ranges(
-    connection: ReadConnection, *, since: int, until: int, at_once: int = AT_ONCE
+    connection: ReadConnection,
+    *,
+    since: int,
+    until: int,
+    at_once: int = AT_ONCE,
+    generation: int | None = None,
 ) -> Iterator[tuple[int, int]]:
     """Ranges of change numbers, first exclusive, last inclusive, with `at_once` chunks each.
 
@@ -166,7 +171,11 @@ def ranges(
         if until - start > at_once:
             stop = (
                 statements.NTH_CHUNK.scalar(
-                    connection, start=start, until=until, skipped=at_once - 1
+                    connection,
+                    start=start,
+                    until=until,
+                    skipped=at_once - 1,
+                    generation=generation,
                 )
                 or until
             )
@@ -180,44 +189,23 @@ class Head(NamedTuple):
     change: int
     token: int
 
-    def position(self, connection: ReadConnection) -> LogPosition:
+    def position(self, connection: ReadConnection, generation: int | None = None) -> LogPosition:
         """The last change with the token of its own commit."""
-        return LogPosition(self.change, token_at(connection, self.change) or 0)
+        return LogPosition(self.change, token_at(connection, self.change, generation) or 0)
 
 
-def read_head(connection: ReadConnection) -> Head:
-    """The state that a connection sees."""
-    ((change, token),) = statements.HEAD.rows(connection)
+def read_head(connection: ReadConnection, generation: int | None = None) -> Head:
+    """The state of a generation that a connection sees; of the current one for None."""
+    ((change, token),) = statements.HEAD.rows(connection, generation=generation)
     return Head(change, token)
 
 
-def token_at(connection: ReadConnection, number: int) -> int | None:
+def token_at(connection: ReadConnection, number: int, generation: int | None = None) -> int | None:
     """The token of the commit that a change belongs to, None if there is no such change."""
-    token: int | None = statements.TOKEN_AT.scalar(connection, number=number) if number else 0
+    if not number:
+        return 0
+    token: int | None = statements.TOKEN_AT.scalar(connection, number=number, generation=generation)
     return token
-
-
-def removed(connection: ReadConnection, start: int, stop: int) -> ChunkKeys:
-    """Keys of the chunks whose removal lies in the range."""
-    keys = statements.REMOVED.scalar(connection, start=start, stop=stop)
-    return np.fromstring(keys or "", np.int64, sep=SEPARATOR)
-
-
-def added_texts(connection: ReadConnection, start: int, stop: int) -> list[ChunkText]:
-    """Texts of the chunks in the range that can be found, under their titles and headings.
-
-    Those of unknown language have the main language of their collection.
-    """
-    return _texts(connection, statements.ADDED_TEXTS.rows(connection, start=start, stop=stop))
-
-
-def texts_of(connection: ReadConnection, keys: ChunkKeys) -> list[ChunkText]:
-    """The same for chunks by their keys."""
-    return [
-        text
-        for some in in_batches(keys.tolist())
-        for text in _texts(connection, statements.TEXTS_OF.rows(connection, keys=some))
-    ]
 
 
 def _texts(connection: ReadConnection, rows: Sequence[Sequence[Any]]) -> list[ChunkText]:
@@ -248,7 +236,10 @@ def stored_vectors(
 
 
 class SqlChangeLog(ChangeLog):
-    """The ChangeLog of one state of a SQL record, as a connection sees it."""
+    """The ChangeLog of one state of a SQL record, as a connection sees it.
+
+    It is that of one generation: None is the current one.
+    """
 
     def __init__(
         self,
@@ -256,8 +247,10 @@ class SqlChangeLog(ChangeLog):
         *,
         head: LogPosition | None = None,
         reader: RecordReader | None = None,
+        generation: int | None = None,
     ) -> None:
         self.connection = connection
+        self.generation = generation
         self._head = head
         self._reader = reader
         self.damaged: set[int] = set()
@@ -268,7 +261,8 @@ class SqlChangeLog(ChangeLog):
     @property
     def head(self) -> LogPosition:
         if self._head is None:
-            self._head = read_head(self.connection).position(self.connection)
+            head = read_head(self.connection, self.generation)
+            self._head = head.position(self.connection, self.generation)
         return self._head
 
     @property
@@ -280,34 +274,57 @@ class SqlChangeLog(ChangeLog):
 
     def token_at(self, number: int) -> int | None:
         if number not in self._tokens:
-            self._tokens[number] = token_at(self.connection, number)
+            self._tokens[number] = token_at(self.connection, number, self.generation)
         return self._tokens[number]
 
     def ranges(self, *, since: int, at_once: int = AT_ONCE) -> Iterator[tuple[int, int]]:
-        return ranges(self.connection, since=since, until=self.head.seq, at_once=at_once)
+        return ranges(
+            self.connection,
+            since=since,
+            until=self.head.seq,
+            at_once=at_once,
+            generation=self.generation,
+        )
 
     def added_texts(self, start: int, stop: int) -> list[ChunkText]:
-        return added_texts(self.connection, start, stop)
+        """Those of unknown language have the main language of their collection."""
+        return _texts(self.connection, self._between(statements.ADDED_TEXTS, start, stop))
 
     def added_vectors(
         self, start: int, stop: int, *, model_id: str, dimension: int
     ) -> tuple[ChunkKeys, Vectors]:
-        asked = {"start": start, "stop": stop, "model_id": model_id}
-        return self._whole(statements.ADDED_VECTORS.rows(self.connection, **asked), dimension)
+        rows = self._between(statements.ADDED_VECTORS, start, stop, model_id=model_id)
+        return self._whole(rows, dimension)
 
     def removed(self, start: int, stop: int) -> ChunkKeys:
         """Kept for the next index, which mostly asks for the same range."""
         if self._removed is None or self._removed[:2] != (start, stop):
-            self._removed = (start, stop, removed(self.connection, start, stop))
+            ((joined,),) = self._between(statements.REMOVED, start, stop)
+            keys = np.fromstring(joined or "", np.int64, sep=SEPARATOR)
+            self._removed = (start, stop, keys)
         return self._removed[2]
 
     def updated(self, start: int, stop: int) -> ChunkKeys:
         return np.array(
-            statements.UPDATED.column(self.connection, start=start, stop=stop), np.int64
+            [key for (key,) in self._between(statements.UPDATED, start, stop)], np.int64
+        )
+
+    def _between(
+        self, statement: Statement, start: int, stop: int, **values: str
+    ) -> Sequence[Sequence[Any]]:
+        """What a statement reads of a range of changes."""
+        return statement.rows(
+            self.connection, start=start, stop=stop, generation=self.generation, **values
         )
 
     def texts_of(self, keys: ChunkKeys) -> list[ChunkText]:
-        return texts_of(self.connection, keys)
+        return [
+            text
+            for some in in_batches(keys.tolist())
+            for text in _texts(
+                self.connection, statements.TEXTS_OF.rows(self.connection, keys=some)
+            )
+        ]
 
     def vectors_of(
         self, keys: ChunkKeys, *, model_id: str, dimension: int

@@ -17,6 +17,7 @@ from lagotto.documents import Document, iso
 from lagotto.indexes.base import REBUILD, Finding
 from lagotto.stores.base import fingerprint
 from lagotto.stores.sql.changelog import ranges
+from lagotto.stores.sql.generations import check_generations
 from lagotto.stores.sql.read import AT_ONCE, are_units, counter, document_of, setting
 from lagotto.stores.sql.tables import (
     ChunkCacheRow,
@@ -27,6 +28,7 @@ from lagotto.stores.sql.tables import (
     EmbeddingRow,
     RemovalRow,
 )
+from lagotto.stores.sql.write import CURRENT
 
 SHOWN = 5
 """Documents that a finding names."""
@@ -45,6 +47,7 @@ _VECTORS = select(EmbeddingRow.chunk_key, EmbeddingRow.vector).where(
     EmbeddingRow.chunk_key > bindparam("start"),
     EmbeddingRow.chunk_key <= bindparam("stop"),
     EmbeddingRow.model_id == bindparam("model"),
+    EmbeddingRow.generation == CURRENT,
 )
 _OWNERS = (
     select(DocumentRow.collection, DocumentRow.id)
@@ -68,6 +71,7 @@ def check_rows(connection: Connection) -> list[Finding]:
         *_damaged_vectors(connection),
         *_expired(connection),
         *_removals(connection),
+        *check_generations(connection),
     ]
 
 
@@ -93,7 +97,8 @@ def _unfinished_copy(connection: Connection) -> list[Finding]:
 
 
 def _findable(connection: Connection) -> int:
-    return connection.scalar(select(func.count()).where(ChunkRow.level != "parent")) or 0
+    findable = (ChunkRow.level != "parent", ChunkRow.generation == CURRENT)
+    return connection.scalar(select(func.count()).where(*findable)) or 0
 
 
 def _chunks_without_vectors(connection: Connection) -> list[Finding]:
@@ -106,7 +111,11 @@ def _chunks_without_vectors(connection: Connection) -> list[Finding]:
         .select_from(ChunkRow)
         .join(DocumentRow, DocumentRow.key == ChunkRow.document_key)
         .outerjoin(EmbeddingRow, own)
-        .where(ChunkRow.level != "parent", EmbeddingRow.chunk_key.is_(None))
+        .where(
+            ChunkRow.level != "parent",
+            ChunkRow.generation == CURRENT,
+            EmbeddingRow.chunk_key.is_(None),
+        )
         .group_by(DocumentRow.collection, DocumentRow.id)
         .order_by(DocumentRow.collection, DocumentRow.id)
     )
@@ -118,7 +127,11 @@ def _chunks_without_vectors(connection: Connection) -> list[Finding]:
 
 
 def _other_models(connection: Connection) -> list[Finding]:
-    counted = select(EmbeddingRow.model_id, func.count()).group_by(EmbeddingRow.model_id)
+    counted = (
+        select(EmbeddingRow.model_id, func.count())
+        .where(EmbeddingRow.generation == CURRENT)
+        .group_by(EmbeddingRow.model_id)
+    )
     own = setting(connection, "model_id")
     others = [f"{model} ({count})" for model, count in connection.execute(counted) if model != own]
     if not others:
@@ -148,7 +161,7 @@ def _lost_texts(connection: Connection) -> list[Finding]:
         select(func.count())
         .select_from(ChunkRow)
         .outerjoin(ChunkTextRow, _TEXT_ROW)
-        .where(ChunkTextRow.chunk_key.is_(None))
+        .where(ChunkTextRow.chunk_key.is_(None), ChunkRow.generation == CURRENT)
     )
     count = connection.scalar(statement)
     if not count:

@@ -44,7 +44,7 @@ from lagotto.filters.evaluate import metadata_fields, other_kind_notes, unknown_
 from lagotto.indexes.base import ChunkKeys, FilterKeys
 from lagotto.stores.sql import statements
 from lagotto.stores.sql.read import document_of, read_chunks
-from lagotto.stores.sql.statements import OUTLINE, WHOLE, ReadConnection, Statement
+from lagotto.stores.sql.statements import FINDABLE, OUTLINE, WHOLE, ReadConnection, Statement
 
 PAGE = 500
 """Documents that a listing reads at once."""
@@ -107,9 +107,9 @@ def chunks_that_match(connection: ReadConnection, where: Filter) -> BoundSql:
     where = merged(where)
     met, values = _meets(connection, where)
     if concerns_chunks(where):
-        return BoundSql(f"{_CHUNKS} WHERE chunk.level != 'parent' AND {met}", values)
+        return BoundSql(f"{_CHUNKS} WHERE {FINDABLE} AND {met}", values)
     return BoundSql(
-        "SELECT chunk.key FROM chunk WHERE chunk.level != 'parent' "
+        f"SELECT chunk.key FROM chunk WHERE {FINDABLE} "
         f"AND chunk.document_key IN ({_DOCUMENTS} WHERE {met})",
         values,
     )

@@ -162,7 +162,16 @@ OUTLINE = prefixed("document", f"key {OUTLINE_NAMES}")
 
 WHOLE = prefixed("document", f"key {OUTLINE_NAMES} structure text")
 
+CURRENT = "(SELECT CAST(value AS BIGINT) FROM setting WHERE name = 'generation')"
+"""The generation that searches see; see `generations.py`."""
+
+_OF_LOG = f"coalesce(CAST(:generation AS BIGINT), {CURRENT})"
+"""The generation whose change log is read; the current one for None."""
+
 _FINDABLE = "chunk.level != 'parent'"
+FINDABLE = f"{_FINDABLE} AND chunk.generation = {CURRENT}"
+"""Chunks that can be found now."""
+
 _NAMED = "document.collection IN (:collections text) AND document.id IN (:ids text)"
 """Of these collections and with these ids: an index finds them, and some more than were asked for.
 
@@ -179,7 +188,7 @@ BY_LANGUAGE = Statement(
     "SELECT language, count(*) FROM document WHERE language IS NOT NULL GROUP BY language"
 )
 OF_UNKNOWN_LANGUAGE = Statement("SELECT count(*) FROM document WHERE language IS NULL")
-FINDABLE_CHUNKS = Statement(f"SELECT count(*) FROM chunk WHERE {_FINDABLE}")
+FINDABLE_CHUNKS = Statement(f"SELECT count(*) FROM chunk WHERE {FINDABLE}")
 
 # Languages
 
@@ -217,10 +226,11 @@ DOCUMENT = Statement(
 )
 DOCUMENTS = Statement(f"SELECT {WHOLE} FROM document WHERE {_NAMED}")
 DOCUMENT_KEYS = Statement(f"SELECT collection, id, content_hash, key FROM document WHERE {_NAMED}")
-VERSIONS = Statement("""
+VERSIONS = Statement(f"""
 SELECT document.id, document.content_hash, document.language, document.fingerprint,
     chunk_set.chunker_id, chunk_set.model_id
 FROM document LEFT JOIN chunk_set ON chunk_set.document_key = document.key
+    AND chunk_set.generation = {CURRENT}
 WHERE document.collection = :collection AND document.id IN (:ids text)
 """)
 HAS_FIELD = Statement("SELECT EXISTS (SELECT 1 FROM attribute WHERE field = :field)")
@@ -257,32 +267,34 @@ PASSAGE_COLUMNS = (
     *(f"document_{name}" for name in OUTLINE_NAMES.split()),
 )
 
+_PRESENT = f"chunk.generation = {CURRENT}"
 _BY_KEY = "chunk.key IN (:keys key)"
-FINDABLE_KEYS = Statement(f"SELECT key FROM chunk WHERE {_FINDABLE} ORDER BY key")
+FINDABLE_KEYS = Statement(f"SELECT key FROM chunk WHERE {FINDABLE} ORDER BY key")
 FINDABLE_OF_DOCUMENTS = Statement(
-    f"SELECT key FROM chunk WHERE {_FINDABLE} AND document_key IN (:documents key) ORDER BY key"
+    f"SELECT key FROM chunk WHERE {FINDABLE} AND document_key IN (:documents key) ORDER BY key"
 )
 PASSAGES = Statement(f"{SELECT_PASSAGES} WHERE {_BY_KEY}")
 CHUNKS = Statement(f"{_CHUNKS} {_FROM_CHUNKS} WHERE {_BY_KEY}")
 CHUNKS_OF_DOCUMENT = Statement(
     f"{_CHUNKS} {_FROM_CHUNKS} "
-    "WHERE document.collection = :collection AND document.id = :document_id ORDER BY chunk.key"
+    "WHERE document.collection = :collection AND document.id = :document_id "
+    f"AND {_PRESENT} ORDER BY chunk.key"
 )
 PARENTS = Statement(
     f"{_CHUNKS}, document.collection, document.id AS document_id {_FROM_CHUNKS} "
-    f"WHERE {_NAMED} AND chunk.id IN (:parents text)"
+    f"WHERE {_NAMED} AND chunk.id IN (:parents text) AND {_PRESENT}"
 )
 STORED_CHUNKS = Statement(f"""
 SELECT document.collection, document.id, chunk_set.chunker_id, chunk_set.model_id, chunk.key
 FROM chunk JOIN document ON document.key = chunk.document_key
 JOIN chunk_set ON chunk_set.key = chunk.set_key
-WHERE {_NAMED} AND {_FINDABLE} ORDER BY chunk.document_key, chunk.key
+WHERE {_NAMED} AND {FINDABLE} ORDER BY chunk.document_key, chunk.key
 """)
 CHUNKS_AT = Statement(
     "SELECT key, document_key, level, ordinal FROM chunk "
-    "WHERE document_key IN (:owners key) AND ordinal IN (:ordinals key)"
+    f"WHERE document_key IN (:owners key) AND ordinal IN (:ordinals key) AND {_PRESENT}"
 )
-_SAME_LEVEL = "FROM chunk WHERE document_key = :owner AND level = :level"
+_SAME_LEVEL = f"FROM chunk WHERE document_key = :owner AND level = :level AND {_PRESENT}"
 ACROSS_PAGES = Statement(f"""
 SELECT
     (SELECT max(ordinal) {_SAME_LEVEL} AND ordinal < :ordinal AND page_last < :first_page),
@@ -306,24 +318,28 @@ WHERE {_NAMED} AND chunk_cache.chunker_id IN (:chunkers text)
 SEPARATOR = ","
 """Between values that a statement gives as one string."""
 
-HEAD = Statement("SELECT change, token FROM history ORDER BY state DESC LIMIT 1")
+HEAD = Statement(
+    f"SELECT change, token FROM history WHERE generation = {_OF_LOG} ORDER BY state DESC LIMIT 1"
+)
 TOKEN_AT = Statement(
-    "SELECT token FROM history WHERE change >= :number ORDER BY change, state LIMIT 1"
+    f"SELECT token FROM history WHERE generation = {_OF_LOG} AND change >= :number "
+    "ORDER BY change, state LIMIT 1"
 )
 NTH_CHUNK = Statement(
-    "SELECT key FROM chunk WHERE key > :start AND key <= :until "
+    f"SELECT key FROM chunk WHERE generation = {_OF_LOG} AND key > :start AND key <= :until "
     "ORDER BY key LIMIT 1 OFFSET :skipped"
 )
 # As one string: a third of the base may go at once, and as rows of their own these keys would take
 # ten times as long, each waiting for the interpreter where other threads are busy.
 REMOVED = Statement(
     f"SELECT string_agg(CAST(chunk_key AS TEXT), '{SEPARATOR}') FROM removal "
-    "WHERE sequence > :start AND sequence <= :stop"
+    f"WHERE generation = {_OF_LOG} AND sequence > :start AND sequence <= :stop"
 )
 UPDATED = Statement(f"""
 SELECT DISTINCT chunk.key
 FROM chunk JOIN metadata_update ON metadata_update.document_key = chunk.document_key
 WHERE metadata_update.sequence > :start AND metadata_update.sequence <= :stop AND {_FINDABLE}
+    AND chunk.generation = {_OF_LOG}
 """)
 _TEXTS = f"""
 SELECT chunk.key, chunk.document_key, document.title, chunk.heading_path, {_TEXT},
@@ -331,10 +347,14 @@ SELECT chunk.key, chunk.document_key, document.title, chunk.heading_path, {_TEXT
 FROM chunk JOIN document ON document.key = chunk.document_key
 LEFT JOIN chunk_text ON chunk_text.chunk_key = chunk.key WHERE {_FINDABLE}
 """
-ADDED_TEXTS = Statement(f"{_TEXTS} AND chunk.key > :start AND chunk.key <= :stop")
+ADDED_TEXTS = Statement(
+    f"{_TEXTS} AND chunk.generation = {_OF_LOG} AND chunk.key > :start AND chunk.key <= :stop"
+)
 TEXTS_OF = Statement(f"{_TEXTS} AND {_BY_KEY}")
 _OF_MODEL = "SELECT chunk_key, vector FROM embedding WHERE model_id = :model_id"
-ADDED_VECTORS = Statement(f"{_OF_MODEL} AND chunk_key > :start AND chunk_key <= :stop")
+ADDED_VECTORS = Statement(
+    f"{_OF_MODEL} AND generation = {_OF_LOG} AND chunk_key > :start AND chunk_key <= :stop"
+)
 VECTORS_OF = Statement(f"{_OF_MODEL} AND chunk_key IN (:keys key) ORDER BY chunk_key")
 
 # Keys and tasks of a server

@@ -16,7 +16,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
 )
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.orm import DeclarativeBase, Mapped, MappedColumn, mapped_column
 from sqlalchemy.types import UserDefinedType
 
 
@@ -67,6 +67,11 @@ class Tables(DeclarativeBase):
         list[str]: JSON(),
         bytes: LargeBinary(),
     }
+
+
+def of_generation() -> MappedColumn[int]:
+    """The generation that a row belongs to; see `generations.py`."""
+    return mapped_column(server_default="0")
 
 
 class Setting(Tables):
@@ -135,10 +140,15 @@ class AttributeRow(Tables):
 
 
 class ChunkSetRow(Tables):
-    """The chunks that one chunker and one model made of one content of a document."""
+    """The chunks that one chunker and one model made of one content of a document.
+
+    A document without any has a set as well, of no chunker.
+    """
 
     __tablename__ = "chunk_set"
-    __table_args__ = (UniqueConstraint("document_key", "content_hash", "chunker_id", "model_id"),)
+    __table_args__ = (
+        UniqueConstraint("document_key", "generation", "content_hash", "chunker_id", "model_id"),
+    )
 
     key: Mapped[int] = mapped_column(primary_key=True)
     document_key: Mapped[int] = mapped_column(ForeignKey("document.key", ondelete="CASCADE"))
@@ -146,6 +156,7 @@ class ChunkSetRow(Tables):
     chunker_id: Mapped[str]
     model_id: Mapped[str]
     created_at: Mapped[str]
+    generation: Mapped[int] = of_generation()
 
 
 class ChunkRow(Tables):
@@ -178,6 +189,7 @@ class ChunkRow(Tables):
     line_first: Mapped[int | None]
     line_last: Mapped[int | None]
     sections: Mapped[list[Any] | None] = mapped_column(JSON(none_as_null=True))
+    generation: Mapped[int] = of_generation()
 
 
 class ChunkTextRow(Tables):
@@ -206,6 +218,7 @@ class EmbeddingRow(Tables):
     model_id: Mapped[str] = mapped_column(primary_key=True)
     vector: Mapped[bytes] = mapped_column(StoredVector())
     created_at: Mapped[str] = mapped_column(Instant())
+    generation: Mapped[int] = of_generation()
 
 
 class ChunkCacheRow(Tables):
@@ -263,6 +276,7 @@ class RemovalRow(Tables):
 
     sequence: Mapped[int] = mapped_column(primary_key=True)
     chunk_key: Mapped[int]
+    generation: Mapped[int] = of_generation()
 
 
 class MetadataUpdateRow(Tables):
@@ -275,11 +289,15 @@ class MetadataUpdateRow(Tables):
 
 
 class HistoryRow(Tables):
-    """A commit: its state, the last change that it includes, and a random token of its own."""
+    """A commit to a generation: its state, the last change that it includes, and a random token."""
 
     __tablename__ = "history"
-    __table_args__ = (Index("history_by_change", "change"),)
+    __table_args__ = (
+        Index("history_by_state", "generation", "state"),
+        Index("history_by_change", "generation", "change"),
+    )
 
     state: Mapped[int] = mapped_column(primary_key=True)
     change: Mapped[int]
     token: Mapped[int]
+    generation: Mapped[int] = of_generation()

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
-from sqlalchemy import Connection, delete, insert, or_, select, update
+from sqlalchemy import BigInteger, Connection, cast, delete, insert, or_, select, update
 
 from lagotto.documents import Document, iso
 from lagotto.errors import ReplaceRefusedError
@@ -67,19 +67,23 @@ def mark_copy(connection: Connection, source: str | None) -> None:
 
 def check_config(
     connection: Connection, entries: Sequence[Entry], location: str
-) -> BaseConfig | None:
+) -> tuple[BaseConfig, bool]:
     """Raise unless all entries were made as the base's others; the first one decides.
 
-    Returns what was decided, None if it was so before.
+    Returns how they are made, and whether that was decided only now.
     """
     first = stored = read_config(connection)
     for entry in entries:
         stored = agreed_config(stored, entry, location=location)
-    if stored == first:
-        return None
-    put_config(connection, stored)
-    return stored
+    if stored != first:
+        put_config(connection, stored)
+    return stored, stored != first
 
+
+CURRENT = (
+    select(cast(Setting.value, BigInteger)).where(Setting.name == "generation").scalar_subquery()
+)
+"""The generation that searches see."""
 
 HISTORY_KEPT = 100_000
 CHANGES_KEPT = 1_000_000
@@ -149,12 +153,30 @@ def write_entries(
     entries: Sequence[Entry],
     *,
     numbers: Numbers,
+    generation: int,
     put: Insert = insert_rows,
 ) -> None:
     """Store entries, whose former documents are gone; EmbeddingError for non-unit vectors."""
+    documents = [entry.document for entry in entries]
+    named = list(zip(numbers.documents, documents, strict=True))
+    put(connection, DocumentRow, [document_row(key, document) for key, document in named])
+    attributes = [row for key, document in named for row in attribute_rows(key, document)]
+    put(connection, AttributeRow, attributes)
+    write_chunks(connection, entries, numbers=numbers, generation=generation, put=put)
+
+
+def write_chunks(
+    connection: Connection,
+    entries: Sequence[Entry],
+    *,
+    numbers: Numbers,
+    generation: int,
+    put: Insert = insert_rows,
+) -> None:
+    """Store what a generation has of entries, whose documents are stored."""
     for entry in entries:
         check_vectors(entry.vectors, dimension=entry.vectors.shape[1])
-    for table, rows in _rows(entries, numbers).items():
+    for table, rows in _chunk_rows(entries, numbers, {"generation": generation}).items():
         put(connection, table, rows)
 
 
@@ -195,31 +217,35 @@ def remove_documents(connection: Connection, keys: Sequence[int]) -> None:
 def note_removals(connection: Connection, keys: Sequence[int]) -> None:
     """Record the removal of the chunks of documents in the change log."""
     for some in in_batches(keys):
-        gone = connection.scalars(select(ChunkRow.key).where(ChunkRow.document_key.in_(some))).all()
+        chunks = select(ChunkRow.key, ChunkRow.generation)
+        gone = connection.execute(chunks.where(ChunkRow.document_key.in_(some))).all()
         numbers = take_range(connection, "change", len(gone))
         removals = [
-            {"sequence": number, "chunk_key": key}
-            for number, key in zip(numbers, gone, strict=True)
+            {"sequence": number, "chunk_key": key, "generation": generation}
+            for number, (key, generation) in zip(numbers, gone, strict=True)
         ]
         insert_rows(connection, RemovalRow, removals)
 
 
-def note_change(connection: Connection) -> None:
-    """Record a commit: a new state with a token of its own.
+def note_change(connection: Connection, generation: int | None = None) -> None:
+    """Record a commit: a new state of a generation, the current one for None, with its own token.
 
     The last thing that a transaction does, since other writers wait from here on.
     """
     state = take_numbers(connection, "state", 1)
     last = select(Counter.value).where(Counter.name == "change").scalar_subquery()
     row = {"state": state, "change": last, "token": new_token()}
+    row["generation"] = CURRENT if generation is None else generation
     change = connection.scalar(insert(HistoryRow).values(row).returning(HistoryRow.change))
-    _prune_log(connection, state=state, change=change or 0)
+    if generation is None:
+        _prune_log(connection, state=state, change=change or 0)
 
 
 def _prune_log(connection: Connection, *, state: int, change: int) -> None:
     """Delete old commits, and what no index could ask for any more without their tokens."""
     old = or_(HistoryRow.state <= state - HISTORY_KEPT, HistoryRow.change <= change - CHANGES_KEPT)
-    gone = connection.scalars(delete(HistoryRow).where(old).returning(HistoryRow.change)).all()
+    pruned = delete(HistoryRow).where(old, HistoryRow.generation == CURRENT)
+    gone = connection.scalars(pruned.returning(HistoryRow.change)).all()
     if gone:
         for table in (RemovalRow, MetadataUpdateRow):
             connection.execute(delete(table).where(table.sequence <= max(gone)))
@@ -252,33 +278,24 @@ def take_range(connection: Connection, counter: str, count: int) -> range:
     return range(last - count + 1, last + 1)
 
 
-def _rows(entries: Sequence[Entry], numbers: Numbers) -> dict[type[Tables], list[dict[str, Any]]]:
-    """All rows of entries, in the order in which the tables need each other."""
+def _chunk_rows(
+    entries: Sequence[Entry], numbers: Numbers, made: dict[str, int]
+) -> dict[type[Tables], list[dict[str, Any]]]:
+    """What is derived from documents, in the order in which the tables need each other."""
     chunk_numbers = iter(numbers.chunks)
     rows: dict[type[Tables], list[dict[str, Any]]] = {
-        table: []
-        for table in (
-            DocumentRow,
-            AttributeRow,
-            ChunkSetRow,
-            ChunkRow,
-            ChunkTextRow,
-            EmbeddingRow,
-        )
+        table: [] for table in (ChunkSetRow, ChunkRow, ChunkTextRow, EmbeddingRow)
     }
     for entry, key, set_key in zip(entries, numbers.documents, numbers.sets, strict=True):
-        rows[DocumentRow].append(document_row(key, entry.document))
-        rows[AttributeRow] += attribute_rows(key, entry.document)
-        if entry.chunks:
-            rows[ChunkSetRow].append(_set_row(set_key, key, entry))
+        rows[ChunkSetRow].append(_set_row(set_key, key, entry) | made)
         own = islice(chunk_numbers, len(entry.chunks))
         chunks = [
-            chunk_row(number, key, set_key, chunk)
+            chunk_row(number, key, set_key, chunk) | made
             for number, chunk in zip(own, entry.chunks, strict=True)
         ]
         rows[ChunkRow] += chunks
         rows[ChunkTextRow] += chunk_text_rows(chunks, entry.document.text)
-        rows[EmbeddingRow] += _embedding_rows(chunks, entry)
+        rows[EmbeddingRow] += _embedding_rows(chunks, entry, made)
     return rows
 
 
@@ -287,15 +304,17 @@ def _set_row(key: int, document_key: int, entry: Entry) -> dict[str, Any]:
         "key": key,
         "document_key": document_key,
         "content_hash": entry.document.content_hash,
-        "chunker_id": entry.chunks[0].chunker_id,
+        "chunker_id": entry.chunks[0].chunker_id if entry.chunks else "",
         "model_id": entry.model_id,
         "created_at": iso(datetime.now(UTC)),
     }
 
 
-def _embedding_rows(chunks: Sequence[dict[str, Any]], entry: Entry) -> list[dict[str, Any]]:
+def _embedding_rows(
+    chunks: Sequence[dict[str, Any]], entry: Entry, made: dict[str, int]
+) -> list[dict[str, Any]]:
     findable = [row["key"] for row in chunks if row["level"] != "parent"]
-    same = {"model_id": entry.model_id, "created_at": iso(datetime.now(UTC))}
+    same = {"model_id": entry.model_id, "created_at": iso(datetime.now(UTC)), **made}
     return [
         {"chunk_key": key, "vector": vector.astype("<f4").tobytes(), **same}
         for key, vector in zip(findable, entry.vectors, strict=True)

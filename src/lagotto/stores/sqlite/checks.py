@@ -4,38 +4,30 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
 from lagotto.errors import StoreError
-from lagotto.indexes.base import MEGABYTE, Finding, TextIndex, VectorIndex
+from lagotto.indexes.base import MEGABYTE, Finding
 from lagotto.indexes.folder import IndexFolder, other_folders, size_of
 from lagotto.stores.sql import SCHEMA_VERSION
 from lagotto.stores.sql.changelog import SqlChangeLog
 from lagotto.stores.sql.checks import check_rows
+from lagotto.stores.sql.generations import read_next
 from lagotto.stores.sqlite.database import ways_out
-from lagotto.stores.sqlite.rebuild import check_rebuild
 
-Indexes = tuple[TextIndex[SqlChangeLog], VectorIndex[SqlChangeLog] | None]
+if TYPE_CHECKING:
+    from lagotto.stores.sqlite.store import SqliteStore
 
 MUCH_FREE = 0.25
 """The share of a file that may be unused before it is reported."""
 
 
-def check_base(
-    connection: Connection,
-    *,
-    file: Path,
-    path: Path,
-    folder: IndexFolder,
-    indexes: Callable[[Connection], Indexes],
-) -> list[Finding]:
-    """All that may be wrong; `path` is the file as the user calls it.
-
-    `indexes` gives the base's own, which nobody opens if the file is damaged.
-    """
+def check_base(connection: Connection, store: SqliteStore) -> list[Finding]:
+    """All that may be wrong; nobody opens the indexes if the file is damaged."""
+    path, folder = store.path, store.indexes
     found = check_file(connection, path)
     if found[0].level == "problem":
         return found
@@ -45,15 +37,13 @@ def check_base(
         folder.refuse_links()
     except StoreError as exc:
         return [*found, Finding(level="problem", what=str(exc))]
-    text, vectors = indexes(connection)
+    indexes = store.present_indexes(connection)
     changes = SqlChangeLog(connection)
-    if changes.head.seq:
-        found.append(text.check(changes))
-    if vectors is not None:
-        found.append(vectors.check(changes))
-    found += check_rebuild(folder)
-    used = {index.folder for index in (text, vectors) if index is not None}
-    return found + check_leftovers(folder, file=file, used=used)
+    found += [index.check(changes) for index in indexes.values() if changes.head.seq]
+    following = read_next(connection)
+    building = store.indexes_for(following) if following else {}
+    used = {index.folder for index in (*indexes.values(), *building.values())}
+    return found + check_leftovers(folder, file=store.file, used=used)
 
 
 def check_file(connection: Connection, path: Path) -> list[Finding]:

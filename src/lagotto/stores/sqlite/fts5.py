@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,32 +48,37 @@ from lagotto.indexes.text_query import (
     Word,
 )
 from lagotto.stores.sql.changelog import RecordReader, SqlChangeLog
-from lagotto.stores.sql.read import setting
+from lagotto.stores.sql.read import read_config, setting
 from lagotto.stores.sql.statements import ReadConnection, Statement
 from lagotto.terms import index_terms
 from lagotto.terms.vocabulary import Vocabulary
 
-_FIND = Statement("SELECT rowid, -bm25(chunk_terms) FROM chunk_terms WHERE chunk_terms MATCH :term")
-_COUNT = Statement("SELECT count(*) FROM chunk_terms_docsize")
-_FREQUENCY = Statement("SELECT doc FROM chunk_vocabulary WHERE term = :term")
-_HAVING = Statement("SELECT count(*) FROM chunk_terms WHERE chunk_terms MATCH :wanted")
-_KEYS = Statement("SELECT id FROM chunk_terms_docsize ORDER BY id")
-_MATCHING = Statement(
-    "SELECT rowid FROM chunk_terms WHERE chunk_terms MATCH :wanted ORDER BY rowid"
-)
-_WITH_TERMS = Statement("SELECT rowid FROM chunk_terms WHERE terms <> '' ORDER BY rowid")
-_VOCABULARY = Statement("SELECT term FROM chunk_vocabulary")
-_ADD = "INSERT INTO chunk_terms(rowid, terms) VALUES (?, ?)"
-_REMOVE = "DELETE FROM chunk_terms WHERE rowid IN (SELECT key FROM chunk WHERE document_key = ?)"
+_FIND = "SELECT rowid, -bm25({terms}) FROM {terms} WHERE {terms} MATCH :term"
+_COUNT = "SELECT count(*) FROM {terms}_docsize"
+_FREQUENCY = "SELECT doc FROM {vocabulary} WHERE term = :term"
+_HAVING = "SELECT count(*) FROM {terms} WHERE {terms} MATCH :wanted"
+_KEYS = "SELECT id FROM {terms}_docsize ORDER BY id"
+_MATCHING = "SELECT rowid FROM {terms} WHERE {terms} MATCH :wanted ORDER BY rowid"
+_WITH_TERMS = "SELECT rowid FROM {terms} WHERE terms <> '' ORDER BY rowid"
+_VOCABULARY = "SELECT term FROM {vocabulary}"
+_ADD = "INSERT INTO {terms}(rowid, terms) VALUES (?, ?)"
+_REMOVE = "DELETE FROM {terms} WHERE rowid IN (SELECT key FROM chunk WHERE document_key = ?)"
 _COUNTED = {
-    "missing": Statement(
-        "SELECT count(*) FROM chunk WHERE level <> 'parent' "
-        "AND key NOT IN (SELECT id FROM chunk_terms_docsize)"
-    ),
-    "surplus": Statement(
-        "SELECT count(*) FROM chunk_terms_docsize WHERE id NOT IN (SELECT key FROM chunk)"
-    ),
+    "missing": "SELECT count(*) FROM chunk WHERE level <> 'parent' AND generation = :generation "
+    "AND key NOT IN (SELECT id FROM {terms}_docsize)",
+    "surplus": "SELECT count(*) FROM {terms}_docsize WHERE id NOT IN (SELECT key FROM chunk)",
 }
+_CREATE = (
+    """CREATE VIRTUAL TABLE {terms} USING fts5(terms, tokenize="ascii tokenchars '_'")""",
+    "CREATE VIRTUAL TABLE {vocabulary} USING fts5vocab({terms}, row)",
+)
+_DROP = ("DROP TABLE IF EXISTS {vocabulary}", "DROP TABLE IF EXISTS {terms}")
+_ALL = (
+    "SELECT substr(name, 12) FROM sqlite_master WHERE name = 'chunk_terms' "
+    "OR name GLOB 'chunk_terms_[0-9]*' AND name NOT GLOB 'chunk_terms_*_*'"
+)
+
+T = TypeVar("T")
 
 # FTS5 would cut other strings into pieces, or read capitals as small letters.
 _is_term = re.compile(r"(?:[a-z0-9_]|[^\x00-\x7f\ud800-\udfff])+").fullmatch
@@ -93,26 +100,75 @@ def is_current(connection: ReadConnection) -> bool:
     return setting(connection, RULES_SETTING) == text_rules()
 
 
+@dataclass(frozen=True, slots=True)
+class Fts5Tables:
+    """The tables of a generation, as a connection sees them."""
+
+    connection: ReadConnection
+    generation: int
+
+    def rows(self, sql: str, **values: Any) -> Sequence[Sequence[Any]]:
+        """What a statement reads."""
+        return Statement(self.named(sql)).rows(self.connection, **values)
+
+    def scalar(self, sql: str, **values: Any) -> int:
+        """The only value, 0 if there is none."""
+        rows = self.rows(sql, **values)
+        return int(rows[0][0]) if rows else 0
+
+    def keys(self, sql: str, **values: str) -> ChunkKeys:
+        """The only column."""
+        rows = self.rows(sql, **values)
+        return np.fromiter((key for (key,) in rows), np.int64, len(rows))
+
+    def run(self, sql: str, values: Any = ()) -> None:
+        """Change the tables."""
+        self.connection.exec_driver_sql(self.named(sql), values)
+
+    def named(self, sql: str) -> str:
+        """A statement with the names of these tables."""
+        suffix = f"_{self.generation}" if self.generation else ""
+        return sql.format(terms=f"chunk_terms{suffix}", vocabulary=f"chunk_vocabulary{suffix}")
+
+    def create(self) -> None:
+        """Create the tables."""
+        for statement in _CREATE:
+            self.run(statement)
+
+    def drop(self) -> None:
+        """Delete the tables, if there are any."""
+        for statement in _DROP:
+            self.run(statement)
+
+
+def fts5_generations(connection: ReadConnection) -> list[int]:
+    """The generations that have tables."""
+    return [int(suffix.strip("_") or 0) for (suffix,) in Statement(_ALL).rows(connection)]
+
+
 class Fts5Index(TextIndex[SqlChangeLog]):
     """A text index inside the record's file: written with the chunks, so it never lags."""
 
     kind = "fts5"
     position = START
 
-    def __init__(self) -> None:
+    def __init__(self, generation: int) -> None:
+        self.generation = generation
         self._vocabularies = VocabularyCache()
         self._chunks: dict[LogPosition, int] = {}
 
     def catch_up(self, changes: SqlChangeLog) -> Fts5Text:
-        return Fts5Text(changes.reader, changes.head, self._vocabularies, self._chunks)
+        return Fts5Text(
+            changes.reader, self.generation, changes.head, self._vocabularies, self._chunks
+        )
 
     def applied_seq(self, changes: SqlChangeLog) -> int:
         return changes.head.seq
 
     def check(self, changes: SqlChangeLog) -> Finding:
-        missing, surplus = (
-            _COUNTED[kind].scalar(changes.connection) for kind in ("missing", "surplus")
-        )
+        tables = Fts5Tables(changes.connection, self.generation)
+        missing = tables.scalar(_COUNTED["missing"], generation=self.generation)
+        surplus = tables.scalar(_COUNTED["surplus"])
         if not missing and not surplus:
             what = f"the text index in the file is up to date ({changes.head.seq} changes)"
             return Finding(level="ok", what=what)
@@ -135,15 +191,15 @@ def prepare_terms(texts: Iterable[ContextText]) -> PreparedTexts:
     return prepared
 
 
-def remove_terms(changes: SqlChangeLog, document_keys: Sequence[int]) -> None:
+def remove_terms(tables: Fts5Tables, document_keys: Sequence[int]) -> None:
     """Remove the chunks of documents, in the transaction that removes them."""
     for key in document_keys:
-        changes.connection.exec_driver_sql(_REMOVE, (key,))
+        tables.run(_REMOVE, (key,))
 
 
-def open_fts5(_site: IndexSite) -> Fts5Index:
+def open_fts5(site: IndexSite) -> Fts5Index:
     """The FTS5 index of a base; its tables are in the file."""
-    return Fts5Index()
+    return Fts5Index(site.generation)
 
 
 class Fts5Text(TextSnapshot):
@@ -155,28 +211,30 @@ class Fts5Text(TextSnapshot):
     def __init__(
         self,
         record: RecordReader,
+        generation: int,
         position: LogPosition,
         vocabularies: VocabularyCache,
         chunks: dict[LogPosition, int],
     ) -> None:
         self.position = position
         self._record = record
+        self._generation = generation
         self._vocabularies = vocabularies
         self._chunks = chunks
 
     async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
         among = allowed.keys if allowed is not None else None
-        return await self._record.ask(lambda connection: _search(connection, query, k, among))
+        return await self._ask(lambda tables: _search(tables, query, k, among))
 
     async def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
-        return await self._record.ask(lambda connection: _scores(connection, query, keys))
+        return await self._ask(lambda tables: _scores(tables, query, keys))
 
     async def matching(self, match: Match, among: ChunkKeys) -> ChunkKeys:
-        return await self._record.ask(lambda connection: _matching(connection, match, among))
+        return await self._ask(lambda tables: _matching(tables, match, among))
 
     async def frequencies(self, words: Sequence[Word]) -> list[int]:
-        return await self._record.ask(
-            lambda connection: [_frequency(connection, word) for word in words],
+        return await self._ask(
+            lambda tables: [_frequency(tables, word) for word in words],
             brief=all(len(word.terms) == 1 for word in words),
         )
 
@@ -185,18 +243,23 @@ class Fts5Text(TextSnapshot):
         position = self.position
         count = self._chunks.get(position)
         if count is None:
-            count = int(await self._record.ask(_COUNT.scalar) or 0)
+            count = await self._ask(lambda tables: tables.scalar(_COUNT))
             self._chunks.clear()
             self._chunks[position] = count
         return TextStatistics(count, None)
 
     async def alike(self, words: Sequence[str], wanted: Likeness) -> list[tuple[Term, ...]]:
-        return await self._record.ask(
-            lambda connection: wanted.find_all(self._vocabulary(connection), words)
+        return await self._ask(lambda tables: wanted.find_all(self._vocabulary(tables), words))
+
+    def _vocabulary(self, tables: Fts5Tables) -> Vocabulary:
+        return self._vocabularies.at(
+            self.position, lambda: [term for (term,) in tables.rows(_VOCABULARY)]
         )
 
-    def _vocabulary(self, connection: ReadConnection) -> Vocabulary:
-        return self._vocabularies.at(self.position, lambda: _VOCABULARY.column(connection))
+    async def _ask(self, question: Callable[[Fts5Tables], T], *, brief: bool = False) -> T:
+        return await self._record.ask(
+            lambda connection: question(Fts5Tables(connection, self._generation)), brief=brief
+        )
 
 
 def expression(match: Word | Prefix | Phrase) -> str | None:
@@ -213,62 +276,67 @@ def _any_of(phrases: Sequence[Sequence[str]]) -> str | None:
     return " OR ".join(f'"{" ".join(phrase)}"' for phrase in possible) or None
 
 
-def _frequency(connection: ReadConnection, word: Word) -> int:
+def _frequency(tables: Fts5Tables, word: Word) -> int:
     """How many chunks hold one of the word's terms; the vocabulary counts those of a single one."""
     if len(word.terms) == 1:
-        return int(_FREQUENCY.scalar(connection, term=storable(word.terms[0])) or 0)
+        return tables.scalar(_FREQUENCY, term=storable(word.terms[0]))
     wanted = expression(word)
-    return int(_HAVING.scalar(connection, wanted=wanted)) if wanted else 0
+    return tables.scalar(_HAVING, wanted=wanted) if wanted else 0
 
 
 def index_chunks(changes: SqlChangeLog, *, since: int, prepared: PreparedTexts) -> None:
+    """Add the chunks of a generation that came after a change, in the same transaction."""
+    generation = changes.generation
+    if generation is None:
+        generation = read_config(changes.connection).generation
+    tables = Fts5Tables(changes.connection, generation)
     for start, stop in changes.ranges(since=since):
         if rows := _rows(changes.added_texts(start, stop), prepared):
-            changes.connection.exec_driver_sql(_ADD, rows)
+            tables.run(_ADD, rows)
 
 
-def _search(connection: ReadConnection, query: TextQuery, k: int, among: ChunkKeys | None) -> Hits:
-    return top_k(*_found(connection, query, among=among), k)
+def _search(tables: Fts5Tables, query: TextQuery, k: int, among: ChunkKeys | None) -> Hits:
+    return top_k(*_found(tables, query, among=among), k)
 
 
-def _scores(connection: ReadConnection, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
-    found, scores = _found(connection, query, among=np.unique(keys))
+def _scores(tables: Fts5Tables, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
+    found, scores = _found(tables, query, among=np.unique(keys))
     return _of(keys, found, scores)
 
 
-def _matching(connection: ReadConnection, match: Match, among: ChunkKeys | None) -> ChunkKeys:
+def _matching(tables: Fts5Tables, match: Match, among: ChunkKeys | None) -> ChunkKeys:
     """FTS5 finds words and phrases; its AND and OR only go so deep, and it has no NOT."""
     if isinstance(match, Every):
         for part in match.parts:
-            among = _matching(connection, part, among)
-        return _keys(connection, _KEYS) if among is None else among
+            among = _matching(tables, part, among)
+        return tables.keys(_KEYS) if among is None else among
     if isinstance(match, Either):
-        lists = [_matching(connection, part, among) for part in match.parts]
+        lists = [_matching(tables, part, among) for part in match.parts]
         return np.unique(np.concatenate([np.empty(0, np.int64), *lists]))
     if isinstance(match, Without):
-        seen = _keys(connection, _KEYS) if among is None else among
-        wrong = _matching(connection, match.part, seen)
+        seen = tables.keys(_KEYS) if among is None else among
+        wrong = _matching(tables, match.part, seen)
         return np.setdiff1d(seen, wrong, assume_unique=True)
-    held = _holding(connection, match)
+    held = _holding(tables, match)
     return held if among is None else np.intersect1d(among, held, assume_unique=True)
 
 
 def _found(
-    connection: ReadConnection, query: TextQuery, *, among: ChunkKeys | None
+    tables: Fts5Tables, query: TextQuery, *, among: ChunkKeys | None
 ) -> tuple[ChunkKeys, NDArray[np.float32]]:
     """Every chunk that the query asks for, ascending by key, with its score."""
-    scored, scores = _scored(connection, query)
+    scored, scores = _scored(tables, query)
     if query.where is not None:
-        found = _matching(connection, query.where, among)
+        found = _matching(tables, query.where, among)
     else:
         found = scored if among is None else np.intersect1d(scored, among, assume_unique=True)
     return found, _of(found, scored, scores)
 
 
-def _scored(connection: ReadConnection, query: TextQuery) -> tuple[ChunkKeys, NDArray[np.float32]]:
+def _scored(tables: Fts5Tables, query: TextQuery) -> tuple[ChunkKeys, NDArray[np.float32]]:
     """Every chunk that holds a term, ascending by key, with its score."""
-    count = int(_COUNT.scalar(connection))
-    words = [_word(connection, word, count) for word in query.words]
+    count = tables.scalar(_COUNT)
+    words = [_word(tables, word, count) for word in query.words]
     keys = _united([found for found, _ in words])
     total = np.zeros(len(keys))
     for found, scores in words:
@@ -277,10 +345,10 @@ def _scored(connection: ReadConnection, query: TextQuery) -> tuple[ChunkKeys, ND
 
 
 def _word(
-    connection: ReadConnection, word: Sequence[Term], count: int
+    tables: Fts5Tables, word: Sequence[Term], count: int
 ) -> tuple[ChunkKeys, NDArray[np.float64]]:
     """The chunks that hold a word, ascending, each with the score of its best alternative."""
-    terms = [_term(connection, term, count) for term in word]
+    terms = [_term(tables, term, count) for term in word]
     keys = _united([found for found, _ in terms])
     best = np.zeros(len(keys))
     for found, scores in terms:
@@ -289,12 +357,10 @@ def _word(
     return keys, best * idf(len(keys), count=count)
 
 
-def _term(
-    connection: ReadConnection, term: Term, count: int
-) -> tuple[ChunkKeys, NDArray[np.float64]]:
+def _term(tables: Fts5Tables, term: Term, count: int) -> tuple[ChunkKeys, NDArray[np.float64]]:
     """The chunks that hold a term, with its weighted score without an IDF."""
     wanted = expression(Word((term.text,)))
-    rows = _FIND.rows(connection, term=wanted) if wanted else []
+    rows = tables.rows(_FIND, term=wanted) if wanted else []
     having = len(rows)
     theirs = max(math.log((count - having + 0.5) / (having + 0.5)), SMALLEST_IDF)
     keys = np.fromiter((key for key, _ in rows), np.int64, having)
@@ -306,12 +372,12 @@ def _united(lists: Sequence[ChunkKeys]) -> ChunkKeys:
     return np.unique(np.concatenate([np.empty(0, np.int64), *lists]))
 
 
-def _holding(connection: ReadConnection, match: Word | Prefix | Phrase) -> ChunkKeys:
+def _holding(tables: Fts5Tables, match: Word | Prefix | Phrase) -> ChunkKeys:
     """The chunks for which `match` holds, ascending."""
     if match == Prefix(""):
-        return _keys(connection, _WITH_TERMS)
+        return tables.keys(_WITH_TERMS)
     wanted = expression(match)
-    return _keys(connection, _MATCHING, wanted=wanted) if wanted else np.empty(0, np.int64)
+    return tables.keys(_MATCHING, wanted=wanted) if wanted else np.empty(0, np.int64)
 
 
 def _of(keys: ChunkKeys, found: ChunkKeys, scores: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -320,11 +386,6 @@ def _of(keys: ChunkKeys, found: ChunkKeys, scores: NDArray[np.float32]) -> NDArr
         return np.zeros(len(keys), np.float32)
     places = np.minimum(np.searchsorted(found, keys), len(found) - 1)
     return np.where(found[places] == keys, scores[places], np.float32(0))
-
-
-def _keys(connection: ReadConnection, query: Statement, **values: str) -> ChunkKeys:
-    keys = query.column(connection, **values)
-    return np.fromiter(keys, np.int64, len(keys))
 
 
 def _rows(texts: Sequence[ChunkText], prepared: PreparedTexts) -> list[tuple[int, str]]:

@@ -13,7 +13,8 @@ from contextlib import (
     contextmanager,
     suppress,
 )
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -80,7 +81,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from lagotto.stores.sql.extras import SqlKeyedValues, SqlSourceFiles
-    from lagotto.stores.sql.write import Numbering
     from lagotto.stores.sqlite.rebuild import SqliteStaging
 
 log = logging.getLogger(__name__)
@@ -112,12 +112,10 @@ class SqliteStore:
         text_index: str | None = None,
         vector_index: str | None = None,
         busy_timeout: float = BUSY_TIMEOUT,
-        numbering: Numbering | None = None,
     ) -> None:
         self.path = Path(path)
         self.location = str(path)
         self.file = self.path.absolute()  # connections are made later, maybe in another folder
-        self._numbering = numbering
         self._generation = 0
         self._indexes: IndexFolder | None = None
         self._wanted = IndexChoice.of(text_index=text_index, vector_index=vector_index)
@@ -142,13 +140,13 @@ class SqliteStore:
     def source_files(self) -> SqlSourceFiles:
         from lagotto.stores.sql.extras import SqlSourceFiles
 
-        return SqlSourceFiles(read=self._read_tables, write=self._write_values)
+        return SqlSourceFiles(read=self.ask, write=self.change)
 
     @cached_property
     def keyed_values(self) -> SqlKeyedValues:
         from lagotto.stores.sql.extras import SqlKeyedValues
 
-        return SqlKeyedValues(peek=self._peek, read=self._read_tables, write=self._write_values)
+        return SqlKeyedValues(peek=self._peek, read=self.ask, write=self.change)
 
     @property
     def indexes(self) -> IndexFolder:
@@ -169,21 +167,11 @@ class SqliteStore:
 
         prepared: PreparedTexts = {}
         if self._text_index().kind == "fts5":
-            prepared = await in_thread(prepare_terms, self._texts(entries))
+            prepared = await in_thread(prepare_terms, self.texts_of(entries))
 
-        def change(connection: Connection) -> None:
-            self._reload_if_rebuilt(connection)
-            write(
-                connection,
-                entries,
-                index=self._text_index(),
-                prepared=prepared,
-                numbering=self._numbering,
-                location=str(self.path),
-                guard=guard,
-            )
-
-        await self._write(change)
+        await self._write(
+            partial(write, entries=entries, prepared=prepared, location=str(self.path), guard=guard)
+        )
 
     async def update(
         self, documents: Sequence[Document], *, guard: WriteGuard | None = None
@@ -197,8 +185,7 @@ class SqliteStore:
 
         def change(connection: Connection) -> list[str]:
             with damage_errors(self.path):
-                self._reload_if_rebuilt(connection)
-                return delete(connection, where, index=self._text_index())
+                return delete(connection, where)
 
         return await self._write(change)
 
@@ -231,7 +218,7 @@ class SqliteStore:
 
     async def update_indexes(self, *, least: int = 1) -> None:
         def update() -> None:
-            with self._reading() as connection:
+            with self.reading() as connection:
                 self._update_indexes(connection, least=least)
 
         await in_thread(retry_while_locked, update)
@@ -264,15 +251,15 @@ class SqliteStore:
         return sqlite_staging(self, config)
 
     async def check(self) -> list[Finding]:
-        return await self._read_tables(self._check)
+        return await self.ask(self._check)
 
-    def _texts(self, entries: Sequence[Entry]) -> Iterator[tuple[str, str | None]]:
+    def texts_of(self, entries: Sequence[Entry]) -> Iterator[tuple[str, str | None]]:
         """The texts of the chunks that can be found, as the text index is going to see them.
 
         A text of unknown language is indexed in the main one of its collection.
         """
         unknown = {each.document.collection for each in entries if each.document.language is None}
-        with self._reading() as connection:
+        with self.reading() as connection:
             main = main_languages_of(connection, unknown)
         for entry in entries:
             document = entry.document
@@ -303,7 +290,7 @@ class SqliteStore:
 
     def _prepared(self) -> IndexChoice:
         """The indexes; waits for other writers only if there is something to create."""
-        with self._reading() as connection:
+        with self.reading() as connection:
             if schema_version(connection) == SCHEMA_VERSION and setting(connection, "text_index"):
                 indexes = self._choice(connection)
                 if indexes.text != "fts5" or _has_current_terms(connection):
@@ -317,7 +304,7 @@ class SqliteStore:
             return indexes
 
     def _find_indexes(self) -> None:
-        with self._reading() as connection:
+        with self.reading() as connection:
             base_id = setting(connection, "base_id") or ""
             self._generation = read_config(connection).generation
         self._indexes = IndexFolder.beside(self.file, base_id=base_id)
@@ -337,19 +324,36 @@ class SqliteStore:
         config = read_config(connection)
         if config.generation == self._generation:
             return config.generation
-        with self._reading() as latest:  # a restored backup goes back, an old transaction does not
+        with self.reading() as latest:  # a restored backup goes back, an old transaction does not
             if read_config(latest).generation != config.generation:
                 return None
+        former = self.open_indexes()
         self._generation = config.generation
         self._chosen = IndexChoice(config.text_index, config.vector_index)
         self._text = self._open_text()
         self._vectors = None
+        for index in former:
+            index.abandon()
         return config.generation
 
     def _text_index(self) -> TextIndex[SqlChangeLog]:
         if self._text is None:
             raise StoreError(f"{self.path} is closed; open it first")
         return self._text
+
+    def indexes_for(self, config: BaseConfig) -> dict[IndexRole, AnyIndex]:
+        """The indexes that a generation of this base has, opened."""
+        made: dict[IndexRole, AnyIndex] = {}
+        site = replace(
+            self._site(config.text_index or DEFAULT_TEXT_INDEX), generation=config.generation
+        )
+        made["text"] = open_text_index(site)
+        if config.model_id is not None and config.dimension is not None:
+            vectors = replace(site, address=config.vector_index or DEFAULT_VECTOR_INDEX)
+            made["vectors"] = open_vector_index(
+                vectors, model_id=config.model_id, dimension=config.dimension
+            )
+        return made
 
     def open_indexes(self) -> list[AnyIndex]:
         """The indexes that are open."""
@@ -361,32 +365,25 @@ class SqliteStore:
 
     def _catch_up(self) -> None:
         """Bring the indexes up to date; runs beside searches."""
-        with self._reading() as connection, damage_errors(self.path):
+        with self.reading() as connection, damage_errors(self.path):
             if self._reload_if_rebuilt(connection) is None:
                 return
             reader = SqliteReader(connection, path=self.path)
             changes = SqlChangeLog(connection, reader=reader)
             changes.damaged = self._views.damaged
-            catch_up_all(
-                {"text": self._text_index(), "vectors": self._vector_index(connection)},
-                changes,
-                lock=self._updater_lock,
-            )
+            indexes = self.present_indexes(connection)
+            catch_up_all(indexes, changes, lock=self.updater_lock)
 
     def _update_indexes(self, connection: SqliteConnection, *, least: int) -> None:
         """Let indexes that lack `least` changes or more follow to the state of the connection."""
         with damage_errors(self.path):
-            self._reload_if_rebuilt(connection)
             changes = SqlChangeLog(connection)
             changes.damaged = self._views.damaged
-            catch_up_all(
-                {"text": self._text_index(), "vectors": self._vector_index(connection)},
-                changes,
-                lock=self._updater_lock,
-                least=least,
-            )
+            indexes = self.present_indexes(connection)
+            catch_up_all(indexes, changes, lock=self.updater_lock, least=least)
 
-    def _updater_lock(self, role: IndexRole) -> AbstractContextManager[bool]:
+    def updater_lock(self, role: IndexRole) -> AbstractContextManager[bool]:
+        """The lock by which updaters of an index behind a network exclude each other."""
         return self.indexes.try_lock(f".following-{role}")
 
     def _close(self) -> None:
@@ -406,37 +403,24 @@ class SqliteStore:
     def _check(self, connection: Connection) -> list[Finding]:
         from lagotto.stores.sqlite.checks import check_base
 
-        return check_base(
-            connection,
-            file=self.file,
-            path=self.path,
-            folder=self.indexes,
-            indexes=self._present_indexes,
-        )
+        return check_base(connection, self)
 
-    def _present_indexes(
-        self, connection: Connection
-    ) -> tuple[TextIndex[SqlChangeLog], VectorIndex[SqlChangeLog] | None]:
-        """The indexes of the present generation."""
+    def present_indexes(self, connection: ReadConnection) -> dict[IndexRole, AnyIndex]:
+        """The indexes of the present generation; no vectors, no index of them."""
         self._reload_if_rebuilt(connection)
-        return self._text_index(), self._vector_index(connection)
+        vectors = self._vector_index(connection)
+        return {"text": self._text_index(), **({"vectors": vectors} if vectors else {})}
 
     def _index_states(self, connection: ReadConnection) -> Iterator[IndexState]:
         """The position of each index in the change log."""
-        self._reload_if_rebuilt(connection)
         changes = SqlChangeLog(connection)
-        roles: dict[IndexRole, TextIndex[SqlChangeLog] | VectorIndex[SqlChangeLog] | None] = {
-            "text": self._text_index(),
-            "vectors": self._vector_index(connection),
-        }
-        for role, index in roles.items():
-            if index is not None:
-                yield IndexState(
-                    role=role,
-                    kind=index.kind,
-                    applied_seq=index.applied_seq(changes),
-                    changes=changes.head.seq,
-                )
+        for role, index in self.present_indexes(connection).items():
+            yield IndexState(
+                role=role,
+                kind=index.kind,
+                applied_seq=index.applied_seq(changes),
+                changes=changes.head.seq,
+            )
 
     def _bytes_on_disk(self) -> int:
         total = size_of(self.indexes.path)
@@ -479,17 +463,17 @@ class SqliteStore:
         """An answer from one state of the base."""
 
         def read() -> T:
-            with self._reading() as connection, damage_errors(self.path):
+            with self.reading() as connection, damage_errors(self.path):
                 return question(connection)
 
         return await in_thread(read)
 
     async def _peek(self, question: Callable[[SqliteConnection], T]) -> T:
         """The same without changing threads, for questions that a row answers."""
-        with self._reading() as connection, damage_errors(self.path):
+        with self.reading() as connection, damage_errors(self.path):
             return question(connection)
 
-    async def _read_tables(self, question: Callable[[Connection], T]) -> T:
+    async def ask(self, question: Callable[[Connection], T]) -> T:
         """The same for a question that is put together with SQLAlchemy."""
 
         def read() -> T:
@@ -500,13 +484,13 @@ class SqliteStore:
 
     async def _write(self, change: Callable[[Connection], T]) -> T:
         """A change of documents that is durable when it ends; one after another."""
-        done = await self._write_values(change)
+        done = await self.change(change)
         if self._views.are_used:
             with suppress(StoreError):  # which the next search tells of
                 await in_thread(self._views.read_ahead, self._opened())
         return done
 
-    async def _write_values(self, change: Callable[[Connection], T]) -> T:
+    async def change(self, change: Callable[[Connection], T]) -> T:
         """A change that searches do not see."""
         from lagotto.stores.sqlite.write import driver_of
 
@@ -534,7 +518,8 @@ class SqliteStore:
         return await interruptible(write, interrupt=lambda: None, executor=self._writer)
 
     @contextmanager
-    def _reading(self) -> Iterator[SqliteConnection]:
+    def reading(self) -> Iterator[SqliteConnection]:
+        """A connection that sees one state of the base."""
         with (
             sqlite_errors(self.path),
             file_errors(self.path),

@@ -16,23 +16,24 @@ from sqlalchemy.pool import QueuePool
 
 from lagotto.documents import Document
 from lagotto.filters import Filter
-from lagotto.indexes.base import LogPosition, TextIndex, text_rules
+from lagotto.indexes.base import LogPosition, text_rules
 from lagotto.indexes.registry import IndexChoice
-from lagotto.stores.base import Entry, WriteGuard
+from lagotto.stores.base import BaseConfig, Entry, WriteGuard
 from lagotto.stores.sql import SCHEMA_VERSION
 from lagotto.stores.sql.changelog import SqlChangeLog
 from lagotto.stores.sql.filters import matching_names
+from lagotto.stores.sql.generations import abandon_next
 from lagotto.stores.sql.migrations import migrate
-from lagotto.stores.sql.read import counter, document_keys, setting
-from lagotto.stores.sql.tables import Counter, Setting, Tables
+from lagotto.stores.sql.read import counter, document_keys, read_config, setting
+from lagotto.stores.sql.tables import Counter, Tables
 from lagotto.stores.sql.write import (
-    Numbering,
     check_config,
     check_guard,
     mark_copy,
     note_change,
     note_removals,
     number_entries,
+    put_config,
     put_setting,
     remove_documents,
     start_history,
@@ -49,7 +50,9 @@ from lagotto.stores.sqlite.database import (
 )
 from lagotto.stores.sqlite.fts5 import (
     RULES_SETTING,
+    Fts5Tables,
     PreparedTexts,
+    fts5_generations,
     index_chunks,
     is_current,
     remove_terms,
@@ -122,39 +125,19 @@ def driver_of(connection: Connection) -> sqlite3.Connection:
     return driver
 
 
-_CREATE = """
-CREATE VIRTUAL TABLE IF NOT EXISTS chunk_terms USING fts5(terms, tokenize="ascii tokenchars '_'")
-"""
-_CREATE_VOCABULARY = """
-CREATE VIRTUAL TABLE IF NOT EXISTS chunk_vocabulary USING fts5vocab(chunk_terms, row)
-"""
-
-
-def create_fts5(connection: Connection) -> None:
+def create_fts5(connection: Connection, generation: int) -> None:
     """Create the tables."""
-    connection.exec_driver_sql(_CREATE)
-    connection.exec_driver_sql(_CREATE_VOCABULARY)
+    Fts5Tables(connection, generation).create()
     put_setting(connection, RULES_SETTING, text_rules())
-
-
-def drop_fts5(connection: Connection) -> None:
-    """Delete the tables, if there are any."""
-    for table in ("chunk_vocabulary", "chunk_terms"):
-        connection.exec_driver_sql(f"DROP TABLE IF EXISTS main.{table}")
-
-
-def copy_fts5(connection: Connection, *, source: str) -> None:
-    """Take over the terms of all chunks from an attached database."""
-    connection.exec_driver_sql(
-        f"INSERT INTO main.chunk_terms(rowid, terms) SELECT rowid, terms FROM {source}.chunk_terms"
-    )
 
 
 def rebuild_fts5(connection: Connection) -> None:
-    """Index all chunks again."""
-    connection.exec_driver_sql("DELETE FROM chunk_terms")
+    """Index all chunks again; what a rebuild has made so far has other terms as well."""
+    tables = Fts5Tables(connection, read_config(connection).generation)
+    tables.drop()
+    create_fts5(connection, tables.generation)
     index_chunks(SqlChangeLog(connection), since=0, prepared={})
-    put_setting(connection, RULES_SETTING, text_rules())
+    abandon_next(connection)
 
 
 COUNTERS = ("document", "chunk_set", "change", "state")
@@ -170,7 +153,8 @@ def prepare_schema(connection: Connection, *, copy_of: str | None = None) -> Non
         return
     if version == 0:
         Tables.metadata.create_all(connection)
-        connection.execute(insert(Setting).values(name="base_id", value=uuid4().hex))
+        put_setting(connection, "base_id", uuid4().hex)
+        put_config(connection, BaseConfig())
         connection.execute(insert(Counter), [{"name": name, "value": 0} for name in COUNTERS])
         start_history(connection)
         if copy_of is not None:
@@ -187,35 +171,30 @@ def prepare_indexes(connection: Connection, indexes: IndexChoice) -> None:
         put_setting(connection, "text_index", str(indexes.text))
         put_setting(connection, "vector_index", str(indexes.vectors))
         if indexes.text == "fts5":
-            create_fts5(connection)
+            create_fts5(connection, generation=0)
     if indexes.text == "fts5" and not is_current(connection):
         rebuild_fts5(connection)
-
-
-Index = TextIndex[SqlChangeLog]
 
 
 def write(
     connection: Connection,
     entries: Sequence[Entry],
     *,
-    index: Index,
     prepared: PreparedTexts,
-    numbering: Numbering | None,
     location: str,
     guard: WriteGuard | None = None,
 ) -> None:
     """Replace documents, with all that is derived from them."""
-    check_config(connection, entries, location)
+    config, _ = check_config(connection, entries, location)
     documents = [entry.document for entry in entries]
     check_guard(connection, guard, documents)
     former = document_keys(connection, documents)
     before = counter(connection, "change")
-    _remove(connection, list(former.values()), index)
-    numbers = (numbering or number_entries)(connection, entries)
-    write_entries(connection, entries, numbers=numbers)
-    last = LogPosition(counter(connection, "change"), 0)
-    if index.kind == "fts5":
+    _remove(connection, list(former.values()))
+    numbers = number_entries(connection, entries)
+    write_entries(connection, entries, numbers=numbers, generation=config.generation)
+    if config.text_index == "fts5":
+        last = LogPosition(counter(connection, "change"), 0)
         index_chunks(SqlChangeLog(connection, head=last), since=before, prepared=prepared)
     note_change(connection)
 
@@ -229,17 +208,18 @@ def update(
     note_change(connection)
 
 
-def delete(connection: Connection, where: Filter, *, index: Index) -> list[str]:
+def delete(connection: Connection, where: Filter) -> list[str]:
     """Delete the documents that match; their ids."""
     found = matching_names(connection, where)
-    _remove(connection, [document.key for document in found], index)
+    _remove(connection, [document.key for document in found])
     if found:
         note_change(connection)
     return [document.id for document in found]
 
 
-def _remove(connection: Connection, keys: Sequence[int], index: Index) -> None:
-    if index.kind == "fts5":
-        remove_terms(SqlChangeLog(connection), keys)
+def _remove(connection: Connection, keys: Sequence[int]) -> None:
+    """Remove documents, with what every generation has of them."""
+    for generation in fts5_generations(connection) if keys else ():
+        remove_terms(Fts5Tables(connection, generation), keys)
     note_removals(connection, keys)
     remove_documents(connection, keys)

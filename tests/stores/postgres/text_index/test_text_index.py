@@ -204,13 +204,11 @@ async def test_the_graph_is_built_from_10_000_vectors_on(
     await store.write(await entries(documents(20)))
     with psycopg.connect(location, autocommit=True) as connection:
         counted = {"vectors": vectors}
-        connection.execute(
-            "UPDATE counter SET value = %(vectors)s WHERE name = 'indexed_chunks'", counted
-        )
+        connection.execute("UPDATE indexed SET chunks = %(vectors)s", counted)
         await store.close()
         found = connection.execute(
             "SELECT indexdef FROM pg_indexes "
-            "WHERE schemaname = current_schema() AND indexname = 'embedding_graph'"
+            "WHERE schemaname = current_schema() AND indexname = 'embedding_graph_0'"
         ).fetchall()
     assert len(found) == built
     assert all("hnsw" in made and "(m='16', ef_construction='128')" in made for (made,) in found)
@@ -223,11 +221,12 @@ async def test_what_a_stopped_builder_left_is_made_again(
     await store.write(await entries(documents(20)))
     with psycopg.connect(location, autocommit=True) as connection:
         connection.execute(
-            "CREATE INDEX embedding_graph ON embedding "
+            "CREATE INDEX embedding_graph_0 ON embedding "
             "USING hnsw ((vector::halfvec(32)) halfvec_ip_ops)"
         )
         connection.execute(
-            "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'embedding_graph'::regclass"
+            "UPDATE pg_index SET indisvalid = false "
+            "WHERE indexrelid = 'embedding_graph_0'::regclass"
         )
     await store.close()
     await store.open()

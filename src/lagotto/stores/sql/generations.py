@@ -1,0 +1,255 @@
+"""Rebuilding a base: a second generation of chunks and vectors in the same tables.
+
+Documents belong to the base; what is derived from them (sets of chunks, chunks, vectors, removals
+and commits of the change log) carries the number of a generation. The setting `generation` says
+which one searches see, and every statement that could see two of them asks for that one.
+
+- A rebuild begins by storing what the next generation is made with, in one setting. If there is
+  one when a rebuild begins, with the same parts, it goes on; otherwise its rows are dropped first.
+- Documents are read, cut and embedded, and written to the next generation in small transactions:
+  rows of chunks under the key of the document, which must be the one that was read. A generation
+  has a change log of its own, with the numbers of the base, so that searches and indexes of the
+  current one see nothing of it.
+- Whoever writes or removes a document meanwhile deletes its row, and with it what both generations
+  have of it. So a document lacks a set of the next generation exactly if something is to be done
+  for it; removed chunks are in the logs of both.
+- Indexes of the next generation follow its log, and have the generation in their names.
+- The switch is one transaction that stores the settings, provided that no document lacks a set.
+  Before it, a process that is killed leaves the base as it was; after it, other processes see
+  another generation with the next state that they read, and open its indexes.
+- Rows of former generations are deleted in batches, their indexes as a whole; a rebuild that
+  begins does the same for what a killed one left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from sqlalchemy import Connection, delete, func, select
+
+from lagotto.documents import Document, Record
+from lagotto.indexes.base import Finding, text_rules
+from lagotto.stores.base import (
+    BaseConfig,
+    Entry,
+    Store,
+    Version,
+    agreed_config,
+    unfinished_rebuild,
+)
+from lagotto.stores.sql.changelog import read_head
+from lagotto.stores.sql.extras import Run
+from lagotto.stores.sql.read import counter, document_keys, read_config, read_sources, setting
+from lagotto.stores.sql.tables import (
+    ChunkRow,
+    ChunkSetRow,
+    DocumentRow,
+    HistoryRow,
+    RemovalRow,
+    Setting,
+)
+from lagotto.stores.sql.write import (
+    CHANGES_KEPT,
+    Insert,
+    Numbers,
+    insert_rows,
+    note_change,
+    put_config,
+    put_setting,
+    take_range,
+    write_chunks,
+)
+
+NEXT = "next_generation"
+"""The setting with the NextGeneration, while there is one."""
+
+SETS_AT_ONCE = 500
+"""Sets of chunks that are deleted in one transaction."""
+
+DocumentKeys = Mapping[tuple[str, str], int]
+"""Documents by collection and id, with the keys of their rows."""
+
+
+class NextGeneration(Record):
+    """What the next generation is made with: its parts, and the rules for terms."""
+
+    config: BaseConfig
+    rules: str
+
+
+class Written(NamedTuple):
+    """Entries that were written to the next generation, and their numbers."""
+
+    entries: Sequence[Entry]
+    numbers: Numbers
+
+
+def read_next(connection: Connection) -> BaseConfig | None:
+    """What the next generation is made with, None if there is none."""
+    stored = setting(connection, NEXT)
+    return NextGeneration.model_validate_json(stored).config if stored else None
+
+
+def kept_generations(connection: Connection) -> set[int]:
+    """The current generation, and the next one if there is one."""
+    configs = (read_config(connection), read_next(connection))
+    return {config.generation for config in configs if config is not None}
+
+
+def can_resume(connection: Connection, config: BaseConfig) -> bool:
+    """Whether the next generation is one with these parts, whose log indexes can still follow."""
+    wanted = NextGeneration(config=config, rules=text_rules())
+    if setting(connection, NEXT) != wanted.model_dump_json():
+        return False
+    head = read_head(connection, config.generation)
+    return head.change > counter(connection, "change") - CHANGES_KEPT
+
+
+def begin(connection: Connection, config: BaseConfig) -> None:
+    """Begin the next generation; there are no rows of another."""
+    made = NextGeneration(config=config, rules=text_rules())
+    put_setting(connection, NEXT, made.model_dump_json())
+    note_change(connection, config.generation)
+
+
+def abandon_next(connection: Connection) -> None:
+    """Give up the next generation; its rows go with those of former ones."""
+    connection.execute(delete(Setting).where(Setting.name == NEXT))
+
+
+def pending_documents(connection: Connection, generation: int) -> dict[tuple[str, str], int]:
+    """The documents that a generation lacks, in order, with their keys."""
+    made = select(ChunkSetRow.key).where(
+        ChunkSetRow.document_key == DocumentRow.key, ChunkSetRow.generation == generation
+    )
+    lacking = select(DocumentRow.collection, DocumentRow.id, DocumentRow.key).where(~made.exists())
+    rows = connection.execute(lacking.order_by(DocumentRow.collection, DocumentRow.id))
+    return {(collection, name): key for collection, name, key in rows}
+
+
+def write_next(
+    connection: Connection,
+    entries: Sequence[Entry],
+    *,
+    config: BaseConfig,
+    read: DocumentKeys,
+    location: str,
+    put: Insert = insert_rows,
+) -> Written:
+    """Store what the next generation has of documents that are still the ones that were read."""
+    for entry in entries:
+        agreed_config(config, entry, location=location)
+    stored = document_keys(connection, [entry.document for entry in entries])
+    same = [entry for entry in entries if _is_same(entry.document, stored, read)]
+    numbers = Numbers(
+        [stored[entry.document.ref] for entry in same],
+        take_range(connection, "chunk_set", len(same)),
+        take_range(connection, "change", sum(len(entry.chunks) for entry in same)),
+    )
+    write_chunks(connection, same, numbers=numbers, generation=config.generation, put=put)
+    return Written(same, numbers)
+
+
+def _is_same(document: Document, stored: DocumentKeys, read: DocumentKeys) -> bool:
+    key = stored.get(document.ref)
+    return key is not None and key == read.get(document.ref)
+
+
+def switch_to(connection: Connection, config: BaseConfig) -> bool:
+    """Make the next generation the current one; False if it lacks documents."""
+    if pending_documents(connection, config.generation):
+        return False
+    put_config(connection, config)
+    abandon_next(connection)
+    note_change(connection)
+    return True
+
+
+def drop_former(connection: Connection, *, after: int = 0) -> int | None:
+    """Delete rows of generations that are neither current nor next, sets of chunks from a key on.
+
+    Returns the last key, None if these were all: then what the log has of them goes, too.
+    """
+    kept = kept_generations(connection)
+    former = (ChunkSetRow.generation.not_in(kept), ChunkSetRow.key > after)
+    some = select(ChunkSetRow.key).where(*former).order_by(ChunkSetRow.key).limit(SETS_AT_ONCE)
+    keys = connection.scalars(some).all()
+    connection.execute(delete(ChunkSetRow).where(ChunkSetRow.key.in_(keys)))
+    if len(keys) == SETS_AT_ONCE:
+        return keys[-1]
+    for table in (HistoryRow, RemovalRow):
+        connection.execute(delete(table).where(table.generation.not_in(kept)))
+    return None
+
+
+def check_generations(connection: Connection) -> list[Finding]:
+    """Whether a rebuild was left unfinished, or did not come to delete what it replaced."""
+    following, current = read_next(connection), read_config(connection).generation
+    counts = dict(
+        connection.execute(
+            select(ChunkRow.generation, func.count()).group_by(ChunkRow.generation)
+        ).all()
+    )
+    found = []
+    if following is not None:
+        made = counts.pop(following.generation, 0)
+        found.append(unfinished_rebuild(f"{made} chunks"))
+    counts.pop(current, None)
+    if counts:
+        what = f"there are {sum(counts.values())} chunks from before a rebuild, which are not used"
+        found.append(
+            Finding(level="note", what=what, advice="the next `lagotto rebuild` deletes them")
+        )
+    return found
+
+
+class SqlStaging:
+    """What a Staging in the tables of a base does whatever the database.
+
+    `ask` reads the latest state of the base, `change` changes it while nobody else writes.
+    """
+
+    def __init__(self, base: Store, config: BaseConfig, *, ask: Run, change: Run) -> None:
+        self.location = base.location
+        self.update = base.update  # the documents are those of the base
+        self.config = config
+        self.switched = False
+        self.ask, self.change = ask, change
+        self.keys: DocumentKeys = {}
+        """The documents that were lacking when that was last asked."""
+
+    async def prepare(self) -> None:
+        """Resume a rebuild with the same parts, or begin a new one."""
+        resumed = await self.ask(partial(can_resume, config=self.config))
+        if not resumed:
+            await self.change(abandon_next)
+        await self.drop_former()
+        if not resumed:
+            await self.change(self.begin)
+
+    def begin(self, connection: Connection) -> None:
+        """Begin the next generation."""
+        begin(connection, self.config)
+
+    async def drop_former(self) -> None:
+        """Delete the rows of former generations, in batches."""
+        after: int | None = 0
+        while after is not None:
+            after = await self.change(partial(drop_former, after=after))
+
+    async def pending(self) -> list[tuple[str, str]]:
+        self.keys = await self.ask(partial(pending_documents, generation=self.config.generation))
+        return list(self.keys)
+
+    async def documents(self, names: Sequence[tuple[str, str]]) -> list[Document]:
+        return await self.ask(partial(read_sources, names=names))
+
+    async def versions(self, collection: str, ids: Sequence[str]) -> dict[str, Version]:
+        """None: what is written to it is what it lacks."""
+        return {}
+
+    async def switch(self) -> bool:
+        self.switched = await self.change(partial(switch_to, config=self.config))
+        return self.switched
