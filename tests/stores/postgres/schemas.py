@@ -12,8 +12,7 @@ import pytest
 from psycopg.sql import SQL, Identifier
 from sqlalchemy import make_url
 
-from lagotto.stores.postgres.database import ReadTransaction
-from lagotto.stores.postgres.locks import BUSY_TIMEOUT
+from lagotto.stores.postgres.database import BUSY_TIMEOUT, ReadTransaction
 from lagotto.stores.postgres.store import PostgresStore
 from lagotto.stores.sql.view import SqlView
 from tests.servers.postgres import PostgresServer, contrib_folder

@@ -22,8 +22,7 @@ from lagotto.errors import (
 )
 from lagotto.stores.base import Entry
 from lagotto.stores.postgres import database
-from lagotto.stores.postgres.database import PoolSettings, parse_location
-from lagotto.stores.postgres.locks import WRITER
+from lagotto.stores.postgres.database import WRITER, PoolSettings, parse_location
 from lagotto.stores.postgres.store import PostgresStore
 from lagotto.stores.registry import create_store
 from lagotto.testing.stores import DOCUMENTS, entries, entry, text_ids

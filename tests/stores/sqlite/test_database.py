@@ -17,7 +17,7 @@ from lagotto.errors import (
     StoreError,
 )
 from lagotto.stores import sql
-from lagotto.stores.sql import SCHEMA_VERSION, migrations
+from lagotto.stores.sql import SCHEMA_VERSION
 from lagotto.stores.sqlite import database, store, write
 from lagotto.stores.sqlite.write import create_engine
 from tests.stores.sqlite.bases import answers, documents, made, opened
@@ -100,8 +100,8 @@ class TestMigrations:
     def newer(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[int, Step]]:
         steps: dict[int, Step] = {}
         with monkeypatch.context() as patch:
-            patch.setattr(migrations, "STEPS", steps)
-            patch.setattr(write, "migrate", partial(migrations.migrate, target=NEXT))
+            patch.setattr(sql, "STEPS", steps)
+            patch.setattr(write, "migrate", partial(sql.migrate, target=NEXT))
             for module in (sql, write, store):
                 patch.setattr(module, "SCHEMA_VERSION", NEXT)
             yield steps
@@ -113,7 +113,7 @@ class TestMigrations:
         newer[3] = lambda _connection: taken.append(3)
         engine = create_engine(path)
         with engine.begin() as connection:
-            migrations.migrate(connection, 1, target=3)
+            sql.migrate(connection, 1, target=3)
         engine.dispose()
         assert taken == [2, 3]
 

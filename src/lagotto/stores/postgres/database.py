@@ -1,27 +1,69 @@
-"""A base on a server: its address, connections and read transactions, and their errors as ours."""
+"""A base on a server: its address, connections, read transactions, locks, errors, binary values.
+
+Writers of different documents work side by side: every writer holds a shared lock on the base, and
+an exclusive lock for each of its documents. All of them are released at the end of the transaction.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+import struct
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from selectors import EVENT_READ, DefaultSelector
 from typing import Any, LiteralString, TypeVar
 
+import numpy as np
 import psycopg
+from numpy.typing import NDArray
 from psycopg import AsyncConnection as Driver
-from psycopg import errors
+from psycopg import BaseConnection, errors
+from psycopg.abc import Buffer
+from psycopg.adapt import Dumper, Loader
 from psycopg.conninfo import make_conninfo
-from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, make_url
+from psycopg.pq import Format
+from psycopg.sql import SQL, Composed, Identifier
+from psycopg.types.numeric import DecimalBinaryDumper
+from sqlalchemy import (
+    JSON,
+    URL,
+    BigInteger,
+    Boolean,
+    Connection,
+    Engine,
+    LargeBinary,
+    NullPool,
+    String,
+    create_engine,
+    event,
+    make_url,
+    text,
+)
 from sqlalchemy.exc import ArgumentError, DBAPIError, InvalidatePoolError
 from sqlalchemy.exc import TimeoutError as NoConnectionLeft
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy.sql.compiler import DDLCompiler
+from sqlalchemy.types import TypeEngine
+from sqlalchemy.util import await_only
 
 from lagotto._internal.locations import mask_location
+from lagotto.documents import digest
 from lagotto.errors import (
     ConfigError,
     NotABaseError,
@@ -31,8 +73,10 @@ from lagotto.errors import (
     StoreReadOnlyError,
     StoreUnavailableError,
 )
+from lagotto.indexes.base import ChunkKeys, IndexRole
 from lagotto.request_context import time_left
-from lagotto.stores.postgres.types import register
+from lagotto.stores.sql.tables import BIND, Instant, Number, StoredVector, Tables
+from lagotto.stores.sql.write import insert_rows
 
 T = TypeVar("T")
 
@@ -424,3 +468,245 @@ def old_extension(location: str, name: str, version: str) -> StoreError:
         f"{location}: the extension {name} has version {version}, but {EXTENSIONS[name]} is "
         f"needed; install a newer version on the server, then run: ALTER EXTENSION {name} UPDATE;"
     )
+
+
+Name = tuple[str, str]
+"""Collection and id of a document."""
+
+BUSY_TIMEOUT = 30.0
+
+MOST_LOCKED = 128
+"""A writer of more documents locks the whole base: the server has room for about 6,400 locks."""
+
+WRITER = 0x4C41474F
+"""`LAGO`: the class of the advisory lock that all writers share."""
+
+MERGER = 0x4C41474D
+"""`LAGM`: the class of the advisory lock that a merger holds."""
+
+REBUILDER = 0x4C414752
+"""`LAGR`: the class of the advisory lock that a rebuild holds."""
+
+FOLLOWERS: dict[IndexRole, int] = {"text": 0x4C414754, "vectors": 0x4C414756}
+"""`LAGT` and `LAGV`: the classes of the advisory locks that updaters of remote indexes hold."""
+
+PREPARER = 0x4C414750
+"""`LAGP`: the advisory lock for what all bases of a database share."""
+
+SCHEMA = "coalesce(current_schema(), 'public')::regnamespace::oid"
+_SHARE = text(f"SELECT pg_advisory_xact_lock_shared({WRITER}, {SCHEMA}::int)")
+_OWN = text(f"SELECT pg_advisory_xact_lock({WRITER}, {SCHEMA}::int)")
+_MERGE = text(f"SELECT pg_try_advisory_xact_lock({MERGER}, {SCHEMA}::int)")
+# Acquired in the order of their numbers, so that no two writers deadlock.
+_LOCK = text(f"""
+SELECT count(pg_advisory_xact_lock(lock)) FROM (
+    SELECT DISTINCT hashtextextended(name, {SCHEMA}::bigint) AS lock
+    FROM unnest(cast(:names AS text[])) AS name ORDER BY lock
+) AS ordered
+""")
+
+
+def acquire_locks(
+    connection: Connection, names: Collection[Name] | None, *, timeout: float
+) -> None:
+    """Lock these documents for writing; None locks the whole base."""
+    connection.execute(text(f"SET LOCAL lock_timeout = {int(timeout * 1000)}"))
+    if names is None or len(names) > MOST_LOCKED:
+        connection.execute(_OWN)
+        return
+    connection.execute(_SHARE)
+    if names:
+        connection.execute(_LOCK, {"names": [digest(*name) for name in names]})
+
+
+def acquire_database_lock(connection: Connection) -> None:
+    """Lock what all bases of the database share: its extensions."""
+    connection.execute(text(f"SELECT pg_advisory_xact_lock({PREPARER}, 0)"))
+
+
+def may_merge(connection: Connection) -> bool:
+    """Try to lock merging until the end of the transaction; False if another merge is running."""
+    return bool(connection.scalar(_MERGE))
+
+
+@contextmanager
+def updater_lock(connection: Connection, role: IndexRole) -> Iterator[bool]:
+    """Try to lock a remote index for an updater, until the end of the transaction.
+
+    The transaction may see a state from before the lock was released: then the index is ahead of
+    it, and the updater leaves it alone.
+    """
+    acquire = text(f"SELECT pg_try_advisory_xact_lock({FOLLOWERS[role]}, {SCHEMA}::int)")
+    yield bool(connection.scalar(acquire))
+
+
+INT8, INT8_ARRAY = 20, 1016
+_ITEM = np.dtype([("size", ">i4"), ("number", ">i8")])
+DIALECT = "postgresql"
+
+
+@dataclass(frozen=True, slots=True)
+class VectorParameter:
+    """A vector to send to the server."""
+
+    numbers: NDArray[np.float32]
+
+    @classmethod
+    def of_bytes(cls, stored: bytes) -> VectorParameter:
+        """The vector that a row stores as little-endian float32."""
+        return cls(np.frombuffer(stored, "<f4"))
+
+
+@dataclass(frozen=True, slots=True)
+class KeysParameter:
+    """Keys to send to the server, a bigint[] there."""
+
+    keys: ChunkKeys
+
+
+def vector_bytes(numbers: NDArray[np.float32]) -> bytes:
+    """A vector in pgvector's binary format."""
+    return struct.pack(">hh", len(numbers), 0) + numbers.astype(">f4").tobytes()
+
+
+def array_bytes(numbers: ChunkKeys) -> bytes:
+    """Numbers in the binary format of a bigint[]."""
+    if not len(numbers):
+        return struct.pack(">iii", 0, 0, INT8)
+    items = np.empty(len(numbers), _ITEM)
+    items["size"], items["number"] = 8, numbers
+    return struct.pack(">iiiii", 1, 0, INT8, len(items), 1) + items.tobytes()
+
+
+def keys_of(joined: Buffer | None) -> ChunkKeys:
+    """The keys in the result of `string_agg(int8send(key), '')`."""
+    return np.frombuffer(joined or b"", ">i8").astype(np.int64)
+
+
+def register(connection: BaseConnection[object], *, vector_oid: int) -> None:
+    """Register the parameters above with a connection, and a loader for vectors."""
+    dumper = type("VectorDumperWithOid", (_VectorDumper,), {"oid": vector_oid})
+    connection.adapters.register_dumper(VectorParameter, dumper)
+    connection.adapters.register_dumper(KeysParameter, _KeysDumper)
+    connection.adapters.register_loader(vector_oid, _TextVectorLoader)
+    connection.adapters.register_loader(vector_oid, _BinaryVectorLoader)
+
+
+class _VectorDumper(Dumper):
+    format = Format.BINARY
+
+    def dump(self, obj: VectorParameter) -> Buffer:
+        return vector_bytes(obj.numbers)
+
+
+class _KeysDumper(Dumper):
+    format = Format.BINARY
+    oid = INT8_ARRAY
+
+    def dump(self, obj: KeysParameter) -> Buffer:
+        return array_bytes(obj.keys)
+
+
+class _TextVectorLoader(Loader):
+    format = Format.TEXT
+
+    def load(self, data: Buffer) -> bytes:
+        return np.array(bytes(data)[1:-1].split(b","), "<f4").tobytes()
+
+
+class _BinaryVectorLoader(Loader):
+    format = Format.BINARY
+
+    def load(self, data: Buffer) -> bytes:
+        return np.frombuffer(data, ">f4", offset=4).astype("<f4").tobytes()
+
+
+def _exact(number: float | None) -> Decimal | None:
+    """A Decimal, since PostgreSQL rounds a numeric to compare it with a float."""
+    return None if number is None else Decimal(number)
+
+
+BIND[Number, DIALECT] = _exact
+BIND[StoredVector, DIALECT] = VectorParameter.of_bytes
+
+
+@compiles(StoredVector, DIALECT)
+def _vector(_type: StoredVector, _compiler: DDLCompiler, **_how: Any) -> str:
+    """pgvector's type."""
+    return "vector"
+
+
+@compiles(Instant, DIALECT)
+def _timestamp(_type: Instant, _compiler: DDLCompiler, **_how: Any) -> str:
+    return "TIMESTAMPTZ"
+
+
+HEADER = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)
+END = struct.pack(">h", -1)
+NULL = struct.pack(">i", -1)
+
+Encoder = Callable[[Any], bytes]
+
+integer: Encoder = struct.Struct(">q").pack
+_size = struct.Struct(">i").pack
+_count = struct.Struct(">h").pack
+
+EPOCH, MICROSECOND = datetime(2000, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+"""PostgreSQL counts the microseconds since then."""
+
+_ENCODERS: Mapping[type[TypeEngine[Any]], Encoder] = {
+    BigInteger: integer,
+    Boolean: struct.Struct(">?").pack,
+    String: str.encode,
+    JSON: lambda value: json.dumps(value).encode(),
+    LargeBinary: bytes,
+    Number: lambda value: bytes(DecimalBinaryDumper(Decimal).dump(Decimal(value)) or b""),
+    Instant: lambda iso: integer((datetime.fromisoformat(iso) - EPOCH) // MICROSECOND),
+    StoredVector: lambda stored: vector_bytes(np.frombuffer(stored, "<f4")),
+}
+
+
+def copy_rows(connection: Connection, table: type[Tables], rows: Sequence[dict[str, Any]]) -> None:
+    """Copy rows, each with a value for every column, into a table that all SQL stores share."""
+    columns = table.__table__.columns
+    kinds = [type(column.type.dialect_impl(connection.dialect)) for column in columns]
+    encoders = [_encoder(kind) for kind in kinds]
+    if not rows or None in encoders:
+        insert_rows(connection, table, rows)
+        return
+    pairs = list(zip([column.name for column in columns], encoders, strict=True))
+    encoded = ([_encoded(encode, row[name]) for name, encode in pairs] for row in rows)
+    copy_encoded(connection, table.__tablename__, [name for name, _ in pairs], encoded)
+
+
+def copy_encoded(
+    connection: Connection,
+    table: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[bytes | None]],
+) -> None:
+    """Copy rows whose values are already in PostgreSQL's binary format into a table."""
+    names = SQL(", ").join(map(Identifier, columns))
+    statement = SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(Identifier(table), names)
+    driver: Any = connection.connection.driver_connection
+    await_only(_copy(driver, statement, b"".join([HEADER, *map(_row, rows), END])))
+
+
+async def _copy(driver: Driver[Any], statement: Composed, data: bytes) -> None:
+    async with driver.cursor() as cursor, cursor.copy(statement) as copy:
+        await copy.write(data)
+
+
+def _row(values: Sequence[bytes | None]) -> bytes:
+    parts = [_count(len(values))]
+    for value in values:
+        parts += (NULL,) if value is None else (_size(len(value)), value)
+    return b"".join(parts)
+
+
+def _encoder(kind: type[TypeEngine[Any]]) -> Encoder | None:
+    return next((encode for base, encode in _ENCODERS.items() if issubclass(kind, base)), None)
+
+
+def _encoded(encode: Encoder | None, value: object) -> bytes | None:
+    return None if value is None or encode is None else encode(value)

@@ -1,14 +1,20 @@
-"""What only PostgreSQL can do: ts_rank, trigrams of whole texts, both legs in one statement."""
+"""What only PostgreSQL can do: ts_rank, trigrams of whole texts, both legs in one statement.
+
+The table chunk_words has chunks as the server's text search configurations read them. It exists
+only in a base that was searched with ts_rank or ts_rank_cd, since it takes space and time that BM25
+has no use for. Once it exists, every write keeps it up to date. The setting `native_text` lists the
+configurations that it was built with: those the server had then.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, LiteralString
+from typing import TYPE_CHECKING, Any, Literal, LiteralString
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,24 +29,23 @@ from lagotto.indexes.bm25 import K1, B
 from lagotto.indexes.text_query import NativeQuery, TextQuery
 from lagotto.prefs import FtsMode
 from lagotto.stores.base import HybridFound, HybridQuery, Passage, Scale
-from lagotto.stores.postgres.chunk_words import (
-    SETTING,
-    Configs,
-    add_words,
-    config_of,
-    parse_configs,
+from lagotto.stores.postgres.database import (
+    KeysParameter,
+    ReadTransaction,
+    VectorParameter,
+    keys_of,
 )
-from lagotto.stores.postgres.database import ReadTransaction
-from lagotto.stores.postgres.tables import ChunkWordsRow
-from lagotto.stores.postgres.text_index import Statistics
-from lagotto.stores.postgres.types import KeysParameter, VectorParameter, keys_of
+from lagotto.stores.postgres.schema import ChunkWordsRow
 from lagotto.stores.postgres.vector_index import MARGIN, PgVectors
 from lagotto.stores.sql.changelog import SqlChangeLog
 from lagotto.stores.sql.generations import read_next
 from lagotto.stores.sql.read import passages_of, read_config, setting
-from lagotto.stores.sql.statements import PASSAGE_COLUMNS, SELECT_PASSAGES
+from lagotto.stores.sql.statements import FINDABLE, PASSAGE_COLUMNS, SELECT_PASSAGES
 from lagotto.stores.sql.write import put_setting
-from lagotto.terms.languages import is_language
+from lagotto.terms.languages import NAMES, UNSTEMMED, is_language, language_of
+
+if TYPE_CHECKING:
+    from lagotto.stores.postgres.text_index import Statistics
 
 Change = Callable[[Callable[[Connection], Any]], Coroutine[None, None, Any]]
 """Runs a change of the base while nobody else writes."""
@@ -627,3 +632,79 @@ def _add_all_words(connection: Connection, generation: int, known: Configs) -> N
 def _create_trigrams(connection: Connection) -> None:
     statement = f"CREATE INDEX IF NOT EXISTS {_INDEX} ON chunk_text USING gin (text gin_trgm_ops)"
     connection.execute(text(statement))
+
+
+SETTING = "native_text"
+
+MOST_BYTES = 250_000
+"""Of a longer chunk only the beginning is indexed: a tsvector holds at most 1 MB, and can be four
+times the size of its text."""
+
+Configs = tuple[str, ...]
+
+_ADD = text(
+    "INSERT INTO chunk_words (chunk_key, config, words, generation) "
+    "SELECT key, config, to_tsvector(config::regconfig, content), :generation "
+    "FROM unnest(cast(:keys AS bigint[]), cast(:configs AS text[]), cast(:texts AS text[])) "
+    "AS new (key, config, content) "
+    "ON CONFLICT (chunk_key) DO UPDATE SET config = excluded.config, words = excluded.words"
+)
+_WITHOUT = text(
+    "SELECT count(*) FROM chunk LEFT JOIN chunk_words ON chunk_key = key "
+    f"WHERE {FINDABLE} AND chunk_key IS NULL"
+)
+
+
+def config_of(language: str | None, known: Collection[str]) -> str:
+    """The configuration for a language, or of that name, among those that the server has."""
+    if language in known:
+        return language or UNSTEMMED
+    wanted = NAMES.get(language_of(language) or "", UNSTEMMED)
+    return wanted if wanted in known else UNSTEMMED
+
+
+def parse_configs(value: str | None) -> Configs | None:
+    """The configurations that the setting lists; None if the table does not exist."""
+    return tuple(value.split(",")) if value else None
+
+
+def keep_words(
+    connection: Connection,
+    keys: Sequence[int],
+    texts: Sequence[tuple[str, str | None]],
+    *,
+    generation: int,
+) -> None:
+    """Add new chunks, given by their texts and languages, if the table exists."""
+    known = parse_configs(setting(connection, SETTING))
+    if known and keys:
+        add_words(connection, keys, texts, known, generation=generation)
+
+
+def add_words(
+    connection: Connection,
+    keys: Sequence[int],
+    texts: Sequence[tuple[str, str | None]],
+    known: Configs,
+    *,
+    generation: int,
+) -> None:
+    """Add or replace the rows of chunks."""
+    rows = {
+        "keys": list(keys),
+        "configs": [config_of(language, known) for _, language in texts],
+        "texts": [_beginning(content) for content, _ in texts],
+        "generation": generation,
+    }
+    connection.execute(_ADD, rows)
+
+
+def chunks_without_words(connection: Connection) -> int:
+    """How many chunks the table lacks, if it exists."""
+    if not setting(connection, SETTING):
+        return 0
+    return int(connection.scalar(_WITHOUT) or 0)
+
+
+def _beginning(content: str) -> str:
+    return content.encode()[:MOST_BYTES].decode(errors="ignore")

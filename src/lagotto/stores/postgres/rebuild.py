@@ -14,10 +14,21 @@ from lagotto._internal.concurrency import in_thread
 from lagotto.errors import StoreBusyError, StoreError
 from lagotto.indexes.updater import delete_remote, retry_while_locked
 from lagotto.stores.base import BaseConfig, Entry, LanguageCounts, WriteGuard
-from lagotto.stores.postgres.database import create_single, postgres_errors
-from lagotto.stores.postgres.locks import REBUILDER, SCHEMA
-from lagotto.stores.postgres.schema import enforce_dimension, forget_dimensions
-from lagotto.stores.postgres.tables import GoneRow, IndexedRow, PostingRow, SegmentRow
+from lagotto.stores.postgres.database import (
+    REBUILDER,
+    SCHEMA,
+    copy_rows,
+    create_single,
+    postgres_errors,
+)
+from lagotto.stores.postgres.schema import (
+    GoneRow,
+    IndexedRow,
+    PostingRow,
+    SegmentRow,
+    enforce_dimension,
+    forget_dimensions,
+)
 from lagotto.stores.postgres.text_index import (
     Counts,
     PostingSegment,
@@ -28,7 +39,6 @@ from lagotto.stores.postgres.text_index import (
     record_commit,
     take_segment_number,
 )
-from lagotto.stores.postgres.types import copy_rows
 from lagotto.stores.postgres.vector_index import drop_graphs
 from lagotto.stores.sql.generations import SqlStaging, begin, kept_generations, write_next
 

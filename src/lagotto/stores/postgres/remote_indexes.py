@@ -40,11 +40,11 @@ from lagotto.stores.postgres.database import (
     ReadTransaction,
     create_blocking,
     postgres_errors,
+    updater_lock,
 )
-from lagotto.stores.postgres.locks import updater_lock
 from lagotto.stores.sql.changelog import AnyIndex, SqlChangeLog
 from lagotto.stores.sql.read import read_config, setting
-from lagotto.stores.sql.view_factory import refreshed
+from lagotto.stores.sql.view import refreshed
 
 POSTINGS, PGVECTOR = "postings", "pgvector"
 """The indexes in tables, which a base on a server has unless it is made with others."""

@@ -1,4 +1,10 @@
-"""The tables of a base in a database: recognised, created, upgraded, discarded."""
+"""The tables of a base in a database: recognised, created, upgraded, discarded.
+
+Those that only this store has are derived, so they can be rebuilt from the documents. A segment is
+the full-text index of some chunks: a row with postings for each of their terms. Every write adds
+one, and merging replaces many by few. Nothing is changed in place, so writers and readers never
+wait for each other; removed chunks are listed until a merge drops their postings.
+"""
 
 from __future__ import annotations
 
@@ -6,27 +12,153 @@ from collections.abc import Collection
 from uuid import uuid4
 
 import psycopg
-from sqlalchemy import Connection, func, insert, inspect, select, text
+from sqlalchemy import (
+    Connection,
+    ForeignKey,
+    Index,
+    LargeBinary,
+    func,
+    insert,
+    inspect,
+    select,
+    text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, TSVECTOR
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.types import BigInteger
 
 from lagotto.errors import NotABaseError
 from lagotto.indexes.base import text_rules
 from lagotto.stores.base import BaseConfig
 from lagotto.stores.postgres.database import (
+    BUSY_TIMEOUT,
     EXTENSIONS,
+    acquire_database_lock,
+    acquire_locks,
     create_single,
     missing_extension,
     old_extension,
     parse_location,
     postgres_errors,
 )
-from lagotto.stores.postgres.locks import BUSY_TIMEOUT, acquire_database_lock, acquire_locks
-from lagotto.stores.postgres.tables import IndexedRow, PostgresTables
-from lagotto.stores.sql import SCHEMA_VERSION, before_release, check_version
-from lagotto.stores.sql.migrations import migrate
+from lagotto.stores.sql import SCHEMA_VERSION, before_release, check_version, migrate
 from lagotto.stores.sql.read import setting
-from lagotto.stores.sql.tables import Counter, DocumentRow, KeyedValueRow, Tables
+from lagotto.stores.sql.tables import (
+    ChunkRow,
+    Counter,
+    DocumentRow,
+    KeyedValueRow,
+    Tables,
+    of_generation,
+)
 from lagotto.stores.sql.write import put_config, put_setting, start_history
+
+
+class PostgresTables(DeclarativeBase):
+    """The tables of this store, in addition to those of every SQL store."""
+
+    type_annotation_map = Tables.type_annotation_map
+
+
+class SegmentRow(PostgresTables):
+    """A part of the full-text index; `chunks` includes those removed since."""
+
+    __tablename__ = "segment"
+
+    number: Mapped[int] = mapped_column(primary_key=True)
+    chunks: Mapped[int]
+    generation: Mapped[int] = of_generation()
+
+
+class PostingRow(PostgresTables):
+    """The chunks of a segment that hold a term: records as in `postings`."""
+
+    __tablename__ = "posting"
+    __table_args__ = (Index("posting_by_segment", "segment"),)
+
+    term: Mapped[str] = mapped_column(primary_key=True)
+    generation: Mapped[int] = mapped_column(primary_key=True)
+    segment: Mapped[int] = mapped_column(primary_key=True)
+    records: Mapped[bytes] = mapped_column(LargeBinary())
+
+
+class GoneRow(PostgresTables):
+    """A removed chunk whose postings still exist."""
+
+    __tablename__ = "gone"
+
+    chunk_key: Mapped[int] = mapped_column(primary_key=True)
+    generation: Mapped[int] = of_generation()
+
+
+class IndexedRow(PostgresTables):
+    """How many chunks of a generation can be found, and how many terms they have."""
+
+    __tablename__ = "indexed"
+
+    generation: Mapped[int] = mapped_column(primary_key=True)
+    chunks: Mapped[int]
+    terms: Mapped[int]
+
+
+class ChunkTermsRow(PostgresTables):
+    """The terms of a chunk with their positions, and their number."""
+
+    __tablename__ = "chunk_terms"
+
+    chunk_key: Mapped[int] = mapped_column(
+        ForeignKey(ChunkRow.key, ondelete="CASCADE"), primary_key=True
+    )
+    length: Mapped[int]
+    terms: Mapped[str] = mapped_column(TSVECTOR())
+
+
+class TermRow(PostgresTables):
+    """A term that some chunk contains or contained.
+
+    `shapes` are hashes of the term and of the term without one letter: terms that share a hash are
+    one edit apart.
+    """
+
+    __tablename__ = "term"
+    __table_args__ = (
+        Index(
+            "term_by_trigram",
+            "text",
+            postgresql_using="gin",
+            postgresql_ops={"text": "gin_trgm_ops"},
+        ),
+        Index("term_by_shape", "shapes", postgresql_using="gin"),
+    )
+
+    text: Mapped[str] = mapped_column(primary_key=True)
+    shapes: Mapped[list[int]] = mapped_column(ARRAY(BigInteger()))
+
+
+TEXT_INDEX = (SegmentRow, PostingRow, GoneRow, IndexedRow, ChunkTermsRow, TermRow)
+"""The tables that are rebuilt when the rules for terms change."""
+
+
+class NativeTables(DeclarativeBase):
+    """The tables that are created when a search first needs them."""
+
+    type_annotation_map = Tables.type_annotation_map
+
+
+class ChunkWordsRow(NativeTables):
+    """A chunk as a text search configuration of the server reads it; see `chunk_words.py`."""
+
+    __tablename__ = "chunk_words"
+    __table_args__ = (Index("chunk_words_by_word", "words", postgresql_using="gin"),)
+
+    chunk_key: Mapped[int] = mapped_column(
+        ForeignKey(ChunkRow.key, ondelete="CASCADE"), primary_key=True
+    )
+    config: Mapped[str]
+    words: Mapped[str] = mapped_column(TSVECTOR())
+    generation: Mapped[int] = of_generation()
+
 
 COUNTERS = ("document", "chunk_set", "change", "segment", "state")
 

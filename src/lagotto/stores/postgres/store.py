@@ -31,17 +31,19 @@ from lagotto.stores.base import (
     WriteGuard,
     with_languages_of,
 )
-from lagotto.stores.postgres.chunk_words import chunks_without_words
 from lagotto.stores.postgres.database import (
+    BUSY_TIMEOUT,
+    Name,
     ReadTransaction,
     Servers,
+    acquire_locks,
+    copy_rows,
     create_single,
     parse_location,
     postgres_errors,
     set_statement_timeout,
 )
-from lagotto.stores.postgres.locks import BUSY_TIMEOUT, Name, acquire_locks
-from lagotto.stores.postgres.native import RANK_FUNCTIONS, NativeIndexes
+from lagotto.stores.postgres.native import RANK_FUNCTIONS, NativeIndexes, chunks_without_words
 from lagotto.stores.postgres.rebuild import PostgresStaging, postgres_staging
 from lagotto.stores.postgres.remote_indexes import PGVECTOR, POSTINGS, RemoteIndexes
 from lagotto.stores.postgres.schema import enforce_dimension, prepare_schema, schema_version
@@ -63,7 +65,6 @@ from lagotto.stores.postgres.text_index import (
     take_segment_number,
     without,
 )
-from lagotto.stores.postgres.types import copy_rows
 from lagotto.stores.postgres.vector_index import GRAPH, GRAPH_FROM, build_graph
 from lagotto.stores.postgres.view_factory import PostgresViews
 from lagotto.stores.sql import SCHEMA_VERSION

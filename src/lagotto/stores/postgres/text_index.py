@@ -47,10 +47,16 @@ from lagotto.indexes.text_query import (
     single_words,
 )
 from lagotto.stores.base import Entry, LanguageCounts, main_language
-from lagotto.stores.postgres.chunk_words import keep_words
-from lagotto.stores.postgres.database import ReadTransaction
-from lagotto.stores.postgres.locks import may_merge
-from lagotto.stores.postgres.tables import (
+from lagotto.stores.postgres.database import (
+    KeysParameter,
+    ReadTransaction,
+    copy_encoded,
+    integer,
+    keys_of,
+    may_merge,
+)
+from lagotto.stores.postgres.native import keep_words
+from lagotto.stores.postgres.schema import (
     TEXT_INDEX,
     ChunkTermsRow,
     GoneRow,
@@ -58,7 +64,6 @@ from lagotto.stores.postgres.tables import (
     PostingRow,
     SegmentRow,
 )
-from lagotto.stores.postgres.types import KeysParameter, copy_encoded, integer, keys_of
 from lagotto.stores.sql.changelog import SqlChangeLog
 from lagotto.stores.sql.generations import abandon_next
 from lagotto.stores.sql.read import read_config, setting

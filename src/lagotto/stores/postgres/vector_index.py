@@ -22,8 +22,12 @@ from lagotto.indexes.base import (
     top_k,
 )
 from lagotto.stores.base import BaseConfig
-from lagotto.stores.postgres.database import FEWEST_KEPT, ReadTransaction
-from lagotto.stores.postgres.types import KeysParameter, VectorParameter
+from lagotto.stores.postgres.database import (
+    FEWEST_KEPT,
+    KeysParameter,
+    ReadTransaction,
+    VectorParameter,
+)
 
 GRAPH_FROM = 10_000
 """With fewer vectors, every search reads all of them: with 5,000 that takes less time, with 10,000

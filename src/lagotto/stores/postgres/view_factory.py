@@ -10,17 +10,24 @@ from sqlalchemy import Connection
 from lagotto._internal.concurrency import in_thread
 from lagotto.errors import StoreBusyError, StoreError
 from lagotto.filters import Filter
-from lagotto.indexes.base import LogPosition, TextIndex, VectorIndex
-from lagotto.stores.postgres.chunk_words import SETTING, parse_configs
+from lagotto.indexes.base import LogPosition
 from lagotto.stores.postgres.database import SET_STATEMENT_TIMEOUT, ReadTransaction, limit
-from lagotto.stores.postgres.native import NativeIndexes, PostgresNative
+from lagotto.stores.postgres.native import SETTING, NativeIndexes, PostgresNative, parse_configs
 from lagotto.stores.postgres.remote_indexes import RemoteIndexes
 from lagotto.stores.postgres.text_index import PostingsText, Statistics
 from lagotto.stores.postgres.vector_index import GRAPH, PgVectors, keep_candidates
 from lagotto.stores.sql.changelog import SqlChangeLog, read_head
 from lagotto.stores.sql.statements import CURRENT, Statement
-from lagotto.stores.sql.view import SqlView
-from lagotto.stores.sql.view_factory import ViewFactory, refreshed
+from lagotto.stores.sql.view import (
+    DownPair,
+    IndexPair,
+    OwnParts,
+    Snapshots,
+    SqlView,
+    State,
+    ViewFactory,
+    both_refreshed,
+)
 
 ATTEMPTS = 3
 """How often an index that is ahead of the transaction is asked again."""
@@ -59,61 +66,30 @@ class PostgresViews(ViewFactory):
         known, native_setting = await _state(reader)
         if known.get("graph"):
             await keep_candidates(reader, known["indexed_chunks"])
-        if self._remote.are_used:
-            return await self.until_indexed(
-                lambda gave_up: self._with_remote(reader, where, known, gave_up)
-            )
-        return await reader.ask(
-            lambda connection: self._in_tables(reader, connection, where, known, native_setting)
+        return await self.until_indexed(
+            lambda gave_up: self._attempt(reader, where, known, native_setting, gave_up)
         )
 
-    def _in_tables(
+    async def _attempt(
         self,
         reader: ReadTransaction,
-        connection: Connection,
         where: Filter,
         known: Mapping[str, int],
         native_setting: str | None,
-    ) -> SqlView:
-        """The base with all indexes in tables."""
-        token = known["token"]
-        position = LogPosition(known["change"], token)
-        text = self._postings(reader, connection, known, position)
-        vectors = _pgvectors(reader, known, position)
-        allowed, notes = self.resolved(connection, where, token)
-        return SqlView(
-            reader,
-            text=text,
-            vectors=vectors,
-            allowed=allowed,
-            languages=self.languages(connection, token),
-            generation=known["generation"],
-            filter_notes=notes,
-            native=PostgresNative(
-                reader,
-                self._native,
-                parse_configs(native_setting),
-                known=text.known,
-                vectors=vectors,
-                languages=lambda: self._all_languages(reader, token),
-            ),
-        )
-
-    async def _with_remote(
-        self,
-        reader: ReadTransaction,
-        where: Filter,
-        known: Mapping[str, int],
         gave_up: StoreError | None,
     ) -> SqlView:
-        """The base with an index behind a network, or two."""
         for _ in range(ATTEMPTS):
-            indexes = self._remote.pair()
-            down = await in_thread(lambda both: tuple(map(refreshed, both)), indexes)
-            read = partial(self._at_state, reader, where, known, indexes, down, gave_up)
-            view = await reader.ask(read)
+            indexes = self._remote.pair()  # another thread may open others
+            down: DownPair = (None, None)
+            if self._remote.are_used:
+                down = await in_thread(both_refreshed, indexes)
+            at_state = partial(
+                self._at_state, reader, where, known, native_setting, indexes, down, gave_up
+            )
+            view = await reader.ask(at_state)
             if view is not None:
-                self.updater.request()
+                if self._remote.are_used:
+                    self.updater.request()
                 return view
             await self._remote.reset_other_histories(reader)
         raise StoreBusyError(
@@ -125,27 +101,41 @@ class PostgresViews(ViewFactory):
         reader: ReadTransaction,
         where: Filter,
         known: Mapping[str, int],
-        indexes: tuple[TextIndex[SqlChangeLog] | None, VectorIndex[SqlChangeLog] | None],
-        down: tuple[StoreError | None, ...],
+        native_setting: str | None,
+        indexes: IndexPair,
+        down: DownPair,
         gave_up: StoreError | None,
         connection: Connection,
     ) -> SqlView | None:
         """None if an index is ahead of what the connection sees."""
-        position = read_head(connection).position(connection)
-        changes = SqlChangeLog(connection, head=position, reader=reader)
-        found = self.snapshots.both(changes, *indexes, down=down, gave_up=gave_up)
-        if found is None:
-            return None
-        allowed, notes = self.resolved(connection, where, known["token"])
-        return SqlView(
-            reader,
-            text=found.text or self._postings(reader, connection, known, position),
-            vectors=found.vectors or _pgvectors(reader, known, position),
-            allowed=allowed,
-            languages=self.languages(connection, known["token"]),
-            generation=known["generation"],
-            degraded=found.degraded,
-            filter_notes=notes,
+        position = LogPosition(known["change"], known["token"])
+        if self._remote.are_used:
+            position = read_head(connection).position(connection)
+
+        def own(found: Snapshots) -> OwnParts:
+            text = found.text or self._postings(reader, connection, known, position)
+            vectors = found.vectors or _pgvectors(reader, known, position)
+            if not isinstance(text, PostingsText) or not isinstance(vectors, PgVectors):
+                return OwnParts(text, vectors)
+            configs, token = parse_configs(native_setting), known["token"]
+            native = PostgresNative(
+                reader,
+                self._native,
+                configs,
+                known=text.known,
+                vectors=vectors,
+                languages=lambda: self._all_languages(reader, token),
+            )
+            return OwnParts(text, vectors, native)
+
+        return self.view_at(
+            SqlChangeLog(connection, head=position, reader=reader),
+            where,
+            State(known["token"], position, known["generation"]),
+            indexes,
+            down=down,
+            gave_up=gave_up,
+            own=own,
         )
 
     def _postings(

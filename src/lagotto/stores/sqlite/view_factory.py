@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -25,15 +24,13 @@ from lagotto.indexes.folder import file_errors
 from lagotto.indexes.updater import IndexUpdater
 from lagotto.stores.base import DegradedLeg
 from lagotto.stores.sql.changelog import (
-    Head,
     SqlChangeLog,
     read_head,
     stored_vectors,
     token_at,
 )
 from lagotto.stores.sql.read import unit_vectors
-from lagotto.stores.sql.view import SqlView
-from lagotto.stores.sql.view_factory import IndexTooFarBehind, ViewFactory, refreshed
+from lagotto.stores.sql.view import IndexTooFarBehind, SqlView, State, ViewFactory, both_refreshed
 from lagotto.stores.sqlite.database import (
     DriverHandle,
     SqliteConnection,
@@ -45,17 +42,6 @@ from lagotto.stores.sqlite.database import (
 
 ATTEMPTS = 1_000
 """How often a view is tried again because another search has taken an index further meanwhile."""
-
-
-@dataclass(frozen=True, slots=True)
-class _State:
-    """A state of the file that all indexes have caught up with."""
-
-    head: Head
-    position: LogPosition
-    generation: int
-    remote: bool = False
-    """Whether an index is behind a network: it has to be asked how far it has come."""
 
 
 class SqliteViews(ViewFactory):
@@ -79,7 +65,9 @@ class SqliteViews(ViewFactory):
         self._text = text
         self._vectors = vectors
         self._reload_if_rebuilt = reload_if_rebuilt
-        self._ready: _State | None = None
+        self._ready: State | None = None
+        """The last state that all indexes have caught up with, unless one is behind a network:
+        that has to be asked how far it has come."""
         self._requested: LogPosition | None = None
         self.damaged: set[int] = set()
         """Chunks whose vectors were left out of the index, as they are none."""
@@ -110,15 +98,15 @@ class SqliteViews(ViewFactory):
         Worth it: changing threads takes as long as all the rest.
         """
         ready = self._ready
-        if ready is None or ready.remote:
+        if ready is None:
             return None
-        if where != And() and (where.cache_key, ready.head.token) not in self.cache:
+        if where != And() and (where.cache_key, ready.token) not in self.cache:
             return None
         view: SqlView | None = None
         with ExitStack() as mine:
             connection = mine.enter_context(database.connection())
             with damage_errors(self._path), suppress(IndexTooFarBehind):
-                if read_head(connection) != ready.head:
+                if read_head(connection) != (ready.position.seq, ready.token):
                     return None
                 view = self._at_state(connection, where, ready, None)
             if view is not None:
@@ -164,14 +152,13 @@ class SqliteViews(ViewFactory):
             "fewer writes"
         )
 
-    def _state(self, connection: SqliteConnection) -> _State | None:
+    def _state(self, connection: SqliteConnection) -> State | None:
         """None if the base has been rebuilt since the transaction began."""
         head = read_head(connection)
         generation = self._reload_if_rebuilt(connection)
         if generation is None:
             return None
-        remote = any(index.remote for index in self._indexes(connection))
-        return _State(head, head.position(connection), generation, remote)
+        return State(head.token, head.position(connection), generation)
 
     def _indexes(
         self, connection: SqliteConnection
@@ -193,33 +180,22 @@ class SqliteViews(ViewFactory):
                 index.reset_if_at(position)
 
     def _at_state(
-        self, connection: SqliteConnection, where: Filter, state: _State, gave_up: StoreError | None
+        self, connection: SqliteConnection, where: Filter, state: State, gave_up: StoreError | None
     ) -> SqlView | None:
         """None if an index is ahead of what the connection sees."""
         self._ready = None
         reader = SqliteReader(connection, path=self._path)
         changes = SqlChangeLog(connection, head=state.position, reader=reader)
         changes.damaged = self.damaged
-        text, vectors = self._text(), self._vectors(connection)
-        down = (refreshed(text), refreshed(vectors))
-        found = self.snapshots.both(changes, text, vectors, down=down, gave_up=gave_up)
-        if found is None or found.text is None:
+        text, vectors = indexes = self._text(), self._vectors(connection)
+        down = both_refreshed(indexes)
+        view = self.view_at(changes, where, state, indexes, down=down, gave_up=gave_up)
+        if view is None:
             return None
         if vectors is not None:
-            found.degraded.extend(self._damaged_vectors(connection, vectors))
+            view.degraded = [*view.degraded, *self._damaged_vectors(connection, vectors)]
         self._request_indexing(state.position)
-        allowed, notes = self.resolved(connection, where, state.head.token)
-        view = SqlView(
-            reader,
-            text=found.text,
-            vectors=found.vectors,
-            allowed=allowed,
-            languages=self.languages(connection, state.head.token),
-            generation=state.generation,
-            degraded=found.degraded,
-            filter_notes=notes,
-        )
-        if not found.degraded:
+        if not view.degraded and not text.remote and not (vectors and vectors.remote):
             self._ready = state
         return view
 

@@ -19,11 +19,10 @@ from lagotto.filters import Filter
 from lagotto.indexes.base import LogPosition, text_rules
 from lagotto.indexes.registry import IndexChoice
 from lagotto.stores.base import BaseConfig, Entry, WriteGuard
-from lagotto.stores.sql import SCHEMA_VERSION
+from lagotto.stores.sql import SCHEMA_VERSION, migrate
 from lagotto.stores.sql.changelog import SqlChangeLog
 from lagotto.stores.sql.filters import matching_names
 from lagotto.stores.sql.generations import abandon_next
-from lagotto.stores.sql.migrations import migrate
 from lagotto.stores.sql.read import counter, document_keys, read_config, setting
 from lagotto.stores.sql.tables import Counter, Tables
 from lagotto.stores.sql.write import (

@@ -22,7 +22,7 @@ from lagotto.prefs import FtsMode, RetrievalPrefs
 from lagotto.request_context import RequestContext
 from lagotto.stores.base import Store
 from lagotto.stores.postgres import native as native_search
-from lagotto.stores.postgres.chunk_words import config_of
+from lagotto.stores.postgres.native import config_of
 from lagotto.stores.postgres.store import PostgresStore
 from lagotto.terms.languages import NAMES
 from lagotto.testing.hash_embedder import HashEmbedder
