@@ -42,6 +42,7 @@ BEHAVIOURS = {
     # contracts and properties that several implementations share
     "against_brute_force": "vector indexes compared with a plain scan",
     "folder_sync": "sync on a server as in a file",
+    "copies": "a base goes to a server and comes back as it was",
     "answers": "PostgreSQL compared with the in-memory store",
     "contract": "all implementations of a family against its contract",
     "filters": "filters in every leg and every view of a search",

@@ -18,7 +18,7 @@ from lagotto.filters import And, Gte
 from lagotto.indexes.text_query import single_words
 from lagotto.stores.base import CachedChunks, CacheKey, Entry
 from lagotto.stores.memory import MemoryStore
-from lagotto.stores.postgres import locks, text_index
+from lagotto.stores.postgres import database, text_index
 from lagotto.stores.postgres.store import PostgresStore
 from lagotto.testing.stores import entries, entry, text_ids
 from tests.stores.postgres.schemas import opened, reader_of
@@ -193,7 +193,7 @@ async def test_documents_are_deleted_once(location: str) -> None:
 async def test_who_writes_many_documents_has_the_base_to_himself(
     location: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(locks, "MOST_LOCKED", 5)
+    monkeypatch.setattr(database, "MOST_LOCKED", 5)
     async with opened(location) as store, opened(location, busy_timeout=0.05) as other:
         await store.write(await entries(documents(20)))
         with somebody_adds(location, "zebra") as done:
@@ -213,7 +213,7 @@ async def test_who_finds_somebody_merging_leaves_it_to_him(location: str) -> Non
             (row,) = connection.execute("SELECT count(*) FROM segment").fetchall()
         return int(row[0])
 
-    lock = f"SELECT pg_advisory_xact_lock({locks.MERGER}, current_schema()::regnamespace::int)"
+    lock = f"SELECT pg_advisory_xact_lock({database.MERGER}, current_schema()::regnamespace::int)"
     async with opened(location) as store:
         with psycopg.connect(location) as somebody:
             somebody.execute(lock)

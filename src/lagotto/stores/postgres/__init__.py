@@ -1,13 +1,12 @@
 """The store on a PostgreSQL server with pgvector and pg_trgm.
 
 store          PostgresStore: assembly, reads and writes, checks
-database       its address, connections, read transactions and errors; types: binary values, COPY
-schema         the tables, created and discarded; tables: those that only this store has
-locks          writers of different documents side by side
+database       its address, connections, read transactions, locks and errors; binary values, COPY
+schema         the tables, created and discarded
 rebuild        the next generation of a base
 view_factory   the beginning of a search
 text_index     BM25 over postings in tables; vector_index: pgvector, its HNSW graph
 native         what only PostgreSQL can do: ts_rank, trigrams of whole texts, both legs in a single
-               query; chunk_words: its table. The default search needs nothing of it
+               query. The default search needs nothing of it
 remote_indexes indexes behind a network instead
 """
