@@ -25,7 +25,7 @@ ALLOWED = {
     "stores/sqlite/fts5.py": "MATCH, tables of FTS5",
     "stores/sqlite/write.py": "kinds of transactions, PRAGMAs that mark a base",
     # PostgreSQL
-    "stores/postgres/database.py": "COPY, advisory locks, types of pgvector, settings of a connection",
+    "stores/postgres/database.py": "COPY, locks, types of pgvector, settings of connections",
     "stores/postgres/native.py": "tsqueries, ts_rank, pg_trgm over texts, one statement for both",
     "stores/postgres/rebuild.py": "advisory locks",
     "stores/postgres/schema.py": "extensions, storage options, who else is connected",
