@@ -97,7 +97,8 @@ class TestTantivy(RebuildContract):
             await answers(other)
             store = other.store
             assert isinstance(store, SqliteStore)
-            text, vectors = store.open_indexes()
+            await asyncio.to_thread(store._updater.finish)  # or it would make an index again
+            text, vectors = store.search_indexes.open
             await base.rebuild(embedder="hashed:new/32")
             assert await answers(other) == await answers(base)
             assert (text._index, vectors._rows) == (None, None)  # type: ignore[union-attr]

@@ -25,7 +25,7 @@ async def made(location: str, address: str) -> AsyncIterator[PostgresStore]:
     try:
         yield store
     finally:
-        for index in store.remote.indexes.values():
+        for index in store.remote.open.by_role().values():
             index.delete()
         await store.close()
 
@@ -96,7 +96,7 @@ async def test_one_index_may_stay_in_tables(location: str, qdrant_address: str) 
         assert kinds == {"text": "postings", "vectors": "qdrant"}
         assert not [item for item in await store.check() if item.level == "problem"]
     finally:
-        for index in store.remote.indexes.values():
+        for index in store.remote.open.by_role().values():
             index.delete()
         await store.close()
 

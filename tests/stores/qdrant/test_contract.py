@@ -30,6 +30,6 @@ class TestSqliteAndQdrant(StoreContract):
             try:
                 yield store
             finally:
-                for index in store.open_indexes():
+                for index in store.search_indexes.open.by_role().values():
                     index.delete()
                 await store.close()

@@ -28,5 +28,5 @@ async def test_one_process_follows_at_a_time(
     path = tmp_path / "kb.db"
     async with opened(path, qdrant_address) as one, opened(path, qdrant_address) as other:
         await check_that_one_waits(one, other, monkeypatch)
-        for index in one.open_indexes():
+        for index in one.search_indexes.open.by_role().values():
             index.delete()

@@ -70,7 +70,7 @@ async def postgres_staging(
             try:
                 yield staging
             finally:
-                await in_thread(staging.close)
+                await in_thread(staging.indexes.close)
                 if staging.switched:
                     await staging.drop_former()
 
@@ -81,7 +81,7 @@ class PostgresStaging(SqlStaging):
     def __init__(self, base: PostgresStore, config: BaseConfig) -> None:
         super().__init__(base, config, ask=base.ask, change=base.change)
         self._base = base
-        self._indexes = base.remote.open_for(config)
+        self.indexes = base.remote.open_for(config)
 
     async def prepare(self) -> None:
         await super().prepare()
@@ -94,7 +94,7 @@ class PostgresStaging(SqlStaging):
     async def write(self, entries: Sequence[Entry], *, guard: WriteGuard | None = None) -> None:
         segment: PostingSegment | None = None
         counts = await self._base.language_counts([entry.document for entry in entries])
-        if "text" not in self._indexes:
+        if self.indexes.text is None:
             segment = await in_thread(entry_segment, entries, counts)
         written = partial(self._write, entries=entries, segment=segment, counts=counts)
         await self.change(written)
@@ -126,30 +126,25 @@ class PostgresStaging(SqlStaging):
         record_commit(connection, {generation: added}, generation=generation)
 
     async def update_indexes(self, *, least: int = 1) -> None:
-        if self._indexes:
+        if self.indexes.by_role():
             generation = self.config.generation
-            work = partial(self._base.remote.catch_up_next, self._indexes, generation)
+            work = partial(self._base.remote.catch_up_next, self.indexes, generation)
             await in_thread(retry_while_locked, work)
 
     async def build_indexes(self) -> None:
         # what was removed meanwhile belongs to the next commit
         await self.change(partial(record_commit, generation=self.config.generation))
         await self.update_indexes()
-        if "vectors" not in self._indexes:
+        if self.indexes.vectors is None:
             await self._base.settle(self.config)
 
     async def switch(self) -> bool:
-        former = list(self._base.remote.indexes.values())
+        former = list(self._base.remote.open.by_role().values())
         if not await super().switch():
             return False
         await self._base.config()  # which opens the indexes
         await in_thread(delete_remote, former)
         return True
-
-    def close(self) -> None:
-        """Close indexes behind a network."""
-        for index in self._indexes.values():
-            index.close()
 
     async def drop_former(self) -> None:
         await super().drop_former()

@@ -68,12 +68,14 @@ from lagotto.stores.postgres.text_index import (
 from lagotto.stores.postgres.vector_index import GRAPH, GRAPH_FROM, build_graph
 from lagotto.stores.postgres.view_factory import PostgresViews
 from lagotto.stores.sql import SCHEMA_VERSION
+from lagotto.stores.sql.changelog import SqlChangeLog
 from lagotto.stores.sql.changelog import language_counts as read_language_counts
 from lagotto.stores.sql.checks import check_rows
 from lagotto.stores.sql.chunk_cache import SqlChunkCache
 from lagotto.stores.sql.extras import SqlKeyedValues, SqlSourceFiles
 from lagotto.stores.sql.filters import matching_names, paged_documents, read_matching_chunks
 from lagotto.stores.sql.generations import NEXT
+from lagotto.stores.sql.indexes import IN_TABLES
 from lagotto.stores.sql.read import (
     counter,
     document_keys,
@@ -246,25 +248,25 @@ SELECT
 """)
 
 
-def index_states(connection: Connection, remote: IndexChoice) -> Iterator[IndexState]:
+def index_states(connection: Connection, choice: IndexChoice) -> Iterator[IndexState]:
     """The state of the indexes in tables: they are written with the chunks, so they never lag."""
     last = counter(connection, "change")
-    if remote.text is None:
+    if choice.text in IN_TABLES:
         yield IndexState(role="text", kind="postings", applied_seq=last, changes=last)
-    if remote.vectors is None:
+    if choice.vectors in IN_TABLES:
         yield IndexState(role="vectors", kind="pgvector", applied_seq=last, changes=last)
 
 
-def findings(connection: Connection, remote: IndexChoice) -> list[Finding]:
-    """All findings about the base; `remote` names the indexes that are not in tables."""
+def findings(connection: Connection, choice: IndexChoice) -> list[Finding]:
+    """All findings about the base; `choice` names its indexes."""
     facts = connection.execute(_FACTS).one()
     found = [
         *check_rows(connection),
         Finding(level="ok", what=f"the server has {facts.extensions}"),
     ]
-    if remote.vectors is None:
+    if choice.vectors in IN_TABLES:
         found += _of_vectors(facts)
-    if remote.text is None:
+    if choice.text in IN_TABLES:
         current = is_current(connection)
         found += _of_text(facts, current=current)
         found += _of_postings(altered_chunks(connection) if current else 0)
@@ -360,9 +362,7 @@ class PostgresStore:
         self._servers: Servers | None = None
         self._new_copy_of: str | None = None
         self._native = NativeIndexes(change=self._write_alone, fresh=self._fresh)
-        self.remote = RemoteIndexes(
-            self.address, self._wanted, location=self.location, timeout=busy_timeout
-        )
+        self.remote = RemoteIndexes(self.address, self._wanted, timeout=busy_timeout)
         self._views = PostgresViews(self._native, self.remote)
         self._settling: asyncio.Task[None] | None = None
         self.chunk_cache = SqlChunkCache(read=self._read, write=self._write_cache)
@@ -425,7 +425,7 @@ class PostgresStore:
     async def _write_in_order(self, entries: Sequence[Entry], guard: WriteGuard | None) -> None:
         """Write entries of a base whose indexes follow its change log."""
         segment = None
-        if self.remote.choice.text is None:
+        if self.remote.open.text is None:
             counts = await self.language_counts([entry.document for entry in entries])
             segment = await in_thread(entry_segment, entries, counts)
         written = partial(
@@ -433,7 +433,7 @@ class PostgresStore:
         )
         await self._write_alone(written)
         await self.merge_segments()
-        if self.remote.choice.vectors is None:
+        if self.remote.choice.vectors in IN_TABLES:
             self._settle_soon()
 
     async def language_counts(self, documents: Sequence[Document]) -> LanguageCounts:
@@ -508,7 +508,7 @@ class PostgresStore:
                 bytes_on_disk=int(connection.scalar(_SIZE) or 0),
                 indexes=[
                     *index_states(connection, self.remote.choice),
-                    *self.remote.states(connection),
+                    *self.remote.states(SqlChangeLog(connection)),
                 ],
             )
         )
@@ -521,7 +521,8 @@ class PostgresStore:
             if not self.address.has_several_hosts:
                 raise
             config, base_id = await self._read(_config_and_id)  # a standby still serves
-        self.remote.adapt(config, base_id)
+        self.remote.place(base_id)
+        self.remote.adapt(config)
         return config
 
     async def mark_copy(self, source: str | None) -> None:
@@ -542,9 +543,8 @@ class PostgresStore:
         return await self._change(change, None, wait=self.busy_timeout if wait is None else wait)
 
     async def check(self) -> list[Finding]:
-        choice = self.remote.choice
-        found = await self._read(partial(findings, remote=choice))
-        return [*found, *await in_thread(self.remote.check)]
+        found = await self._read(partial(findings, choice=self.remote.choice))
+        return [*found, *await in_thread(self.remote.check_all)]
 
     def _is_ready(self, connection: Connection) -> bool:
         version = schema_version(connection, self.location)

@@ -17,10 +17,10 @@ from lagotto.stores.postgres.remote_indexes import RemoteIndexes
 from lagotto.stores.postgres.text_index import PostingsText, Statistics
 from lagotto.stores.postgres.vector_index import GRAPH, PgVectors, keep_candidates
 from lagotto.stores.sql.changelog import SqlChangeLog, read_head
+from lagotto.stores.sql.indexes import IndexPair
 from lagotto.stores.sql.statements import CURRENT, Statement
 from lagotto.stores.sql.view import (
     DownPair,
-    IndexPair,
     OwnParts,
     Snapshots,
     SqlView,
@@ -79,7 +79,7 @@ class PostgresViews(ViewFactory):
         gave_up: StoreError | None,
     ) -> SqlView:
         for _ in range(ATTEMPTS):
-            indexes = self._remote.pair()  # another thread may open others
+            indexes = self._remote.open  # another thread may open others
             down: DownPair = (None, None)
             if self._remote.are_used:
                 down = await in_thread(both_refreshed, indexes)

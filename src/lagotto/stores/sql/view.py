@@ -54,6 +54,7 @@ from lagotto.stores.base import (
 )
 from lagotto.stores.sql.changelog import RecordReader, SqlChangeLog, main_languages
 from lagotto.stores.sql.filters import filter_notes, resolve_filter
+from lagotto.stores.sql.indexes import IndexPair
 from lagotto.stores.sql.read import (
     findable_keys,
     read_neighbours,
@@ -234,7 +235,6 @@ class SqlView:
 
 T = TypeVar("T")
 
-IndexPair = tuple[TextIndex[SqlChangeLog] | None, VectorIndex[SqlChangeLog] | None]
 DownPair = tuple[StoreError | None, StoreError | None]
 """Why the text index and the vector index can't be reached, None if they can."""
 

@@ -16,6 +16,7 @@ from lagotto.stores.sql import SCHEMA_VERSION
 from lagotto.stores.sql.changelog import SqlChangeLog
 from lagotto.stores.sql.checks import check_rows
 from lagotto.stores.sql.generations import read_next
+from lagotto.stores.sql.indexes import IndexPair
 from lagotto.stores.sqlite.database import ways_out
 
 if TYPE_CHECKING:
@@ -37,12 +38,12 @@ def check_base(connection: Connection, store: SqliteStore) -> list[Finding]:
         folder.refuse_links()
     except StoreError as exc:
         return [*found, Finding(level="problem", what=str(exc))]
-    indexes = store.present_indexes(connection)
-    changes = SqlChangeLog(connection)
-    found += [index.check(changes) for index in indexes.values() if changes.head.seq]
+    present = store.present_indexes(connection)
+    found += store.search_indexes.check(SqlChangeLog(connection))
     following = read_next(connection)
-    building = store.indexes_for(following) if following else {}
-    used = {index.folder for index in (*indexes.values(), *building.values())}
+    building = store.search_indexes.open_for(following) if following else IndexPair()
+    indexes = (*present.by_role().values(), *building.by_role().values())
+    used = {index.folder for index in indexes}
     return found + check_leftovers(folder, file=store.file, used=used)
 
 

@@ -42,7 +42,7 @@ async def sqlite_staging(base: SqliteStore, config: BaseConfig) -> AsyncIterator
         try:
             yield staging
         finally:
-            await in_thread(staging.close)
+            await in_thread(staging.indexes.close)
             if staging.switched:
                 await staging.tidy_up()
 
@@ -66,7 +66,7 @@ class SqliteStaging(SqlStaging):
     def __init__(self, base: SqliteStore, config: BaseConfig) -> None:
         super().__init__(base, config, ask=base.ask, change=base.change)
         self._base = base
-        self._indexes = base.indexes_for(config)
+        self.indexes = base.search_indexes.open_for(config)
         self._former: Sequence[AnyIndex] = ()
 
     def begin(self, connection: Connection) -> None:
@@ -100,7 +100,7 @@ class SqliteStaging(SqlStaging):
         # what was removed meanwhile belongs to the next commit
         await self.change(lambda connection: note_change(connection, self.config.generation))
         await in_thread(retry_while_locked, lambda: self._update_indexes(0))
-        await in_thread(self.close)  # which saves the vectors
+        await in_thread(self.indexes.close)  # which saves the vectors
 
     def _update_indexes(self, least: int) -> None:
         with self._base.reading() as connection, damage_errors(self._base.path):
@@ -110,16 +110,11 @@ class SqliteStaging(SqlStaging):
                 generation=self.config.generation,
             )
             lock = self._base.updater_lock
-            catch_up_all(self._indexes, changes, lock=lock, least=least)
+            catch_up_all(self.indexes.by_role(), changes, lock=lock, least=least)
 
     async def switch(self) -> bool:
-        self._former = self._base.open_indexes()
+        self._former = list(self._base.search_indexes.open.by_role().values())
         return await super().switch()
-
-    def close(self) -> None:
-        """Save the indexes, and close them."""
-        for index in self._indexes.values():
-            index.close()
 
     async def tidy_up(self) -> None:
         """Delete the former generation."""
@@ -138,7 +133,7 @@ class SqliteStaging(SqlStaging):
         """
         indexes = self._base.indexes
         self._base.finish_updates()
-        used = {index.folder for index in self._indexes.values()}
+        used = {index.folder for index in self.indexes.by_role().values()}
         for folder in indexes.indexes():
             if folder not in used:
                 indexes.delete(folder)

@@ -13,7 +13,6 @@ from contextlib import (
     contextmanager,
     suppress,
 )
-from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -25,9 +24,6 @@ from lagotto.filters import Filter
 from lagotto.indexes.base import (
     Finding,
     IndexRole,
-    IndexState,
-    TextIndex,
-    VectorIndex,
 )
 from lagotto.indexes.folder import (
     IndexFolder,
@@ -38,10 +34,6 @@ from lagotto.indexes.folder import (
 )
 from lagotto.indexes.registry import (
     IndexChoice,
-    IndexSite,
-    chosen,
-    open_text_index,
-    open_vector_index,
 )
 from lagotto.indexes.updater import (
     IndexUpdater,
@@ -58,9 +50,10 @@ from lagotto.stores.base import (
     WriteGuard,
 )
 from lagotto.stores.sql import SCHEMA_VERSION
-from lagotto.stores.sql.changelog import AnyIndex, SqlChangeLog, main_languages_of
+from lagotto.stores.sql.changelog import SqlChangeLog, main_languages_of
 from lagotto.stores.sql.chunk_cache import SqlChunkCache
 from lagotto.stores.sql.filters import paged_documents, read_matching_chunks
+from lagotto.stores.sql.indexes import IndexPair, StoreIndexes
 from lagotto.stores.sql.read import read_config, read_document, read_info, read_versions, setting
 from lagotto.stores.sql.statements import ReadConnection
 from lagotto.stores.sql.view import SqlView
@@ -118,18 +111,19 @@ class SqliteStore:
         self.file = self.path.absolute()  # connections are made later, maybe in another folder
         self._generation = 0
         self._indexes: IndexFolder | None = None
-        self._wanted = IndexChoice.of(text_index=text_index, vector_index=vector_index)
-        self._chosen = IndexChoice()
         self.busy_timeout = busy_timeout
+        self.search_indexes = StoreIndexes(
+            IndexChoice.of(text_index=text_index, vector_index=vector_index),
+            usual=IndexChoice(DEFAULT_TEXT_INDEX, DEFAULT_VECTOR_INDEX),
+            location=self.location,
+            timeout=busy_timeout,
+        )
         self._database: SqliteDatabase | None = None
         self._new_copy_of: str | None = None
-        self._text: TextIndex[SqlChangeLog] | None = None
-        self._vectors: VectorIndex[SqlChangeLog] | None = None
         self._updater = IndexUpdater(self._catch_up)
         self._views = SqliteViews(
             self.path,
-            text=self._text_index,
-            vectors=self._vector_index,
+            indexes=self.search_indexes,
             reload_if_rebuilt=self._reload_if_rebuilt,
             updater=self._updater,
         )
@@ -166,7 +160,7 @@ class SqliteStore:
         from lagotto.stores.sqlite.write import write
 
         prepared: PreparedTexts = {}
-        if self._text_index().kind == "fts5":
+        if self.search_indexes.choice.text == "fts5":
             prepared = await in_thread(prepare_terms, self.texts_of(entries))
 
         await self._write(
@@ -217,19 +211,16 @@ class SqliteStore:
             yield view
 
     async def update_indexes(self, *, least: int = 1) -> None:
-        def update() -> None:
-            with self.reading() as connection:
-                self._update_indexes(connection, least=least)
-
-        await in_thread(retry_while_locked, update)
+        await in_thread(retry_while_locked, partial(self._catch_up, least=least))
 
     async def info(self) -> StoreInfo:
         def read(connection: SqliteConnection) -> StoreInfo:
+            self._reload_if_rebuilt(connection)
             return read_info(
                 connection,
                 location=str(self.path),
                 bytes_on_disk=self._bytes_on_disk(),
-                indexes=self._index_states(connection),
+                indexes=self.search_indexes.states(SqlChangeLog(connection)),
             )
 
         return await self._read(read)
@@ -281,40 +272,33 @@ class SqliteStore:
         # a lock of the event loop let 18 of them pass in a second, and the thread alone 75.
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="lagotto-writer")
         try:
-            self._chosen = self._prepared()
-            self._find_indexes()
-            self._text = self._open_text()
+            self._prepare()
+            self._open_indexes()
         except BaseException:
             self._close()
             raise
 
-    def _prepared(self) -> IndexChoice:
-        """The indexes; waits for other writers only if there is something to create."""
+    def _prepare(self) -> None:
+        """Create what is missing; waits for other writers only if something is."""
         with self.reading() as connection:
             if schema_version(connection) == SCHEMA_VERSION and setting(connection, "text_index"):
-                indexes = self._choice(connection)
+                indexes = self.search_indexes.chosen(read_config(connection))
                 if indexes.text != "fts5" or _has_current_terms(connection):
-                    return indexes
+                    return
         from lagotto.stores.sqlite.write import prepare_indexes, prepare_schema
 
         with self._transaction(writing=True) as connection:
             prepare_schema(connection, copy_of=self._new_copy_of)
-            indexes = self._choice(connection)
-            prepare_indexes(connection, indexes)
-            return indexes
+            prepare_indexes(connection, self.search_indexes.chosen(read_config(connection)))
 
-    def _find_indexes(self) -> None:
+    def _open_indexes(self) -> None:
         with self.reading() as connection:
             base_id = setting(connection, "base_id") or ""
-            self._generation = read_config(connection).generation
+            config = read_config(connection)
         self._indexes = IndexFolder.beside(self.file, base_id=base_id)
-
-    def _site(self, address: str) -> IndexSite:
-        indexes = self.indexes
-        return IndexSite(indexes.base_id, self.busy_timeout, self._generation, indexes, address)
-
-    def _open_text(self) -> TextIndex[SqlChangeLog]:
-        return open_text_index(self._site(self._chosen.text or DEFAULT_TEXT_INDEX))
+        self._generation = config.generation
+        self.search_indexes.place(base_id, self._indexes)
+        self.search_indexes.adapt(config)
 
     def _reload_if_rebuilt(self, connection: ReadConnection) -> int | None:
         """Use the indexes of the present generation: another process may have rebuilt the base.
@@ -322,64 +306,26 @@ class SqliteStore:
         None if the connection still sees a former one, whose indexes are being deleted.
         """
         config = read_config(connection)
-        if config.generation == self._generation:
-            return config.generation
-        with self.reading() as latest:  # a restored backup goes back, an old transaction does not
-            if read_config(latest).generation != config.generation:
-                return None
-        former = self.open_indexes()
-        self._generation = config.generation
-        self._chosen = IndexChoice(config.text_index, config.vector_index)
-        self._text = self._open_text()
-        self._vectors = None
-        for index in former:
-            index.abandon()
+        if config.generation != self._generation:
+            with self.reading() as latest:  # a restored backup goes back, an old transaction not
+                if read_config(latest).generation != config.generation:
+                    return None
+            self._generation = config.generation
+        self.search_indexes.adapt(config)
         return config.generation
-
-    def _text_index(self) -> TextIndex[SqlChangeLog]:
-        if self._text is None:
-            raise StoreError(f"{self.path} is closed; open it first")
-        return self._text
-
-    def indexes_for(self, config: BaseConfig) -> dict[IndexRole, AnyIndex]:
-        """The indexes that a generation of this base has, opened."""
-        made: dict[IndexRole, AnyIndex] = {}
-        site = replace(
-            self._site(config.text_index or DEFAULT_TEXT_INDEX), generation=config.generation
-        )
-        made["text"] = open_text_index(site)
-        if config.model_id is not None and config.dimension is not None:
-            vectors = replace(site, address=config.vector_index or DEFAULT_VECTOR_INDEX)
-            made["vectors"] = open_vector_index(
-                vectors, model_id=config.model_id, dimension=config.dimension
-            )
-        return made
-
-    def open_indexes(self) -> list[AnyIndex]:
-        """The indexes that are open."""
-        return [index for index in (self._text, self._vectors) if index is not None]
 
     def finish_updates(self) -> None:
         """Wait for what brings indexes up to date in the background; blocks."""
         self._updater.finish()
 
-    def _catch_up(self) -> None:
-        """Bring the indexes up to date; runs beside searches."""
+    def _catch_up(self, *, least: int = 0) -> None:
+        """Bring the indexes that lack `least` changes up to date; runs beside searches."""
         with self.reading() as connection, damage_errors(self.path):
             if self._reload_if_rebuilt(connection) is None:
                 return
-            reader = SqliteReader(connection, path=self.path)
-            changes = SqlChangeLog(connection, reader=reader)
+            changes = SqlChangeLog(connection, reader=SqliteReader(connection, path=self.path))
             changes.damaged = self._views.damaged
-            indexes = self.present_indexes(connection)
-            catch_up_all(indexes, changes, lock=self.updater_lock)
-
-    def _update_indexes(self, connection: SqliteConnection, *, least: int) -> None:
-        """Let indexes that lack `least` changes or more follow to the state of the connection."""
-        with damage_errors(self.path):
-            changes = SqlChangeLog(connection)
-            changes.damaged = self._views.damaged
-            indexes = self.present_indexes(connection)
+            indexes = self.search_indexes.open.by_role()
             catch_up_all(indexes, changes, lock=self.updater_lock, least=least)
 
     def updater_lock(self, role: IndexRole) -> AbstractContextManager[bool]:
@@ -389,10 +335,7 @@ class SqliteStore:
     def _close(self) -> None:
         self._updater.finish()
         self._views.clear()
-        for index in (self._text, self._vectors):
-            if index is not None:
-                index.close()
-        self._vectors = None
+        self.search_indexes.close()
         if self._writer is not None:
             self._writer.shutdown()
             self._writer = None
@@ -405,22 +348,10 @@ class SqliteStore:
 
         return check_base(connection, self)
 
-    def present_indexes(self, connection: ReadConnection) -> dict[IndexRole, AnyIndex]:
-        """The indexes of the present generation; no vectors, no index of them."""
+    def present_indexes(self, connection: ReadConnection) -> IndexPair:
+        """The indexes of the present generation."""
         self._reload_if_rebuilt(connection)
-        vectors = self._vector_index(connection)
-        return {"text": self._text_index(), **({"vectors": vectors} if vectors else {})}
-
-    def _index_states(self, connection: ReadConnection) -> Iterator[IndexState]:
-        """The position of each index in the change log."""
-        changes = SqlChangeLog(connection)
-        for role, index in self.present_indexes(connection).items():
-            yield IndexState(
-                role=role,
-                kind=index.kind,
-                applied_seq=index.applied_seq(changes),
-                changes=changes.head.seq,
-            )
+        return self.search_indexes.open
 
     def _bytes_on_disk(self) -> int:
         total = size_of(self.indexes.path)
@@ -428,36 +359,6 @@ class SqliteStore:
             with suppress(FileNotFoundError):
                 total += self.file.with_name(f"{self.file.name}{ending}").stat().st_size
         return total
-
-    def _vector_index(self, connection: ReadConnection) -> VectorIndex[SqlChangeLog] | None:
-        """The vector index; None as long as there are no vectors."""
-        if self._vectors is None:
-            model_id = setting(connection, "model_id")
-            dimension = setting(connection, "dimension")
-            if model_id is None or dimension is None:
-                return None
-            site = self._site(self._chosen.vectors or DEFAULT_VECTOR_INDEX)
-            self._vectors = open_vector_index(site, model_id=model_id, dimension=int(dimension))
-        return self._vectors
-
-    def _choice(self, connection: ReadConnection) -> IndexChoice:
-        """The indexes of the base, at the addresses that the user gave, if any."""
-        stored, location = read_config(connection), str(self.path)
-        text = chosen(
-            stored.text_index,
-            self._wanted.text,
-            usual=DEFAULT_TEXT_INDEX,
-            role="text",
-            location=location,
-        )
-        vectors = chosen(
-            stored.vector_index,
-            self._wanted.vectors,
-            usual=DEFAULT_VECTOR_INDEX,
-            role="vector",
-            location=location,
-        )
-        return IndexChoice(text, vectors)
 
     async def _read(self, question: Callable[[SqliteConnection], T]) -> T:
         """An answer from one state of the base."""

@@ -17,7 +17,6 @@ from lagotto.filters import And, Filter
 from lagotto.indexes.base import (
     START,
     LogPosition,
-    TextIndex,
     VectorIndex,
 )
 from lagotto.indexes.folder import file_errors
@@ -29,6 +28,7 @@ from lagotto.stores.sql.changelog import (
     stored_vectors,
     token_at,
 )
+from lagotto.stores.sql.indexes import StoreIndexes
 from lagotto.stores.sql.read import unit_vectors
 from lagotto.stores.sql.view import IndexTooFarBehind, SqlView, State, ViewFactory, both_refreshed
 from lagotto.stores.sqlite.database import (
@@ -47,23 +47,20 @@ ATTEMPTS = 1_000
 class SqliteViews(ViewFactory):
     """Makes the views of a file.
 
-    `text` gives the text index, `vectors` that of the base's model, None while it has no model.
-    `reload_if_rebuilt` makes these the indexes of the generation that a connection sees.
+    `reload_if_rebuilt` makes `indexes` those of the generation that a connection sees.
     """
 
     def __init__(
         self,
         path: Path,
         *,
-        text: Callable[[], TextIndex[SqlChangeLog]],
-        vectors: Callable[[SqliteConnection], VectorIndex[SqlChangeLog] | None],
+        indexes: StoreIndexes,
         reload_if_rebuilt: Callable[[SqliteConnection], int | None],
         updater: IndexUpdater,
     ) -> None:
         super().__init__(updater, in_threads=True)
         self._path = path
-        self._text = text
-        self._vectors = vectors
+        self._indexes = indexes
         self._reload_if_rebuilt = reload_if_rebuilt
         self._ready: State | None = None
         """The last state that all indexes have caught up with, unless one is behind a network:
@@ -160,22 +157,15 @@ class SqliteViews(ViewFactory):
             return None
         return State(head.token, head.position(connection), generation)
 
-    def _indexes(
-        self, connection: SqliteConnection
-    ) -> list[TextIndex[SqlChangeLog] | VectorIndex[SqlChangeLog]]:
-        """The indexes that the base has."""
-        vectors = self._vectors(connection)
-        return [self._text(), *([vectors] if vectors else [])]
-
     def _begin_anew(self, connection: SqliteConnection) -> None:
         """Begin a transaction that sees what the indexes have seen.
 
         If it does not, the base is older than its indexes: a backup was restored.
         """
-        indexes = self._indexes(connection)
-        positions = [index.position for index in indexes]
+        indexes = self._indexes.open.by_role().values()
+        positions = [(index, index.position) for index in indexes]
         connection.rollback()
-        for index, position in zip(indexes, positions, strict=True):
+        for index, position in positions:
             if token_at(connection, position.seq) != position.token:
                 index.reset_if_at(position)
 
@@ -187,15 +177,16 @@ class SqliteViews(ViewFactory):
         reader = SqliteReader(connection, path=self._path)
         changes = SqlChangeLog(connection, head=state.position, reader=reader)
         changes.damaged = self.damaged
-        text, vectors = indexes = self._text(), self._vectors(connection)
+        indexes = self._indexes.open
         down = both_refreshed(indexes)
         view = self.view_at(changes, where, state, indexes, down=down, gave_up=gave_up)
         if view is None:
             return None
-        if vectors is not None:
-            view.degraded = [*view.degraded, *self._damaged_vectors(connection, vectors)]
+        if indexes.vectors is not None:
+            damaged = self._damaged_vectors(connection, indexes.vectors)
+            view.degraded = [*view.degraded, *damaged]
         self._request_indexing(state.position)
-        if not view.degraded and not text.remote and not (vectors and vectors.remote):
+        if not view.degraded and not self._indexes.are_remote:
             self._ready = state
         return view
 

@@ -1,0 +1,154 @@
+"""The indexes of a base that are not tables of its database: opened as its settings say."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from lagotto.indexes.base import Finding, IndexRole, IndexState, TextIndex, VectorIndex
+from lagotto.indexes.folder import IndexFolder
+from lagotto.indexes.registry import (
+    IndexChoice,
+    IndexSite,
+    chosen,
+    open_text_index,
+    open_vector_index,
+)
+from lagotto.stores.base import BaseConfig
+from lagotto.stores.sql.changelog import AnyIndex, SqlChangeLog
+
+IN_TABLES = frozenset({"postings", "pgvector"})
+
+
+class IndexPair(NamedTuple):
+    """The indexes that are open; there is none of vectors as long as there are no vectors."""
+
+    text: TextIndex[SqlChangeLog] | None = None
+    vectors: VectorIndex[SqlChangeLog] | None = None
+
+    def by_role(self) -> dict[IndexRole, AnyIndex]:
+        """Those that there are."""
+        found: dict[IndexRole, AnyIndex] = {}
+        if self.text is not None:
+            found["text"] = self.text
+        if self.vectors is not None:
+            found["vectors"] = self.vectors
+        return found
+
+    def close(self) -> None:
+        """Save what is worth it, and close them."""
+        for index in self.by_role().values():
+            index.close()
+
+
+class StoreIndexes:
+    """Opens the indexes of a base, and others once it has been rebuilt.
+
+    `usual` are those of a new base, `wanted` those that the user names: a base keeps the kinds of
+    indexes that it has, but uses them at the addresses that the user gives.
+    """
+
+    def __init__(
+        self, wanted: IndexChoice, *, usual: IndexChoice, location: str, timeout: float
+    ) -> None:
+        self.wanted = wanted
+        self.choice = IndexChoice()
+        self.open = IndexPair()
+        self.location = location
+        self._usual = usual
+        self._timeout = timeout
+        self._site = IndexSite("", timeout)
+        self._made_for: tuple[object, object] = (None, None)
+        self._generation: int | None = None
+        self._adapting = threading.Lock()
+
+    @property
+    def are_remote(self) -> bool:
+        """Whether one of them is behind a network: it has to be asked how far it has come."""
+        return any(index.remote for index in self.open.by_role().values())
+
+    def place(self, base_id: str, folder: IndexFolder | None = None) -> None:
+        """Say whose they are, and where those go that are files."""
+        self._site = IndexSite(base_id, self._timeout, indexes=folder)
+
+    def chosen(self, stored: BaseConfig) -> IndexChoice:
+        """The indexes of a base, at the addresses that the user gave, if any."""
+        pairs = (
+            (stored.text_index, self.wanted.text, self._usual.text, "text"),
+            (stored.vector_index, self.wanted.vectors, self._usual.vectors, "vector"),
+        )
+        text, vectors = (
+            chosen(has, wanted, usual=usual or "", role=role, location=self.location)
+            for has, wanted, usual, role in pairs
+        )
+        return IndexChoice(text, vectors)
+
+    def adapt(self, config: BaseConfig) -> None:
+        """Open the indexes that a base has now, unless they are open; close former ones."""
+        with self._adapting:
+            self._adapt(config)
+
+    def _adapt(self, config: BaseConfig) -> None:
+        if self._generation != config.generation:
+            self.choice = self.chosen(config) if self._generation is None else _stored(config)
+            self._generation = config.generation
+        text, vectors = (
+            (config.generation, self.choice.text),
+            (
+                config.generation,
+                self.choice.vectors,
+                config.model_id,
+                config.dimension,
+            ),
+        )
+        if (text, vectors) == self._made_for:
+            return
+        former, opened = self.open, self.open_for(config, self.choice)
+        if text == self._made_for[0]:
+            opened = opened._replace(text=former.text)
+        self.open, self._made_for = opened, (text, vectors)
+        for index in former.by_role().values():
+            if index not in opened:
+                index.abandon()
+
+    def open_for(self, config: BaseConfig, choice: IndexChoice | None = None) -> IndexPair:
+        """The indexes of a generation of the base; `choice` has their addresses."""
+        choice = choice or _stored(config)
+        site = replace(self._site, generation=config.generation)
+        pair = IndexPair()
+        if choice.text not in IN_TABLES:
+            text = replace(site, address=choice.text or self._usual.text or "")
+            pair = pair._replace(text=open_text_index(text))
+        if choice.vectors not in IN_TABLES and config.model_id and config.dimension:
+            vectors = replace(site, address=choice.vectors or self._usual.vectors or "")
+            opened = open_vector_index(
+                vectors, model_id=config.model_id, dimension=config.dimension
+            )
+            pair = pair._replace(vectors=opened)
+        return pair
+
+    def states(self, changes: SqlChangeLog) -> Iterator[IndexState]:
+        """How far each index has come, as far as it is known."""
+        for role, index in self.open.by_role().items():
+            yield IndexState(
+                role=role,
+                kind=index.kind,
+                applied_seq=index.applied_seq(changes),
+                changes=changes.head.seq,
+            )
+
+    def check(self, changes: SqlChangeLog) -> list[Finding]:
+        """What is to be said of the indexes; changes nothing."""
+        indexes = self.open.by_role().values()
+        return [index.check(changes) for index in indexes if changes.head.seq]
+
+    def close(self) -> None:
+        """Close them; they may be opened again."""
+        self.open.close()
+        self.open, self._made_for, self._generation = IndexPair(), (None, None), None
+
+
+def _stored(config: BaseConfig) -> IndexChoice:
+    return IndexChoice(config.text_index, config.vector_index)
