@@ -304,29 +304,29 @@ class Ingest:
 
     `embedder` is the name that the store records. `generation` is the generation of the base that
     chunker and embedder belong to: if the base was rebuilt meanwhile, writing is a RebuiltError.
-    What `guard` does not allow to replace is listed as a failure. `rebuilt` is the base whose
-    documents are being added to `store`, the next generation of it.
+    What `guard` does not allow to replace is listed as a failure. `staging` is the next generation
+    of the base in `store`, to which its documents are added instead.
     """
 
     def __init__(
         self,
         *,
-        store: Store | Staging,
+        store: Store,
         chunker: Chunker,
         vectors: ChunkEmbedder,
         embedder: str | None = None,
         generation: int | None = None,
         guard: WriteGuard | None = None,
-        rebuilt: Store | None = None,
+        staging: Staging | None = None,
         on_progress: OnProgress | None = None,
     ) -> None:
-        self._reuse = VectorReuse(rebuilt or store, vectors)
-        self._rebuilding = rebuilt is not None
+        self._reuse = VectorReuse(store, vectors)
+        self._rebuilding = staging is not None
         self._step = FIRST_STEP
         self._embedder = embedder
         self._generation = generation
         self._guard = guard
-        self._store = store
+        self._store = staging or store
         self._chunker = chunker
         self._vectors = vectors
         self._on_progress = on_progress

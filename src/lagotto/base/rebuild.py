@@ -166,11 +166,11 @@ class _Rebuild:
             self._report(done=before.done + done.documents, chunks=before.chunks + done.chunks)
 
         ingest = Ingest(
-            store=self._staging,
+            store=self._store,
+            staging=self._staging,
             chunker=self._parts.chunker,
             vectors=self._parts.vectors,
             embedder=self._parts.spec,
-            rebuilt=self._store,
             on_progress=report,
         )
         failures = (await ingest.run(documents)).failures
