@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo docs test test-fast test-llm check bench campaign fuzz mutants clean
+.PHONY: demo weights docs test test-fast test-llm check bench campaign fuzz mutants clean
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
@@ -17,6 +17,13 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 .venv/ready: .venv/runtime
 	$(PIP) --editable '.[dev]'
 	@touch $@
+
+# The 8-bit model, for new bases; without it they have the one in full precision.
+.venv/weights: .venv/runtime $(wildcard weights/*.* weights/*/*)
+	$(PIP) ./weights
+	@touch $@
+
+weights: .venv/weights  ## build and install lagotto-minilm: the 8-bit model, twice as fast, for new bases
 
 demo: .venv/runtime  ## add the documents that come with Lagotto, and ask them questions
 	$(BIN)/lagotto demo

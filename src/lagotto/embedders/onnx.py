@@ -289,6 +289,15 @@ MINILM_INT8 = MINILM.eight_bit(INT8_CONFIG).model_copy(
 )
 
 
+def default_embedder() -> str:
+    """The embedder of new bases: the 8-bit model where it is shipped, else the published one."""
+    try:
+        shipped = (MINILM.find() / INT8_MODEL).is_file()
+    except WeightsError:
+        shipped = False  # whoever runs the model is told what is missing
+    return (MINILM_INT8 if shipped else MINILM).name
+
+
 def minilm(folder: str = "") -> OnnxEmbedder:
     """Create MiniLM in full precision, from `folder` or a known location."""
     return CONFIG.create(minilm_files(folder))

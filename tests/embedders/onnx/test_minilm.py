@@ -10,11 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lagotto.base.knowledge_base import AsyncKnowledgeBase
+from lagotto.documents import Document
 from lagotto.embedders.onnx import (
     CONFIG,
     INT8_MODEL,
     MINILM,
     OnnxEmbedder,
+    default_embedder,
     minilm,
     minilm_files,
     minilm_int8,
@@ -187,6 +190,7 @@ class TestOwnDistribution:
         self, package: Path, int8: OnnxEmbedder
     ) -> None:
         assert MINILM.find() == package
+        assert default_embedder() == "minilm-int8"
         shipped = minilm_int8()
         found = await shipped.embed(TEXTS, role="document")
         np.testing.assert_array_equal(found, await int8.embed(TEXTS, role="document"))
@@ -199,6 +203,26 @@ class TestOwnDistribution:
         with pytest.raises(WeightsError, match=r"model_int8.onnx is not a published file"):
             await changed.embed(["x"], role="query")
         await changed.close()
+
+    async def test_a_base_keeps_its_embedder(
+        self, package: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        new, old = package.parent / "new.db", package.parent / "old.db"
+        async with AsyncKnowledgeBase(new) as base:
+            await base.add(Document(text="A text."))
+            assert (await base.info()).embedder == "minilm-int8"
+        monkeypatch.setenv("LAGOTTO_MINILM", str(CARRIER))
+        assert default_embedder() == "minilm"
+        async with AsyncKnowledgeBase(old) as base:
+            await base.add(Document(text="A text."))
+        monkeypatch.delenv("LAGOTTO_MINILM")
+        async with AsyncKnowledgeBase(old) as base:
+            await base.add(Document(text="Another text."))
+            assert (await base.info()).embedder == "minilm"
+
+    def test_without_any_weights(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("LAGOTTO_MINILM", str(tmp_path))
+        assert default_embedder() == "minilm"
 
     def test_its_build_checks_the_same_hashes(self) -> None:
         build = (Path(__file__).parents[3] / "weights" / "hatch_build.py").read_text()
