@@ -546,3 +546,17 @@ async def test_a_base_is_searched_where_its_chunker_is_not_installed(
         assert [hit.document_id for hit in await base.retrieve("truffles")] == ["a"]
         with pytest.raises(UnknownNameError, match="mine"):
             await base.add(Document(id="b", text="Another text."))
+
+
+async def test_why_not_by_title_path_or_beginning(tmp_path: Path) -> None:
+    """As `show` names documents; several are an error, and none is an answer."""
+    for name in ("lakes", "oaks"):
+        (tmp_path / f"{name}.md").write_text(f"# On {name}\n\nText about {name}.\n")
+    async with AsyncKnowledgeBase(":memory:", embedder=HashEmbedder()) as base:
+        await base.add(tmp_path)
+        (oaks,) = await base.documents(filters={"title": "On oaks"})
+        for called in (oaks.id, oaks.id[:6], "On oaks", tmp_path / "oaks.md", "oaks.md"):
+            assert (await base.why_not("lakes", str(called), top_k=1)).document_id == oaks.id
+        with pytest.raises(ConfigError, match=r"is not unique: .*On lakes.*; give the id of one"):
+            await base.why_not("lakes", str(tmp_path))
+        assert "there is no document" in (await base.why_not("lakes", "On elms")).reason

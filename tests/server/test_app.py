@@ -201,6 +201,8 @@ def test_explain(server: Running) -> None:
     assert missing["rank"] > 1
     assert missing["breakdown"]["semantic"]["score"] > 0
     assert "would be rank" in missing["reason"]
+    by_title = server.post("/v1/why-not", {**body, "document": "Lagotto"}).json()
+    assert (by_title["document_id"], by_title["reason"]) == ("dog", there["reason"])
     assert server.post("/v1/why-not", {**body, "document": "none"}).status_code == 404
     elsewhere = server.post("/v1/why-not", {**body, "document": "secret"}).json()
     assert elsewhere["rank"] > 1  # among the documents of all collections

@@ -19,8 +19,8 @@ from lagotto.base.parts import (
     create_parts,
     create_parts_to_rebuild,
 )
-from lagotto.base.protocol import AsyncBase, FilterLike, resolve_collection
-from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document, storable
+from lagotto.base.protocol import AsyncBase, FilterLike, document_called
+from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document, DocumentRef, storable
 from lagotto.embedders import Embedder
 from lagotto.embedders.chunk_embedder import Pooling
 from lagotto.errors import ConfigError, LagottoError, RebuiltError, StoreError
@@ -192,13 +192,13 @@ class AsyncKnowledgeBase(AsyncBase):
             return [await as_list(outcome) for outcome in outcomes]
 
     async def _with_document(self, request: SearchRequest) -> SearchRequest:
-        """The request with the collection of its document."""
-        document_id = storable(request.document_id)
-        collection = request.document_collection or request.preferences.collection
-        if collection is None:
-            named = self.iter_documents(filters=Eq("document_id", document_id))
-            collection = resolve_collection([item.collection async for item in named])
-        return replace(request, document_id=document_id, document_collection=collection)
+        """The request with the id and the collection of its document."""
+        name, wanted = storable(request.document_id), request.preferences.collection
+        if request.document_collection is not None:
+            return replace(request, document_id=name)
+        found = await document_called(self, name, collection=wanted)
+        ref = found.ref if found else DocumentRef(wanted or DEFAULT_COLLECTION, name)
+        return replace(request, document_id=ref.id, document_collection=ref.collection)
 
     add = retry_after_rebuild(AsyncBase.add)
     import_documents = retry_after_rebuild(AsyncBase.import_documents)

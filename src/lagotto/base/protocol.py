@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from lagotto._internal.concurrency import in_thread
 from lagotto._internal.tokens import Tokenizer
 from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document, Vector
+from lagotto.errors import ConfigError
 from lagotto.filters import And, Eq, Filter, Gt, Or, parse_filter
 from lagotto.prefs import Mode, RetrievalPrefs, SearchRequest, Verb
 from lagotto.request_context import RequestContext
@@ -169,8 +170,9 @@ class BaseVerbs(ABC):
         """Explain why a document is not among the results of `retrieve`.
 
         The arguments are those of `retrieve`, which is run once; `results` of the answer has its
-        results. The document is looked up in `collection`; without one, in the default collection
-        first, and then in the others.
+        results. The document is named by its id or the beginning of it, its path or its title, and
+        looked up in `collection`; without one, in the default collection first, and then in the
+        others.
         """
         given = _given(settings, top_k, mode, filters, collection)
         reason: WhyNot = await self.answer(
@@ -427,6 +429,85 @@ def resolve_collection(collections: Sequence[str]) -> str:
     """The collection that is meant by an id alone, of those that have a document with this id."""
     elsewhere = DEFAULT_COLLECTION not in collections
     return min(collections) if collections and elsewhere else DEFAULT_COLLECTION
+
+
+SHORTEST_PREFIX = 4
+"""Characters; fewer would name too many documents."""
+LISTED = 5
+"""Documents that a message names."""
+
+
+async def documents_called(
+    base: BaseVerbs,
+    name: str,
+    *,
+    collection: str | None = None,
+    is_local: bool = True,
+    by_end: bool = True,
+) -> list[Document]:
+    """The documents that `name` stands for; several for a folder or a file of many rows.
+
+    Tried in this order: an id, a file or web address, a title, then folders, ends of paths and the
+    beginnings of ids. With `is_local` a relative path is one of this process.
+    """
+    path = _path(name) if is_local else name
+    for field, value in (("document_id", name), ("source", path), ("title", name)):
+        found = await base.documents(filters=Eq(field, value), collection=collection)
+        if found:
+            return found
+    end = f"/{name.removeprefix('./')}"
+    return [
+        document
+        async for document in base.iter_documents(collection=collection)
+        if (document.source and Path(path) in Path(document.source).parents)
+        or (by_end and document.source.endswith(end))
+        or (len(name) >= SHORTEST_PREFIX and document.id.startswith(name))
+    ]
+
+
+async def document_called(
+    base: BaseVerbs, name: str, *, collection: str | None = None, is_local: bool = True
+) -> Document | None:
+    """The one document that `name` stands for, without its text, None if there is none.
+
+    ConfigError if there are several; an id alone is first one of the default collection.
+    """
+    found = await documents_called(base, name, collection=collection, is_local=is_local)
+    if found and all(document.id == name for document in found):
+        home = resolve_collection([document.collection for document in found])
+        return next(document for document in found if document.collection == home)
+    return only_document(name, found)
+
+
+def only_document(name: str, found: Sequence[Document]) -> Document | None:
+    """The document, None if there is none; ConfigError if there are several."""
+    if len(found) > 1:
+        several = len({document.id for document in found}) < len(found)
+        remedy = "pass --collection" if several else "give the id of one of them"
+        raise ConfigError(f"{name!r} is not unique: {described(found)}; {remedy}")
+    return found[0] if found else None
+
+
+def described(documents: Sequence[Document]) -> str:
+    """The first few documents, for messages."""
+    names = [
+        f"{document.id} ({document.title or document.source}, collection {document.collection})"
+        for document in documents[:LISTED]
+    ]
+    more = len(documents) - len(names)
+    return ", ".join(names) + (f" and {more} more" if more else "")
+
+
+def _path(name: str) -> str:
+    """`name` as the source of what was added from here: an absolute path, or a web address."""
+    from lagotto.readers.base import is_address
+
+    if is_address(name):
+        return name.partition("#")[0]
+    try:
+        return Path(name).expanduser().resolve().as_posix()
+    except (OSError, RuntimeError, ValueError):  # not a path at all
+        return name
 
 
 def _given(

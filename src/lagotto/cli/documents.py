@@ -5,17 +5,24 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
 from lagotto._internal.display import counted
 from lagotto._internal.registry import did_you_mean
 from lagotto.cli.connect import open_existing
-from lagotto.cli.options import AsJson, BaseOptions, Filters, InCollection, argument, option
+from lagotto.cli.options import (
+    AsJson,
+    BaseOptions,
+    Filters,
+    InCollection,
+    argument,
+    option,
+    parse_filters,
+)
 from lagotto.cli.output import UNLISTED, one_line, print_json, printable, say, stdout
 from lagotto.errors import ConfigError
 
@@ -26,28 +33,27 @@ if TYPE_CHECKING:
     from lagotto.filters import Filter
 
 
-SHORTEST_PREFIX = 4
-"""Characters; fewer would name too many documents."""
-LISTED = 5
 COMPARED = 2_000
 """Documents whose titles are compared with an unknown name."""
 
 
 def find_documents(kb: KnowledgeBase, name: str, *, collection: str | None) -> list[Document]:
-    """The documents that `name` stands for; several for a folder or a file of many rows.
+    """The documents that `name` stands for; ConfigError if there is none."""
+    from lagotto.base.protocol import documents_called
 
-    Tried in this order: an id, a file or web address, a title, then folders and the beginnings of
-    ids. ConfigError if there is none.
-    """
-    from lagotto.filters import Eq
+    called = documents_called(kb.base, name, collection=collection, by_end=False)
+    return kb.run(called) or _raise_unknown(kb, name, collection)
 
-    source = _source(name)
-    conditions: list[Filter] = [Eq("document_id", name), Eq("source", source), Eq("title", name)]
-    for condition in conditions:
-        if found := kb.documents(filters=condition, collection=collection):
-            return found
-    if found := list(_near(kb, name, Path(source), collection)):
-        return found
+
+def find_document(kb: KnowledgeBase, name: str, *, collection: str | None) -> Document:
+    """The one document that `name` stands for, without its text."""
+    from lagotto.base.protocol import documents_called, only_document
+
+    found = kb.run(documents_called(kb.base, name, collection=collection))
+    return only_document(name, found) or _raise_unknown(kb, name, collection)
+
+
+def _raise_unknown(kb: KnowledgeBase, name: str, collection: str | None) -> NoReturn:
     some = islice(kb.iter_documents(collection=collection), COMPARED)
     titles = [document.title for document in some if document.title]
     raise ConfigError(
@@ -56,54 +62,7 @@ def find_documents(kb: KnowledgeBase, name: str, *, collection: str | None) -> l
     )
 
 
-def find_document(kb: KnowledgeBase, name: str, *, collection: str | None) -> Document:
-    """The one document that `name` stands for, with its text."""
-    found = find_documents(kb, name, collection=collection)
-    if len(found) > 1:
-        raise ConfigError(f"{name!r} is not unique: {described(found)}; {_remedy(found)}")
-    document = kb.get(found[0].id, collection=found[0].collection)
-    if document is None:
-        raise ConfigError(f"the document {found[0].id} was removed a moment ago")
-    return document
-
-
-def described(documents: Sequence[Document]) -> str:
-    """The first few documents, for messages."""
-    names = [
-        f"{document.id} ({document.title or document.source}, collection {document.collection})"
-        for document in islice(documents, LISTED)
-    ]
-    more = len(documents) - len(names)
-    return ", ".join(names) + (f" and {more} more" if more else "")
-
-
-def _remedy(found: Sequence[Document]) -> str:
-    several = len({document.id for document in found}) < len(found)
-    return "pass --collection" if several else "give the id of one of them"
-
-
-def _source(name: str) -> str:
-    """`name` as the source of what was added from here: an absolute path, or a web address."""
-    from lagotto.readers.base import is_address
-
-    if is_address(name):
-        return name.partition("#")[0]
-    try:
-        return Path(name).expanduser().resolve().as_posix()
-    except (OSError, RuntimeError, ValueError):  # no path at all
-        return name
-
-
-def _near(kb: KnowledgeBase, name: str, path: Path, collection: str | None) -> Iterator[Document]:
-    """The documents below a folder, or else those whose ids begin with `name`."""
-    is_prefix = len(name) >= SHORTEST_PREFIX
-    for document in kb.iter_documents(collection=collection):
-        below = path in Path(document.source).parents if document.source else False
-        if below or (is_prefix and document.id.startswith(name)):
-            yield document
-
-
-COLUMNS = ("id", "title", "kind", "language", "source", "updated")
+COLUMNS = ("path", "title", "kind", "language", "updated", "id")
 
 
 def list_documents(
@@ -112,9 +71,13 @@ def list_documents(
     filters: Filters = None,
     as_json: AsJson = False,
 ) -> None:
-    """List documents."""
+    """List documents by path."""
     with open_existing(base) as kb:
-        found = kb.documents(collection=collection, filters=filters)
+        found = kb.documents(collection=collection, filters=parse_filters(filters))
+        known = {} if found or collection is None else kb.collections()
+    found.sort(key=lambda document: (document.source, document.title or "", document.id))
+    if known and collection not in known:
+        say(f"warning: there is no collection {collection!r}{did_you_mean(str(collection), known)}")
     if as_json:
         print_json([document.model_dump(mode="json", exclude=UNLISTED) for document in found])
         return
@@ -129,8 +92,8 @@ def list_documents(
 def _row(document: Document) -> tuple[str, ...]:
     updated = f"{document.updated_at:%Y-%m-%d}" if document.updated_at else ""
     source = _from_here(document.source)
-    texts = (document.id, document.title, document.kind, document.language, source)
-    return (*map(one_line, texts), updated)
+    texts = (source, document.title, document.kind, document.language, updated, document.id)
+    return tuple(map(one_line, texts))
 
 
 def _from_here(source: str) -> str:
@@ -156,7 +119,10 @@ def show(
         if CITATION.fullmatch(name):
             _print_passage(kb.resolve(name), as_json=as_json)
             return
-        document = find_document(kb, name, collection=collection)
+        listed = find_document(kb, name, collection=collection)
+        document = kb.get(listed.id, collection=listed.collection)
+        if document is None:
+            raise ConfigError(f"the document {listed.id} was removed a moment ago")
         pieces = kb.chunks(document.id, collection=document.collection) if chunks else []
     if as_json:
         print_json(_as_json(document, pieces if chunks else None))
@@ -223,19 +189,20 @@ def remove(
     as_json: AsJson = False,
 ) -> None:
     """Remove documents by name, by filter, or a whole collection. All conditions must hold."""
-    if not names and collection is None and filters is None:
+    if not names and collection is None and not filters:
         raise ConfigError(
             "nothing to remove was given; pass ids, paths, --collection or --filters "
             "(--filters '{}' removes everything)"
         )
+    where = parse_filters(filters)
     with open_existing(base) as kb:
-        found = _matching(kb, names or [], collection, filters)
+        found = _matching(kb, names or [], collection, where)
         if found and not yes:
             _confirm(found, kb.base.location)
         gone = [
             name
-            for where, ids in _by_collection(found).items()
-            for name in kb.remove(*ids, collection=where, filters=filters)
+            for home, ids in _by_collection(found).items()
+            for name in kb.remove(*ids, collection=home, filters=where)
         ]
     if as_json:
         print_json({"removed": gone})
@@ -244,7 +211,7 @@ def remove(
 
 
 def _matching(
-    kb: KnowledgeBase, names: list[str], collection: str | None, filters: str | None
+    kb: KnowledgeBase, names: list[str], collection: str | None, filters: Filter | None
 ) -> list[Document]:
     """The documents to remove; ConfigError if one of `names` stands for none of them."""
     if not names:
@@ -258,15 +225,15 @@ def _matching(
 
 
 def _documents_called(
-    kb: KnowledgeBase, name: str, collection: str | None, filters: str | None
+    kb: KnowledgeBase, name: str, collection: str | None, filters: Filter | None
 ) -> list[Document]:
-    from lagotto.filters import And, In, parse_filter
+    from lagotto.filters import And, In
 
     found = find_documents(kb, name, collection=collection)
     if filters is None:
         return found
     named = In("document_id", [document.id for document in found])
-    kept = kb.documents(filters=And(named, parse_filter(filters)), collection=collection)
+    kept = kb.documents(filters=And(named, filters), collection=collection)
     if not kept:
         raise ConfigError(f"the filter leaves out {name!r}; nothing was removed")
     return kept
@@ -286,6 +253,8 @@ def _confirm(found: list[Document], location: str) -> None:
             f"this removes {count} from {location}; pass --yes to confirm, since stdin "
             "is not a terminal"
         )
+    from lagotto.base.protocol import described
+
     say(described(found))
     if not typer.confirm(f"Remove {count} from {location}?", err=True):
         say("nothing was removed")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ from lagotto.cli.options import (
     ReadingOptions,
     Verbose,
     argument,
+    key_value,
     option,
 )
 from lagotto.cli.output import print_json, say
@@ -127,22 +127,11 @@ def parse_metadata(pairs: Iterable[str]) -> dict[str, Any]:
     """Metadata from `KEY=VALUE` pairs. A value is JSON (`2024`, `true`, `["a"]`) or else text."""
     found: dict[str, Any] = {}
     for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not key or not equals:
-            raise ConfigError(f"--metadata {pair!r} is not KEY=VALUE; write year=2024, for example")
+        key, value = key_value(pair, flag="--metadata", example="year=2024")
         if key in found:
             raise ConfigError(f"--metadata sets {key!r} twice; for several values pass a JSON list")
-        found[key] = _value(value)
+        found[key] = value
     return found
-
-
-def _value(text: str) -> Any:
-    from lagotto.documents import json_value
-
-    try:
-        return json_value(json.loads(text))
-    except (ValueError, RecursionError):  # not JSON, or a number that metadata can't hold
-        return text
 
 
 def add(

@@ -24,6 +24,7 @@ from lagotto.cli.options import (
     Verbose,
     argument,
     option,
+    parse_filters,
 )
 from lagotto.cli.output import one_line, print_json, print_report, printable, stdout, warn
 from lagotto.errors import StoreError
@@ -218,7 +219,9 @@ def export(
 ) -> None:
     """Write documents to a file. As JSON Lines with all fields, or in the layout of BEIR."""
     with open_existing(base) as kb:
-        count = kb.export_documents(path, format=format, collection=collection, filters=filters)
+        count = kb.export_documents(
+            path, format=format, collection=collection, filters=parse_filters(filters)
+        )
     if as_json:
         print_json({"exported": count, "path": str(path)})
     else:

@@ -6,15 +6,20 @@ option for each of its fields.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 from typer import Argument, Option
 
 from lagotto.cli.output import logging_to_stderr
+from lagotto.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lagotto.filters import Filter
 
 DEFAULT_KB = "lagotto.db"
 DEFAULT_COLLECTION = "default"
@@ -50,8 +55,13 @@ Verbose = Annotated[
 ]
 AsJson = Annotated[bool, Option("--json", help="Print JSON.")]
 Filters = Annotated[
-    str | None,
-    Option("--filters", metavar="JSON", help='Only documents that match: \'{"topic": "dogs"}\'.'),
+    list[str] | None,
+    Option(
+        "--filter",
+        "--filters",
+        metavar="KEY=VALUE|JSON",
+        help="Only documents that match: topic=dogs, or a filter as JSON (repeatable).",
+    ),
 ]
 InCollection = Annotated[
     str | None, Option("--collection", metavar="NAME", help="Only documents of this collection.")
@@ -60,6 +70,33 @@ Mode = Literal["hybrid", "semantic", "keyword"]
 Pooling = Literal["chunk", "late"]
 
 _KIND = Parameter.KEYWORD_ONLY
+
+
+def key_value(pair: str, *, flag: str, example: str) -> tuple[str, Any]:
+    """A `KEY=VALUE` pair; the value is JSON (`2024`, `true`, `["a"]`), or else text."""
+    from lagotto.documents import json_value
+
+    key, equals, text = pair.partition("=")
+    if not key or not equals:
+        raise ConfigError(f"{flag} {pair!r} is not KEY=VALUE; write {example}, for example")
+    try:
+        return key, json_value(json.loads(text))
+    except (ValueError, RecursionError):  # not JSON, or a number that metadata can't hold
+        return key, text
+
+
+def parse_filters(filters: Sequence[str] | None) -> Filter | None:
+    """All filters of `--filter` together, None without any."""
+    if not filters:
+        return None
+    from lagotto.filters import And, parse_filter
+
+    parts = [
+        text if text[:1] == "{" else dict([key_value(text, flag="--filter", example="topic=dogs")])
+        for text in map(str.strip, filters)
+    ]
+    found = [parse_filter(part) for part in parts]
+    return found[0] if len(found) == 1 else And(*found)
 
 
 def option(help: str, *, default: Any = None, flag: str = "", **settings: Any) -> Any:  # noqa: A002
@@ -134,7 +171,9 @@ class MakingOptions:
 class SearchOptions:
     """What to search, and how; the same for `retrieve`, `search` and `context`."""
 
-    top_k: int | None = option("Number of passages. [default: 10, for search 12]", min=1)
+    top_k: int | None = option(
+        "Number of passages. [default: 10, for search 12]", flag="--top-k -k", min=1
+    )
     mode: Mode | None = option("Vectors, full text, or both. [default: hybrid]")
     collection: InCollection = None
     filters: Filters = None
@@ -143,7 +182,7 @@ class SearchOptions:
     set: list[str] = option(
         "Change one setting: scoring.blend=rrf.", metavar="NAME=VALUE", default=[]
     )
-    reranker: str | None = option("Rerank the best candidates, such as overlap.", metavar="NAME")
+    reranker: str | None = option("Rerank the best candidates, such as lexical.", metavar="NAME")
 
 
 def for_typer(command: Callable[..., None]) -> Callable[..., None]:

@@ -9,7 +9,7 @@ import typer
 from lagotto._internal.display import counted
 from lagotto._internal.registry import did_you_mean
 from lagotto.cli.connect import open_for_a_question
-from lagotto.cli.options import AsJson, BaseOptions, SearchOptions, argument, option
+from lagotto.cli.options import AsJson, BaseOptions, SearchOptions, argument, option, parse_filters
 from lagotto.cli.output import print_json, printable, say, stdout, warn
 from lagotto.errors import ConfigError
 
@@ -31,7 +31,7 @@ def arguments(how: SearchOptions) -> dict[str, Any]:
         "top_k": how.top_k,
         "mode": how.mode,
         "collection": how.collection,
-        "filters": how.filters,
+        "filters": parse_filters(how.filters),
     }
     chosen = {name: value for name, value in named.items() if value is not None}
     return {"prefs": _preferences(how), **settings, **chosen}
@@ -106,7 +106,10 @@ def retrieve(
         if why_not is None:
             found = kb.retrieve(query, **settings)
         else:
-            reason = kb.why_not(query, why_not, **settings)
+            from lagotto.cli.documents import find_document
+
+            document = find_document(kb, why_not, collection=how.collection)
+            reason = kb.why_not(query, document.id, **settings)
             found = reason.results
     if as_json:
         print_json(_as_json(query, mode_of(settings), found, reason))

@@ -14,7 +14,7 @@ import typer
 from lagotto._internal.locations import is_served
 from lagotto._internal.memory import limit_arenas
 from lagotto.cli.connect import check_exists, open_store
-from lagotto.cli.options import AsJson, BaseOptions, argument, option
+from lagotto.cli.options import AsJson, BaseOptions, argument, option, parse_filters
 from lagotto.cli.output import print_json, say, stdout
 from lagotto.errors import ConfigError
 
@@ -145,8 +145,11 @@ class KeyOptions:
     name: str = option("Name of the key.", default="")
     scopes: str = option("read, write, admin.", metavar="LIST", default="read")
     collections: str | None = option("The only collections it sees.", metavar="LIST")
-    filters: str | None = option(
-        "The only documents it sees.", flag="--filter --filters", metavar="JSON"
+    filters: list[str] = option(
+        "The only documents it sees (repeatable).",
+        flag="--filter --filters",
+        metavar="KEY=VALUE|JSON",
+        default=[],
     )
     expires: str | None = option("Expiry date, or 30d.", metavar="DATE")
 
@@ -171,13 +174,12 @@ def keys(
 
 
 async def _create(location: str, new: KeyOptions, *, as_json: bool) -> None:
-    from lagotto.filters import parse_filter
     from lagotto.server.access import ApiKeys
 
     wanted: dict[str, Any] = {
         "scopes": _words(new.scopes),
         "collections": None if new.collections is None else _words(new.collections),
-        "filters": None if new.filters is None else parse_filter(new.filters),
+        "filters": parse_filters(new.filters),
         "expires_at": _moment(new.expires),
     }
     async with open_store(location) as store:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from difflib import get_close_matches
 from typing import Any, get_args
 
 from lagotto._internal.registry import did_you_mean
@@ -158,6 +159,42 @@ def other_kind_notes(where: Filter, has_kind: Callable[[str, ScalarKind], bool])
                 f"but the filter compares it with {_listed(compared)}"
             )
     return tuple(notes)
+
+
+class FilterHint(str):
+    """A note that is not an error in a strict search: the filter may be right."""
+
+    __slots__ = ()
+
+
+ALIKE = 0.75
+"""How much of a text must be the same for it to be taken for a slip; letters only: a year that no
+document has is not misspelt."""
+
+
+def misspelt_value_notes(
+    where: Filter, values_of: Callable[[str], Collection[str]]
+) -> tuple[FilterHint, ...]:
+    """A hint for each text that no document has in a field where a similar one exists.
+
+    For filters that match nothing.
+    """
+    notes = []
+    for name, value in _required_texts(where):
+        known = values_of(name) if any(map(str.isalpha, value)) else ()
+        if value not in known and (near := get_close_matches(value, known, n=1, cutoff=ALIKE)):
+            notes.append(FilterHint(f"no document has {name} {value!r}; did you mean {near[0]!r}?"))
+    return tuple(notes)
+
+
+def _required_texts(where: Filter) -> Iterator[tuple[str, str]]:
+    """Fields and the texts that they are to equal; of a list, only if it has one."""
+    match where:
+        case And(filters) | Or(filters):
+            for part in filters:
+                yield from _required_texts(part)
+        case Eq(field=field, value=str(value)) | In(field=field, values=[str(value)]):
+            yield field.name, value
 
 
 def _compared_kinds(where: Filter) -> dict[str, set[ScalarKind]]:

@@ -94,10 +94,20 @@ class Diagnostics:
         """What did not work, once each, in order."""
         return tuple(self._notes)
 
-    def note(self, part: str, problem: object, *, cause: BaseException | None = None) -> None:
-        """Record that the search continues without `part`; DegradedError if it is strict."""
+    def note(
+        self,
+        part: str,
+        problem: object,
+        *,
+        cause: BaseException | None = None,
+        is_hint: bool = False,
+    ) -> None:
+        """Record that the search continues without `part`; DegradedError if it is strict.
+
+        A hint is on what may well be right, and never an error.
+        """
         said = f"{part}: {problem}"
-        if self._strict:
+        if self._strict and not is_hint:
             raise strict_error(said) from cause
         self._notes[said] = None
 

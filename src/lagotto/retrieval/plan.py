@@ -16,6 +16,7 @@ from lagotto._internal.tokens import Tokenizer
 from lagotto.documents import Vector
 from lagotto.embedders import Embedder
 from lagotto.errors import ConfigError, EmbeddingError, ModelMismatchError, QueryError, StoreError
+from lagotto.filters.evaluate import FilterHint
 from lagotto.indexes.base import ChunkKeys, Hits
 from lagotto.indexes.text_query import Match, NativeQuery, Phrase, Term, TextQuery, substituted
 from lagotto.prefs import (
@@ -262,7 +263,7 @@ class QueryPlanner:
         for leg, why in view.degraded:
             diagnostics.note(leg, why)
         for problem in view.filter_notes:
-            diagnostics.note("filter", problem)
+            diagnostics.note("filter", problem, is_hint=isinstance(problem, FilterHint))
         config = prefs.fts.config if prefs.mode != "semantic" else None
         check_config(config, prefs.fts.rank_func, capabilities)
         self._languages = query_languages(config, view.languages, diagnostics)

@@ -12,7 +12,7 @@ from typing import Any
 
 from lagotto.base.ingest import AddReport, OnProgress
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
-from lagotto.base.protocol import BaseVerbs, FilterLike, resolve_collection
+from lagotto.base.protocol import BaseVerbs, FilterLike, document_called
 from lagotto.context import CitedPassage, ContextPack
 from lagotto.context.cite import CitationKey, cited
 from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document, Vector, storable
@@ -171,12 +171,10 @@ class ScopedBase(BaseVerbs):
     async def _with_document(self, request: SearchRequest) -> SearchRequest:
         """The request with the collection of its document; NotFound unless the caller sees it."""
         name, wanted = storable(request.document_id), request.preferences.collection
-        found = await self.documents(filters=Eq("document_id", name), collection=wanted)
-        visible = [item.collection for item in found]
-        collection = wanted or resolve_collection(visible)
-        if collection not in visible:
-            raise no_document(request.document_id, collection)
-        return replace(request, document_collection=collection)
+        found = await document_called(self, name, collection=wanted, is_local=False)
+        if found is None:
+            raise no_document(request.document_id, wanted or DEFAULT_COLLECTION)
+        return replace(request, document_id=found.id, document_collection=found.collection)
 
     async def resolve(self, citation: str) -> tuple[CitedPassage | None, bool]:
         """What a citation refers to now, and whether that has changed since it was made."""
@@ -339,7 +337,7 @@ class ScopedBase(BaseVerbs):
         if errors:
             LOGGER.warning(json.dumps({"request_id": stats.trace_id, "degraded": errors}))
         degraded = tuple(public(note) for note in stats.degraded if self._may_show(note))
-        if prefs.strict and degraded:
+        if prefs.strict and degraded and not self._visibility.everything:
             raise strict_error(degraded[0])
         changes: dict[str, Any] = {"degraded": degraded}
         if stats.params:

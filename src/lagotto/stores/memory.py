@@ -19,6 +19,7 @@ from lagotto.filters import Filter, matches, merged
 from lagotto.filters.algebra import ScalarKind, kind_of
 from lagotto.filters.evaluate import (
     metadata_fields,
+    misspelt_value_notes,
     other_kind_notes,
     unknown_field_notes,
 )
@@ -300,14 +301,20 @@ def _filter_notes(
 ) -> tuple[str, ...]:
     asked = metadata_fields(where)
     kinds: dict[str, set[ScalarKind | None]] = {}
-    for entry in entries.values() if asked else ():
+    texts: dict[str, set[str]] = {}
+    for entry in entries.values() if where != EVERYTHING else ():
+        for name in ("collection", "kind", "language"):
+            texts.setdefault(name, set()).add(getattr(entry.document, name) or "")
         for path, value in _values(entry.document.metadata):
             kinds.setdefault(field_name(path), set()).add(kind_of(value))
+            if isinstance(value, str):
+                texts.setdefault(field_name(path), set()).add(value)
     if unknown := asked - kinds.keys():
         return unknown_field_notes(unknown, kinds)
     if matches_some:
         return ()
-    return other_kind_notes(where, lambda name, kind: kind in kinds[name])
+    wrong = other_kind_notes(where, lambda name, kind: kind in kinds[name])
+    return wrong or misspelt_value_notes(where, lambda name: sorted(texts.get(name, ())))
 
 
 def _values(

@@ -334,6 +334,30 @@ class StoreContract:
         async with store.view(And()) as view:
             assert view.filter_notes == ()
 
+    async def test_misspelt_values_are_noted(self, store: Store) -> None:
+        document = Document(
+            id="v", collection="handbooks", text="A text.", metadata={"topic": ["dogs", "oaks"]}
+        )
+        await store.write([await entry(document)])
+        noted: dict[str, Mapping[str, object]] = {
+            "no document has collection 'handbook'; did you mean 'handbooks'?": {
+                "collection": "handbook"
+            },
+            "no document has topic 'dosg'; did you mean 'dogs'?": {"topic": {"$in": ["dosg"]}},
+        }
+        for note, where in noted.items():
+            async with store.view(parse_filter(where)) as view:
+                assert view.filter_notes == (note,)
+        without: list[dict[str, object]] = [
+            {"topic": "turbines"},
+            {"topic": {"$in": ["dosg", "dogs"]}},
+            {"topic": "dogs", "collection": "default"},
+            {"topic": {"$ne": "dosg"}, "collection": "elsewhere"},
+        ]
+        for where in without:
+            async with store.view(parse_filter(where)) as view:
+                assert view.filter_notes == (), where
+
     async def test_fields_with_other_kinds_of_values_are_noted(self, store: Store) -> None:
         metadata = {"founded": "2024", "labels": ["a", 1], "seen": True, "sheets": 7}
         await store.write([await entry(Document(id="kinds", text="A text.", metadata=metadata))])

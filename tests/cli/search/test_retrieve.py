@@ -201,7 +201,28 @@ def test_why_not(base: Path) -> None:
     done = run(*query, "--why-not", last)
     assert done.err.startswith(f"{last}: its best passage scores ")
     assert run(*query, "--why-not", last, "--json").json["why_not"]["rank"] == len(everything)
+    title = everything[-1]["document_title"]
+    path = Path(everything[-1]["document_source"]).name
+    for name in (title, path, last[:8]):
+        assert run(*query, "--why-not", name).err == done.err
     assert "no document" in run(*query, "--why-not", "nobody").err
+
+
+def test_short_options(base: Path) -> None:
+    short = run("--kb", base, "retrieve", "truffle", "-k", "1", "--filter", "kind=markdown")
+    long = ("--top-k", "1", "--filters", '{"kind": "markdown"}')
+    assert short == run("--kb", base, "retrieve", "truffle", *long)
+    assert short.out.startswith(" 1. ")
+
+
+@pytest.mark.parametrize("verb", ["retrieve", "search", "context"])
+def test_a_misspelt_collection_or_value_is_noted(base: Path, verb: str) -> None:
+    done = run("--kb", base, verb, "truffle", "--collection", "defautl")
+    assert "no document has collection 'defautl'; did you mean 'default'?" in done.err
+    done = run("--kb", base, verb, "truffle", "--filter", "kind=markdwon")
+    assert "no document has kind 'markdwon'; did you mean 'markdown'?" in done.err
+    strict = run("--kb", base, verb, "truffle", "--collection", "defautl", "--set", "strict=true")
+    assert strict.code == 0
 
 
 def test_a_syntax_error_is_shown_where_it_is(base: Path) -> None:

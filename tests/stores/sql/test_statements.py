@@ -57,7 +57,15 @@ VALUES: dict[str, Any] = {
 }
 """A value for every parameter."""
 
-EMPTY = {"CACHED_CHUNKS", "COUNTER", "KEYED_VALUE", "KEYED_VALUES", "PARENTS", "UPDATED"}
+EMPTY = {
+    "CACHED_CHUNKS",
+    "COUNTER",
+    "KEYED_VALUE",
+    "KEYED_VALUES",
+    "PARENTS",
+    "TEXTS_OF_FIELD",
+    "UPDATED",
+}
 """Queries that find nothing with these values: no counter has the name of a setting."""
 
 

@@ -40,7 +40,12 @@ from lagotto.filters import (
     merged,
 )
 from lagotto.filters.algebra import ScalarKind, depth, kind_of
-from lagotto.filters.evaluate import metadata_fields, other_kind_notes, unknown_field_notes
+from lagotto.filters.evaluate import (
+    metadata_fields,
+    misspelt_value_notes,
+    other_kind_notes,
+    unknown_field_notes,
+)
 from lagotto.indexes.base import ChunkKeys, FilterKeys
 from lagotto.stores.sql import statements
 from lagotto.stores.sql.read import document_of, read_chunks
@@ -115,10 +120,14 @@ def chunks_that_match(connection: ReadConnection, where: Filter) -> BoundSql:
     )
 
 
+COMPARED = 10_000
+"""Values of a field that a misspelt one is compared with."""
+
+
 def filter_notes(
     connection: ReadConnection, where: Filter, *, matches_some: bool
 ) -> tuple[str, ...]:
-    """Notes on the fields of a filter that no document has, or only with other kinds of values."""
+    """Notes on fields that no document has, or only with other values than the filter's."""
 
     def has_kind(name: str, kind: str) -> bool:
         return bool(statements.HAS_KIND.scalar(connection, field=name, kind=kind))
@@ -127,7 +136,15 @@ def filter_notes(
     unknown = {name for name in asked if not statements.HAS_FIELD.scalar(connection, field=name)}
     if unknown:
         return unknown_field_notes(unknown, statements.FIELDS.column(connection))
-    return () if matches_some else other_kind_notes(where, has_kind)
+    if matches_some:
+        return ()
+
+    def texts_of(name: str) -> list[str]:
+        if name in statements.OWN_TEXTS:
+            return statements.OWN_TEXTS[name].column(connection, most=COMPARED)
+        return statements.TEXTS_OF_FIELD.column(connection, field=name, most=COMPARED)
+
+    return other_kind_notes(where, has_kind) or misspelt_value_notes(where, texts_of)
 
 
 def matching_names(connection: ReadConnection, where: Filter) -> list[DocumentName]:

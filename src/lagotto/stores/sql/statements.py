@@ -238,6 +238,13 @@ HAS_KIND = Statement(
     "SELECT EXISTS (SELECT 1 FROM attribute WHERE field = :field AND kind = :kind)"
 )
 FIELDS = Statement("SELECT DISTINCT field FROM attribute")
+TEXTS_OF_FIELD = Statement(
+    "SELECT DISTINCT text_value FROM attribute WHERE field = :field AND kind = 'text' LIMIT :most"
+)
+OWN_TEXTS = {
+    name: Statement(f"SELECT DISTINCT {name} FROM document WHERE {name} IS NOT NULL LIMIT :most")
+    for name in ("collection", "kind", "language")
+}
 
 # Chunks
 
