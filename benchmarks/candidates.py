@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,8 @@ from lagotto.rerankers import UNIT, Candidate, Judgement, Reranker, ScoreScale
 from lagotto.rerankers.base import blend_share, mapped
 
 DEPTH = 50
+LONG_QUERY = 70
+"""Words of a document in a long query."""
 SAMPLE = 1000
 """Of a set with more queries this many are for testing, the same ones as in quality.py."""
 
@@ -49,6 +51,15 @@ class Asked:
         ranking = list(dict.fromkeys(self.documents[index] for index in order))
         return ndcg(ranking, self.judged, depth=10)
 
+    def without(self, document: str | None) -> Asked:
+        """The same without the candidates of a document."""
+        kept = [index for index, name in enumerate(self.documents) if name != document]
+        return replace(
+            self,
+            candidates=[self.candidates[index] for index in kept],
+            documents=[self.documents[index] for index in kept],
+        )
+
     def relevant(self) -> NDArray[np.float64]:
         """1 for a candidate of a right document, 0 for others."""
         gains = [self.judged.get(name, 0) > 0 for name in self.documents]
@@ -67,6 +78,27 @@ def training_queries(dataset: Path, *, most: int, banned: set[str]) -> Queries:
     texts = {row["_id"]: row["text"] for row in rows if row["_id"] in judged.keys() - banned}
     chosen = random.Random(1).sample(sorted(texts), min(most, len(texts)))
     return Queries({name: texts[name] for name in chosen}, judged)
+
+
+def related_queries(dataset: Path, most: int) -> tuple[Queries, dict[str, str]]:
+    """Long queries: a question with the beginning of a relevant document.
+
+    The other relevant documents are right; that one, by the query's id, is to be left out.
+    """
+    judged = read_judgements(dataset / "qrels.tsv")
+    questions = {row["_id"]: row["text"] for row in read_jsonl(dataset / "queries.jsonl")}
+    documents = {row["_id"]: row for row in read_jsonl(dataset / "corpus.jsonl")}
+    right = {name: sorted(one for one in gains if gains[one] > 0) for name, gains in judged.items()}
+    several = sorted(name for name, found in right.items() if len(found) > 1)
+    chosen = random.Random(3).sample(several, min(most, len(several)))
+    texts = {name: _continued(questions[name], documents[right[name][0]]) for name in chosen}
+    others = {name: dict.fromkeys(right[name][1:], 1) for name in chosen}
+    return Queries(texts, others), {name: right[name][0] for name in chosen}
+
+
+def _continued(question: str, document: dict[str, str]) -> str:
+    words = f"{document.get('title') or ''} {document['text']}".split()
+    return f"{question} {' '.join(words[:LONG_QUERY])}"
 
 
 @dataclass(slots=True)
@@ -99,8 +131,14 @@ class Recorder:
         """Nothing to free."""
 
 
-async def collect(dataset: Path, queries: Queries, *, cache: Path | None) -> list[Asked]:
-    """Ask a base of the set's documents all `queries`."""
+async def collect(
+    dataset: Path,
+    queries: Queries,
+    *,
+    cache: Path | None,
+    left_out: Mapping[str, str] | None = None,
+) -> list[Asked]:
+    """Ask a base of the set's documents all `queries`; `left_out` is a document of a query."""
     embedder = beir.embedder("minilm", cache)
     recorder = Recorder()
     with tempfile.TemporaryDirectory() as folder:
@@ -108,7 +146,9 @@ async def collect(dataset: Path, queries: Queries, *, cache: Path | None) -> lis
         async with base:
             await base.add(dataset / "corpus.jsonl", columns=Columns(id="_id"))
             return [
-                await _ask(base, recorder, text, queries.judged[name])
+                (await _ask(base, recorder, text, queries.judged[name])).without(
+                    (left_out or {}).get(name)
+                )
                 for name, text in queries.texts.items()
             ]
 

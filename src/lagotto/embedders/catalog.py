@@ -142,7 +142,8 @@ MODELS: dict[str, EmbeddingModel] = {
         ),
         languages="50",
         megabytes=136,
-        good_for="other languages than English, and questions in one about texts in another",
+        good_for="50 languages, also across them: XQuAD Russian .984 hybrid (minilm .968), "
+        "English questions about Russian texts .863 (.402), English .975 (.983)",
         config=OnnxConfig(
             model_id="paraphrase-multilingual-MiniLM-L12-v2-int8",
             dimension=384,

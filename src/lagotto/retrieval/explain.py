@@ -111,6 +111,10 @@ class Diagnostics:
             raise strict_error(said) from cause
         self._notes[said] = None
 
+    def remark(self, part: str, remark: str) -> None:
+        """Record what a caller should know of a search that lacks nothing, strict or not."""
+        self._notes[f"{part}: {remark}"] = None
+
     def stats(self, prefs: RetrievalPrefs, counts: Mapping[str, int]) -> RetrievalStats:
         """The notes, and with `prefs.debug` times, counts, parameters and the trace id."""
         if not prefs.debug:

@@ -38,11 +38,12 @@ from lagotto.retrieval.query.expansion import (
 )
 from lagotto.retrieval.query.syntax import ParsedQuery, parse_query, weighed
 from lagotto.retrieval.query.types import classify, identifiers, quotations
-from lagotto.stores.base import Capabilities, NativeSearch, View
+from lagotto.stores.base import MOST_LANGUAGES, Capabilities, NativeSearch, View
 from lagotto.terms import QueryTerm, compounds, content_terms, query_terms
 from lagotto.terms.languages import (
     UNSTEMMED,
     alphabet_share,
+    foreign_language,
     is_language,
     language_named,
     language_of,
@@ -276,6 +277,16 @@ class QueryPlanner:
         self._semantic, self._text = self._sides(capabilities)
         self._can = capabilities
         self._answers = prefs.expansion.answers
+        self._remark_language([tag for tag in view.languages if tag])
+
+    def _remark_language(self, languages: Sequence[str]) -> None:
+        """Say that no document is in the language of the query, as far as all are known."""
+        if not languages or len(languages) == MOST_LANGUAGES or None in self._view.languages:
+            return
+        if foreign := foreign_language(self._query, languages):
+            self._diagnostics.remark(
+                "query", f"it seems to be {foreign}, and documents are in {', '.join(languages)}"
+            )
 
     def _sides(self, can: Capabilities) -> tuple[bool, bool]:
         """Whether the semantic and the word legs run: as asked for, as far as the store can."""

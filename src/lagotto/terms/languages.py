@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from functools import cache, lru_cache
 from threading import Lock
 
@@ -25,6 +26,45 @@ def alphabet_share(text: str, alphabets: Sequence[str]) -> float:
         return 1.0
     known = sum(name.startswith(tuple(alphabets)) for name in names)
     return known / len(names)
+
+
+ALPHABETS = {
+    "CYRILLIC": ("be", "bg", "kk", "ky", "mk", "mn", "ru", "sr", "tg", "uk"),
+    "ARABIC": ("ar", "fa", "ku", "ps", "ur"),
+    "CJK": ("ja", "zh"), "HIRAGANA": ("ja",), "KATAKANA": ("ja",), "HANGUL": ("ko",),
+    "GREEK": ("el",), "HEBREW": ("he", "yi"), "DEVANAGARI": ("hi", "mr", "ne"), "THAI": ("th",),
+    "ARMENIAN": ("hy",), "GEORGIAN": ("ka",), "TAMIL": ("ta",), "BENGALI": ("bn",),
+}  # fmt: skip
+"""Languages by the alphabet that they are written in, if it is not LATIN only."""
+
+SURE = 3
+"""So many different stop words tell the language of a query, if there are twice as many as of any
+language that is known; two are in many names."""
+
+
+def foreign_language(query: str, languages: Collection[str]) -> str | None:
+    """What a query is written in, an alphabet or a language, if it is none of `languages`.
+
+    None if that is not clear.
+    """
+    known = {code for code in map(language_of, languages) if code}
+    alphabet = _main_alphabet(query[:SAMPLE])
+    if alphabet in ALPHABETS:
+        return None if known.intersection(ALPHABETS[alphabet]) else alphabet.capitalize()
+    held = {fold(word) for word in words(query[:SAMPLE])}
+    found = {code: len(held & stop_words(code)) for code in (*STOP_WORDS, *known)}
+    expected = max((found.pop(code) for code in known), default=0)
+    best = max(found, key=lambda code: found[code], default="")
+    sure = found.get(best, 0) >= max(SURE, 2 * expected)
+    return NAMES.get(best, best).capitalize() if sure else None
+
+
+def _main_alphabet(text: str) -> str:
+    """The first word of most letters' Unicode names, such as LATIN; empty without letters."""
+    if text.isascii():
+        return "LATIN"
+    names = (unicodedata.name(letter, "").split(" ")[0] for letter in text if letter.isalpha())
+    return Counter(names).most_common(1)[0][0] if any(map(str.isalpha, text)) else ""
 
 
 CACHE_SIZE = 2**16
