@@ -1,6 +1,6 @@
 """How much work an `add` loses that is stopped at a random moment, and whether it goes on.
 
-    python benchmarks interrupts [--times 40] [--longest 12] [--seed 0]
+    python benchmarks interrupts [--times 40] [--longest 8] [--seed 0]
 
 A process adds a folder of small files and one large file; half of the times it is killed, half of
 the times it gets Ctrl-C, and the next one goes on with the same base. The embedder takes 1/25 s a
@@ -82,6 +82,10 @@ def run_child(base: Path, folder: Path, log: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, Path(__file__).parent, *arguments])
 
 
+def size(log: Path) -> int:
+    return log.stat().st_size if log.exists() else 0
+
+
 def lost_texts(log: Path) -> int:
     """How many texts were embedded a second time since the last look."""
     lines = log.read_text(encoding="utf-8").split() if log.exists() else []
@@ -95,12 +99,13 @@ def interrupted(workplace: Path, times: int, longest: float, chance: random.Rand
     lost: list[float] = []
     before = 0
     for number in range(times + 1):
+        embedded = size(log)
         child = run_child(base, folder, log)
         started = time.monotonic()
-        while not log.exists() and child.poll() is None:
+        while size(log) == embedded and child.poll() is None:  # until it embeds
             time.sleep(0.05)
         if number < times:
-            time.sleep(chance.uniform(0.5, longest))
+            time.sleep(chance.uniform(0.0, longest))
             child.send_signal(signal.SIGINT if number % 2 else signal.SIGKILL)
         child.wait()
         again = lost_texts(log)
@@ -114,7 +119,7 @@ def interrupted(workplace: Path, times: int, longest: float, chance: random.Rand
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--times", type=int, default=40)
-    parser.add_argument("--longest", type=float, default=12.0)
+    parser.add_argument("--longest", type=float, default=8.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--child", nargs=3, type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()

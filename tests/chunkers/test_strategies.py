@@ -6,6 +6,8 @@ import pytest
 
 from lagotto.chunkers import CHUNKERS
 from lagotto.documents import Chunk, Document
+from lagotto.readers import ReadOptions, Source
+from lagotto.readers.base import TextBuilder
 from tests.chunkers.words import Words
 from tests.readers.samples import only
 
@@ -91,3 +93,43 @@ def test_lines_of_code() -> None:
 def test_many_headings_take_linear_time() -> None:
     deep = "\n\n".join(f"{'#' * (1 + number % 6)} Heading {number}" for number in range(5000))
     assert chunked(deep)
+
+
+class TestAuto:
+    """Each kind of document has its own way, under one id."""
+
+    def chunks(self, document: Document) -> list[Chunk]:
+        chunks = CHUNKERS.create("auto:40/8", tokenizer=Words()).chunk(document)
+        assert {chunk.chunker_id for chunk in chunks} == {"auto:40/8"}
+        return chunks
+
+    def slides(self, kind: str) -> Document:
+        builder = TextBuilder()
+        for title in ("Risks", "Costs", "Plan"):
+            builder.page()
+            builder.heading(title, level=1)
+            builder.paragraph(SENTENCE)
+        return builder.draft(kind).document(Source(name="x.pptx"), options=ReadOptions())
+
+    def test_a_slide_is_not_merged_with_the_next(self) -> None:
+        chunks = self.chunks(self.slides("pptx"))
+        assert [chunk.pages for chunk in chunks] == [(1, 1), (2, 2), (3, 3)]
+        assert [chunk.heading_path for chunk in chunks] == [("Risks",), ("Costs",), ("Plan",)]
+        assert len(self.chunks(self.slides("docx"))) < 3
+
+    def test_neither_is_a_sheet(self) -> None:
+        assert len(self.chunks(self.slides("xlsx"))) == 3
+
+    def test_functions_stay_whole(self) -> None:
+        lines = "\n".join(f"    step_{number}()" for number in range(16))
+        python = only(f"def first():\n{lines}\n\n\ndef second():\n{lines}\n".encode(), "x.py")
+        assert [chunk.heading_path for chunk in self.chunks(python)] == [("first",), ("second",)]
+        body = "\n".join(f"  step{number}();" for number in range(24))
+        script = only(
+            f"function a() {{\n{body}\n}}\n\nfunction b() {{\n{body}\n}}\n".encode(), "x.js"
+        )
+        assert [chunk.text[:10] for chunk in self.chunks(script)] == ["function a", "function b"]
+
+    def test_prose_is_cut_by_sections(self) -> None:
+        text = f"# A\n\n{SENTENCE * 5}\n\n# B\n\n{SENTENCE * 5}"
+        assert sections(text, "auto:40/8") == sections(text) == ["A", "B"]

@@ -142,6 +142,7 @@ CHUNKERS = ChunkerRegistry(
     "chunker",
     group="lagotto.chunkers",
     builtin={
+        "auto": "lagotto.chunkers.strategies:AutoChunker",
         "section": "lagotto.chunkers.strategies:SectionChunker",
         "recursive": "lagotto.chunkers.strategies:recursive",
         "sentence": "lagotto.chunkers.strategies:sentence",

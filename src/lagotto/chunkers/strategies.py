@@ -8,7 +8,7 @@ from itertools import pairwise
 from lagotto._internal.tokens import Tokenizer
 from lagotto.chunkers.base import parse_sizes
 from lagotto.chunkers.spans import ChunkBuilder, Cut, Cutter, SpanChunker
-from lagotto.chunkers.structure import is_bare
+from lagotto.chunkers.structure import CODE, is_bare
 from lagotto.documents import Chunk, Document, Heading, Span
 from lagotto.errors import ConfigError
 
@@ -70,6 +70,8 @@ def sections(document: Document) -> Iterable[Span]:
             start = end
 
 
+SLIDES = frozenset({"pptx"})
+SHEETS = frozenset({"xlsx"})
 SMALL = 0.25
 """Sections of up to this share of the size join their siblings."""
 
@@ -130,6 +132,34 @@ def _joins(
 
 def _is_bare(section: str, *, under_heading: bool) -> bool:
     return is_bare(section) if under_heading else not section.strip()
+
+
+class AutoChunker:
+    """Cuts each kind of document in its own way: slides, sheets and code, and prose by sections.
+
+    A slide or a sheet is not merged with the next one. Functions and classes of Python, which are
+    its sections, stay whole where they fit, and so do the definitions of other languages.
+    """
+
+    def __init__(self, parameters: str, tokenizer: Tokenizer) -> None:
+        size, overlap = parse_sizes("auto", parameters, (256, 32))
+        self.id = f"auto:{size}/{overlap}"
+        self._prose = SectionChunker(f"{size}/{overlap}", tokenizer)
+        self._code = code(f"{size}/0", tokenizer)
+        self._slides = page(f"{size}/{overlap}", tokenizer)
+        self._sheets = heading(f"{size}/0", tokenizer)
+        for chunker in (self._prose, self._code, self._slides, self._sheets):
+            chunker.id = self.id  # part of the ids of chunks
+
+    def chunk(self, document: Document) -> list[Chunk]:
+        return self._of_kind(document).chunk(document)
+
+    def _of_kind(self, document: Document) -> SectionChunker | SpanChunker:
+        if document.kind == CODE and not document.headings:
+            return self._code
+        if document.kind in SLIDES and document.pages:
+            return self._slides
+        return self._sheets if document.kind in SHEETS else self._prose
 
 
 class ParentChildChunker:

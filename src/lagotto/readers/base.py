@@ -219,6 +219,8 @@ GAP = "\n\n"
 CELL = " | "
 BULLET = "- "
 DEEPEST = 9
+WITH_CLAUSES = frozenset({"text", "pdf", "docx", "odt", "rtf"})
+"""Kinds whose numbered clauses are sections, if they have no headings: markup has its own."""
 """Deeper list items are indented like those of this depth."""
 
 
@@ -410,9 +412,15 @@ class Draft:
         `updated_at` is the content's or the modification time of the file.
         """
         first = next((heading.title for heading in self.headings if heading.level == 1), None)
+        headings = self.headings
+        if not headings and self.kind in WITH_CLAUSES:
+            from lagotto.readers.clauses import clause_headings
+
+            headings = clause_headings(self.text)
         return self.assemble(
             source,
             options=options,
+            headings=headings,
             title=source.title or self.title or first or source.stem,
             updated_at=self.updated_at or source.modified_at(),
         )
