@@ -76,9 +76,7 @@ def test_sizes_that_do_not_fit_are_refused(
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(
-        UnknownNameError, match=r"recursiv.*available: auto, code, document"
-    ):
+    with pytest.raises(UnknownNameError, match=r"recursiv.*available: auto, code, document"):
         CHUNKERS.create("recursiv:256", tokenizer=Words())
 
 
