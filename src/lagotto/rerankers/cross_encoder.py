@@ -359,7 +359,8 @@ MMARCO = ("en", "ar", "de", "es", "fr", "hi", "id", "it", "ja", "nl", "pt", "ru"
 MODELS: dict[str, CrossEncoderModel] = {
     "ms-marco-minilm-l12": _known(
         "ms-marco-minilm-l12",
-        good_for="the reranker to start with",
+        good_for="the one to start with: SQuAD +.034, HotpotQA +.017, SciFact +.010 over hybrid; "
+        "0.3 to 0.6 s of CPU a query",
         tokenizer="cb374d6bc042c22455946f4e09a89d29882a199fdaf8fb25be00dc8b8857a448",
         model="1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1",
         megabytes=35,
@@ -376,7 +377,7 @@ MODELS: dict[str, CrossEncoderModel] = {
     **_with_8_bit(
         _known(
             "ms-marco-minilm-l6",
-            good_for="half the time of l12",
+            good_for="half the layers of l12; not measured here",
             repository="cross-encoder/ms-marco-MiniLM-L6-v2",
             megabytes=91,
         )
@@ -384,7 +385,7 @@ MODELS: dict[str, CrossEncoderModel] = {
     **_with_8_bit(
         _known(
             "mmarco-minilm",
-            good_for="passages that are not English",
+            good_for="passages that are not English; not measured here",
             languages="14",
             codes=MMARCO,
             repository="cross-encoder/mmarco-mMiniLMv2-L12-H384-v1",
@@ -394,7 +395,7 @@ MODELS: dict[str, CrossEncoderModel] = {
     **_with_8_bit(
         _known(
             "bge-reranker-base",
-            good_for="English and Chinese, with time to spare",
+            good_for="English and Chinese, many times the time of l12; not measured here",
             languages="English, Chinese",
             codes=("en", "zh"),
             repository="BAAI/bge-reranker-base",
