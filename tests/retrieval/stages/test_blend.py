@@ -91,7 +91,7 @@ async def test_it_sees_twenty_and_the_others_follow() -> None:
 
 
 class Slow(Scripted):
-    """Reads a passage in 10 ms, and stops in time."""
+    """Reads a passage in 30 ms, and stops in time."""
 
     stops_in_time = True
 
@@ -99,7 +99,7 @@ class Slow(Scripted):
         verdicts: list[Verdict | None] = [None] * len(candidates)
         reached = set()
         for index in in_time(range(len(candidates))):
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.03)
             verdicts[index] = self.rule(query, candidates[index])
             reached.add(index)
         return Judgement(verdicts, unjudged=frozenset(range(len(candidates))) - reached)
@@ -109,7 +109,7 @@ async def test_what_is_not_reached_in_time_keeps_its_fused_order() -> None:
     texts = [f"oak {'tree ' * count}" for count in range(20)]
     plain = await ask(None, "oak", *texts, top_k=20)
     reranker = Slow(rule=lambda _, one: Verdict(len(one.text)), scale=BLENDED)
-    found = await ask(reranker, "oak", *texts, top_k=20, rerank={"max_ms": 60})
+    found = await ask(reranker, "oak", *texts, top_k=20, rerank={"max_ms": 200})
     judged = [hit for hit in found if hit.breakdown.rerank is not None]
     assert 1 <= len(judged) < 20
     assert {hit.content for hit in judged} == {hit.content for hit in plain[: len(judged)]}
@@ -120,7 +120,7 @@ async def test_what_is_not_reached_in_time_keeps_its_fused_order() -> None:
     values = [hit.breakdown.rerank_mapped for hit in judged]
     assert {min(values), max(values)} == ends, "the mapping is over what was read"  # type: ignore[type-var]
     (note,) = found.stats.degraded
-    assert f"read {len(judged)} of 20 passages within 60 ms" in note
+    assert f"read {len(judged)} of 20 passages within 200 ms" in note
 
 
 async def test_one_that_does_not_stop_is_cancelled() -> None:
