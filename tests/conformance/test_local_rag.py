@@ -302,7 +302,7 @@ class TestIndexesServeBothSearches:
             ]
             with closing(sqlite3.connect(path)) as file, file:
                 file.execute("DELETE FROM embedding")
-                file.execute("UPDATE chunk_text SET text = 'lost'")
+                file.execute("INSERT INTO chunk_text SELECT key, 'lost' FROM chunk")
             found = [
                 await base.retrieve(QUESTION, mode=mode, **settings) for mode, *_ in self.SERVED
             ]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lagotto.documents import Document
+from lagotto.stores.sqlite.database import SHORT_TEXT
 from tests.growth import grows_linearly
 from tests.stores.sqlite.bases import answers, made, opened, run_sql
 
@@ -37,8 +38,8 @@ def prose(characters: int) -> str:
 def test_texts_are_those_of_the_documents(tmp_path: Path, text_index: str) -> None:
     path = tmp_path / "kb.db"
     with opened(path, text_index=text_index) as base:
-        base.add(*(Document(id=str(n), text=f"Zwölf Wörter, {n}-mal. 🐕 " * 20) for n in range(5)))
-        base.add(Document(id="3", text="Nothing else."))
+        base.add(*(Document(id=str(n), text=f"Zwölf Wörter, {n}-mal. 🐕 " * 99) for n in range(5)))
+        base.add(Document(id="3", text="Nothing else. " * 150))
         base.remove("4")
         rows = texts(path)
         assert len(rows) > 10
@@ -50,6 +51,17 @@ def test_texts_are_those_of_the_documents(tmp_path: Path, text_index: str) -> No
         base.remove(*(item.id for item in base.documents()))
     with closing(sqlite3.connect(path)) as file:
         assert file.execute("SELECT count(*) FROM chunk_text").fetchone() == (0,)
+
+
+def test_short_documents_have_no_texts_beside_them(tmp_path: Path) -> None:
+    path = tmp_path / "kb.db"
+    sizes = {"short": SHORT_TEXT, "long": SHORT_TEXT + 1}
+    with opened(path) as base:
+        base.add(*(Document(id=name, text=prose(size)[:size]) for name, size in sizes.items()))
+        for name, size in sizes.items():
+            assert base.chunks(name)[-1].text == prose(size)[:size][base.chunks(name)[-1].start :]
+    stored = {text is not None for text, _ in texts(path)}
+    assert stored == {True, False}
 
 
 def test_a_text_that_is_lost_is_cut_out_of_the_document(tmp_path: Path) -> None:

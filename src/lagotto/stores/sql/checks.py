@@ -58,15 +58,18 @@ _OWNERS = (
 _OWN_HASH = re.compile("[0-9a-f]{32}")
 
 
-def check_rows(connection: Connection) -> list[Finding]:
-    """What a base holds, and which of its rows are inconsistent."""
+def check_rows(connection: Connection, *, short: int = 0) -> list[Finding]:
+    """What a base holds, and which of its rows are inconsistent.
+
+    The chunks of documents with at most `short` characters have no texts of their own.
+    """
     return [
         _summary(connection),
         *_unfinished_copy(connection),
         *_chunks_without_vectors(connection),
         *_other_models(connection),
         *_former_contents(connection),
-        *_lost_texts(connection),
+        *_lost_texts(connection, short),
         *_changed_documents(connection),
         *_damaged_vectors(connection),
         *_expired(connection),
@@ -156,12 +159,17 @@ def _former_contents(connection: Connection) -> list[Finding]:
     return [_add_again(f"the chunks are of a former content: {_named(rows)}")] if rows else []
 
 
-def _lost_texts(connection: Connection) -> list[Finding]:
+def _lost_texts(connection: Connection, short: int) -> list[Finding]:
     statement = (
         select(func.count())
         .select_from(ChunkRow)
+        .join(DocumentRow, DocumentRow.key == ChunkRow.document_key)
         .outerjoin(ChunkTextRow, _TEXT_ROW)
-        .where(ChunkTextRow.chunk_key.is_(None), ChunkRow.generation == CURRENT)
+        .where(
+            ChunkTextRow.chunk_key.is_(None),
+            ChunkRow.generation == CURRENT,
+            func.length(DocumentRow.text) > short,
+        )
     )
     count = connection.scalar(statement)
     if not count:

@@ -137,6 +137,7 @@ def write_next(
     read: DocumentKeys,
     location: str,
     put: Insert = insert_rows,
+    short: int = 0,
 ) -> Written:
     """Store what the next generation has of documents that are still the ones that were read."""
     for entry in entries:
@@ -148,7 +149,8 @@ def write_next(
         take_range(connection, "chunk_set", len(same)),
         take_range(connection, "change", sum(len(entry.chunks) for entry in same)),
     )
-    write_chunks(connection, same, numbers=numbers, generation=config.generation, put=put)
+    generation = config.generation
+    write_chunks(connection, same, numbers=numbers, generation=generation, put=put, short=short)
     return Written(same, numbers)
 
 

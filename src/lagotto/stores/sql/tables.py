@@ -196,7 +196,7 @@ class ChunkTextRow(Tables):
     """A chunk's text, which is also a part of the document's.
 
     To cut a part out of a text, a database reads all of it: the time for all chunks of a document
-    would grow with the square of its length.
+    would grow with the square of its length. In a file, short documents do without; see SHORT_TEXT.
     """
 
     __tablename__ = "chunk_text"

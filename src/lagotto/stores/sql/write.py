@@ -155,6 +155,7 @@ def write_entries(
     numbers: Numbers,
     generation: int,
     put: Insert = insert_rows,
+    short: int = 0,
 ) -> None:
     """Store entries, whose former documents are gone; EmbeddingError for non-unit vectors."""
     documents = [entry.document for entry in entries]
@@ -162,7 +163,7 @@ def write_entries(
     put(connection, DocumentRow, [document_row(key, document) for key, document in named])
     attributes = [row for key, document in named for row in attribute_rows(key, document)]
     put(connection, AttributeRow, attributes)
-    write_chunks(connection, entries, numbers=numbers, generation=generation, put=put)
+    write_chunks(connection, entries, numbers=numbers, generation=generation, put=put, short=short)
 
 
 def write_chunks(
@@ -172,11 +173,16 @@ def write_chunks(
     numbers: Numbers,
     generation: int,
     put: Insert = insert_rows,
+    short: int = 0,
 ) -> None:
-    """Store what a generation has of entries, whose documents are stored."""
+    """Store what a generation has of entries, whose documents are stored.
+
+    The chunks of documents with at most `short` characters have no texts of their own.
+    """
     for entry in entries:
         check_vectors(entry.vectors, dimension=entry.vectors.shape[1])
-    for table, rows in _chunk_rows(entries, numbers, {"generation": generation}).items():
+    made = {"generation": generation}
+    for table, rows in _chunk_rows(entries, numbers, made, short=short).items():
         put(connection, table, rows)
 
 
@@ -279,7 +285,7 @@ def take_range(connection: Connection, counter: str, count: int) -> range:
 
 
 def _chunk_rows(
-    entries: Sequence[Entry], numbers: Numbers, made: dict[str, int]
+    entries: Sequence[Entry], numbers: Numbers, made: dict[str, int], *, short: int
 ) -> dict[type[Tables], list[dict[str, Any]]]:
     """What is derived from documents, in the order in which the tables need each other."""
     chunk_numbers = iter(numbers.chunks)
@@ -294,7 +300,8 @@ def _chunk_rows(
             for number, chunk in zip(own, entry.chunks, strict=True)
         ]
         rows[ChunkRow] += chunks
-        rows[ChunkTextRow] += chunk_text_rows(chunks, entry.document.text)
+        if len(entry.document.text) > short:
+            rows[ChunkTextRow] += chunk_text_rows(chunks, entry.document.text)
         rows[EmbeddingRow] += _embedding_rows(chunks, entry, made)
     return rows
 

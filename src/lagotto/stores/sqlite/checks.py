@@ -17,7 +17,7 @@ from lagotto.stores.sql.changelog import SqlChangeLog
 from lagotto.stores.sql.checks import check_rows
 from lagotto.stores.sql.generations import read_next
 from lagotto.stores.sql.indexes import IndexPair
-from lagotto.stores.sqlite.database import ways_out
+from lagotto.stores.sqlite.database import SHORT_TEXT, ways_out
 
 if TYPE_CHECKING:
     from lagotto.stores.sqlite.store import SqliteStore
@@ -32,7 +32,7 @@ def check_base(connection: Connection, store: SqliteStore) -> list[Finding]:
     found = check_file(connection, path)
     if found[0].level == "problem":
         return found
-    found += check_rows(connection)
+    found += check_rows(connection, short=SHORT_TEXT)
     found += check_contents(connection, path)
     try:
         folder.refuse_links()

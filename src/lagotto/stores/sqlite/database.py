@@ -105,6 +105,10 @@ BUSY_TIMEOUT = 30.0
 BETWEEN_ATTEMPTS = 0.003
 """Seconds between two attempts to take the lock of the file."""
 
+SHORT_TEXT = 2_000
+"""Characters of a document whose chunks are cut out of it when they are read: that takes no longer
+than to read rows of their own, which would be a sixth of a file of short documents."""
+
 KEPT_OPEN = 5
 """Connections that a pool keeps for the next searches."""
 

@@ -17,7 +17,7 @@ from lagotto.stores.sql.changelog import AnyIndex, SqlChangeLog
 from lagotto.stores.sql.generations import SqlStaging, begin, read_next, write_next
 from lagotto.stores.sql.read import counter, read_config
 from lagotto.stores.sql.write import note_change, put_setting
-from lagotto.stores.sqlite.database import SqliteReader, damage_errors
+from lagotto.stores.sqlite.database import SHORT_TEXT, SqliteReader, damage_errors
 from lagotto.stores.sqlite.fts5 import (
     RULES_SETTING,
     Fts5Tables,
@@ -83,7 +83,12 @@ class SqliteStaging(SqlStaging):
         def change(connection: Connection) -> None:
             before, generation = counter(connection, "change"), self.config.generation
             write_next(
-                connection, entries, config=self.config, read=self.keys, location=self.location
+                connection,
+                entries,
+                config=self.config,
+                read=self.keys,
+                location=self.location,
+                short=SHORT_TEXT,
             )
             if self.config.text_index == "fts5":
                 last = LogPosition(counter(connection, "change"), 0)

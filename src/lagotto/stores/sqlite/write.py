@@ -42,6 +42,7 @@ from lagotto.stores.sql.write import (
 from lagotto.stores.sqlite.database import (
     APPLICATION_ID,
     BUSY_TIMEOUT,
+    SHORT_TEXT,
     connect,
     execute_when_free,
     schema_version,
@@ -191,7 +192,8 @@ def write(
     before = counter(connection, "change")
     _remove(connection, list(former.values()))
     numbers = number_entries(connection, entries)
-    write_entries(connection, entries, numbers=numbers, generation=config.generation)
+    generation = config.generation
+    write_entries(connection, entries, numbers=numbers, generation=generation, short=SHORT_TEXT)
     if config.text_index == "fts5":
         last = LogPosition(counter(connection, "change"), 0)
         index_chunks(SqlChangeLog(connection, head=last), since=before, prepared=prepared)
