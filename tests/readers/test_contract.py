@@ -20,6 +20,8 @@ SAMPLES = {
     "jsonl": samples.JSONL.encode(),
     "csv": samples.CSV.encode(),
     "code": samples.PYTHON.encode(),
+    "json": b'[{"text": "One record."}, {"text": "Another record."}]',
+    "rtf": rb"{\rtf1\ansi Rich text.\par And more of it.}",
     "rst": samples.RST.encode(),
     "notebook": json.dumps(samples.NOTEBOOK).encode(),
     "subtitles": samples.SRT.encode(),

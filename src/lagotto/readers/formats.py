@@ -32,6 +32,8 @@ READERS: Registry[Callable[[], Reader]] = Registry(
         "mailbox": "lagotto.readers.mail:MailboxReader",
         "jsonl": "lagotto.readers.rows:JsonlReader",
         "csv": "lagotto.readers.rows:CsvReader",
+        "json": "lagotto.readers.rows:JsonReader",
+        "rtf": "lagotto.readers.rtf:RtfReader",
         "code": "lagotto.readers.plain:CodeReader",
     },
 )
@@ -68,12 +70,29 @@ SUFFIXES = {
     "mailbox": frozenset({".mbox", ".mbx"}),
     "jsonl": frozenset({".jsonl", ".ndjson"}),
     "csv": frozenset({".csv", ".tsv", ".tab"}),
-    "code": frozenset(LANGUAGES),
+    "json": frozenset({".json"}),
+    "rtf": frozenset({".rtf"}),
+    "code": frozenset(LANGUAGES) - {".json"},
 }
 
 PDF_MAGIC = b"%PDF-"
 ZIP_MAGIC = b"PK\x03\x04"
+RTF_MAGIC = b"{\\rtf"
 OLE_MAGIC = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+REMEDIES = {
+    ".doc": "an old Word file; save it as .docx",
+    ".dot": "an old Word template; save it as .docx",
+    ".xls": "an old Excel file; save it as .xlsx",
+    ".ppt": "an old PowerPoint file; save it as .pptx",
+    ".msg": "a message of Outlook; save it as .eml",
+    ".pst": "a mailbox of Outlook; export it as .mbox, or its messages as .eml",
+    ".pages": "a file of Pages; export it as .docx or .pdf",
+    ".numbers": "a file of Numbers; export it as .xlsx",
+    ".key": "a file of Keynote; export it as .pptx",
+    ".mobi": "a Kindle book; convert it to .epub",
+    ".azw3": "a Kindle book; convert it to .epub",
+}
+"""What binary files without a reader are, and what to do, by their suffix."""
 PARTS = {
     "word/document.xml": "docx",
     "ppt/presentation.xml": "pptx",
@@ -113,9 +132,8 @@ class Formats:
             return by_suffix
         if looks_binary(head):
             known = ", ".join(sorted(READERS.names()))
-            raise UnsupportedFormatError(
-                source.label, f"binary file of unknown format; available readers: {known}"
-            )
+            unknown = f"binary file of unknown format; available readers: {known}"
+            raise UnsupportedFormatError(source.label, REMEDIES.get(source.suffix, unknown))
         return by_suffix or "text"
 
 
@@ -123,6 +141,8 @@ def _by_content(source: Source, head: bytes, by_suffix: str | None) -> str | Non
     """The format shown by the first bytes, where they override the suffix."""
     if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(PDF_MAGIC):
         return "pdf"
+    if head.lstrip().startswith(RTF_MAGIC):
+        return "rtf"
     if head.startswith(ZIP_MAGIC) and (packed := _packed_format(source)):
         return packed
     undecided = by_suffix is None or by_suffix in BINARY

@@ -14,7 +14,7 @@ from typing import NoReturn, TextIO
 from lagotto.documents import Document, digest, storable
 from lagotto.errors import CorruptSourceError, EmptySourceError, ReadError, SourceTooLargeError
 from lagotto.readers.base import Columns, ColumnType, Draft, ReadOptions, Source
-from lagotto.readers.decode import detect_encoding
+from lagotto.readers.decode import decode, detect_encoding
 from lagotto.readers.formats import SUFFIXES
 
 INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
@@ -134,7 +134,9 @@ class RowMapper:
         *,
         options: ReadOptions,
         types: Mapping[str, ColumnType] | None = None,
+        unit: str = "line",
     ) -> None:
+        self._unit = unit
         self._source = source
         self._options = options
         self._types = {**(types or {}), **options.columns.types}
@@ -143,7 +145,7 @@ class RowMapper:
     def document(
         self, values: Mapping[str, object], *, number: int, line: int
     ) -> Document | ReadError:
-        """The document of a row, or an error with the line number.
+        """The document of a row, or an error with the number of the line or record.
 
         `source_ref` is the row's id, or its 1-based `number` if it has none; the number is also in
         the metadata, for citations. A second row with the same id is an error: it would silently
@@ -152,9 +154,9 @@ class RowMapper:
         try:
             return self._document(values, number=number)
         except ReadError as exc:
-            return type(exc)(self._source.label, f"line {line}: {exc.reason}")
+            return type(exc)(self._source.label, f"{self._unit} {line}: {exc.reason}")
         except (ValueError, RecursionError) as exc:  # of this row alone; the others are read
-            return CorruptSourceError(self._source.label, f"line {line}: {exc}")
+            return CorruptSourceError(self._source.label, f"{self._unit} {line}: {exc}")
 
     def _document(self, values: Mapping[str, object], *, number: int) -> Document:
         columns = resolve_columns(self._options.columns, list(values), source=self._source)
@@ -384,6 +386,47 @@ class JsonlReader:
                     yield rows.document(values, number=number, line=line)
         if not number:
             raise EmptySourceError(source.label, "no rows in it; leave it out")
+
+
+class JsonReader:
+    """Reads exports: an array of objects, alone or beside a few values, is a document per object.
+
+    Any other JSON is read as code.
+    """
+
+    kind = KIND
+    suffixes = SUFFIXES["json"]
+
+    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
+        records = _records(source.read(limit=options.max_bytes))
+        if not records:
+            from lagotto.readers.plain import CodeReader
+
+            yield from CodeReader().read(source, options=options)
+            return
+        rows = RowMapper(source, options=options, unit="record")
+        for number, values in enumerate(records, start=1):
+            yield rows.document(values, number=number, line=number)
+
+
+FEWEST_RECORDS = 2
+
+
+def _records(written: bytes) -> list[dict[str, object]]:
+    """The objects of a JSON export; none if it is not one."""
+    try:
+        value = json.loads(decode(written), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return []
+    if isinstance(value, dict):
+        inner = [item for item in value.values() if isinstance(item, list | dict)]
+        value = inner[0] if len(inner) == 1 else None
+    is_export = (
+        isinstance(value, list)
+        and len(value) >= FEWEST_RECORDS
+        and all(isinstance(item, dict) and item for item in value)
+    )
+    return value if is_export else []
 
 
 def _values(written: str, source: Source, *, line: int) -> dict[str, object] | ReadError:

@@ -1,0 +1,91 @@
+"""Rich Text Format: its text, without fonts, styles, pictures and other data."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator
+
+from lagotto.documents import Document
+from lagotto.errors import CorruptSourceError, ReadError
+from lagotto.readers.base import Draft, ReadOptions, Source
+from lagotto.readers.formats import RTF_MAGIC, SUFFIXES
+
+_TOKEN = re.compile(
+    r"\\([a-z]{1,32})(-?\d{1,10})?[ ]?|\\'([0-9a-f]{2})|\\([^a-z])|([{}])|[\r\n]+|([^\\{}\r\n]+)",
+    re.IGNORECASE,
+)
+_NO_TEXT = """
+fonttbl colortbl stylesheet info pict object header footer headerl headerr footerl footerr listtable
+listoverridetable themedata datastore generator xmlnstbl fldinst
+"""
+_DATA = frozenset(_NO_TEXT.split())
+"""Groups that hold no text of the document."""
+_BREAKS = {"par": "\n\n", "sect": "\n\n", "page": "\n\n", "line": "\n", "row": "\n", "cell": " | "}
+_CHARACTERS = {
+    "tab": "\t", "emdash": "—", "endash": "–", "bullet": "•", "lquote": "‘", "rquote": "’",
+    "ldblquote": "“", "rdblquote": "”",
+}  # fmt: skip
+
+
+class RtfReader:
+    """Reads an RTF file as plain text with its paragraphs."""
+
+    kind = "rtf"
+    suffixes = SUFFIXES["rtf"]
+
+    def read(self, source: Source, *, options: ReadOptions) -> Iterator[Document | ReadError]:
+        written = source.read(limit=options.max_bytes)
+        if written.strip() and not written.lstrip().startswith(RTF_MAGIC):
+            raise CorruptSourceError(source.label, "not an RTF file; give it another suffix")
+        yield Draft(kind=self.kind, text=rtf_text(written)).document(source, options=options)
+
+
+def rtf_text(written: bytes) -> str:
+    """The text of an RTF file."""
+    text = "".join(_pieces(written.decode("latin-1"))).encode("utf-16", "surrogatepass")
+    lines = (line.strip(" ") for line in text.decode("utf-16", "replace").split("\n"))
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+
+
+def _pieces(written: str) -> Iterator[str]:
+    """Follow groups: whether they are data, and how many characters stand in for one of Unicode."""
+    encoding, hidden, replaced = "cp1252", False, 1
+    outer: list[tuple[bool, int]] = []
+    skip = 0
+    for word, number, code, symbol, brace, text in (m.groups() for m in _TOKEN.finditer(written)):
+        if brace == "{":
+            outer.append((hidden, replaced))
+        elif brace and outer:
+            hidden, replaced = outer.pop()
+        elif symbol == "*" or word in _DATA:
+            hidden = True
+        elif word == "ansicpg" and _is_known(f"cp{number}"):
+            encoding = f"cp{number}"
+        elif word == "uc":
+            replaced = int(number or 1)
+        elif hidden:
+            continue
+        elif word == "u" and number:
+            skip = replaced
+            yield chr(int(number) % 0x10000)
+        elif code:
+            skip, shown = max(0, skip - 1), not skip
+            yield bytes.fromhex(code).decode(encoding, "replace") if shown else ""
+        elif text:
+            yield text[skip:]
+            skip = max(0, skip - len(text))
+        elif word:
+            yield _BREAKS.get(word) or _CHARACTERS.get(word, "")
+        elif symbol:
+            yield {"~": "\xa0", "_": "-", "\n": "\n\n", "\r": "\n\n"}.get(symbol, "") or (
+                symbol if symbol in "\\{}" else ""
+            )
+
+
+def _is_known(encoding: str) -> bool:
+    try:
+        codecs.lookup(encoding)
+    except LookupError:
+        return False
+    return True
