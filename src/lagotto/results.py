@@ -340,7 +340,8 @@ class FusionInputs(Record):
 
     `exact` says where the weight of the exact leg comes from: it was `given`, it is the `sum` of
     the others, or the wording is only mentioned, and just the weight was taken that boosts its best
-    holder. `holders` are then the chunks that hold it, with their ranks in that leg, 0 for none.
+    holder to its `boosted_rank`. `holders` are then the chunks that hold it, with their ranks in
+    that leg, 0 for none.
     """
 
     weights: dict[Leg, float]
@@ -350,6 +351,7 @@ class FusionInputs(Record):
     depth: int | None = None
     exact: Literal["given", "sum", "boosted"] | None = None
     holders: dict[str, int] = Field(default_factory=dict)
+    boosted_rank: int | None = None
 
 
 class RetrievalStats(Record):

@@ -152,12 +152,14 @@ class TestModes:
         assert await ask(store, "romagnollo", mode="keyword", fuzzy={"mode": "off"}) == []
 
     async def test_without_corrections_both_legs_keep_their_weights(self) -> None:
-        """1 and 0.5: two thirds and one third, also for words that no document has."""
+        """1 and 0.5, damped where the match is weak, also for words that no document has."""
         store = await fill(MemoryStore(), DOCUMENTS)
         for query in ("truffle dog", "truffle romagnollo"):
             (first, *_) = await ask(store, query, fuzzy={"mode": "off"})
-            weights = {leg: said.weight for leg, said in first.breakdown.legs().items()}
-            assert weights == pytest.approx({"semantic": 2 / 3, "text": 1 / 3})
+            legs = first.breakdown.legs()
+            share = 0.5 * legs["text"].damping
+            assert legs["text"].weight == pytest.approx(share / (1 + share))
+            assert legs["semantic"].weight == pytest.approx(1 / (1 + share))
 
     async def test_a_store_without_full_text_says_so(self) -> None:
         class Vectors(MemoryStore):

@@ -185,7 +185,9 @@ async def test_only_words_that_the_embedder_breaks_up_are_corrected() -> None:
     words = content_words("cart truffel", ["en"])
     async with store.view(And()) as view:
         assert await view.corrections(["cart"]) != [()]
-        corrected, share = await correct(view, words, tokenizer)
+        corrected, share = await correct(
+            view, words, tokenizer.count([word.word for word in words])
+        )
     assert [word.word for word in corrected] == ["truffel"]
     (terms,) = corrected.values()
     assert share == pytest.approx(max(term.weight for term in terms) / 2)

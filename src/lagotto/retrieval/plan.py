@@ -7,12 +7,12 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import zip_longest
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lagotto._internal.tokens import Tokenizer
 from lagotto.documents import Vector
 from lagotto.embedders import Embedder
 from lagotto.errors import ConfigError, EmbeddingError, ModelMismatchError, QueryError, StoreError
@@ -39,7 +39,7 @@ from lagotto.retrieval.query.expansion import (
 from lagotto.retrieval.query.syntax import ParsedQuery, parse_query, weighed
 from lagotto.retrieval.query.types import classify, identifiers, quotations
 from lagotto.stores.base import MOST_LANGUAGES, Capabilities, NativeSearch, View
-from lagotto.terms import QueryTerm, compounds, content_terms, query_terms
+from lagotto.terms import QueryTerm, compounds, content_terms, query_language, query_terms
 from lagotto.terms.languages import (
     UNSTEMMED,
     alphabet_share,
@@ -54,6 +54,13 @@ from lagotto.terms.words import words
 UNFAMILIAR = 0.1
 """The factor of the semantic leg's weight where the embedder can't read the query."""
 
+KNOWN_LETTERS = 0.5
+STRANGE, STRANGE_SHARE = 3, 1 / 3
+"""An embedder reads a query of its language if at least half of the letters are of alphabets that
+it knows, and no more than a third of the content words are strange to it: cut into that many
+tokens. Of `Ivermectin is used to treat onchocerciasis` its vector says little (SciFact loses .003
+where such vectors are trusted; python benchmarks quality)."""
+
 MENTIONING: tuple[QueryType, ...] = ("question", "description")
 """Types of queries that may mention a name or title without asking for what holds it."""
 
@@ -66,6 +73,9 @@ MOST_PARTS = 4
 
 RARE = 20
 """An identifier that more passages hold is a plain word; a quotation always counts."""
+
+DECISIVE = 3
+"""An identifier that no more passages hold says which passage is meant, whatever else is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +106,8 @@ class ExactQuery:
 
     parts: tuple[ExactPart, ...]
     mentioned: bool = False
+    decisive: ChunkKeys | None = None
+    """The passages that hold an identifier which hardly any other holds."""
 
     async def search(self, view: View, *, k: int) -> Hits:
         """The passages that hold a part."""
@@ -128,7 +140,9 @@ async def exact_query(
         for index, (part, hits) in enumerate(zip(asked, found, strict=True))
         if len(hits) and (index < len(quoted) or len(hits) <= RARE)
     ]
-    return ExactQuery(tuple(kept), mentioned) if kept else None
+    few = [hits.keys for hits in found[len(quoted) :] if 0 < len(hits) <= DECISIVE]
+    decisive = np.concatenate(few) if few else None
+    return ExactQuery(tuple(kept), mentioned, decisive) if kept else None
 
 
 def _part(phrase: Phrase) -> TextQuery:
@@ -222,7 +236,8 @@ class LegQueries:
 class QueryPlan:
     """A query's type, the query and weight of each leg, and what no result may hold.
 
-    `damping` are factors of the weights, which depend on what the legs find.
+    `damping` are factors of the weights, which depend on what the legs find; `reads` is whether
+    the embedder knows the language of the query.
     """
 
     type: QueryType
@@ -230,6 +245,7 @@ class QueryPlan:
     weights: Mapping[Leg, float]
     excluded: Match | None = None
     damping: Mapping[Leg, float] = field(default_factory=dict)
+    reads: bool = False
 
     def damped_weights(self) -> dict[Leg, float]:
         """The weights times their factors."""
@@ -312,13 +328,13 @@ class QueryPlanner:
         if self._text and self._weights["text"]:
             legs = await self._words(legs, expansion)
         if self._text and self._can.fuzzy and self._weights["fuzzy"]:
-            legs = await self._fuzzy(legs, content_words(self._query, self._languages))
+            legs = await self._fuzzy(legs, self._content)
         if self._text and self._prefs.fts.mode == "any" and self._weights["exact"]:
             legs = await self._exact(legs)
         if self._semantic:
             legs = await self._meaning(legs, vector, expansion)
         excluded = self._parsed.excluded if self._can.text else None
-        return QueryPlan(self._type, legs, self._adapted(legs), excluded)
+        return QueryPlan(self._type, legs, self._adapted(legs), excluded, reads=self._reads)
 
     async def _words(self, legs: LegQueries, expansion: Expansion | None) -> LegQueries:
         added = _added(expansion, self._languages, known=self._parsed.words)
@@ -343,7 +359,7 @@ class QueryPlanner:
             return legs
         if fuzzy.mode == "always":
             return replace(legs, fuzzy=await self._similar(words))
-        corrected, share = await correct(self._view, words, self._embedder.tokenizer)
+        corrected, share = await correct(self._view, words, self._pieces)
         if not corrected:
             return legs
         self._diagnostics.corrections |= {
@@ -422,6 +438,26 @@ class QueryPlanner:
         mean: Vector = np.mean(rows, axis=0)
         return mean / np.linalg.norm(mean)
 
+    @property
+    def _reads(self) -> bool:
+        """Whether the embedder knows the language of the query, which its model declares."""
+        info = self._embedder.info
+        language = language_of(query_language(self._query, self._languages))
+        if info.languages and language not in info.languages:
+            return False
+        strange = sum(count >= STRANGE for count in self._pieces)
+        letters = alphabet_share(self._query, info.alphabets)
+        return letters >= KNOWN_LETTERS and strange <= STRANGE_SHARE * len(self._pieces)
+
+    @cached_property
+    def _pieces(self) -> list[int]:
+        """How many tokens of the embedder each content word is."""
+        return self._embedder.tokenizer.count([word.word for word in self._content])
+
+    @cached_property
+    def _content(self) -> list[QueryTerm]:
+        return content_words(self._query, self._languages)
+
     def _adapted(self, legs: LegQueries) -> Mapping[Leg, float]:
         """The weights as asked for, reduced for a leg that this query does not suit.
 
@@ -448,15 +484,14 @@ def content_words(query: str, languages: Sequence[str | None]) -> list[QueryTerm
 
 
 async def correct(
-    view: View, words: Sequence[QueryTerm], tokenizer: Tokenizer
+    view: View, words: Sequence[QueryTerm], pieces: Sequence[int]
 ) -> tuple[dict[QueryTerm, tuple[Term, ...]], float]:
     """Corrections of misspelt words, and the share of the query that was misspelt.
 
-    A word that the embedder's tokenizer has whole is a word, even if no document holds it, and is
-    left alone.
+    `pieces` are the numbers of tokens that the embedder has for the words. One that it has whole is
+    a word, even if no document holds it, and is left alone.
     """
-    counts = tokenizer.count([word.word for word in words])
-    doubtful = [word for word, count in zip(words, counts, strict=True) if count > 1]
+    doubtful = [word for word, count in zip(words, pieces, strict=True) if count > 1]
     found = await view.corrections([word.variants[0] for word in doubtful])
     corrected = {word: terms for word, terms in zip(doubtful, found, strict=True) if terms}
     certainty = sum(max(term.weight for term in terms) for terms in corrected.values())

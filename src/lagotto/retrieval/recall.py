@@ -32,7 +32,7 @@ from lagotto.retrieval.fusion import (
     fuse,
     semantic_lead,
 )
-from lagotto.retrieval.plan import LegQueries, QueryPlan, QueryPlanner, TrigramTextQuery
+from lagotto.retrieval.plan import ExactQuery, LegQueries, QueryPlan, QueryPlanner, TrigramTextQuery
 from lagotto.retrieval.query.expansion import (
     Expander,
     Expansion,
@@ -49,24 +49,43 @@ if TYPE_CHECKING:
 BOOSTED_RANK = 3
 """The rank to which a wording that is merely mentioned boosts the best passage that holds it."""
 
+AHEAD = 1e-6
+"""How far the score of a passage that is boosted to the first rank is above that of the others."""
+
 
 def boost(
-    candidates: Candidates, weights: Mapping[Leg, float], rest: Scores
+    candidates: Candidates, weights: Mapping[Leg, float], rest: Scores, exact: ExactQuery
 ) -> tuple[Candidates, float]:
-    """The exact leg, and just the weight that boosts the best holder to `BOOSTED_RANK`.
+    """The exact leg, and just the weight that boosts the best holder to its rank.
 
-    `rest` are the scores without that leg. Where a holder is among them already, the leg has no
-    weight and nothing changes; else the best one gets what it lacks, and the others nothing.
+    That is the first if it holds an identifier that hardly any other passage holds, else
+    `BOOSTED_RANK`. `rest` are the scores without that leg. Where a holder has that rank already,
+    the leg has no weight and nothing changes; else the best one gets what it lacks, and the others
+    nothing.
     """
     leg = candidates.legs["exact"]
-    best = rest[leg.scores > 0].max()
-    wanted = np.sort(rest)[-min(BOOSTED_RANK, len(rest))]
+    holders, wanted_rank = holders_of(candidates, exact)
+    best = rest[holders].max()
     others = sum(weights[name] for name in candidates.legs if name != "exact")
-    chosen = (leg.scores > 0) & (rest == best)
+    if wanted_rank == 1:
+        wanted = rest[~holders].max(initial=0.0) + AHEAD
+    else:
+        wanted = np.sort(rest)[-min(wanted_rank, len(rest))]
+    chosen = holders & (rest == best)
     boosted = LegScores(chosen.astype(np.float64), np.where(chosen, leg.ranks, 0))
     legs = {**candidates.legs, "exact": boosted}
     lacking = max(0.0, float(wanted - best)) * others
     return replace(candidates, legs=legs), lacking
+
+
+def holders_of(candidates: Candidates, exact: ExactQuery) -> tuple[NDArray[np.bool_], int]:
+    """Which candidates a mentioned wording boosts the best of, and to which rank."""
+    held = candidates.legs["exact"].scores > 0
+    if exact.decisive is not None:
+        decisive = held & np.isin(candidates.keys, exact.decisive)
+        if decisive.any():
+            return decisive, 1
+    return held, BOOSTED_RANK
 
 
 def listed(found: Hits, keys: ChunkKeys, *, rest: NDArray[np.float32] | None = None) -> LegScores:
@@ -405,10 +424,11 @@ class StoredCandidates:
         self, candidates: Candidates, plan: QueryPlan
     ) -> tuple[Candidates, QueryPlan, Fused]:
         """As `fuse`, with exact wordings that a query merely mentions boosted just far enough."""
-        mentioned = plan.legs.exact and plan.legs.exact.mentioned and "exact" in candidates.legs
-        if mentioned and plan.weights["exact"]:
+        exact = plan.legs.exact if "exact" in candidates.legs else None
+        if exact is not None and exact.mentioned and plan.weights["exact"]:
             rest = self.fuse(candidates, replace(plan, weights={**plan.weights, "exact": 0.0}))
-            candidates, weight = boost(candidates, plan.damped_weights(), rest.scores)
+            weights = plan.damped_weights()
+            candidates, weight = boost(candidates, weights, rest.scores, exact)
             plan = replace(plan, weights={**plan.weights, "exact": weight})
         return candidates, plan, self.fuse(candidates, plan)
 
@@ -450,13 +470,16 @@ class StoredCandidates:
         plan, asked = found.plan, self._prefs.scoring.weights(found.plan.type)
         ran = [leg for leg in plan.legs.active() if leg != "exact" and asked[leg]]
         holders: dict[str, int] = {}
+        boosted_rank: int | None = None
         kind: Literal["given", "sum", "boosted"] | None = None
         if plan.legs.exact is not None:
             kind = "sum" if self._prefs.scoring.w_exact is None else "given"
         if plan.legs.exact is not None and plan.legs.exact.mentioned and found.exact is not None:
             kind = "boosted" if asked["exact"] else kind
             keys, ranks = found.candidates.keys, found.exact.ranks
-            rows = np.flatnonzero(found.exact.scores > 0).tolist()
+            unboosted = replace(found.candidates, legs={"exact": found.exact})
+            held, boosted_rank = holders_of(unboosted, plan.legs.exact)
+            rows = np.flatnonzero(held).tolist()
             named = ((names.get(int(keys[row])), int(ranks[row])) for row in rows)
             holders = {name: rank for name, rank in named if name is not None}
         return FusionInputs(
@@ -467,6 +490,7 @@ class StoredCandidates:
             depth=found.candidates.depth,
             exact=kind,
             holders=holders if kind == "boosted" else {},
+            boosted_rank=boosted_rank if kind == "boosted" else None,
         )
 
     async def _damping(
@@ -481,7 +505,9 @@ class StoredCandidates:
         by_cosine = self._prefs.vector.distance == "cosine"
         if not (scoring.adapt and absolute and by_cosine) or semantic is None:
             return {}
-        clear = semantic_lead(semantic, floor=self._floor)
+        # A model that knows the language may be near the answer without a clear lead; the cosines
+        # of one that does not say nothing unless one of them stands out.
+        clear = 1.0 if plan.reads else semantic_lead(semantic, floor=self._floor)
         queries = {"text": plan.legs.text, "fuzzy": plan.legs.fuzzy} if clear else {}
         factors: dict[Leg, float] = {}
         for leg in DAMPED:

@@ -7,6 +7,7 @@ from lagotto.terms.analyzer import (
     content_terms,
     index_terms,
     keywords,
+    query_language,
     query_terms,
 )
 from lagotto.terms.languages import analyzer_id, stop_words
@@ -32,6 +33,7 @@ __all__ = [
     "edit_distance",
     "index_terms",
     "keywords",
+    "query_language",
     "query_terms",
     "similarity",
     "stop_words",

@@ -64,7 +64,7 @@ def query_terms(text: str, languages: Sequence[str | None] = (None,)) -> list[Qu
 @lru_cache(maxsize=64)  # a search analyses its query several times
 def _query_terms(text: str, tags: tuple[str | None, ...]) -> tuple[QueryTerm, ...]:
     surface = words(text)
-    stops = _stops_of_query(surface, tags)
+    stops = stop_words(_query_language(surface, tags))
     rows = zip(surface, *(analyze(text, tag) for tag in tags), strict=True)
     found: dict[tuple[tuple[str, ...], bool], str] = {}
     counts: Counter[tuple[tuple[str, ...], bool]] = Counter()
@@ -79,15 +79,17 @@ def _query_terms(text: str, tags: tuple[str | None, ...]) -> tuple[QueryTerm, ..
     )
 
 
-def _stops_of_query(surface: Sequence[str], languages: Sequence[str | None]) -> frozenset[str]:
-    """The stop words of the language with the most stop words in the query.
+def query_language(text: str, languages: Sequence[str | None]) -> str | None:
+    """The language of those given with the most stop words in the query; on a tie the first.
 
-    A question is too short for language detection, but its stop words show the language. On a tie
-    the first language wins.
+    A question is too short for language detection, but its stop words show the language.
     """
+    return _query_language(words(text), languages)
+
+
+def _query_language(surface: Sequence[str], languages: Sequence[str | None]) -> str | None:
     folded = {fold(word) for word in surface[:MAX_QUERY_TERMS]}
-    lists = [frozenset(stop_words(tag)) for tag in languages]
-    return max(lists, key=lambda stops: len(stops & folded), default=frozenset())
+    return max(languages, key=lambda tag: len(stop_words(tag) & folded), default=None)
 
 
 def content_terms(terms: Sequence[QueryTerm]) -> list[QueryTerm]:

@@ -8,6 +8,7 @@ import pytest
 
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.documents import Document
+from lagotto.embedders import EmbedderInfo
 from lagotto.indexes.bm25 import idf
 from lagotto.retrieval.fusion import LegScores, damping, match_strength, semantic_lead
 from lagotto.testing.hash_embedder import HashEmbedder
@@ -109,3 +110,52 @@ async def test_a_weak_match_is_damped_unless_weights_are_not_adapted(
     for hit in (*plain, *ranked):
         assert hit.breakdown.text is None or hit.breakdown.text.damping == 1.0
         assert "damped" not in hit.explain()
+
+
+class EnglishEmbedder(HashEmbedder):
+    """An embedder whose model declares that it knows English, and the Latin alphabet."""
+
+    @property
+    def info(self) -> EmbedderInfo:
+        return EmbedderInfo(
+            model_id="hash-en", dimension=64, languages=("en",), alphabets=("LATIN",)
+        )
+
+
+def alike(number: int, language: str | None) -> Document:
+    """A document as near to every vector as all others."""
+    return Document(id=f"d{number:02}", text="The harvest of the field.", language=language)
+
+
+@pytest.mark.parametrize(
+    ("language", "question", "damped"),
+    [
+        ("en", "harvest comet violin", True),
+        ("en-GB", "harvest comet violin", True),
+        ("tr", "harvest comet violin", False),
+        ("en", "harvest неизвестно неведомое", False),
+        ("en", "harvest trypanosomiasis onchocerciasis", False),
+    ],
+)
+async def test_flat_cosines_are_trusted_only_in_a_language_that_the_embedder_knows(
+    language: str | None, question: str, damped: bool
+) -> None:
+    async with AsyncKnowledgeBase(":memory:", embedder=EnglishEmbedder()) as kb:
+        await kb.add_documents([alike(number, language) for number in range(20)])
+        hits = await kb.retrieve(question, fuzzy={"mode": "off"})
+    factors = {hit.breakdown.text.damping for hit in hits if hit.breakdown.text}
+    assert [factor < 1 for factor in factors] == [damped]
+
+
+async def test_the_language_is_that_of_the_query_where_a_base_has_several() -> None:
+    languages = ["en"] * 14 + ["tr"] * 6
+    documents = [alike(number, language) for number, language in enumerate(languages)]
+    async with AsyncKnowledgeBase(":memory:", embedder=EnglishEmbedder()) as kb:
+        await kb.add_documents(documents)
+        for question, damped in (
+            ("what is the harvest of comet and violin", True),
+            ("harvest ve comet için bir violin mi", False),
+        ):
+            hits = await kb.retrieve(question, fuzzy={"mode": "off"})
+            factors = [hit.breakdown.text.damping for hit in hits if hit.breakdown.text]
+            assert (min(factors) < 1) is damped, question

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lagotto import KnowledgeBase
+from lagotto import KnowledgeBase, RetrievalPrefs
 from lagotto.chunkers import CHUNKERS
 from lagotto.retrieval.stages import best_section
 from lagotto.testing.hash_embedder import HashEmbedder
@@ -71,7 +71,8 @@ def test_children_and_parents(tmp_path: Path) -> None:
         tmp_path / "kb.db", embedder=HashEmbedder(), chunker="parent-child:256/16/0"
     ) as kb:
         kb.add(tmp_path / "log.md")
-        hit = kb.retrieve("drop Python 3.7", parents={"mode": "replace"})[0]
+        given = RetrievalPrefs(parents={"mode": "replace"}, scoring={"adapt": False})
+        hit = kb.retrieve("drop Python 3.7", prefs=given)[0]
         assert hit.child_id
         assert hit.heading_path == ("Changelog", "0.30.0")
 

@@ -4,7 +4,7 @@
 export const LEGS = ["semantic", "text", "fuzzy", "exact"];
 const WEIGHT_OF = { semantic: "w_vec", text: "w_text", fuzzy: "w_fuzzy", exact: "w_exact" };
 const FARTHEST = 3; // standard deviations beyond which zscore tells no difference
-const BOOSTED_RANK = 3; // how far a wording that is merely mentioned boosts its best holder
+const AHEAD = 1e-6; // how far the score of what is boosted to the first rank is above the others
 
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
 const clip = (number) => Math.min(1, Math.max(0, number));
@@ -88,7 +88,11 @@ function boost(candidates, columns, weights, inputs, scoring) {
   const rest = blend(columns, { ...weights, exact: 0 }, candidates.length, inputs, scoring).scores;
   const holds = candidates.map(({ chunk_id: id }) => id in inputs.holders);
   const best = Math.max(...rest.filter((_, row) => holds[row]));
-  const wanted = [...rest].sort((a, b) => b - a)[Math.min(BOOSTED_RANK, rest.length) - 1];
+  const rank = inputs.boosted_rank;
+  const wanted =
+    rank === 1
+      ? Math.max(0, ...rest.filter((_, row) => !holds[row])) + AHEAD
+      : [...rest].sort((a, b) => b - a)[Math.min(rank, rest.length) - 1];
   const others = sum(LEGS.filter((leg) => leg !== "exact" && columns[leg]).map((leg) => weights[leg] ?? 0));
   const chosen = rest.map((score, row) => holds[row] && score === best);
   columns.exact = {
