@@ -10,8 +10,8 @@ from lagotto.filters import And
 from lagotto.indexes.text_query import TextQuery
 from lagotto.prefs import Normalisation, RetrievalPrefs
 from lagotto.retrieval.fusion import Candidates, LegScores
-from lagotto.retrieval.plan import LegQueries
-from lagotto.retrieval.recall import FusionPlan, Recall, boost, by_distance
+from lagotto.retrieval.plan import ExactQuery, LegQueries
+from lagotto.retrieval.recall import AHEAD, FusionPlan, Recall, boost, by_distance
 from lagotto.stores.base import HybridQuery, View
 from lagotto.stores.memory import MemoryStore
 from lagotto.testing.stores import EMBEDDER, entries, entry, text_query
@@ -140,5 +140,8 @@ def test_a_boost_is_what_the_best_holder_lacks_of_the_third() -> None:
     held = LegScores(np.array([0.0, 0.0, 0.0, 1.0]), np.array([0, 0, 0, 1]))
     near = LegScores(np.array([0.9, 0.8, 0.7, 0.4]), np.array([1, 2, 3, 4]))
     found = Candidates(np.arange(4), {"semantic": near, "exact": held}, 4)
-    _, weight = boost(found, {"semantic": 2.0, "exact": 5.0}, near.scores)
+    _, weight = boost(found, {"semantic": 2.0, "exact": 5.0}, near.scores, ExactQuery(()))
     assert weight == pytest.approx(2.0 * (0.7 - 0.4))
+    decisive = ExactQuery((), decisive=np.array([3]))
+    _, weight = boost(found, {"semantic": 2.0, "exact": 5.0}, near.scores, decisive)
+    assert weight == pytest.approx(2.0 * (0.9 + AHEAD - 0.4))

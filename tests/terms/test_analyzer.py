@@ -18,6 +18,7 @@ from lagotto.terms import (
     content_terms,
     index_terms,
     keywords,
+    query_language,
     query_terms,
 )
 from lagotto.testing.strategies import texts
@@ -113,6 +114,13 @@ def test_threads_agree() -> None:
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(lambda _: analyze(text, "en"), range(16)))
     assert all(result == results[0] for result in results)
+
+
+def test_the_stop_words_of_a_query_show_its_language() -> None:
+    assert query_language("wo ist der Hund", ["en", "de"]) == "de"
+    assert query_language("where is the dog", ["de", "en", None]) == "en"
+    assert query_language("Hund", ["en", "de"]) == "en"  # on a tie the first
+    assert query_language("Hund", []) is None
 
 
 def test_query_terms() -> None:
