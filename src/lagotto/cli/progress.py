@@ -1,4 +1,4 @@
-"""Progress bars on stderr, if it is a terminal."""
+"""Progress on stderr: a bar if it is a terminal, else a line every few seconds."""
 
 from __future__ import annotations
 
@@ -27,6 +27,11 @@ from lagotto.cli.output import one_line, say
 
 WHOLE_RUN = 86_400.0
 """Seconds. Batches take long, so the remaining time is estimated from the whole run."""
+
+
+FIRST_LINE = 2.0
+LINE_EVERY = 5.0
+"""Seconds until the first line where there is no terminal, and between lines."""
 
 
 class ProgressBar:
@@ -107,6 +112,10 @@ class FetchMeter(ProgressBar):
 class Meter(ProgressBar):
     """The progress of adding files."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._next_line = FIRST_LINE
+
     def __call__(self, done: Progress) -> None:
         """Show a report of the ingest."""
         self.stored = done.added + done.updated + done.unchanged
@@ -114,6 +123,10 @@ class Meter(ProgressBar):
         counts = f"{done.read} read"
         if done.found:
             counts += f", {done.embedded} of {done.found} chunks, {rate:.0f}/s"
+        if self._bar.disable and done.seconds >= self._next_line:
+            self._next_line = done.seconds + LINE_EVERY
+            share = "" if done.share is None else f", {done.share:.0%}"
+            say(f"{done.seconds:.0f} s{share}: {counts}; {one_line(Path(done.reading).name)}")
         self._bar.update(
             self._task,
             total=None if done.share is None else 1.0,
