@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lagotto._internal.tokens import ApproximateTokenizer
 from lagotto.documents import Chunk, Document, Span, Vectors, chunk_id
 from lagotto.embedders.base import EmbedderInfo, Role
 from lagotto.filters import And
+from lagotto.models.tokenizer import ApproximateTokenizer
 from lagotto.stores.base import Entry
 from lagotto.stores.registry import create_store
 

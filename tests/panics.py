@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from sentencex import get_sentence_boundaries
 
-from lagotto._internal.tokens import ApproximateTokenizer
 from lagotto.chunkers import CHUNKERS
 from lagotto.documents import Chunk, Document, Vectors
 from lagotto.embedders import Role
+from lagotto.models.tokenizer import ApproximateTokenizer
 from tests.counting import CountingEmbedder
 
 PANICS = "plan A\xa0. Because it is."

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from lagotto._internal.tokens import ApproximateTokenizer, Tokenizer
+from lagotto._internal.tokens import Tokenizer
 from lagotto.chunkers import CHUNKERS
 from lagotto.documents import Document
 from lagotto.embedders.onnx import minilm
+from lagotto.models.tokenizer import ApproximateTokenizer
 from lagotto.testing.chunkers import ChunkerContract
 
 WORDPIECE = minilm().tokenizer

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lagotto._internal.tokens import ApproximateTokenizer
 from lagotto.base.chunk_context import context_of_chunks
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.context import ContextPack, expand_neighbors
 from lagotto.documents import Chunk, Document, Heading, Location, Page
 from lagotto.errors import ConfigError
 from lagotto.models.http import RetryPolicy
+from lagotto.models.tokenizer import ApproximateTokenizer
 from lagotto.prefs import RetrievalPrefs
 from lagotto.rerankers import RERANKERS
 from lagotto.rerankers.base import Candidate, RerankResult, Verdict

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from lagotto._internal.tokens import ApproximateTokenizer
 from lagotto.chunkers import CHUNKERS
 from lagotto.context import ContextPack, build_pack, token_counter
 from lagotto.documents import Chunk, Document, Page
+from lagotto.models.tokenizer import ApproximateTokenizer
 from lagotto.results import RetrievalResult
 
 TOKENIZER = ApproximateTokenizer()

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagotto._internal.tokens import ApproximateTokenizer
 from lagotto.mcp.budget import LEAST_TOKENS, cut, estimate, most, on_wire
+from lagotto.models.tokenizer import ApproximateTokenizer
 
 
 @given(st.text())

@@ -8,10 +8,10 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 
-from lagotto._internal.tokens import ApproximateTokenizer
 from lagotto.documents import Document
 from lagotto.mcp.budget import estimate
 from lagotto.mcp.server import create_server
+from lagotto.models.tokenizer import ApproximateTokenizer
 from lagotto.prefs import SearchRequest
 from lagotto.results import Results
 from mcp import Client

@@ -13,7 +13,7 @@ from lagotto.documents import storable
 from lagotto.embedders.onnx import MINILM, TOKENIZER
 from lagotto.errors import NativeEmbeddingError, WeightsError
 from lagotto.models import tokenizer
-from lagotto.models.tokenizer import HfTokenizer
+from lagotto.models.tokenizer import ApproximateTokenizer, HfTokenizer
 from lagotto.testing.embedders import TokenizerContract
 
 PATH = MINILM.find() / TOKENIZER
@@ -134,3 +134,17 @@ def test_counts_are_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not fresh._paragraphs
     fresh.count(["a" * (tokenizer.LONGEST_CACHED + 1)])
     assert not fresh._words
+
+
+class TestApproximateTokenizer(TokenizerContract):
+    @pytest.fixture
+    def tokenizer(self) -> ApproximateTokenizer:
+        return ApproximateTokenizer()
+
+
+def test_pieces_of_words_numbers_and_signs() -> None:
+    text = "Unbelievable: 12345 поле 字!"
+    starts = ApproximateTokenizer().starts([text])[0].tolist()
+    ends = [*starts[1:], len(text)]
+    pieces = [text[start:end].strip() for start, end in zip(starts, ends, strict=True)]
+    assert pieces == ["Unbeli", "evable", ":", "123", "45", "по", "ле", "字", "!"]

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from lagotto._internal.tokens import ApproximateTokenizer, Tokenizer
+from lagotto._internal.tokens import Tokenizer
 from lagotto.documents import Vectors
 from lagotto.embedders import EmbedderInfo, Role, create_embedder
 from lagotto.embedders.base import TokenVectors, normalised
 from lagotto.errors import ConfigError, EmbeddingError, RerankError
+from lagotto.models.tokenizer import ApproximateTokenizer
 from lagotto.rerankers import Candidate, Reranker, create_reranker
 from lagotto.rerankers.lexical import LinearWeights
 from lagotto.rerankers.maxsim import MAXSIM_FEATURES, WINDOW, MaxSimReranker, token_features

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lagotto._internal.tokens import ApproximateTokenizer
 from lagotto.base.ingest import Ingest
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.chunkers import CHUNKERS
@@ -22,6 +21,7 @@ from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.errors import ConfigError, DegradedError
 from lagotto.filters import And, Eq, Gte
 from lagotto.indexes.text_query import Match, NativeQuery, Phrase, Term, TextQuery, Word
+from lagotto.models.tokenizer import ApproximateTokenizer
 from lagotto.prefs import ChunkingPrefs, RetrievalPrefs
 from lagotto.retrieval.explain import leg_scores
 from lagotto.retrieval.fusion import fuse

@@ -1,8 +1,8 @@
 """Embedders: turn texts into vectors.
 
 Public: the Embedder and TokenEmbedder protocols, `create_embedder` and the registry behind it,
-`fetch_model` and `model_status` for known models, a cache on disk, and `checked` and `normalised`
-for embedders of your own. All other modules are private.
+`fetch_model` and `model_status` for known models, a cache on disk, and `checked`, `normalised` and
+`ApproximateTokenizer` for embedders of your own. All other modules are private.
 """
 
 from typing import TYPE_CHECKING
@@ -24,9 +24,11 @@ from lagotto.embedders.base import (
 if TYPE_CHECKING:
     from lagotto.embedders.cached import CachedEmbedder
     from lagotto.models.fetch import ModelStatus, fetch_model, model_status
+    from lagotto.models.tokenizer import ApproximateTokenizer
 
 __all__ = [
     "EMBEDDERS",
+    "ApproximateTokenizer",
     "CachedEmbedder",
     "Embedder",
     "EmbedderFactory",
@@ -47,5 +49,6 @@ __getattr__, __dir__ = lazy_exports(
     {
         "cached": ("CachedEmbedder",),
         ".models.fetch": ("ModelStatus", "fetch_model", "model_status"),
+        ".models.tokenizer": ("ApproximateTokenizer",),
     },
 )

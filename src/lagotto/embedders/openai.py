@@ -11,11 +11,11 @@ from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 
 from lagotto._internal.concurrency import run_all
 from lagotto._internal.registry import parse_settings
-from lagotto._internal.tokens import ApproximateTokenizer
 from lagotto.documents import Record, Vectors, storable
 from lagotto.embedders.base import EmbedderInfo, Role, checked, normalised
 from lagotto.errors import ConfigError, EmbeddingServiceError
 from lagotto.models.http import JsonService, RetryPolicy, runs
+from lagotto.models.tokenizer import ApproximateTokenizer
 
 DIMENSIONS = {
     "text-embedding-3-small": 1536,

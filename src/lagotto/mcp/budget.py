@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import cache
 
 from lagotto import __version__
-from lagotto._internal.tokens import ApproximateTokenizer
+from lagotto.models.tokenizer import ApproximateTokenizer
 
 DEFAULT_TOKENS = 4_000
 MOST_TOKENS = 9_000

@@ -16,10 +16,10 @@ from pydantic import AliasChoices, BaseModel, Field, FiniteFloat, ValidationErro
 
 from lagotto._internal.concurrency import run_all
 from lagotto._internal.registry import parse_settings
-from lagotto._internal.tokens import ApproximateTokenizer
 from lagotto.documents import Record, Span, storable
 from lagotto.errors import ConfigError, RerankError
 from lagotto.models.http import JsonService, RetryPolicy, runs
+from lagotto.models.tokenizer import ApproximateTokenizer
 from lagotto.rerankers.base import Candidate, Judgement, ScoreScale, Verdict
 
 PROMPT_VERSION = 1

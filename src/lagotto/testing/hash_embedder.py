@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lagotto._internal.tokens import ApproximateTokenizer
 from lagotto.documents import Vectors
 from lagotto.embedders.base import EmbedderInfo, Role, normalised
+from lagotto.models.tokenizer import ApproximateTokenizer
 
 _WORD = re.compile(r"\w+")
 TRIGRAM_WEIGHT = 0.5

@@ -5,7 +5,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from lagotto._internal.tokens import ApproximateTokenizer, Tokenizer
+from lagotto._internal.tokens import Tokenizer
 from lagotto.base.knowledge_base import AsyncKnowledgeBase
 from lagotto.base.parts import Choice, create_parts
 from lagotto.chunkers import CHUNKERS
@@ -14,6 +14,7 @@ from lagotto.documents import Document
 from lagotto.embedders.base import EmbedderInfo
 from lagotto.embedders.chunk_embedder import ChunkEmbedder
 from lagotto.embedders.onnx import minilm
+from lagotto.models.tokenizer import ApproximateTokenizer
 from lagotto.stores.base import BaseConfig
 from lagotto.testing.chunkers import ChunkerContract
 from lagotto.testing.embedders import TokenizerContract

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from lagotto._internal.tokens import ApproximateTokenizer
 from lagotto.errors import ConfigError, RerankError
 from lagotto.models.http import RetryPolicy, runs
+from lagotto.models.tokenizer import ApproximateTokenizer
 from lagotto.rerankers.base import Candidate, ScoreScale, Verdict
 from lagotto.rerankers.llm import LlmConfig, LlmReranker, from_name, from_score_name
 from lagotto.testing.rerankers import RerankerContract

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection
 
 from lagotto._internal.concurrency import in_thread
-from lagotto.errors import StoreBusyError
+from lagotto.errors import IndexUnavailableError, StoreBusyError
 from lagotto.indexes.base import LogPosition, text_rules
 from lagotto.indexes.updater import catch_up_all, delete_remote, retry_while_locked
 from lagotto.stores.base import BaseConfig, Entry, WriteGuard
@@ -29,6 +30,8 @@ from lagotto.stores.sqlite.fts5 import (
 
 if TYPE_CHECKING:
     from lagotto.stores.sqlite.store import SqliteStore
+
+log = logging.getLogger(__name__)
 
 LOCK = ".rebuild.lock"
 
@@ -104,7 +107,10 @@ class SqliteStaging(SqlStaging):
     async def build_indexes(self) -> None:
         # what was removed meanwhile belongs to the next commit
         await self.change(lambda connection: note_change(connection, self.config.generation))
-        await in_thread(retry_while_locked, lambda: self._update_indexes(0))
+        try:
+            await in_thread(retry_while_locked, lambda: self._update_indexes(0))
+        except IndexUnavailableError as exc:  # it catches up once it is there; searches say so
+            log.warning("an index of the next generation is not up to date: %s", exc)
         await in_thread(self.indexes.close)  # which saves the vectors
 
     def _update_indexes(self, least: int) -> None:
