@@ -16,6 +16,10 @@ NAMES = {"rmtree", "unlink", "rmdir", "remove", "rename", "replace", "move"}
 
 ALLOWED = {
     ("cli/demo.py", "shutil.rmtree(folder)"): "a temporary folder that it has made",
+    ("readers/language.py", "shutil.rmtree(folder, ignore_errors=True)"): (
+        "tables in Lagotto's cache folder that can't be used"
+    ),
+    ("readers/language.py", "tables.rename(folder)"): "complete tables, into the cache",
     ("models/fetch.py", "part.unlink()"): "a download with the wrong hash",
     ("models/fetch.py", "part.replace(target)"): "a complete download, in its work folder",
     ("models/fetch.py", "shutil.rmtree(made, ignore_errors=True)"): "in its work folder",

@@ -99,7 +99,7 @@ COMMANDS = [
     (2, [b"sync", b"notes", b"--collection", b"\xff"]),
     (2, [b"remove", b"--yes", b"\xff"]),
     (2, [b"retrieve", b"x", b"--collection", b"\xff"]),
-    (0, [b"retrieve", b"truffle", b"--why-not", b"\xff"]),
+    (2, [b"retrieve", b"truffle", b"--why-not", b"\xff"]),
     (0, [b"retrieve", b"truffle \xff", b"--json"]),
     (2, [b"retrieve", b"x", b"--prefs", b"deep.toml"]),
     (2, [b"retrieve", b"x", b"--prefs", b"\xff"]),

@@ -129,11 +129,9 @@ def test_a_qdrant_server_finds_what_matches(
     for where in some:
         asked = superset_condition(where, state.fields)
         meets = visible(state, None if asked is None else condition(asked))
-        found = driver.server.ask(  # type: ignore[attr-defined]
-            lambda client, meets=meets: driver.page(client, state, meets, after=0, size=99)  # type: ignore[attr-defined]
-        )
+        pages = driver.pages(state, meets, size=99)  # type: ignore[attr-defined]
         right = {key for key, document in enumerate(corpus, 1) if matches(where, document)}
-        assert right <= set(found.tolist())
+        assert right <= {key for keys in pages for key in keys.tolist()}
     index.delete()
     index.close()
 

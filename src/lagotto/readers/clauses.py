@@ -24,6 +24,7 @@ LONGEST_TEXT = 5_000_000
 """Characters; what is larger is data."""
 
 _ROMAN = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
+_NO_DIGIT = re.compile(r"\D")
 _CLAUSE = re.compile(
     r"^[ \t]{0,12}(?P<label>"
     r"(?P<word>§+|article|section|clause|chapter|annex|schedule|artikel|abschnitt|kapitel|artículo"
@@ -99,7 +100,7 @@ def _starts_a_title(rest: str) -> bool:
 
 def _number(written: str) -> int:
     if written[0].isdigit():
-        return int(re.sub(r"\D", "", written))
+        return int(_NO_DIGIT.sub("", written))
     values = [_ROMAN[letter] for letter in written.upper()]
     pairs = zip(values, [*values[1:], 0], strict=True)
     return sum(-value if value < following else value for value, following in pairs)

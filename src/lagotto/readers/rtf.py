@@ -11,6 +11,7 @@ from lagotto.errors import CorruptSourceError, ReadError
 from lagotto.readers.base import Draft, ReadOptions, Source
 from lagotto.readers.formats import RTF_MAGIC, SUFFIXES
 
+_BLANK_LINES = re.compile(r"\n{3,}")
 _TOKEN = re.compile(
     r"\\([a-z]{1,32})(-?\d{1,10})?[ ]?|\\'([0-9a-f]{2})|\\([^a-z])|([{}])|[\r\n]+|([^\\{}\r\n]+)",
     re.IGNORECASE,
@@ -45,7 +46,7 @@ def rtf_text(written: bytes) -> str:
     """The text of an RTF file."""
     text = "".join(_pieces(written.decode("latin-1"))).encode("utf-16", "surrogatepass")
     lines = (line.strip(" ") for line in text.decode("utf-16", "replace").split("\n"))
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+    return _BLANK_LINES.sub("\n\n", "\n".join(lines)).strip()
 
 
 def _pieces(written: str) -> Iterator[str]:

@@ -262,4 +262,8 @@ def test_the_files_of_a_base_beside_its_documents_are_not_mentioned(notes: Path)
 
 def test_a_list_without_documents_says_so(base: Path) -> None:
     done = run("--kb", base, "list", "--collection", "nope")
-    assert (done.code, done.out, done.err) == (0, "", "no documents\n")
+    assert (done.code, done.out, done.err) == (
+        0,
+        "",
+        "warning: there is no collection 'nope'\nno documents\n",
+    )

@@ -12,7 +12,6 @@ import pytest
 
 from lagotto.base.blocking import KnowledgeBase
 from lagotto.indexes.base import Finding
-from lagotto.indexes.folder import MARKER
 from lagotto.indexes.vectors import index as vector_index
 from lagotto.stores import create_store
 from lagotto.stores.sql import write
@@ -124,19 +123,6 @@ def _of_other_histories(path: Path) -> list[str]:
 
     what = [finding.what for finding in asyncio.run(findings())]
     return [said.split()[1] for said in what if "another history" in said]
-
-
-def test_indexes_without_a_token_are_rebuilt(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Those that the version before this wrote."""
-    right = made(path)
-    folder = path.with_name("kb.db.index")
-    (folder / MARKER).unlink()
-    (announced,) = folder.glob("text-*/stamp.json")
-    fields = announced.read_text().partition(',"before_token"')[0]
-    announced.write_text(f"{fields}}}")
-    with opened(path) as base:
-        assert answers(base) == right
-    assert "the text index belongs to another history" in caplog.text
 
 
 def test_the_history_is_pruned(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

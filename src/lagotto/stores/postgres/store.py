@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -395,8 +395,7 @@ class PostgresStore:
         if self._settling is not None:
             self._settling.cancel()
             self._settling = None
-            with suppress(StoreError):
-                await self.settle(await self.config())
+            await self.settle()
         if self._servers is not None:
             await self._servers.dispose()
             self._servers = None
@@ -569,13 +568,13 @@ class PostgresStore:
 
     async def _settle_later(self) -> None:
         await asyncio.sleep(QUIET)
-        await self.settle(await self.config())
+        await self.settle()
 
-    async def settle(self, config: BaseConfig) -> None:
-        """Build the graph of vectors of a generation, if it is due."""
+    async def settle(self, config: BaseConfig | None = None) -> None:
+        """Build the graph of vectors of a generation, by default the current one, if it is due."""
         try:
             with postgres_errors(self.location):
-                await build_graph(create_single(self.address), config)
+                await build_graph(create_single(self.address), config or await self.config())
         except StoreBusyError:
             log.warning("the graph of vectors is built later: a transaction has been open for long")
         except StoreError as exc:
