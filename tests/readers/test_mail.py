@@ -10,6 +10,7 @@ import pytest
 from lagotto.documents import Document
 from lagotto.errors import CorruptSourceError, EmptySourceError, ReadError, SourceTooLargeError
 from lagotto.readers import READERS, ReadOptions, Source, read_bytes
+from lagotto.results import named_document
 from tests.readers.mail_samples import make_mail, make_mailbox
 
 
@@ -146,3 +147,14 @@ def test_not_mail() -> None:
         read(b"just words\n", "mailbox")
     with pytest.raises(EmptySourceError):
         read(b"\n", "mail")
+
+
+def test_rows_of_an_attachment_are_cited_by_its_name() -> None:
+    message = EmailMessage()
+    message["Subject"] = "The programme"
+    message.set_content("See the attachment.")
+    message.add_attachment("day,talk\n1,Ferries\n2,Cranes\n", subtype="csv", filename="plan.csv")
+    _, *rows = read_bytes(message.as_bytes(), name="mail.eml")
+    assert [row.title for row in rows] == ["plan.csv", "plan.csv"]
+    assert named_document(rows[0].title, rows[0].source, rows[0].kind) == "plan.csv (mail.eml)"
+    assert rows[0] == Document(**rows[0].model_dump(exclude={"content_hash"}))

@@ -299,14 +299,19 @@ class MessageDocuments:
             yield self._lost(exc, name)
 
     def _moved(self, document: Document, name: str, about: dict[str, object]) -> Document:
-        """The document of an attachment as one of the file that holds the message."""
-        fields = {field: getattr(document, field) for field in Document.model_fields}
-        del fields["id"]
+        """The document of an attachment as one of the file that holds the message.
+
+        Without a title, it is cited by the name of the attachment.
+        """
+        derived = ("id", "content_hash")
+        names = [field for field in Document.model_fields if field not in derived]
+        fields = {field: getattr(document, field) for field in names}
         reference = f"{name}/{document.source_ref}" if document.source_ref else name
         known = {key: value for key, value in about.items() if value}
         fields |= {
             "source": self._source.name,
             "source_ref": reference,
+            "title": document.title or name.rpartition("/")[2],
             "metadata": {**known, "attachment": name, **document.metadata},
         }
         return Document.model_validate(fields)

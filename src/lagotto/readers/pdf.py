@@ -364,7 +364,8 @@ class PdfReader:
         with PDFIUM, _opened(data, label=source.label) as pdf:
             recognised = _recognised(pdf, self._ocr, source) if self._ocr else {}
             draft, broken = _draft(pdf, recognised, stem=source.stem)
-        remedy = "OCR found no text either" if self._ocr else "read with --ocr auto"
+        needs = "read with --ocr auto, which needs tesseract or ocrmypdf"
+        remedy = "OCR found no text either" if self._ocr else needs
         if not draft.text.strip():
             raise NoTextLayerError(
                 source.label, f"none of {len(draft.pages)} pages has a text layer; {remedy}"
