@@ -6,7 +6,7 @@ import asyncio
 import json
 import sys
 from asyncio.subprocess import PIPE, create_subprocess_exec
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 
 import psycopg
@@ -16,11 +16,12 @@ from lagotto.documents import Document
 from lagotto.errors import ModelMismatchError, StoreBusyError
 from lagotto.filters import And, Gte
 from lagotto.indexes.text_query import single_words
-from lagotto.stores.base import CachedChunks, CacheKey, Entry
+from lagotto.stores.base import CachedChunks, CacheKey, Entry, Store
 from lagotto.stores.memory import MemoryStore
 from lagotto.stores.postgres import database, text_index
 from lagotto.stores.postgres.store import PostgresStore
 from lagotto.testing.stores import entries, entry, text_ids
+from tests.base.ingest.test_vector_reuse import ReuseContract
 from tests.stores.postgres.schemas import opened, reader_of
 from tests.stores.postgres.text_index.test_text_index import assert_same_texts, documents
 
@@ -273,3 +274,12 @@ async def waiting(location: str, kind: str, *, count: int = 1) -> None:
     with psycopg.connect(location, autocommit=True) as connection:
         while connection.execute(asked).fetchone() != (count,):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
+
+
+class TestReuse(ReuseContract):
+    @pytest.fixture
+    async def store(self, location: str) -> AsyncIterator[Store]:
+        store = PostgresStore(location)
+        await store.open()
+        yield store
+        await store.close()
