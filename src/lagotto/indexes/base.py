@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -218,15 +218,16 @@ class FilterKeys:
     keys: ChunkKeys
     documents: NDArray[np.int64] | None = None
     where: Filter | None = None
-    _mask: list[Mask] = field(default_factory=list, repr=False)
+    compiled: dict[str, Any] = field(default_factory=dict, repr=False)
+    """What indexes have made of the keys, by their names."""
 
     def mask(self, size: int) -> Mask:
         """For each key below `size`, whether it is allowed; where keys begin near 0."""
-        known = self._mask[0] if self._mask else None
+        known: Mask | None = self.compiled.get("mask")
         if known is None or len(known) != size:
             known = np.zeros(size, np.bool_)
             known[self.keys[self.keys < size]] = True
-            self._mask[:] = [known]
+            self.compiled["mask"] = known
         return known
 
     def contains(self, keys: ChunkKeys) -> Mask:
@@ -300,6 +301,15 @@ class TextSnapshot(Snapshot):
     @abstractmethod
     async def frequencies(self, words: Sequence[Word]) -> list[int]:
         """The document frequency of each word: how many chunks hold one of its terms."""
+
+    async def held(self, terms: Sequence[str], allowed: FilterKeys, *, most: int) -> list[str]:
+        """The first terms, at least `most` if there are so many, that an allowed chunk holds."""
+        held: list[str] = []
+        for term in terms:
+            query = TextQuery(((Term(term),),))
+            if len(held) < most and len(await self.search(query, k=1, allowed=allowed)):
+                held.append(term)
+        return held
 
     @abstractmethod
     async def statistics(self) -> TextStatistics:

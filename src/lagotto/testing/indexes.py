@@ -367,6 +367,32 @@ class TextIndexContract:
                 assert translated(found, keys).keys() <= set(kept.tolist())
             assert not len(await index.search(query, k=9, allowed=FilterKeys(_array([]))))
 
+    @pytest.mark.parametrize("query", QUERIES)
+    async def test_scores_after_a_search_with_a_filter(self, query: TextQuery) -> None:
+        log = sample_log()
+        oracle = MemoryText(log)
+        async with self.snapshot(log) as (index, keys):
+            for kept in (list(log.chunks)[::2], [1], list(log.chunks)):
+                allowed = FilterKeys(_array([keys[key] for key in kept]))
+                await index.search(query, k=2, allowed=allowed)
+                for wanted in (kept, list(log.chunks)):
+                    own = np.array([keys[key] for key in wanted], np.int64)
+                    right = await oracle.scores(query, np.array(wanted, np.int64))
+                    assert await index.scores(query, own) == pytest.approx(right, rel=1e-4)
+
+    async def test_terms_that_allowed_chunks_hold(self) -> None:
+        log = sample_log()
+        terms = sorted({term for text in TEXTS for term in index_terms(text, "en")})
+        asked = [*terms, "nowhere", *(f"unknown{number}" for number in range(30)), "dog"]
+        async with self.snapshot(log) as (index, keys):
+            for kept in ([1], [2, 5, 7], [], list(log.chunks)):
+                allowed = FilterKeys(_array([keys[key] for key in kept]))
+                held = {term for key in kept for term in index_terms(TEXTS[key - 1], "en")}
+                found = await index.held(asked, allowed, most=len(asked))
+                assert found == [term for term in asked if term in held]
+                first = await index.held(asked, allowed, most=1)
+                assert first[:1] == found[:1]
+
     @pytest.mark.parametrize("match", CONDITIONS)
     async def test_matching(self, match: Match) -> None:
         log = sample_log()

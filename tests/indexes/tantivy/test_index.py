@@ -10,18 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lagotto.indexes.base import LogPosition
+from lagotto.indexes.base import FilterKeys, LogPosition
 from lagotto.indexes.folder import IndexFolder
+from lagotto.indexes.tantivy import index as text_index
 from lagotto.indexes.tantivy import search
+from lagotto.indexes.tantivy.files import TantivyMeta
 from lagotto.indexes.tantivy.index import (
     LONGEST_STEP,
     SHORTEST_STEP,
     TantivyIndex,
     TantivyWriter,
+    open_tantivy,
     step_size,
 )
-from lagotto.indexes.text_query import Word
-from lagotto.testing.indexes import MemoryChangeLog
+from lagotto.indexes.text_query import Term, TextQuery, Word
+from lagotto.testing.indexes import MemoryChangeLog, embedded_site
 
 
 @pytest.mark.parametrize(
@@ -54,6 +57,45 @@ def test_eight_steps_become_one_segment(tmp_path: Path) -> None:
     assert index.snapshot.searcher.num_segments == 1
 
 
+def test_small_segments_are_merged_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not only once there are eight of them."""
+    monkeypatch.setattr(text_index, "LEAST_MERGED", 20)
+    log, index = MemoryChangeLog(), open_tantivy(embedded_site(tmp_path))
+    writer = index._opened()
+    segments = []
+    for step in range(9):
+        for number in range(20):
+            log.add(f"word and number{step}x{number}", language="en")
+        index.catch_up(log)
+        assert index.position == log.head
+        segments.append(writer.snapshot.searcher.num_segments)
+    assert segments == [1, 2, 1, 2, 1, 2, 1, 2, 1]
+    assert len(writer.snapshot.search(TextQuery(((Term("word"),),)), 999)) == 180
+    log.remove(1)  # what was removed has no part of its own
+    for number in range(20):
+        log.add(f"word and another{number}", language="en")
+    found = index.catch_up(log)
+    assert found is not None
+    assert len(writer.snapshot.search(TextQuery(((Term("word"),),)), 999)) == 199
+
+
+@pytest.mark.parametrize(
+    ("sizes", "mergeable"),
+    [
+        ([], 0),
+        ([5, 5_000, 10_000], 3),
+        ([16_000, 5], 2),
+        ([17_000, 5], 1),
+        ([25_000, 16_000, 5], 1),
+        ([10**6, 10**5], 0),
+    ],
+)
+def test_segments_of_the_layer_of_small_ones(sizes: list[int], mergeable: int) -> None:
+    segments = [{"segment_id": "a", "max_doc": size, "deletes": None} for size in sizes]
+    meta = TantivyMeta.model_validate({"opstamp": 1, "segments": segments})
+    assert meta.mergeable == mergeable
+
+
 @pytest.mark.parametrize("listed", [0, 1_000], ids=["keys looked up", "chunks listed"])
 def test_two_ways_to_find_what_matches(
     listed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -67,6 +109,9 @@ def test_two_ways_to_find_what_matches(
     for word, right in (("even", [2, 40]), ("odd", [3]), ("w40", [40]), ("w41", []), ("w4", [])):
         found = index.snapshot.matching(Word((word, "missing")), among=among)
         assert found.tolist() == right
+    asked = [f"w{key}" for key in range(61)] + ["even", "odd"]
+    allowed = FilterKeys(np.array([2, 4, 10, 40, 99]))
+    assert index.snapshot.held(asked, allowed) == ["w2", "w40", "even"]
 
 
 @pytest.fixture

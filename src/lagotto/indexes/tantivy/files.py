@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import mmap
 import os
 import re
@@ -33,6 +34,14 @@ ALL_FILES = SMALL_FILES | {"idx", "pos", "store"}
 """Kinds of segment files. Those of ALL_FILES that aren't small grow with the text."""
 
 
+SEGMENTS_MERGED = 8
+LEAST_LAYER = 10_000
+LAYER_RATIO = 2**0.75
+"""tantivy merges eight segments or more whose sizes, in chunks, are of the same layer: the smaller
+ones of a layer have no less than the largest divided by LAYER_RATIO, and all up to LEAST_LAYER
+count as having that."""
+
+
 class Deletes(BaseModel):
     """The dead documents of a segment."""
 
@@ -46,6 +55,11 @@ class TantivySegment(BaseModel):
     segment_id: str
     max_doc: int
     deletes: Deletes | None
+
+    @property
+    def live(self) -> int:
+        """How many of its documents are not removed."""
+        return self.max_doc - (self.deletes.num_deleted_docs if self.deletes else 0)
 
     def files(self, kinds: Collection[str]) -> list[str]:
         """The names of its files of those kinds."""
@@ -71,6 +85,17 @@ class TantivyMeta(BaseModel):
     def total(self) -> int:
         """How many documents there are, dead ones included."""
         return sum(segment.max_doc for segment in self.segments)
+
+    @property
+    def mergeable(self) -> int:
+        """How many segments tantivy would merge with small new ones, once there are enough."""
+        sizes = sorted((max(each.live, LEAST_LAYER) for each in self.segments), reverse=True)
+        count, top = 0, math.inf
+        for size in [*sizes, LEAST_LAYER]:
+            if size < top / LAYER_RATIO:
+                count, top = 0, size
+            count += 1
+        return count - 1
 
     @property
     def dead(self) -> int:

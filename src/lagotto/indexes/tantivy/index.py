@@ -6,9 +6,9 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,7 @@ from lagotto.indexes.tantivy.files import (
     ALL_FILES,
     ANNOUNCEMENT,
     META,
+    SEGMENTS_MERGED,
     SMALL_FILES,
     Announcement,
     TantivyMeta,
@@ -55,10 +56,12 @@ from lagotto.indexes.tantivy.files import (
 from lagotto.indexes.tantivy.search import (
     DOCUMENT,
     KEY,
+    MOST_KEYS_LOOKED_UP,
     TERMS,
     HeldTerm,
     TantivySnapshot,
     index_schema,
+    scores_of,
     stored_length,
 )
 from lagotto.indexes.text_query import Likeness, Match, Term, TextQuery, Word
@@ -221,7 +224,8 @@ class TantivyIndex(TextIndex[ChangeLog]):
             self._empty()
         index = self._opened()
         for start, stop in islice(changes.ranges(since=self.position.seq, at_once=size), 1):
-            _apply(index, changes, start, stop)
+            last = stop == changes.head.seq and stop - start >= LEAST_MERGED
+            index.apply_all(_batches(changes, start, stop, commits=index.commits if last else 1))
         return index.snapshot
 
     def _readable(self) -> TantivySnapshot | None:
@@ -279,15 +283,23 @@ def _verify(folder: Path) -> tuple[LogPosition, TantivyMeta]:
     return state
 
 
-def _apply(index: TantivyWriter, changes: ChangeLog, start: int, stop: int) -> None:
+def _batches(changes: ChangeLog, start: int, stop: int, *, commits: int) -> list[Batch]:
+    """A range of changes; with several commits, the last changes have one each."""
     texts = changes.added_texts(start, stop)
-    index.apply(
-        added=((chunk.key, _analyzed(chunk)) for chunk in texts),
-        removed=changes.removed(start, stop).tolist(),
-        since=start,
-        position=LogPosition(stop, changes.token_at(stop) or 0),
-        owners={chunk.key: chunk.document for chunk in texts},
-    )
+    terms = {chunk.key: " ".join(_analyzed(chunk)) for chunk in texts}
+    owners = {chunk.key: chunk.document for chunk in texts}
+    removed = changes.removed(start, stop).tolist()
+    first = stop if removed else stop - commits + 1
+    return [
+        Batch(
+            {key: text for key, text in terms.items() if since < key <= seq},
+            removed,
+            since,
+            LogPosition(seq, changes.token_at(seq) or 0),
+            owners,
+        )
+        for since, seq in pairwise([start, *range(first, stop + 1)])
+    ]
 
 
 def _analyzed(chunk: ChunkText) -> list[str]:
@@ -296,8 +308,12 @@ def _analyzed(chunk: ChunkText) -> list[str]:
     return index_terms(chunk.text, chunk.language)
 
 
-SEGMENTS_MERGED = 8
-"""Segments of about the same size that tantivy merges into one."""
+LEAST_MERGED = 1_000
+LEAST_SEGMENTS = 2
+"""After so many changes, the smaller segments are merged if there are so many: a search takes a
+fourth less time in one segment than in seven. tantivy merges eight, so the last changes have a
+commit each, of 6 ms; indexing in steps of 2,000 takes a third longer than without, and ingest 3 %.
+"""
 
 SHORTEST_STEP = 2_000
 LONGEST_STEP = 16_000
@@ -329,14 +345,28 @@ class TantivyText(TextSnapshot):
         self._changes = changes
         self.position = snapshot.position
         self.immediate = snapshot.count <= IMMEDIATE_CHUNKS
+        self._whole: tuple[TextQuery, FilterKeys | None, Hits] | None = None
+        """The last query of which all hits were seen, among the allowed chunks."""
 
     async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
-        return await self._ask(
-            lambda index: index.search(query, k, allowed=allowed), brief=self._is_brief(query)
+        seen = await self._ask(
+            lambda index: index.seen(query, k, allowed=allowed), brief=self._is_brief(query)
         )
+        if seen.whole:
+            self._whole = query, allowed, seen.hits
+        return seen.hits[:k]
 
     async def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
+        if self._whole is not None and self._whole[0] == query:
+            _, allowed, hits = self._whole
+            if allowed is None or allowed.contains(keys).all():
+                return scores_of(hits, keys)
         return await self._ask(lambda index: index.scores(query, keys), brief=self._is_brief(query))
+
+    async def held(self, terms: Sequence[str], allowed: FilterKeys, *, most: int) -> list[str]:
+        if len(allowed.keys) > MOST_KEYS_LOOKED_UP:
+            return await super().held(terms, allowed, most=most)
+        return await self._ask(lambda index: index.held(terms, allowed), brief=self.immediate)
 
     def _is_brief(self, query: TextQuery) -> bool:
         return self.immediate and len(query.words) <= IMMEDIATE_WORDS
@@ -374,6 +404,16 @@ WRITER_HEAP = 100_000_000
 """Memory for new documents before they become a segment; only what is used is taken."""
 
 
+class Batch(NamedTuple):
+    """The changes after `since` up to `position`: the terms of chunks that come, keys that go."""
+
+    chunks: Mapping[int, str]
+    removed: Iterable[int]
+    since: int
+    position: LogPosition
+    owners: Mapping[int, int]
+
+
 class TantivyWriter:
     """A full-text index in a folder: many readers, one writer, which holds the folder's lock.
 
@@ -405,6 +445,12 @@ class TantivyWriter:
         return cls(folder, index)
 
     @property
+    def commits(self) -> int:
+        """How many commits of a few chunks it takes until tantivy merges its smaller segments."""
+        segments = TantivyMeta.read(self._folder).mergeable
+        return max(1, SEGMENTS_MERGED - segments) if segments >= LEAST_SEGMENTS else 1
+
+    @property
     def dead_share(self) -> float:
         """The part of the documents that is removed but not yet merged away.
 
@@ -431,17 +477,26 @@ class TantivyWriter:
         the added chunks.
         """
         chunks = {key: " ".join(terms) for key, terms in added}
-        replaced = {*chunks, *removed}
+        self.apply_all([Batch(chunks, removed, since, position, owners or {})])
+
+    def apply_all(self, batches: Iterable[Batch]) -> None:
+        """Apply changes in several commits, while no other process writes."""
         with self._writing() as writer:
-            current, meta = read_state(self._folder)
-            if since <= current.seq < position.seq:
-                _change(writer, chunks, replaced, owners or {})
-                before = current if replaced else position
-                announced = Announcement(base=meta.opstamp, before=before, after=position)
-                announced.write(self._folder)
-                if replaced:
-                    writer.commit()
+            for batch in batches:
+                self._commit(writer, batch)
         self.reload_if_changed()
+
+    def _commit(self, writer: IndexWriter, batch: Batch) -> None:
+        current, meta = read_state(self._folder)
+        if not batch.since <= current.seq < batch.position.seq:
+            return
+        replaced = {*batch.chunks, *batch.removed}
+        _change(writer, batch.chunks, replaced, batch.owners)
+        before = current if replaced else batch.position
+        announced = Announcement(base=meta.opstamp, before=before, after=batch.position)
+        announced.write(self._folder)
+        if replaced:
+            writer.commit()
 
     def reload_if_changed(self) -> None:
         """See the newest commit of any process; costs next to nothing if there is none."""
@@ -473,7 +528,7 @@ class TantivyWriter:
                 position=position,
                 total=meta.total,
                 dead=meta.dead,
-                held=self._held,
+                known_term=self._held,
             )
         return snapshot, seen
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial, reduce
+from operator import or_
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +56,12 @@ MOST_KEYS_LOOKED_UP = 2_500
 LISTED_PER_KEY = 5
 """Chunks with a word that are listed in the time that it takes to look up one key."""
 
+BITS_OF_SCORE = 24
+"""A 32-bit float holds integers exactly up to two to the power of this."""
+
+MOST_COMPILED, MOST_CACHED = 64, 10_000
+"""Queries, and words with their frequencies, that are kept."""
+
 _MEAN_LENGTH = re.compile(r'"value": ([0-9.e+-]+),\s*"description": "avgdl')
 
 
@@ -72,7 +79,9 @@ class TantivySnapshot:
     position: LogPosition
     total: int
     dead: int
-    held: HeldTerm
+    known_term: HeldTerm
+    _compiled: dict[TextQuery, Query] = field(default_factory=dict, repr=False)
+    _frequencies: dict[Word, int] = field(default_factory=dict, repr=False)
 
     @property
     def count(self) -> int:
@@ -86,15 +95,15 @@ class TantivySnapshot:
             for term in self._some_terms():
                 query = Query.term_query(self.schema, TERMS, term, "freq")
                 for _, address in self.searcher.search(query, 1, count=False).hits:
-                    self.held.text = term
+                    self.known_term.text = term
                     found = _MEAN_LENGTH.search(query.explain(self.searcher, address).to_json())
                     return float(found[1]) if found else None
         return None
 
     def _some_terms(self) -> Iterator[str]:
         """A term that an earlier snapshot held, and the most frequent one."""
-        if self.held.text is not None:
-            yield self.held.text
+        if self.known_term.text is not None:
+            yield self.known_term.text
         for term, _ in self.searcher.terms_with_prefix(TERMS, "", limit=1):
             yield term
 
@@ -104,29 +113,54 @@ class TantivySnapshot:
         A word counts with the best of its alternatives. If k of the allowed chunks match, k come
         back. A query without words finds what its condition holds for, by key.
         """
+        return self.seen(query, k, allowed=allowed).hits[:k]
+
+    def seen(self, query: TextQuery, k: int, *, allowed: FilterKeys | None = None) -> SeenHits:
+        """As `search`, with what else was seen."""
         if k < 1 or (allowed and not allowed.keys.size):
-            return NO_HITS
+            return SeenHits(NO_HITS, sure=True, whole=False)
         if not any(query.words):
-            return self._first(query.where, k, allowed) if query.where else NO_HITS
+            hits = self._first(query.where, k, allowed) if query.where else NO_HITS
+            return SeenHits(hits, sure=True, whole=False)
         with tantivy_errors(self.folder):
             wanted = self._scoring(query)
             if allowed is None:
                 return self._top(wanted, k)
-            found = self._top_among(wanted, k, allowed, most=self._most_hits(query))
-            return self._top(self._inside(allowed, wanted), k) if found is None else found
+            seen = self._top_among(wanted, k, allowed, most=self._most_hits(query))
+            return seen or self._inside(wanted, k, allowed)
+
+    def held(self, terms: Sequence[str], allowed: FilterKeys) -> list[str]:
+        """Those of the terms that an allowed chunk holds, in one search for BITS_OF_SCORE of them.
+
+        A term's score is a power of two, so that their sum says which ones a chunk holds.
+        """
+        held: list[str] = []
+        for start in range(0, len(terms), BITS_OF_SCORE):
+            some = terms[start : start + BITS_OF_SCORE]
+            with tantivy_errors(self.folder):
+                hits = self._with_bits(some, allowed)
+            bits = reduce(or_, set(hits.scores.astype(np.int64).tolist()), 0)
+            held += [term for bit, term in enumerate(some) if bits >> bit & 1]
+        return held
+
+    def _with_bits(self, terms: Sequence[str], allowed: FilterKeys) -> Hits:
+        each = [Query.const_score_query(_holding(self.schema, term), 1.0) for term in terms]
+        wanted = any_of([Query.boost_query(query, 2.0**bit) for bit, query in enumerate(each)])
+        most = self._most_holding(terms)
+        if most > LISTED_PER_KEY * len(allowed.keys):
+            inside = only_where(self._chosen(allowed), wanted)
+            return self._best(inside, max(1, len(allowed.keys)))
+        hits = self._best(wanted, max(1, most))
+        return hits[allowed.contains(hits.keys)]
 
     def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
         """The BM25 score of each of `keys`, the same as in `search`; 0 without a match."""
-        scores = np.zeros(len(keys), dtype=np.float32)
         if not any(query.words) or not keys.size:
-            return scores
-        different, places = np.unique(keys, return_inverse=True)
+            return np.zeros(len(keys), np.float32)
+        different = np.unique(keys)
         with tantivy_errors(self.folder):
-            wanted = self._only(different, self._scoring(query))
-            hits = self._best(wanted, len(different))
-        of_different = np.zeros(len(different), dtype=np.float32)
-        of_different[np.searchsorted(different, hits.keys)] = hits.scores
-        return of_different[places]
+            hits = self._best(self._only(different, self._scoring(query)), len(different))
+        return scores_of(hits, keys)
 
     def matching(self, match: Match, *, among: ChunkKeys) -> ChunkKeys:
         """Those of the sorted keys `among` for which a condition holds, ascending."""
@@ -146,19 +180,35 @@ class TantivySnapshot:
 
     def document_frequency(self, word: Word) -> int:
         """How many chunks hold one of the word's terms."""
-        with tantivy_errors(self.folder):
-            terms = dict.fromkeys(map(storable, word.terms))
-            held = {term: self.searcher.doc_freq(TERMS, term) for term in terms}
-            present = tuple(term for term, having in held.items() if having)
-            if len(present) < 2 and not self.dead:
-                return sum(held.values())
-            wanted = match_query(self.schema, Word(present))
-            found = self.searcher.aggregate(wanted, {"n": {"value_count": {"field": KEY}}})
+        known = self._frequencies.get(word)
+        if known is None:
+            with tantivy_errors(self.folder):
+                known = self._counted(word)
+            if len(self._frequencies) >= MOST_CACHED:
+                self._frequencies.clear()
+            self._frequencies[word] = known
+        return known
+
+    def _counted(self, word: Word) -> int:
+        terms = dict.fromkeys(map(storable, word.terms))
+        held = {term: self.searcher.doc_freq(TERMS, term) for term in terms}
+        present = tuple(term for term, having in held.items() if having)
+        if len(present) < 2 and not self.dead:
+            return sum(held.values())
+        wanted = match_query(self.schema, Word(present))
+        found = self.searcher.aggregate(wanted, {"n": {"value_count": {"field": KEY}}})
         return int(found["n"]["value"])
 
     def _scoring(self, query: TextQuery) -> Query:
-        words = tuple(map(self._of_one_idf, query.words))
-        return scoring_query(self.schema, replace(query, words=words))
+        """Kept, since the scores of other chunks are asked for after a search."""
+        known = self._compiled.get(query)
+        if known is None:
+            words = tuple(map(self._of_one_idf, query.words))
+            known = scoring_query(self.schema, replace(query, words=words))
+            if len(self._compiled) >= MOST_COMPILED:
+                self._compiled.clear()
+            self._compiled[query] = known
+        return known
 
     def _of_one_idf(self, word: Sequence[Term]) -> tuple[Term, ...]:
         """The alternatives with weights that turn tantivy's IDF of each into that of the word."""
@@ -205,40 +255,49 @@ class TantivySnapshot:
         """No more chunks than this hold one of the terms."""
         return sum(self.searcher.doc_freq(TERMS, term) for term in set(map(storable, terms)))
 
-    def _top(self, wanted: Query, k: int) -> Hits:
+    def _top(self, wanted: Query, k: int) -> SeenHits:
         """The best k; deeper than k as long as the last ones tie with something unseen."""
-        best = NO_HITS
+        seen = SeenHits(NO_HITS, sure=True, whole=False)
         for depth in depths(k + 16, k + MOST_TIED):
-            best, sure = self._within(wanted, k, depth, None)
-            if sure:
+            seen = self._within(wanted, k, depth)
+            if seen.sure:
                 break
-        return best
+        return seen
 
-    def _top_among(self, wanted: Query, k: int, allowed: FilterKeys, *, most: int) -> Hits | None:
+    def _top_among(
+        self, wanted: Query, k: int, allowed: FilterKeys, *, most: int
+    ) -> SeenHits | None:
         """The best k of `allowed`, or None if it is cheaper to search those keys only.
 
         Where the filter has nothing to do with the query, the first depth is enough, and also
         where it sees all hits, of which there are at most `most`.
         """
         needed = k + 3 * math.isqrt(k) + 1  # more than k, since chance is uneven
-        expected = needed * self.searcher.num_docs // len(allowed.keys) + 16
+        expected = needed * self.count // len(allowed.keys) + 16
         for depth in depths(min(expected, most + 1), _worth(allowed)):
-            best, sure = self._within(wanted, k, depth, allowed.keys)
-            if sure:
-                return best
+            seen = self._within(wanted, k, depth, allowed.keys)
+            if seen.sure:
+                return seen
         return None
 
+    def _inside(self, wanted: Query, k: int, allowed: FilterKeys) -> SeenHits:
+        """The best k in a search of the allowed chunks alone; all of them, if they are few."""
+        inside = only_where(self._chosen(allowed), wanted)
+        if len(allowed.keys) > MOST_KEYS_LOOKED_UP:
+            return self._top(inside, k)
+        return self._within(inside, k, len(allowed.keys) + 1)
+
     def _within(
-        self, wanted: Query, k: int, depth: int, allowed: ChunkKeys | None
-    ) -> tuple[Hits, bool]:
-        """The best k within the first `depth` hits, and whether more depth can't change them."""
-        depth = max(1, min(depth, self.searcher.num_docs))
+        self, wanted: Query, k: int, depth: int, allowed: ChunkKeys | None = None
+    ) -> SeenHits:
+        """The hits among the first `depth`."""
+        depth = max(1, min(depth, self.count))
         seen = self._best(wanted, depth)
         found = seen if allowed is None else seen[are_among(seen.keys, allowed)]
         found = top_k(found.keys, found.scores, len(found))
-        all_seen = len(seen) < depth or depth == self.searcher.num_docs
-        sure = all_seen or (len(found) >= k and bool(found.scores[k - 1] > seen.scores[-1]))
-        return found[:k], sure
+        whole = len(seen) < depth or depth == self.count
+        sure = whole or (len(found) >= k and bool(found.scores[k - 1] > seen.scores[-1]))
+        return SeenHits(found, sure, whole)
 
     def _best(self, wanted: Query, limit: int) -> Hits:
         """The hits with the greatest scores, best first, equal ones in any order."""
@@ -248,19 +307,45 @@ class TantivySnapshot:
         scores = np.fromiter((score for score, _ in found), np.float32, len(found))
         return Hits(np.fromiter(keys, np.int64, len(keys)), scores)
 
-    def _inside(self, allowed: FilterKeys, wanted: Query) -> Query:
-        if allowed.documents is None:
-            return self._only(allowed.keys, wanted)
-        return self._only(allowed.documents, wanted, field=DOCUMENT)
+    def _chosen(self, allowed: FilterKeys) -> Query:
+        """The allowed chunks; kept with their keys, whose searches follow each other."""
+        known: Query | None = allowed.compiled.get("tantivy")
+        if known is None:
+            if allowed.documents is None:
+                known = self._having(KEY, allowed.keys)
+            else:
+                known = self._having(DOCUMENT, allowed.documents)
+            allowed.compiled["tantivy"] = known
+        return known
 
-    def _only(self, keys: ChunkKeys, wanted: Query, *, field: str = KEY) -> Query:
-        """`wanted` in the chunks that have one of `keys` in a field, with the same scores."""
+    def _only(self, keys: ChunkKeys, wanted: Query) -> Query:
+        """`wanted` in the chunks with these keys, with the same scores."""
+        return only_where(self._having(KEY, keys), wanted)
+
+    def _having(self, field: str, keys: ChunkKeys) -> Query:
+        """The chunks that have one of `keys` in a field."""
         if len(keys) > MOST_KEYS_LOOKED_UP:
-            chosen = Query.term_set_query(self.schema, field, keys.tolist())
-        else:
-            each = [Query.term_query(self.schema, field, key, "basic") for key in keys.tolist()]
-            chosen = any_of(each)
-        return only_where(chosen, wanted)
+            return Query.term_set_query(self.schema, field, keys.tolist())
+        return any_of([Query.term_query(self.schema, field, key, "basic") for key in keys.tolist()])
+
+
+class SeenHits(NamedTuple):
+    """Hits in their order: `sure` if the best k are among them, `whole` if there are no others."""
+
+    hits: Hits
+    sure: bool
+    whole: bool
+
+
+def scores_of(hits: Hits, keys: ChunkKeys) -> NDArray[np.float32]:
+    """The score of each of `keys`, 0 for what is no hit."""
+    scores = np.zeros(len(keys), np.float32)
+    if len(hits):
+        order = np.argsort(hits.keys)
+        rows = order[np.searchsorted(hits.keys, keys, sorter=order).clip(max=len(hits) - 1)]
+        here = hits.keys[rows] == keys
+        scores[here] = hits.scores[rows[here]]
+    return scores
 
 
 def _worth(allowed: FilterKeys) -> int:

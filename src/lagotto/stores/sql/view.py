@@ -177,23 +177,17 @@ class SqlView:
         """The first terms that chunks hold which the filter allows."""
         if self._allowed is None:
             return tuple(terms)
-        seen: list[Term] = []
-        for term in terms:
-            if len(seen) < limit and await self._holds(term.text):
-                seen.append(term)
-        return tuple(seen)
+        texts = [term.text for term in terms]
+        held = set(await self._text.held(texts, self._allowed, most=limit))
+        return tuple(term for term in terms if term.text in held)[:limit]
 
     async def _held(self, terms: Sequence[str]) -> set[str]:
         """Those of the terms that chunks hold which the filter allows."""
         having = await self._text.frequencies(single_words(terms))
-        held = {term for term, number in zip(terms, having, strict=True) if number}
-        if self._allowed is None:
-            return held
-        return {term for term in held if await self._holds(term)}
-
-    async def _holds(self, term: str) -> bool:
-        query = TextQuery(((Term(term),),))
-        return len(await self._text.search(query, k=1, allowed=self._allowed)) > 0
+        held = [term for term, number in zip(terms, having, strict=True) if number]
+        if self._allowed is not None:
+            held = await self._text.held(held, self._allowed, most=len(held))
+        return set(held)
 
     async def vectors(self, keys: ChunkKeys) -> Vectors:
         return await self._record.ask(lambda connection: read_vectors(connection, keys.tolist()))
