@@ -25,6 +25,9 @@ FREQUENCY_SHARE = 0.2
 MOST_CORRECTIONS, MOST_SIMILAR = 3, 10
 """Terms that stand for a word."""
 
+MOST_CORRECTED = 2_000
+"""Words whose corrections are kept: within a filter, ordinary words are unknown again and again."""
+
 CANDIDATES = 50
 LEAST_SIMILARITY = 0.1
 """Edit distances are computed for this many terms, with at least this trigram similarity."""
@@ -44,6 +47,7 @@ class Vocabulary:
         self._trigrams = FeaturePostings.of_pairs(*trigram_pairs(self.terms))
         self._sizes = np.bincount(self._trigrams.ids, minlength=len(self.terms))
         self._deletions = FeaturePostings.of_pairs(*deletion_pairs(self.terms))
+        self._corrected: dict[tuple[str, int], tuple[tuple[str, float], ...]] = {}
 
     def __len__(self) -> int:
         return len(self.terms)
@@ -69,8 +73,15 @@ class Vocabulary:
         Best first, without the word itself. Words of one or two characters are not corrected.
         Digits stay as they are: `fy21` is not a misspelling of `fy23`.
         """
-        if not _is_corrected(word):
-            return []
+        known = self._corrected.get((word, limit))
+        if known is None:
+            known = self._correct(word, limit) if _is_corrected(word) else ()
+            if len(self._corrected) >= MOST_CORRECTED:
+                self._corrected.clear()
+            self._corrected[word, limit] = known
+        return list(known)
+
+    def _correct(self, word: str, limit: int) -> tuple[tuple[str, float], ...]:
         weighted = []
         similarities, digits = self._similarities(word), _digits(word)
         for term in self._candidates(word, similarities).tolist():
@@ -79,7 +90,7 @@ class Vocabulary:
             likeness = _likeness(word, self.terms[term], float(similarities[term]))
             if likeness >= MIN_LIKENESS and _digits(self.terms[term]) == digits:
                 weighted.append((self.terms[term], likeness * float(self._factors[term])))
-        return sorted(weighted, key=lambda pair: (-pair[1], pair[0]))[:limit]
+        return tuple(sorted(weighted, key=lambda pair: (-pair[1], pair[0]))[:limit])
 
     def _similarities(self, word: str) -> NDArray[np.float64]:
         """The trigram similarity of every term to `word`."""
