@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from itertools import groupby
 from typing import Any, TypeVar
@@ -30,6 +31,9 @@ T = TypeVar("T")
 
 CONFIG = tuple(BaseConfig.model_fields)
 """The settings that say what a base was made with."""
+
+MANY = 100
+"""Passages for which it is worth to pause the garbage collector."""
 
 AT_ONCE = 500
 """How many values go into one query."""
@@ -328,7 +332,7 @@ def read_passages(connection: ReadConnection, keys: Sequence[int]) -> dict[int, 
     found: dict[int, Passage] = {}
     for some in in_batches(keys):
         records = statements.PASSAGES.records(connection, keys=list(map(int, some)))
-        with paused_collector():
+        with paused_collector() if len(some) > MANY else nullcontext():
             found |= passages_of(records)
     return found
 

@@ -51,7 +51,6 @@ from lagotto.stores.base import (
 )
 from lagotto.stores.sql import SCHEMA_VERSION
 from lagotto.stores.sql.changelog import SqlChangeLog, main_languages_of
-from lagotto.stores.sql.chunk_cache import SqlChunkCache
 from lagotto.stores.sql.filters import paged_documents, read_matching_chunks
 from lagotto.stores.sql.indexes import IndexPair, StoreIndexes
 from lagotto.stores.sql.read import read_config, read_document, read_info, read_versions, setting
@@ -73,6 +72,7 @@ from lagotto.stores.sqlite.view_factory import SqliteViews
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from lagotto.stores.sql.chunk_cache import SqlChunkCache
     from lagotto.stores.sql.extras import SqlKeyedValues, SqlSourceFiles
     from lagotto.stores.sqlite.rebuild import SqliteStaging
 
@@ -128,7 +128,12 @@ class SqliteStore:
             updater=self._updater,
         )
         self._writer: ThreadPoolExecutor | None = None
-        self.chunk_cache = SqlChunkCache(read=self._read, write=self._write_cache)
+
+    @cached_property
+    def chunk_cache(self) -> SqlChunkCache:
+        from lagotto.stores.sql.chunk_cache import SqlChunkCache
+
+        return SqlChunkCache(read=self._read, write=self._write_cache)
 
     @cached_property
     def source_files(self) -> SqlSourceFiles:
