@@ -6,8 +6,8 @@ location as it was given and the indexes that the user asked for.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 from lagotto._internal.locations import check_path, is_served, mask_location
 from lagotto._internal.registry import Registry
@@ -18,11 +18,8 @@ from lagotto.stores.base import Store
 MEMORY = ":memory:"
 
 
-class StoreFactory(Protocol):
-    """Makes the store at a location; connects to nothing yet."""
-
-    def __call__(self, location: str, /, *, indexes: IndexChoice) -> Store: ...
-
+StoreFactory = Callable[..., Store]
+"""`factory(location, indexes=IndexChoice(...))` makes the store; it connects to nothing yet."""
 
 STORES: Registry[StoreFactory] = Registry(
     "store",
