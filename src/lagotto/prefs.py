@@ -625,7 +625,8 @@ class SearchRequest:
     `settings` change them, in this call alone. `vector` is the
     query's, if the caller has one. `max_tokens`, `format` and `counter` are for a pack.
     `document_id` is the document that `why_not` is about, in `document_collection` if that is
-    known.
+    known. A bundle that is `only_evident` has no documents but those of its passages: `top_k` of
+    them were asked for, and no number of documents.
     """
 
     verb: Verb | Literal["why_not"]
@@ -640,6 +641,7 @@ class SearchRequest:
     document_id: str = ""
     document_collection: str | None = None
     over_own: bool = False
+    only_evident: bool = False
 
     @classmethod
     def of(
@@ -663,6 +665,9 @@ class SearchRequest:
             if "top_k_chunks" in given:
                 raise _given_twice("top_k_chunks")
             given["top_k_chunks"] = given.pop("top_k")
+        only_evident = self.verb == "search" and (
+            self.only_evident or ("top_k" in self.settings and "top_k_items" not in given)
+        )
         if "query_text" in given:
             raise _given_twice("query_text")
         if "filters" in given:
@@ -677,7 +682,14 @@ class SearchRequest:
         elif start.query_text != self.query:
             start = start.with_query(self.query)
         start.check_call("retrieve" if self.verb == "why_not" else self.verb, self.settings)
-        return replace(self, prefs=start, settings={}, max_tokens=None, over_own=False)
+        return replace(
+            self,
+            prefs=start,
+            settings={},
+            max_tokens=None,
+            over_own=False,
+            only_evident=only_evident,
+        )
 
     def with_query(self, query: str) -> SearchRequest:
         """The same request for another query."""

@@ -12,7 +12,7 @@ from typing import Any, Literal, SupportsIndex, overload
 
 from pydantic import Field
 
-from lagotto._internal.display import Row, as_html, as_text, excerpt
+from lagotto._internal.display import Row, as_html, as_text, counted, excerpt
 from lagotto.documents import DEFAULT_COLLECTION, DocumentRef, Location, Record, Span
 
 Score = float
@@ -118,6 +118,11 @@ class RetrievalResult(Location):
         """What a citation calls the document: code by its path, a row by its file as well."""
         title, source = self.document_title, self.document_source
         return named_document(title, source, self.document_kind) or self.document_id
+
+    def __repr__(self) -> str:
+        name = excerpt(self.document_title or self.document_source or self.document_id, most=24)
+        text = excerpt(self.content, most=32)
+        return f"RetrievalResult({self.rank}, {self.score:.2f}, {name!r}, {text!r})"
 
     def __str__(self) -> str:
         return as_text([_row(self)], first=self.rank)
@@ -230,6 +235,10 @@ class Results(list[RetrievalResult]):
         if isinstance(index, slice):
             return Results(super().__getitem__(index), stats=self.stats)
         return super().__getitem__(index)
+
+    def __repr__(self) -> str:
+        best = f", best: {self[0]!r}" if self else ""
+        return f"Results({counted(len(self), 'hit')}{best})"
 
     def __str__(self) -> str:
         first = self[0].rank if self else 1
@@ -380,6 +389,10 @@ class RetrievalBundle(Record):
     candidates: list[CandidateItem]
     evidence: list[EvidenceChunk]
     stats: RetrievalStats = RetrievalStats()
+
+    def __repr__(self) -> str:
+        documents, passages = len(self.candidates), len(self.evidence)
+        return f"RetrievalBundle({counted(documents, 'document')}, {counted(passages, 'passage')})"
 
     def __str__(self) -> str:
         return as_text(self._rows(), notes=self.stats.degraded, empty="no documents")

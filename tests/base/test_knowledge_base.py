@@ -560,3 +560,28 @@ async def test_why_not_by_title_path_or_beginning(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=r"is not unique: .*On lakes.*; give the id of one"):
             await base.why_not("lakes", str(tmp_path))
         assert "there is no document" in (await base.why_not("lakes", "On elms")).reason
+
+
+async def test_a_representation_is_one_short_line() -> None:
+    async with AsyncKnowledgeBase(":memory:", embedder=HashEmbedder()) as base:
+        await base.add(
+            *(Document(id=f"d{n}", title="Oaks " * 30, text="word " * n) for n in (9, 99))
+        )
+        assert repr(base) == "AsyncKnowledgeBase(':memory:')"
+        hits = await base.retrieve("word")
+        assert repr(hits).startswith("Results(2 hits, best: RetrievalResult(1, 0.")
+        shown = [hits, hits[0], await base.search("word"), await base.context("word " * 50)]
+        for each in map(repr, shown):
+            assert "\n" not in each
+            assert len(each) <= 120, each
+
+
+async def test_top_k_passages_bring_only_their_documents() -> None:
+    """`top_k_items` alone is a number of documents."""
+    async with AsyncKnowledgeBase(":memory:", embedder=HashEmbedder()) as base:
+        texts = ["oak oak oak", "oak elm", "oak lake"]
+        await base.add(*(Document(id=f"d{n}", text=text) for n, text in enumerate(texts)))
+        few = await base.search("oak", top_k=1)
+        assert [item.item_id for item in few.candidates] == [few.evidence[0].item_id]
+        assert len((await base.search("oak", top_k=1, top_k_items=2)).candidates) == 2
+        assert len((await base.search("oak", top_k_chunks=1)).candidates) == 3

@@ -180,3 +180,16 @@ def test_pauses_double_up_to_a_limit() -> None:
     retry = RetryPolicy(pause=1.0, longest_pause=5.0)
     for failures, longest in [(1, 1.0), (2, 2.0), (3, 4.0), (4, 5.0), (50, 5.0)]:
         assert longest / 2 <= retry.wait(failures) <= longest
+
+
+async def test_a_missing_key_is_found_before_the_first_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    service = JsonService.openai(
+        None, api_key=None, retry=RetryPolicy(), connections=1, failure=EmbeddingServiceError
+    )
+    with pytest.raises(EmbeddingServiceError, match="needs a key; set OPENAI_API_KEY"):
+        await service.post("/embeddings", {})
+    assert service._client is None

@@ -151,6 +151,9 @@ class BlockingBase(Generic[Base]):
         self._unclosed = weakref.finalize(self, _close_unclosed, base, self._loop, self._guard)
         self._unclosed.atexit = False
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.base.location!r})"
+
     add = blocking(AsyncBase.add)
     add_documents = blocking(AsyncBase.add_documents)
     prepare = blocking(AsyncBase.prepare)

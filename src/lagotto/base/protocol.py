@@ -255,6 +255,9 @@ class AsyncBase(BaseVerbs):
     async def prepare(self) -> None:
         """Load what searches need; raises what would prevent them. A server has done so."""
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.location!r})"
+
     async def __aenter__(self) -> Self:
         return await self.open()
 

@@ -9,7 +9,7 @@ from html import escape
 from typing import Any
 
 from lagotto._internal.concurrency import in_thread, with_checkpoints
-from lagotto._internal.display import as_html, counted
+from lagotto._internal.display import as_html, counted, excerpt
 from lagotto.context.budget import TokenCounter, fit
 from lagotto.context.cite import Citation, cite
 from lagotto.context.formats import PackFormat, block, join_blocks
@@ -64,6 +64,10 @@ class ContextPack(Record):
     citations: tuple[Citation, ...] = ()
     selected_chunks: tuple[SelectedChunk, ...] = ()
     trace: ContextTrace = ContextTrace()
+
+    def __repr__(self) -> str:
+        size = f"{counted(self.tokens, 'token')}, {counted(len(self.citations), 'citation')}"
+        return f"ContextPack({excerpt(self.query, most=40)!r}, {size})"
 
     def __str__(self) -> str:
         sources = [f"[{citation.marker}] {citation.key}" for citation in self.citations]

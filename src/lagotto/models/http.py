@@ -92,8 +92,13 @@ class JsonService:
     async def post(self, path: str, payload: object) -> object:
         """POST `payload` and return the JSON of the answer, retrying as the policy says.
 
-        The error has the service's own message.
+        The error has the service's own message; a missing key is one before the first request.
         """
+        if self._base_url == OPENAI_URL and not self._api_key:
+            raise self._failure(
+                f"{OPENAI_URL} needs a key; set OPENAI_API_KEY, or name another service with "
+                "OPENAI_BASE_URL"
+            )
         for failures in range(1, self._retry.tries + 1):
             try:
                 return await self._post_once(path, payload)

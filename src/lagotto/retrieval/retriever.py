@@ -418,6 +418,9 @@ def _items_and_evidence(
     documents = ranked_documents(outcome, scored)
     names = {item.name for item in documents}
     shown = [item for item in outcome.ranked if document_of(item) in names]
+    if outcome.request.only_evident:
+        evident = {document_of(item) for item in shown}
+        documents = [item for item in documents if item.name in evident]
     texts = outcome.texts or _chunk_texts(documents, shown)
     highlighter = Highlighter(prefs.query_text)
     candidates = [

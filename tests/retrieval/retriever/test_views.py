@@ -452,7 +452,7 @@ class TestRerankedBundle:
 
     async def test_documents_by_their_best_passage(self, base: AsyncKnowledgeBase) -> None:
         rerank = {"reranker": "overlap", "candidates": 4}
-        bundle = await base.search("truffle oak", rerank=rerank, top_k=2)
+        bundle = await base.search("truffle oak", rerank=rerank, top_k_chunks=2)
         judged = await base.retrieve(
             "truffle oak", rerank=rerank, top_k=4, parents={"mode": "none"}
         )
