@@ -336,6 +336,8 @@ class Ingest:
         self._languages: Counter[str] = Counter()
         self._file_ends: Mapping[str, int] = {}
         self._bytes_read = self._bytes_stored = 0
+        self.contents: Mapping[str, DocumentRef] = {}
+        """Stored documents by their content hash, as far as they are known."""
         self.seen: set[DocumentRef] = set()
         """Every document read, stored or not."""
 
@@ -495,6 +497,8 @@ class Ingest:
             for document, _ in batch.new
             if self._rebuilding or batch.changes[document.ref] == "content"
         ]
+        contents = (self.contents.get(document.content_hash) for document, _ in batch.new)
+        stored += [name for name in contents if name is not None]
         known = await self._reuse.known(batch.new, stored=stored)
         if len(batch.new) == 1 and batch.to_embed > self._step:
             made = [await self._embed_large(*batch.new[0], known)]

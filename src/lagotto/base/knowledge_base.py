@@ -283,6 +283,7 @@ class AsyncKnowledgeBase(AsyncBase):
             self.store.source_files, options=options, metadata=known, checksum=checksum
         )
         await state.start()
+        ingest.contents = state.contents
         loading = load(
             folders,
             include=include,

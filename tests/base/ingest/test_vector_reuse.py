@@ -138,6 +138,20 @@ async def test_a_rebuild_embeds_only_other_spans(tmp_path: Path) -> None:
         assert (await base.retrieve("paragraph ferry", top_k=1))[0].document_id
 
 
+async def test_a_moved_and_a_copied_file_are_not_embedded_again(tmp_path: Path) -> None:
+    embedder, folder = CountingEmbedder(), tmp_path / "files"
+    folder.mkdir()
+    (folder / "a.md").write_text("# Harbour\n\n" + "\n\n".join(paragraphs(9)))
+    async with AsyncKnowledgeBase(tmp_path / "kb.db", embedder=embedder) as base:
+        await base.sync(folder)
+        embedder.texts.clear()
+        (folder / "a.md").rename(folder / "b.md")
+        (folder / "c.md").write_bytes((folder / "b.md").read_bytes())
+        report = await base.sync(folder)
+        assert (report.added, report.removed) == (2, 1)
+        assert embedder.texts == []
+
+
 async def test_late_pooling_embeds_everything_again(tmp_path: Path) -> None:
     vectors = ChunkEmbedder(CountingEmbedder())
     document = Document(id="a", text="A text.")
