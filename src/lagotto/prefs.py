@@ -45,6 +45,7 @@ ParentMode = Literal["replace", "attach", "section", "none"]
 ChunkStrategy = Literal["late", "precomputed", "mixed"]
 Strategy = Literal["auto", "legs", "statement"]
 CiteBy = Literal["title", "id"]
+Selection = Literal["worth", "roles"]
 Explain = Literal["hits", "candidates"]
 
 Verb = Literal["retrieve", "search", "context"]
@@ -91,6 +92,10 @@ JudgedCount = Annotated[int | Literal["all"] | None, BeforeValidator(partial(_nu
 
 FEWEST_CANDIDATES = 100
 """Candidates of each leg where no number is given; more if more results are requested."""
+MOST_PACK_HITS = 100
+"""Hits that are considered for a pack where no number is given."""
+FEWEST_PACK_TOKENS = 20
+"""Tokens that a passage takes at least, with its citation: so many hits can a budget pay for."""
 FEWEST_JUDGED = 50
 """Passages for a reranker where no number is given; more if more results are requested."""
 BLENDED_JUDGED = 20
@@ -349,18 +354,36 @@ class SnippetPrefs(Preferences):
     prefer_chunk_snippet: bool = True
 
 
+_ROLE_SETTINGS = frozenset(
+    ("neighbor_same_page", "neighbor_cross_page", "include_parents", "min_primary_hits_to_keep")
+)
+
+
 class ContextPrefs(Preferences):
     """The token budget of a context pack, the neighbours of its hits, and what citations name.
 
+    `select` says what the budget is spent on: the pieces that are `worth` most, hits or neighbours,
+    or by `roles`: hits first, then parents, siblings and chunks of other pages. None is `roles` if
+    one of the settings of roles (`neighbor_same_page` to `min_primary_hits_to_keep`) is given.
+    A pack by worth stops where evidence stops, by its scores; `fill` uses the whole budget instead.
     `cite_by` the document's title (or source), or its id, with the title beside it.
     """
 
     max_tokens: Count = 12_000
+    select: Selection | None = None
+    fill: bool = False
     neighbor_same_page: int = Field(default=1, ge=0)
     neighbor_cross_page: int = Field(default=2, ge=0)
     include_parents: bool = True
     min_primary_hits_to_keep: Count = 3
     cite_by: CiteBy = "title"
+
+    @property
+    def by_roles(self) -> bool:
+        """Whether the budget is spent by the roles of chunks."""
+        if self.select is None:
+            return not _ROLE_SETTINGS.isdisjoint(self.model_fields_set)
+        return self.select == "roles"
 
 
 class RetrievalPrefs(Preferences):
@@ -473,6 +496,21 @@ class RetrievalPrefs(Preferences):
             return max(FEWEST_CANDIDATES, count, reranked or 0)
         return (reranked or count) if self.candidates == "needed" else self.candidates
 
+    def has_absolute_scores(self) -> bool:
+        """Whether fused scores of different queries compare: none is relative to the best one."""
+        scoring = self.scoring
+        linear = scoring.blend == "linear" and scoring.normalize == "absolute"
+        return linear and self.mode == "hybrid" and self.vector.distance == "cosine"
+
+    def pack_hits(self) -> int:
+        """How many hits are considered for a pack: `top_k`, unless the budget alone decides."""
+        sized = self.overfetch is not None or self.candidates == "needed"
+        given = "top_k" in self.model_fields_set or self.rerank.keep is not None
+        if given or sized or self.context.by_roles:
+            return self.top_k
+        affordable = self.top_k + self.context.max_tokens // FEWEST_PACK_TOKENS
+        return min(MOST_PACK_HITS, affordable)
+
     def judged(self, count: int, *, blended: bool = False) -> int | None:
         """How many passages a reranker sees if `count` are requested; None for all candidates.
 
@@ -488,7 +526,7 @@ class RetrievalPrefs(Preferences):
 
         Of a group, given as a dict or as an object, only what is set in it changes.
         """
-        made = RetrievalPrefs(**_merged(self._given(), changes))
+        made = RetrievalPrefs(**merged_settings(self._given(), changes))
         made._of_preset = _Origin(self._of_preset.difference(_names(changes)))
         return made
 
@@ -519,7 +557,7 @@ class RetrievalPrefs(Preferences):
         from lagotto.presets import load_preset
 
         settings = load_preset(name).settings
-        made = cls(**_merged(settings, changes))
+        made = cls(**merged_settings(settings, changes))
         made._of_preset = _Origin(set(_names(settings)).difference(_names(changes)))
         return made
 
@@ -568,7 +606,7 @@ class RetrievalPrefs(Preferences):
         return cls.from_dict(given)
 
 
-def _merged(given: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def merged_settings(given: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """`given` with `changes`, group by group."""
     merged = dict(given)
     for name, value in changes.items():
@@ -578,7 +616,7 @@ def _merged(given: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
             value = {"reranker": value}
         former = merged.get(name)
         if isinstance(former, Mapping) and isinstance(value, Mapping) and name != "filters":
-            value = _merged(former, value)
+            value = merged_settings(former, value)
         merged[name] = value
     return merged
 

@@ -13,6 +13,7 @@ from tests.chunkers.words import Words
 @pytest.mark.parametrize(
     ("given", "full"),
     [
+        ("prose", "prose:256/32"),
         ("section", "section:256/32"),
         ("recursive", "recursive:256/32"),
         ("recursive:128", "recursive:128/32"),

@@ -21,6 +21,7 @@ WORDPIECE = minilm().tokenizer
         ("recursive:40/20", WORDPIECE, 40, 20),
         ("recursive:24/6", ApproximateTokenizer(), 24, 6),
         ("auto:40/8", WORDPIECE, 40, 8),
+        ("prose:16/4", WORDPIECE, 16, 4),
         ("section:16/4", WORDPIECE, 16, 4),
         ("section:40/20", WORDPIECE, 40, 20),
         ("sentence:16/4", WORDPIECE, 16, 4),

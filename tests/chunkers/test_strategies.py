@@ -133,3 +133,14 @@ class TestAuto:
     def test_prose_is_cut_by_sections(self) -> None:
         text = f"# A\n\n{SENTENCE * 5}\n\n# B\n\n{SENTENCE * 5}"
         assert sections(text, "auto:40/8") == sections(text) == ["A", "B"]
+
+
+def test_prose_cuts_long_documents_finer() -> None:
+    short, long = SENTENCE * 6, SENTENCE * 60
+    assert sections(short, "prose:40/8") == sections(short)
+    assert [chunk.text for chunk in chunked(short, "prose:40/8")] == [
+        chunk.text for chunk in chunked(short, "section:40/8")
+    ]
+    assert [chunk.text for chunk in chunked(long, "prose:40/8")] == [
+        chunk.text for chunk in chunked(long, "section:20/0")
+    ]

@@ -45,7 +45,10 @@ def test_nothing_found_is_no_error(base: Path) -> None:
 
 @pytest.mark.parametrize("name", ["retrieve", "search", "context"])
 def test_the_three_views_have_the_same_options(name: str) -> None:
-    own = {"retrieve": {"explain", "why_not"}, "context": {"max_tokens", "format", "counter"}}
+    own = {
+        "retrieve": {"explain", "why_not"},
+        "context": {"max_tokens", "fill", "format", "counter"},
+    }
     options = {(option.name or "").split("__")[-1] for option in command_of(name).params}
     common = {(option.name or "").split("__")[-1] for option in command_of("search").params}
     assert options - own.get(name, set()) == common

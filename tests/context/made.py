@@ -67,5 +67,5 @@ class Shelf:
 
     def pack(self, results: Sequence[RetrievalResult], **options: Any) -> ContextPack:
         known = [chunk for chunks in self.chunks.values() for chunk in chunks]
-        settings = {"chunks": known, "count": COUNT, **options}
-        return asyncio.run(build_pack("a question", results=results, **settings))
+        settings = {"query": "a question", "chunks": known, "count": COUNT, **options}
+        return asyncio.run(build_pack(results=results, **settings))

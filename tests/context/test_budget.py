@@ -137,8 +137,6 @@ def test_what_was_cut_off_is_no_longer_cited() -> None:
     assert location.heading_path == ()
     (kept,) = fitted([cited], 6, minimum=1)
     assert PackPassage((kept,)).location.heading_path == ("A",)
-    (kept,) = fitted([replace(cited, hit=hit(chunk, heading_path=("B",)))], 14, minimum=1)
-    assert PackPassage((kept,)).location.heading_path == ("B",)
 
 
 def test_a_table_that_was_cut_claims_no_rows() -> None:

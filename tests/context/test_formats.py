@@ -32,7 +32,7 @@ def passage(text: str, *, title: str | None = None, truncated: bool = False) -> 
     document = Document(text=text, title=title)
     chunk = cut(document, "recursive:4096/0")[0]
     result = hit(chunk, document_title=document.title)
-    return PackPassage((Piece(chunk, "primary", result, truncated=truncated),))
+    return PackPassage((Piece(chunk, "primary", result, cut_after=truncated),))
 
 
 def render(passages: Sequence[PackPassage], *, format: PackFormat) -> str:  # noqa: A002

@@ -84,12 +84,28 @@ def test_row_ranges_join_where_they_follow_on_each_other() -> None:
     assert merged([piece(first), piece(none)])[0].location.row_range is None
 
 
-def test_the_label_is_a_citation_with_the_section_of_the_lead() -> None:
+def test_the_label_is_a_citation_with_the_section_that_covers_the_passage() -> None:
     first = span(0, 10, pages=(1, 1), heading_path=("A",), item_range=(1, 2))
     second = span(6, 16, pages=(2, 3), heading_path=("A", "B"), item_range=(2, 2))
     lead = Piece(second, "primary", hit(second, document_title="Greek"))
     (passage,) = merged([lead, piece(first, "sibling")])
-    assert passage.label == "Doc: Greek | Page: 1-3 | Section: A > B"
+    assert passage.label == "Doc: Greek | Page: 1-3 | Section: A"
+    assert [section.heading_path for section in passage.sections] == [("A",), ("A", "B")]
+
+
+def test_pieces_that_touch_join_where_a_section_covers_both() -> None:
+    def texts(*paths: tuple[str, ...]) -> list[str]:
+        spans = ((0, 6), (6, 11), (11, 17))
+        chunks = [span(*at, heading_path=path) for at, path in zip(spans, paths, strict=False)]
+        return [passage.text for passage in merged(list(map(piece, chunks)), adjoining=True)]
+
+    assert texts((), ()) == ["alpha beta "]
+    assert texts(("A",), ("A",)) == ["alpha beta "]
+    assert texts(("A",), ("A", "B")) == ["alpha beta "]
+    assert texts(("A", "B", "C"), ("A", "B", "D")) == ["alpha beta "]
+    assert texts(("A", "B"), ("A", "C")) == ["alpha ", "beta "]
+    assert texts((), ("A",)) == ["alpha ", "beta "]
+    assert texts(("A",), ("B",), ("B",)) == ["alpha ", "beta gamma "]
 
 
 def test_real_rows_keep_their_numbers() -> None:
@@ -135,10 +151,10 @@ def test_stitching_undoes_overlapping_cuts(text: str, cuts: list[int], data: st.
 
 def test_a_passage_is_truncated_if_one_of_its_last_pieces_is() -> None:
     whole = piece(span(0, 10), "sibling")
-    cut_off = replace(piece(span(6, 16)), truncated=True)
+    cut_off = replace(piece(span(6, 16)), cut_after=True)
     (passage,) = merged([whole, cut_off])
     assert passage.truncated
-    (passage,) = merged([replace(whole, truncated=True), replace(cut_off, truncated=False)])
+    (passage,) = merged([replace(whole, cut_after=True), replace(cut_off, cut_after=False)])
     assert not passage.truncated
 
 

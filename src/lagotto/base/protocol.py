@@ -15,7 +15,7 @@ from lagotto._internal.tokens import Tokenizer
 from lagotto.documents import DEFAULT_COLLECTION, Chunk, Document, Vector
 from lagotto.errors import ConfigError
 from lagotto.filters import And, Eq, Filter, Gt, Or, parse_filter
-from lagotto.prefs import Mode, RetrievalPrefs, SearchRequest, Verb
+from lagotto.prefs import Mode, RetrievalPrefs, SearchRequest, Verb, merged_settings
 from lagotto.request_context import RequestContext
 from lagotto.results import Results, RetrievalBundle, RetrievalResult
 from lagotto.retrieval.retriever import Retriever
@@ -119,6 +119,7 @@ class BaseVerbs(ABC):
         query: str,
         *,
         max_tokens: int | None = None,
+        fill: bool | None = None,
         format: PackFormat = "plain",  # noqa: A002
         counter: TokenCounter | Tokenizer | str | None = None,
         top_k: int | None = None,
@@ -132,10 +133,14 @@ class BaseVerbs(ABC):
     ) -> ContextPack:
         """Return cited passages for a prompt, within `max_tokens`.
 
+        The pack stops where evidence stops; with `fill` it uses the whole budget.
+
         `counter` counts tokens: the tokenizer of the model that will read the pack, a function, or
         `tiktoken:ENCODING`; by default the embedder's tokenizer. The other arguments are those of
         `retrieve`.
         """
+        if fill is not None:
+            settings = merged_settings({"context": {"fill": fill}}, settings)
         given = _given(settings, top_k, mode, filters, collection)
         pack: ContextPack = await self.answer(
             _request(

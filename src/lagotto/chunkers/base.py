@@ -13,7 +13,7 @@ from lagotto.errors import ConfigError, native_panics
 SMALLEST_CHUNK = 8
 """Tokens. In a smaller chunk a single character of some scripts might not fit."""
 
-DEFAULT_CHUNKER = "recursive:256/32"
+DEFAULT_CHUNKER = "prose:256/32"
 
 
 @runtime_checkable
@@ -143,6 +143,7 @@ CHUNKERS = ChunkerRegistry(
     group="lagotto.chunkers",
     builtin={
         "auto": "lagotto.chunkers.strategies:AutoChunker",
+        "prose": "lagotto.chunkers.strategies:ProseChunker",
         "section": "lagotto.chunkers.strategies:SectionChunker",
         "recursive": "lagotto.chunkers.strategies:recursive",
         "sentence": "lagotto.chunkers.strategies:sentence",

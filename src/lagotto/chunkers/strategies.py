@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
 from lagotto._internal.tokens import Tokenizer
-from lagotto.chunkers.base import parse_sizes
+from lagotto.chunkers.base import SMALLEST_CHUNK, Chunker, parse_sizes
 from lagotto.chunkers.spans import ChunkBuilder, Cut, Cutter, SpanChunker
 from lagotto.chunkers.structure import CODE, is_bare
 from lagotto.documents import Chunk, Document, Heading, Span
@@ -86,11 +86,42 @@ class SectionChunker:
 
     def chunk(self, document: Document) -> list[Chunk]:
         cutter = Cutter(document, self._tokenizer, strict=True)
-        cuts = [
-            cut
-            for region in regions(document, tokens=cutter.tokens, size=self._size)
-            for cut in cutter.cut(region, size=self._size, overlap=self._overlap)
-        ]
+        cuts = _cut_sections(document, cutter, size=self._size, overlap=self._overlap)
+        return ChunkBuilder(document, self.id, common_headings=True).make(cuts)
+
+
+def _cut_sections(document: Document, cutter: Cutter, *, size: int, overlap: int) -> list[Cut]:
+    return [
+        cut
+        for region in regions(document, tokens=cutter.tokens, size=size)
+        for cut in cutter.cut(region, size=size, overlap=overlap)
+    ]
+
+
+LONG = 4
+"""Documents of more than this many chunks are cut finer.
+
+Of a long document only parts answer a question, and small parts leave room for others: in packs of
+400 and 1,000 tokens there is a third and a tenth more of the evidence than with chunks of the full
+size (`lagotto eval benchmarks/clauses`). A short document is found by what it
+says as a whole: with small chunks everywhere, nDCG@10 was .005 lower on XQuAD.
+"""
+
+
+class ProseChunker:
+    """Cuts as `section` does, long documents into chunks of half the size without overlap."""
+
+    def __init__(self, parameters: str, tokenizer: Tokenizer) -> None:
+        self._size, self._overlap = parse_sizes("prose", parameters, (256, 32))
+        self.id = f"prose:{self._size}/{self._overlap}"
+        self._tokenizer = tokenizer
+
+    def chunk(self, document: Document) -> list[Chunk]:
+        cutter = Cutter(document, self._tokenizer, strict=True)
+        size, overlap = self._size, self._overlap
+        if cutter.tokens(Span(0, len(document.text))) > LONG * size:
+            size, overlap = max(SMALLEST_CHUNK, size // 2), 0
+        cuts = _cut_sections(document, cutter, size=size, overlap=overlap)
         return ChunkBuilder(document, self.id, common_headings=True).make(cuts)
 
 
@@ -144,19 +175,21 @@ class AutoChunker:
     def __init__(self, parameters: str, tokenizer: Tokenizer) -> None:
         size, overlap = parse_sizes("auto", parameters, (256, 32))
         self.id = f"auto:{size}/{overlap}"
-        self._prose = SectionChunker(f"{size}/{overlap}", tokenizer)
+        self._prose = ProseChunker(f"{size}/{overlap}", tokenizer)
+        self._definitions = SectionChunker(f"{size}/{overlap}", tokenizer)
         self._code = code(f"{size}/0", tokenizer)
         self._slides = page(f"{size}/{overlap}", tokenizer)
         self._sheets = heading(f"{size}/0", tokenizer)
-        for chunker in (self._prose, self._code, self._slides, self._sheets):
+        own = (self._prose, self._definitions, self._code, self._slides, self._sheets)
+        for chunker in own:
             chunker.id = self.id  # part of the ids of chunks
 
     def chunk(self, document: Document) -> list[Chunk]:
         return self._of_kind(document).chunk(document)
 
-    def _of_kind(self, document: Document) -> SectionChunker | SpanChunker:
-        if document.kind == CODE and not document.headings:
-            return self._code
+    def _of_kind(self, document: Document) -> Chunker:
+        if document.kind == CODE:
+            return self._definitions if document.headings else self._code
         if document.kind in SLIDES and document.pages:
             return self._slides
         return self._sheets if document.kind in SHEETS else self._prose

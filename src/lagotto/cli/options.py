@@ -153,7 +153,7 @@ class ReadingOptions:
 class MakingOptions:
     """What a new base is made with; an existing one has its own, which `rebuild` changes."""
 
-    chunker: str | None = option("Chunker of a new base, such as recursive:256/32.", metavar="NAME")
+    chunker: str | None = option("Chunker of a new base, such as section:256/32.", metavar="NAME")
     pooling: Pooling | None = option("How a new base pools token vectors.")
     text_index: str | None = option(
         "Full-text index of a new base: tantivy, fts5 or qdrant://HOST:6333.",

@@ -184,6 +184,7 @@ def context(
     how: SearchOptions,
     query: str = QUERY,
     max_tokens: int | None = option("Token budget, markup included. [default: 12000]", min=1),
+    fill: bool = option("Use the whole budget, also where evidence stops.", default=False),
     format: Format = option("Format of the context.", default="plain"),  # noqa: A002
     counter: str | None = option("Token counter, such as tiktoken:o200k_base.", metavar="NAME"),
     as_json: AsJson = False,

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
+from itertools import pairwise
 
 from lagotto._internal.concurrency import with_checkpoints
 from lagotto._internal.tokens import Tokenizer
 from lagotto.chunkers.boundaries import Boundaries, BoundaryKind
 from lagotto.context.passages import Piece
-from lagotto.documents import Chunk, DocumentRef, storable
+from lagotto.documents import Chunk, ChunkSection, DocumentRef, Span, storable
 from lagotto.errors import ConfigError, UnknownNameError, native_panics
 
 TokenCounter = Callable[[str], int]
@@ -101,7 +102,7 @@ def fit(
     least = min(minimum, sum(piece.role == "primary" for piece in pieces))
     sizes = _Sizes(lambda number: blocks(strongest(number)), join, count)
     if sizes.exact(least) > budget:
-        return _shortened_to_fit(strongest(least), fits)
+        return shortened_to_fit(strongest(least), fits)
     lengths = _lengths([pieces[index].chunk for index in order])
     allowed = lengths[least] * budget / max(1, sizes.exact(least))
     number = max(least, bisect_right(lengths, allowed) - 1)
@@ -192,7 +193,7 @@ def _most_near(guess: int, low: int, high: int, holds: Callable[[int], bool]) ->
     return _most(max(low, guess - step), guess - 1, holds)
 
 
-def _shortened_to_fit(primaries: Sequence[Piece], fits: Fits) -> list[Piece]:
+def shortened_to_fit(primaries: Sequence[Piece], fits: Fits) -> list[Piece]:
     """The first primaries, as many as a sentence of each fits; the last ones are cut most."""
     if not primaries:
         return []
@@ -200,7 +201,9 @@ def _shortened_to_fit(primaries: Sequence[Piece], fits: Fits) -> list[Piece]:
         cut = _cut_from_behind(list(primaries[:count]), fits)
         if cut:
             return cut
-    for ends in (_ends(primaries[0], "word"), range(1, len(primaries[0].chunk.text))):
+    text = primaries[0].chunk.text
+    visible = range(len(text) - len(text.lstrip()) + 1, len(text))
+    for ends in (_ends(primaries[0], "word"), visible):
         cut = _longest(primaries[:1], 0, ends, fits)
         if cut:
             return cut
@@ -255,20 +258,77 @@ def _headings_end(chunk: Chunk) -> int:
 
 
 def _ending(piece: Piece, length: int) -> Piece:
-    """The piece with the first `length` characters of its text.
+    """The piece with the first `length` characters of its text."""
+    return clipped(piece, Span(0, length))
+
+
+def clipped(piece: Piece, part: Span) -> Piece:
+    """The piece with a part of its text, counted from its start.
 
     Which rows or items are left of it is not known here, so it no longer claims any.
     """
     chunk = piece.chunk
-    if length == len(chunk.text):
+    if part == (0, len(chunk.text)):
         return piece
-    text, end = chunk.text[:length], chunk.start + length
+    text, start = chunk.text[part.start : part.end], chunk.start + part.start
+    end = start + len(text)
+    line = chunk.lines and chunk.lines[0] + chunk.text.count("\n", 0, part.start)
     changes = {
         "text": text,
+        "start": start,
         "end": end,
         "row_range": None,
         "item_range": None,
-        "lines": chunk.lines and (chunk.lines[0], chunk.lines[0] + text.count("\n")),
-        "sections": tuple(section for section in chunk.sections if section.start < end),
+        "lines": line and (line, line + text.count("\n")),
+        "sections": _sections_within(chunk, Span(start, end)),
     }
-    return replace(piece, chunk=chunk.model_copy(update=changes), truncated=True)
+    return replace(
+        piece,
+        chunk=chunk.model_copy(update=changes),
+        cut_before=bool(chunk.text[: part.start].strip()),
+        cut_after=bool(chunk.text[part.end :].strip()),
+    )
+
+
+def _sections_within(chunk: Chunk, part: Span) -> tuple[ChunkSection, ...]:
+    """The sections that a part of a chunk reaches into."""
+    before = [section for section in chunk.sections if section.start <= part.start]
+    first = [before[-1]._replace(start=part.start)] if before else []
+    within = [section for section in chunk.sections if part.start < section.start < part.end]
+    return tuple(section._replace(row_range=None, item_range=None) for section in first + within)
+
+
+def most_telling(
+    piece: Piece, words: Sequence[Span], fits: Callable[[Piece], bool]
+) -> Piece | None:
+    """The sentences of a piece around those with the most of `words`, as many as fit.
+
+    `words` are the spans of its text that speak for the query. None if not one sentence fits.
+    """
+    text = piece.chunk.text
+    edges = _sentence_edges(text)
+    told = [sum(start <= word.start < end for word in words) for start, end in pairwise(edges)]
+    first = max(range(len(told)), key=lambda index: (told[index], -index))
+    last = first + 1
+
+    def part(first: int, last: int) -> Piece:
+        inside = text[edges[first] : edges[last]]
+        start = edges[first] + len(inside) - len(inside.lstrip())
+        return clipped(piece, Span(start, edges[first] + len(inside.rstrip())))
+
+    if not any(told) or not fits(part(first, last)):
+        return None
+    while True:
+        sides = [(told[last], first, last + 1)] if last < len(told) else []
+        sides += [(told[first - 1], first - 1, last)] if first else []
+        wider = [(a, b) for _, a, b in sorted(sides, key=lambda side: -side[0]) if fits(part(a, b))]
+        if not wider:
+            return part(first, last)
+        first, last = wider[0]
+
+
+def _sentence_edges(text: str) -> list[int]:
+    """Where sentences and lines start, and the end."""
+    boundaries = Boundaries(text)
+    starts = {int(at) for kind in ("sentence", "line") for at in boundaries.of(kind)}
+    return sorted({0, len(text)} | {at for at in starts if text[:at].strip() and text[at:].strip()})

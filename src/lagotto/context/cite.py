@@ -8,7 +8,7 @@ changed since is found out; a key without it is taken as it is.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple, Self
 from urllib.parse import quote, unquote
 
@@ -16,12 +16,16 @@ from pydantic import Field
 
 from lagotto.chunkers.structure import Structure
 from lagotto.context.passages import PackPassage
-from lagotto.documents import Document, Location, Span, common_section, digest
+from lagotto.context.sections import covering
+from lagotto.documents import ChunkSection, Document, Location, Span, digest
 from lagotto.errors import CitationError
 from lagotto.results import RetrievalResult, cited_row, format_citation, named_document
 
 DocumentOf = Callable[[str, str], Awaitable[Document | None]]
 """A document by collection and id, None if there is none."""
+
+SectionPaths = tuple[tuple[str, ...], ...]
+"""The headings of each section that a passage reaches into, if there are several."""
 
 _KEY = re.compile(r"\A([^/#\s]++)/([^/#\s]++)#([0-9]{1,18})-([0-9]{1,18})(?:~([0-9a-f]{8}))?")
 
@@ -68,6 +72,7 @@ class Citation(Location):
     collection: str
     document_id: str
     chunk_ids: tuple[str, ...]
+    sections: SectionPaths = ()
 
     def __str__(self) -> str:
         return self.label
@@ -83,6 +88,7 @@ class CitedPassage(Location):
     document_title: str | None
     document_source: str
     text: str
+    sections: SectionPaths = ()
 
 
 def cite(passage: PackPassage, *, marker: int) -> Citation:
@@ -97,6 +103,7 @@ def cite(passage: PackPassage, *, marker: int) -> Citation:
         collection=chunk.collection,
         document_id=chunk.document_id,
         chunk_ids=tuple(piece.chunk.id for piece in passage.pieces),
+        sections=_paths(passage.sections),
         **dict(passage.location),
     )
 
@@ -140,7 +147,7 @@ def cited(document: Document, key: CitationKey) -> CitedPassage:
     described = Structure(document).describe(Span(key.start, key.end))
     described.pop("element", None)
     if sections := described.pop("sections"):
-        described |= common_section(sections).location_fields()
+        described |= covering(sections, key.end).location_fields()
     if row := cited_row(document.kind, document.metadata):
         described["row_range"] = row
     location = Location(start=key.start, end=key.end, **described)
@@ -153,8 +160,15 @@ def cited(document: Document, key: CitationKey) -> CitedPassage:
         document_title=document.title,
         document_source=document.source,
         text=text,
+        sections=_paths(sections),
         **dict(location),
     )
+
+
+def _paths(sections: Iterable[ChunkSection]) -> SectionPaths:
+    """The headings of several sections; one is known by the location's own."""
+    paths = tuple(dict.fromkeys(section.heading_path for section in sections))
+    return paths if len(paths) > 1 else ()
 
 
 def _check(text: str) -> str:

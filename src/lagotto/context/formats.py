@@ -18,6 +18,8 @@ PackFormat = Literal["plain", "markdown", "xml"]
 
 CUT = " …"
 """What a truncated passage ends with."""
+CUT_BEFORE = "… "
+"""What a passage starts with that lacks the beginning of a chunk."""
 
 _LINE_BREAK = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
 _INVISIBLE = (
@@ -90,7 +92,8 @@ _BLOCKS: dict[PackFormat, Callable[[int, PackPassage], str]] = {
 
 def _shown(passage: PackPassage) -> str:
     text = passage.text.rstrip()
-    return text + CUT if passage.truncated else text
+    before = CUT_BEFORE if passage.starts_cut else ""
+    return before + text + (CUT if passage.truncated else "")
 
 
 def _line(label: str) -> str:

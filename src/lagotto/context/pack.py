@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from html import escape
@@ -10,7 +10,7 @@ from typing import Any
 
 from lagotto._internal.concurrency import in_thread, with_checkpoints
 from lagotto._internal.display import as_html, counted, excerpt
-from lagotto.context.budget import TokenCounter, fit
+from lagotto.context.budget import TokenCounter, fit, most_telling, shortened_to_fit
 from lagotto.context.cite import Citation, cite
 from lagotto.context.formats import PackFormat, block, join_blocks
 from lagotto.context.passages import (
@@ -22,10 +22,12 @@ from lagotto.context.passages import (
     expand,
     merged,
 )
+from lagotto.context.selection import Room, Selection, StopRule, no_room, select
 from lagotto.context.trace import ContextTrace, traced
 from lagotto.documents import Chunk, Location, Record
 from lagotto.prefs import CiteBy, ContextPrefs
 from lagotto.results import RetrievalResult, Score, TracedCandidate
+from lagotto.retrieval.documents import Highlighter
 from lagotto.retrieval.pipeline import Outcome
 from lagotto.retrieval.retriever import as_list, results_of, traced_candidates
 
@@ -100,10 +102,18 @@ async def as_pack(outcome: Outcome, *, count: TokenCounter) -> ContextPack:
             candidates=traced_candidates(outcome.initial),
             reranked=reranked,
             notes=results.degraded,
+            stop=_stop_rule(outcome),
         )
     stats = outcome.diagnostics.stats(request.preferences, results.stats.counts)
     trace = pack.trace.model_copy(update={"stats": stats})
     return pack.model_copy(update={"trace": trace})
+
+
+def _stop_rule(outcome: Outcome) -> StopRule | None:
+    """The rule for scores that it was fitted on: neither a reranker's nor relative ones."""
+    prefs = outcome.request.preferences
+    fills = prefs.context.fill or bool(outcome.verdicts)
+    return None if fills or not prefs.has_absolute_scores() else StopRule()
 
 
 async def build_pack(
@@ -117,12 +127,13 @@ async def build_pack(
     candidates: Sequence[TracedCandidate] = (),
     reranked: Sequence[RetrievalResult] = (),
     notes: Sequence[str] = (),
+    stop: StopRule | None = None,
 ) -> ContextPack:
     """The pack for `results`, best first, with the chunks around them, within the budget.
 
     `chunks` are those that the results are or came from, their parents and their neighbours.
     `candidates` are what was found, by default the results, and `reranked` what the reranker
-    judged; `notes` go into the trace.
+    judged; `notes` go into the trace. `stop` says where evidence stops, by the scores of results.
     """
     return await in_thread(
         _packed,
@@ -132,6 +143,7 @@ async def build_pack(
         cache(count),  # what stays was counted while fitting
         prefs or ContextPrefs(),
         format,
+        stop=stop,
         candidates=candidates,
         reranked=reranked or results,
         notes=notes,
@@ -145,10 +157,16 @@ def _packed(
     count: TokenCounter,
     prefs: ContextPrefs,
     format: PackFormat,  # noqa: A002
+    *,
+    stop: StopRule | None,
     **traced_fields: Any,
 ) -> ContextPack:
-    frame = _Frame(count, format, prefs.cite_by)
-    found, kept = _choose(results, known=known, frame=frame, prefs=prefs)
+    frame = _Frame(count, format, prefs.cite_by, adjoining=not prefs.by_roles)
+    if prefs.by_roles:
+        selection = _by_roles(results, known, frame, prefs)
+    else:
+        selection = _by_worth(results, known, frame, prefs, query, stop)
+    kept = list(selection.taken.values())
     passages = frame.passages(kept)
     text = frame.join(frame.render(passages))
     tokens = frame.count(text)
@@ -160,13 +178,16 @@ def _packed(
         selected_chunks=_selected(kept, passages),
         trace=traced(
             results,
-            found=found,
-            kept=kept,
+            selection=selection,
             tokens=tokens,
             max_tokens=prefs.max_tokens,
             **traced_fields,
         ),
     )
+
+
+_SAMPLE = "Oaks."
+"""A text to see by what joining passages costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,12 +197,13 @@ class _Frame:
     count: TokenCounter
     format: PackFormat
     cite_by: CiteBy
+    adjoining: bool
     known: dict[Hashable, PackPassage] = field(default_factory=dict)
     rendered: dict[tuple[int, int], str] = field(default_factory=dict)
 
     def passages(self, pieces: Sequence[Piece]) -> list[PackPassage]:
         """The passages of a pack; one that was part of another pack is the same object."""
-        found = merged(pieces, cite_by=self.cite_by)
+        found = merged(pieces, cite_by=self.cite_by, adjoining=self.adjoining)
         return [self.known.setdefault(_name(passage), passage) for passage in found]
 
     def blocks(self, pieces: Sequence[Piece]) -> list[str]:
@@ -197,18 +219,34 @@ class _Frame:
             made.append(self.rendered[key])
         return made
 
+    def fits(self, budget: int) -> Callable[[Sequence[Piece]], bool]:
+        """Whether the whole text of a pack stays within the budget."""
+        return lambda pieces: self.count(self.join(self.blocks(pieces))) <= budget
+
     def join(self, parts: Sequence[str]) -> str:
         return join_blocks(parts, format=self.format)
 
+    def size(self, passage: PackPassage) -> int:
+        """The tokens of a passage, under a marker of two digits."""
+        return self.count(block(10, passage, format=self.format))
+
+    def room(self, budget: int) -> Room:
+        """The budget for passages, less what is around them."""
+        around = self.count(self.join([_SAMPLE])) - self.count(_SAMPLE)
+        both = self.count(self.join([_SAMPLE, _SAMPLE]))
+        glue = both - around - 2 * self.count(_SAMPLE)
+        return Room(budget - around, passages=self.passages, size=self.size, glue=glue)
+
 
 def _name(passage: PackPassage) -> Hashable:
-    return tuple((*piece.name, piece.chunk.end) for piece in passage.pieces)
+    return tuple((*piece.name, piece.chunk.start, piece.chunk.end) for piece in passage.pieces)
 
 
-def _choose(
-    results: Sequence[RetrievalResult], *, known: Known, frame: _Frame, prefs: ContextPrefs
-) -> tuple[list[Piece], list[Piece]]:
-    """All pieces that could go into the pack, and those that stay."""
+def _by_roles(
+    results: Sequence[RetrievalResult], known: Known, frame: _Frame, prefs: ContextPrefs
+) -> Selection:
+    """The strongest pieces by role and rank that fit."""
+    selection = Selection()
     found = expand(results, known, prefs)
     kept = fit(
         found,
@@ -218,7 +256,46 @@ def _choose(
         budget=prefs.max_tokens,
         minimum=prefs.min_primary_hits_to_keep,
     )
-    return found, kept
+    taken = {piece.name: piece for piece in kept}
+    left = [piece for piece in found if piece.name not in taken]
+    strongest = min(left, key=lambda piece: piece.weakness, default=None)
+    for piece in found:
+        if piece.name in taken:
+            selection.take(taken[piece.name])
+        elif piece is strongest:
+            selection.leave(piece, no_room(prefs.max_tokens))
+        else:
+            selection.leave(piece, f"a stronger chunk did not fit into {prefs.max_tokens} tokens")
+    return selection
+
+
+def _by_worth(
+    results: Sequence[RetrievalResult],
+    known: Known,
+    frame: _Frame,
+    prefs: ContextPrefs,
+    query: str,
+    stop: StopRule | None,
+) -> Selection:
+    """The pieces that are worth most and fit."""
+    highlighter = Highlighter(query)
+
+    def shorten(piece: Piece, fits: Callable[[Piece], bool]) -> Piece | None:
+        words = highlighter.spans(piece.chunk.text, language=piece.hit.language)
+        return most_telling(piece, words, fits)
+
+    room = frame.room(prefs.max_tokens)
+    selection = select(
+        results, known, room, max_tokens=prefs.max_tokens, shorten=shorten, stop=stop
+    )
+    fits = frame.fits(prefs.max_tokens)
+    while selection.taken and not fits(list(selection.taken.values())):
+        _, last = selection.taken.popitem()
+        selection.leave(last, no_room(prefs.max_tokens))
+    if not selection.taken and not selection.notes:
+        for piece in shortened_to_fit(list(selection.found.values())[:1], fits):
+            selection.take(piece)
+    return selection
 
 
 def _selected(kept: Sequence[Piece], passages: Sequence[PackPassage]) -> tuple[SelectedChunk, ...]:

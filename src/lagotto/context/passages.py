@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import Literal
 
 from lagotto._internal.concurrency import with_checkpoints
-from lagotto.documents import Chunk, DocumentRef, Location, common_path
+from lagotto.context.sections import Range, covering, sections_of
+from lagotto.documents import Chunk, ChunkSection, DocumentRef, Location, common_path
 from lagotto.prefs import CiteBy, ContextPrefs
 from lagotto.results import RetrievalResult, cited_row, format_citation
 
@@ -33,7 +34,7 @@ def expand(results: Sequence[RetrievalResult], known: Known, prefs: ContextPrefs
     A hit that is not among the known chunks stands for itself.
     """
     families = [_family(result, known, prefs) for result in with_checkpoints(results)]
-    found: dict[tuple[str, str, str], Piece] = {}
+    found: dict[PieceName, Piece] = {}
     for by_role in zip(*families, strict=True):
         for piece in chain.from_iterable(by_role):
             former = found.get(piece.name)
@@ -47,8 +48,7 @@ def _family(
 ) -> tuple[list[Piece], list[Piece], list[Piece]]:
     """A hit with its parent, its siblings, and chunks of other pages."""
     chunks = known.get(hit.document_ref, ())
-    name = hit.child_id or hit.chunk_id
-    stored = next((chunk for chunk in chunks if chunk.id == name), None)
+    stored = _stored(hit, chunks)
     primary = stored or _standing_alone(hit)
     own = [Piece(primary, "primary", hit)]
     if prefs.include_parents:
@@ -62,6 +62,17 @@ def _family(
         [Piece(chunk, "sibling", hit) for chunk in near],
         [Piece(chunk, "cross_page", hit) for chunk in across],
     )
+
+
+def primary_of(hit: RetrievalResult, known: Known) -> Piece:
+    """The piece of a hit: the chunk that was found, or what the hit has of it."""
+    stored = _stored(hit, known.get(hit.document_ref, ()))
+    return Piece(stored or _standing_alone(hit), "primary", hit)
+
+
+def _stored(hit: RetrievalResult, chunks: Sequence[Chunk]) -> Chunk | None:
+    name = hit.child_id or hit.chunk_id
+    return next((chunk for chunk in chunks if chunk.id == name), None)
 
 
 def _standing_alone(hit: RetrievalResult) -> Chunk:
@@ -144,24 +155,33 @@ PackRole = Literal["primary", "parent", "sibling", "cross_page"]
 ROLES: tuple[PackRole, ...] = ("primary", "parent", "sibling", "cross_page")
 """Why a chunk is in a pack, the strongest reason first. What is weakest is dropped first."""
 
-Range = tuple[int, int]
+Joins = Callable[["Piece", "Piece"], bool]
+"""Whether two pieces that touch are one passage."""
+
+PieceName = tuple[str, str, str]
+"""The identity of a piece: collection, document and chunk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
     """A chunk that goes into a pack, and why; `hit` is the result that it is or came with.
 
-    The chunk of a truncated piece is the beginning of the one that was stored.
+    The chunk of a truncated piece is a part of the one that was stored.
     """
 
     chunk: Chunk
     role: PackRole
     hit: RetrievalResult
-    truncated: bool = False
+    cut_before: bool = False
+    cut_after: bool = False
 
     @property
-    def name(self) -> tuple[str, str, str]:
-        """The identity of the piece: collection, document and chunk."""
+    def truncated(self) -> bool:
+        """Whether a part of the stored chunk is missing."""
+        return self.cut_before or self.cut_after
+
+    @property
+    def name(self) -> PieceName:
         return self.chunk.collection, self.chunk.document_id, self.chunk.id
 
     @property
@@ -201,46 +221,36 @@ class PackPassage:
     @cached_property
     def truncated(self) -> bool:
         """Whether it ends before a chunk that it is made of does."""
-        return any(piece.truncated and piece.chunk.end == self.end for piece in self.pieces)
+        return any(piece.cut_after and piece.chunk.end == self.end for piece in self.pieces)
+
+    @cached_property
+    def starts_cut(self) -> bool:
+        """Whether it starts after a chunk that it is made of does."""
+        return any(piece.cut_before and piece.chunk.start == self.start for piece in self.pieces)
 
     @cached_property
     def location(self) -> Location:
-        """The location of the whole passage; under the headings of its strongest piece."""
+        """The location of the whole passage, in the section that covers it."""
         chunks = [piece.chunk for piece in self._in_document_order()]
-        rows, items = self._ranges(chunks)
+        section = covering(self.sections, self.end)
         return Location(
             start=self.start,
             end=self.end,
             pages=_reach(chunk.pages for chunk in chunks),
-            heading_path=self._heading_path,
-            row_range=rows or self._row,
-            item_range=items,
             lines=_reach(chunk.lines for chunk in chunks),
+            **section.location_fields() | self._row(),
         )
 
-    def _ranges(self, chunks: Sequence[Chunk]) -> tuple[Range | None, Range | None]:
-        """The rows and the items in the section that the passage is cited by."""
-        hit = self.lead.hit
-        if len(chunks) == 1 and self.lead.role == "primary" and not self.truncated:
-            return hit.row_range, hit.item_range
-        if any(chunk.sections for chunk in chunks) or len({one.heading_path for one in chunks}) > 1:
-            return None, None
-        return _joined(one.row_range for one in chunks), _joined(one.item_range for one in chunks)
+    @cached_property
+    def sections(self) -> list[ChunkSection]:
+        """The sections that the passage reaches into, in order."""
+        return sections_of(piece.chunk for piece in self._in_document_order())
 
-    @property
-    def _row(self) -> Range | None:
+    def _row(self) -> dict[str, Range]:
+        """The row of a table that the document is."""
         hit = self.lead.hit
-        return cited_row(hit.document_kind, hit.metadata)
-
-    @property
-    def _heading_path(self) -> tuple[str, ...]:
-        """Those of the hit, unless the section that it is cited by was cut off."""
-        lead = self.lead
-        if lead.role != "primary":
-            return lead.chunk.heading_path
-        left = [section.heading_path for section in lead.chunk.sections]
-        cited = lead.hit.heading_path
-        return common_path(left) if lead.truncated and left and cited not in left else cited
+        row = cited_row(hit.document_kind, hit.metadata)
+        return {"row_range": row} if row else {}
 
     @cached_property
     def label(self) -> str:
@@ -254,16 +264,22 @@ class PackPassage:
         return sorted(self.pieces, key=lambda piece: (piece.chunk.start, -piece.chunk.end))
 
 
-def merged(pieces: Sequence[Piece], *, cite_by: CiteBy = "title") -> list[PackPassage]:
+def merged(
+    pieces: Sequence[Piece], *, cite_by: CiteBy = "title", adjoining: bool = False
+) -> list[PackPassage]:
     """The passages that `pieces` make up, in the order of their first pieces.
 
     Pieces of a document are one passage if they overlap. A neighbour also joins what it touches on
     its page; hits and parents that touch stay apart, so that a citation is as narrow as it can be.
+    With `adjoining`, all that touch join within a section, whatever their roles.
     """
+    joins = _same_section if adjoining else _neighbours
     documents: dict[DocumentRef, list[int]] = defaultdict(list)
     for index, piece in enumerate(pieces):
         documents[piece.chunk.document_ref].append(index)
-    groups = [group for indices in documents.values() for group in _stretches(pieces, indices)]
+    groups = [
+        group for indices in documents.values() for group in _stretches(pieces, indices, joins)
+    ]
     groups = sorted(sorted(group) for group in groups)
     return [PackPassage(tuple(pieces[index] for index in group), cite_by) for group in groups]
 
@@ -277,13 +293,13 @@ def stitched(parts: Iterable[tuple[int, str]]) -> str:
     return text
 
 
-def _stretches(pieces: Sequence[Piece], indices: Iterable[int]) -> list[list[int]]:
+def _stretches(pieces: Sequence[Piece], indices: Iterable[int], joins: Joins) -> list[list[int]]:
     """The indices of pieces of one document, grouped into stretches of text."""
     groups: list[list[int]] = []
     reach: Piece | None = None
     for index in sorted(indices, key=lambda at: (pieces[at].chunk.start, -pieces[at].chunk.end)):
         piece = pieces[index]
-        if reach is not None and _continues(reach, piece):
+        if reach is not None and _continues(reach, piece, joins):
             groups[-1].append(index)
             reach = piece if piece.chunk.end > reach.chunk.end else reach
         else:
@@ -292,7 +308,7 @@ def _stretches(pieces: Sequence[Piece], indices: Iterable[int]) -> list[list[int
     return groups
 
 
-def _continues(piece: Piece, other: Piece) -> bool:
+def _continues(piece: Piece, other: Piece, joins: Joins) -> bool:
     """Whether `other`, which starts no earlier, is part of the same passage.
 
     They may come from two versions of a document; then the shared part is not the same text.
@@ -301,22 +317,27 @@ def _continues(piece: Piece, other: Piece) -> bool:
     shared = chunk.end - next_.start
     if shared > 0:
         return chunk.text[next_.start - chunk.start :].startswith(next_.text[:shared])
-    pages = {page for item in (chunk, next_) for page in item.pages or (0, 0)}
-    neighbours = {piece.role, other.role} & {"sibling", "cross_page"}
-    return shared == 0 and len(pages) == 1 and bool(neighbours)
+    return shared == 0 and joins(piece, other)
+
+
+def _neighbours(piece: Piece, other: Piece) -> bool:
+    """Whether one of two pieces that touch is a neighbour, and both are on one page."""
+    pages = {page for item in (piece, other) for page in item.chunk.pages or (0, 0)}
+    return len(pages) == 1 and bool({piece.role, other.role} & {"sibling", "cross_page"})
+
+
+def _same_section(piece: Piece, other: Piece) -> bool:
+    """Whether two pieces that touch are in a section that a citation of both can name.
+
+    That is, one is in the section of the other, or both are in a section below the upper level.
+    """
+    chunks = (piece.chunk, other.chunk)
+    paths = [covering(sections_of([chunk]), chunk.end).heading_path for chunk in chunks]
+    common = common_path(paths)
+    return len(common) > 1 or (common in paths and bool(common or not any(paths)))
 
 
 def _reach(ranges: Iterable[Range | None]) -> Range | None:
     """From the first to the last of the pages or lines of pieces; None if they have none."""
     found = [one for one in ranges if one]
     return (min(first for first, _ in found), max(last for _, last in found)) if found else None
-
-
-def _joined(ranges: Iterable[Range | None]) -> Range | None:
-    """Row or item numbers of pieces in order as one range, None if they don't make one."""
-    joined: Range | None = None
-    for found in ranges:
-        if found is None or (joined and not joined[0] <= found[0] <= joined[1] + 1):
-            return None
-        joined = (joined[0], max(joined[1], found[1])) if joined else found
-    return joined

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from pydantic import AliasChoices, Field, computed_field, model_validator
 
 from lagotto.context.passages import ROLES, PackRole, Piece
+from lagotto.context.selection import Selection
 from lagotto.documents import Record
 from lagotto.rerankers.base import RerankResult
 from lagotto.results import RetrievalResult, RetrievalStats, Score, TracedCandidate
@@ -73,23 +74,24 @@ def traced(
     *,
     candidates: Sequence[TracedCandidate],
     reranked: Sequence[RetrievalResult],
-    found: Sequence[Piece],
-    kept: Sequence[Piece],
+    selection: Selection,
     tokens: int,
     max_tokens: int,
     notes: Sequence[str],
 ) -> ContextTrace:
-    """The trace of a pack of `tokens`, in which of the pieces `found` those in `kept` stayed."""
+    """The trace of a pack of `tokens`."""
+    found, kept = selection.found.values(), selection.taken.values()
+    notes = (*notes, *selection.notes)
     if not results:
         notes = (*notes, "empty: nothing was found")
-    elif not kept:
+    elif not kept and not selection.notes:
         notes = (*notes, f"empty: {max_tokens} tokens are too few for even a part of a hit")
     return ContextTrace(
         candidates=tuple(candidates) or _candidates(results),
         rerank_results=_reranks(reranked),
         final_token_count=tokens,
         expansion_stats={role: _count(role, found, kept) for role in ROLES},
-        dropped=_dropped(found, kept, max_tokens),
+        dropped=_dropped(selection),
         truncated=tuple(piece.chunk.id for piece in kept if piece.truncated),
         notes=tuple(notes),
     )
@@ -128,15 +130,14 @@ def _reranks(results: Sequence[RetrievalResult]) -> tuple[RerankResult, ...]:
     )
 
 
-def _count(role: PackRole, found: Sequence[Piece], kept: Sequence[Piece]) -> RoleCount:
+def _count(role: PackRole, found: Collection[Piece], kept: Collection[Piece]) -> RoleCount:
     return RoleCount(
         found=sum(piece.role == role for piece in found),
         kept=sum(piece.role == role for piece in kept),
     )
 
 
-def _dropped(found: Sequence[Piece], kept: Sequence[Piece], max_tokens: int) -> tuple[Dropped, ...]:
-    stayed = {piece.name for piece in kept}
+def _dropped(selection: Selection) -> tuple[Dropped, ...]:
     return tuple(
         Dropped(
             chunk_id=piece.chunk.id,
@@ -145,8 +146,8 @@ def _dropped(found: Sequence[Piece], kept: Sequence[Piece], max_tokens: int) -> 
             document_title=piece.hit.document_title,
             role=piece.role,
             token_count=piece.chunk.token_count,
-            reason=f"with it the pack would have had more than {max_tokens} tokens",
+            reason=selection.reasons[name],
         )
-        for piece in found
-        if piece.name not in stayed
+        for name, piece in selection.found.items()
+        if name not in selection.taken
     )

@@ -43,6 +43,8 @@ from lagotto.stores.base import View
 
 log = logging.getLogger(__name__)
 
+NEIGHBOURS = 2
+"""How many chunks before and after each hit are read for a pack that takes what is worth most."""
 MORE = 4
 """How many times more candidates to rank where too few of them remain."""
 
@@ -59,15 +61,21 @@ class SearchSize:
     per_document: int | None = None
 
     @classmethod
-    def of(cls, request: SearchRequest) -> SearchSize:
-        """The size of a bundle for `search`, else of a ranked list or the primaries of a pack."""
+    def of(cls, request: SearchRequest, *, judged: bool = False) -> SearchSize:
+        """The size of a bundle for `search`, else of a ranked list or the hits for a pack.
+
+        A pack considers no more hits than a reranker, if one has `judged`, sees by default.
+        """
         prefs = request.preferences
         if request.verb == "search":
             caps = (prefs.per_item_chunk_cap, prefs.diversity.per_document)
             return cls(prefs.top_k_chunks, prefs.top_k_items, min(filter(None, caps)))
         late = prefs.chunking.strategy != "precomputed"
         documents = prefs.top_k_items if late else None
-        return cls(prefs.top_k, documents, prefs.diversity.per_document)
+        passages = prefs.pack_hits() if request.verb == "context" else prefs.top_k
+        if judged:
+            passages = min(passages, prefs.judged(prefs.top_k) or passages)
+        return cls(passages, documents, prefs.diversity.per_document)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +145,11 @@ class Search:
         self._components = components
         self.request = request
         self._prefs = prefs = request.preferences
-        self._size = SearchSize.of(request)
         enabled = prefs.rerank.enabled
         judges = prefs.rerank.reranker is not None if enabled == "named" else enabled
         self._reranker = components.reranker if judges else None
+        judged = self._reranker is not None and not self._reranker.scale.blended
+        self._size = SearchSize.of(request, judged=judged)
         self.diagnostics = diagnostics
         self.stored = StoredCandidates(view, prefs, components, diagnostics)
 
@@ -231,6 +240,8 @@ class Search:
         if wanted.include_parents and children:
             found += (await source.parents(children)).values()
         near, across = wanted.neighbor_same_page, wanted.neighbor_cross_page
+        if not wanted.by_roles:
+            near, across = NEIGHBOURS, 0
         if (near or across) and chunks:
             found += await source.neighbours(chunks, near=near, across=across)
         return found

@@ -30,7 +30,7 @@ def test_info(base: Path) -> None:
     assert "documents:   4" in lines
     assert "collections: default (4)" in lines
     assert "embedder:    all-MiniLM-L6-v2 (minilm, dimension 384)" in lines
-    assert "chunker:     recursive:256/32" in lines
+    assert "chunker:     prose:256/32" in lines
     assert "text index:  tantivy" in lines
 
 

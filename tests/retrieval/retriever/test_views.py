@@ -136,6 +136,8 @@ TRIALS: dict[str, Trial] = {
     "snippet.max_chars": Trial(20, errors=ONLY_SEARCH),
     "snippet.prefer_chunk_snippet": Trial(False, errors=ONLY_SEARCH),
     "context.max_tokens": Trial(30, errors=ONLY_CONTEXT),
+    "context.select": Trial("roles", given={"top_k": 1}, errors=ONLY_CONTEXT),
+    "context.fill": Trial(True, errors=ONLY_CONTEXT),
     "context.neighbor_same_page": Trial(0, given={"top_k": 1}, errors=ONLY_CONTEXT),
     "context.neighbor_cross_page": Trial(0, given={"top_k": 1}, errors=ONLY_CONTEXT),
     "context.include_parents": Trial(False, errors=ONLY_CONTEXT),
@@ -158,7 +160,7 @@ def test_the_verbs_take_the_same_arguments() -> None:
 
     common = arguments("retrieve")
     assert arguments("search") == common
-    own = {"max_tokens", "format", "counter"}
+    own = {"max_tokens", "fill", "format", "counter"}
     assert {name: it for name, it in arguments("context").items() if name not in own} == common
     why_not = arguments("why_not")
     assert why_not.pop("document_id")

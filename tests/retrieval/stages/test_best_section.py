@@ -44,7 +44,9 @@ def test_the_words_tell_the_section(query: str, headings: tuple[str, ...]) -> No
     assert best_section(chunk, query, language="en").heading_path == headings
 
 
-def test_every_view_cites_the_best_section(tmp_path: Path) -> None:
+def test_hits_cite_the_best_section_and_packs_the_one_that_covers_the_passage(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "log.md").write_text(LOG)
     with KnowledgeBase(tmp_path / "kb.db", embedder=HashEmbedder(), chunker="section") as kb:
         kb.add(tmp_path / "log.md")
@@ -53,8 +55,11 @@ def test_every_view_cites_the_best_section(tmp_path: Path) -> None:
         assert hit.heading_path == ("Changelog", "0.30.0")
         assert hit.citation.endswith("Section: Changelog > 0.30.0")
         assert kb.search(query).evidence[0].heading_path == ["Changelog", "0.30.0"]
-        (citation,) = kb.context(query).citations
-        assert citation.heading_path == ("Changelog", "0.30.0")
+        (citation,) = kb.context(query, fill=True).citations
+        assert citation.heading_path == ("Changelog",)
+        assert ("Changelog", "0.30.0") in citation.sections
+        shown = kb.resolve(citation)
+        assert (shown.label, shown.sections) == (citation.label, citation.sections)
 
 
 def test_a_misspelt_word_tells_the_section_too(tmp_path: Path) -> None:
@@ -116,6 +121,5 @@ def test_rows_and_items_are_those_of_the_section(tmp_path: Path, query: str, loc
         assert hit.citation == f"Doc: Log | {location}"
         anchors = kb.search(query).evidence[0].anchors or {}
         assert anchors.get("items") == hit.item_range
-        (citation,) = kb.context(query).citations
-        assert citation.label == hit.citation
-        assert kb.resolve(citation).label == "Doc: Log | Section: Log | Rows: 1-3"
+        (citation,) = kb.context(query, fill=True).citations
+        assert citation.label == kb.resolve(citation).label == "Doc: Log | Section: Log"

@@ -1,0 +1,263 @@
+"""Which pieces go into a pack: the best next one that fits, as long as one does.
+
+A hit is worth its score. What adjoins a piece that was taken is worth the mean of its own score, 0
+unless it is a hit, and of the worth of that piece; a parent is worth as much as its child. So a
+passage grows where the evidence is, and the next document comes in where it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
+
+from lagotto._internal.concurrency import checkpoint
+from lagotto.context.passages import Known, PackPassage, PackRole, Piece, PieceName, primary_of
+from lagotto.documents import Chunk, ChunkLevel, DocumentRef
+from lagotto.results import RetrievalResult
+
+DENSER = 1.5
+"""How many times more characters to a token than so far a text might have."""
+SENTENCE_TOKENS = 24
+"""The least room for which a hit is shortened: less holds hardly more than its citation."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopRule:
+    """Where evidence stops, by the fused scores of hybrid search.
+
+    A piece counts as evidence with `relative` times the best score, and `absolute`, or more. If the
+    best is below `weak`, hardly anything fits the query; then only pieces close to the best count.
+
+    Fitted on half of the questions of HotpotQA (50) and on 120 of SQuAD, 4,000 tokens, where it
+    loses 3 of 100 relevant documents, and none; of the other half of HotpotQA 1 of 100. No question
+    with an answer had a best score below 0.47; of 60 questions to documents of other subjects more
+    than half were below 0.45, and nine tenths where these are contracts.
+    """
+
+    relative: float = 0.3
+    absolute: float = 0.2
+    weak: float = 0.45
+    close: float = 0.8
+
+    def least(self, best: float) -> float:
+        """The least score of evidence, where `best` is the greatest of all."""
+        return max(self.absolute, (self.close if best < self.weak else self.relative) * best)
+
+    def notes(self, best: float, left: int) -> list[str]:
+        """What a pack says that stopped with `left` tokens to spend."""
+        least = f"{self.least(best):.2f}"
+        stopped = f"stopped at a score of {least} with {left} tokens left; fill=True uses them"
+        if best >= self.weak:
+            return [stopped]
+        weak = f"no passage fits the question closely, the best score is {best:.2f}"
+        return [f"{weak}; the answer may not be here", stopped]
+
+
+@dataclass(slots=True)
+class Selection:
+    """What was considered for a pack, what of it was taken, in order, and why the rest was not."""
+
+    found: dict[PieceName, Piece] = field(default_factory=dict)
+    taken: dict[PieceName, Piece] = field(default_factory=dict)
+    reasons: dict[PieceName, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def take(self, piece: Piece) -> None:
+        """Note a piece that is in the pack; a truncated one in place of the whole."""
+        self.found.setdefault(piece.name, piece)
+        self.taken[piece.name] = piece
+        self.reasons.pop(piece.name, None)
+
+    def leave(self, piece: Piece, reason: str) -> None:
+        """Note a piece that is not in the pack."""
+        self.found.setdefault(piece.name, piece)
+        self.taken.pop(piece.name, None)
+        self.reasons[piece.name] = reason
+
+
+class Room:
+    """The budget while a pack grows: what it costs to take one more piece.
+
+    `passages` are those that pieces of one document make up, `size` the tokens of one of them, and
+    `glue` those that come with each but the first. Sizes are added up: to count the whole text for
+    every piece would take longer than all the rest.
+    """
+
+    def __init__(
+        self,
+        budget: int,
+        *,
+        passages: Callable[[Sequence[Piece]], Sequence[PackPassage]],
+        size: Callable[[PackPassage], int],
+        glue: int,
+    ) -> None:
+        self._left = budget + glue
+        self._passages = passages
+        self._size = size
+        self._glue = glue
+        self._pieces: dict[DocumentRef, list[Piece]] = {}
+        self._sizes: dict[DocumentRef, int] = {}
+        self._density = 0.0
+
+    def has(self, piece: Piece) -> bool:
+        """Whether the piece fits in, beside what was taken."""
+        return self._with(piece)[1] <= self._left
+
+    def take(self, piece: Piece) -> bool:
+        """Take the piece, if it fits in."""
+        if self._surely_too_large(piece):
+            return False
+        size, more = self._with(piece)
+        if more > self._left:
+            return False
+        name = piece.chunk.document_ref
+        self._pieces.setdefault(name, []).append(piece)
+        self._sizes[name] = size
+        self._left -= more
+        return True
+
+    @property
+    def left(self) -> int:
+        """The tokens that are left."""
+        return max(0, self._left)
+
+    @property
+    def is_for_a_sentence(self) -> bool:
+        """Whether there is as much left as a short sentence with its citation takes."""
+        return self._left >= SENTENCE_TOKENS
+
+    def _surely_too_large(self, piece: Piece) -> bool:
+        """Whether its text would have to be far denser than any so far to fit in.
+
+        Most of the pieces that are left out come when there is little room; counting them all would
+        take longer than to choose those that are taken.
+        """
+        chunk = piece.chunk
+        others = self._pieces.get(chunk.document_ref, ())
+        new = chunk.end - chunk.start - sum(_shared(chunk, other.chunk) for other in others)
+        return self._density > 0 and new > DENSER * self._density * max(0, self._left)
+
+    def _with(self, piece: Piece) -> tuple[int, int]:
+        """The tokens of the document's passages with the piece, and how many more these are."""
+        name = piece.chunk.document_ref
+        passages = self._passages([*self._pieces.get(name, ()), piece])
+        sizes = [self._size(passage) for passage in passages]
+        length = sum(len(passage.text) for passage in passages)
+        self._density = max(self._density, length / max(1, sum(sizes)))
+        size = sum(sizes) + self._glue * len(sizes)
+        return size, size - self._sizes.get(name, 0)
+
+
+def _shared(chunk: Chunk, other: Chunk) -> int:
+    return max(0, min(chunk.end, other.end) - max(chunk.start, other.start))
+
+
+def select(
+    results: Sequence[RetrievalResult],
+    known: Known,
+    room: Room,
+    *,
+    max_tokens: int,
+    shorten: Callable[[Piece, Callable[[Piece], bool]], Piece | None],
+    stop: StopRule | None = None,
+) -> Selection:
+    """The pieces for a pack, those worth most first.
+
+    A hit that does not fit in is shortened with `shorten`, which is given what fits.
+    """
+    selection = Selection()
+    best = max((hit.score for hit in results), default=0.0)
+    least = stop.least(best) if stop else 0.0
+    stopped = False
+    around = _Surroundings(known)
+    hits = {piece.name: piece for piece in (primary_of(hit, known) for hit in reversed(results))}
+    queue = _Queue()
+    for piece in reversed(hits.values()):
+        queue.push(piece.hit.score, piece)
+    for worth, piece in queue:
+        checkpoint()
+        if piece.name in selection.taken:
+            continue
+        if worth < least:
+            stopped = stopped or room.is_for_a_sentence
+            if piece.name not in selection.reasons:
+                selection.leave(piece, f"{worth:.2f} is below {least:.2f}, where evidence stops")
+            continue
+        if not room.take(piece):
+            may_be_cut = piece.role == "primary" and room.is_for_a_sentence
+            cut = shorten(piece, room.has) if may_be_cut else None
+            if cut is None or not room.take(cut):
+                selection.leave(piece, no_room(max_tokens))
+                continue
+            selection.take(cut)
+            continue
+        selection.take(piece)
+        for parent in around.parents(piece.chunk):
+            queue.push(worth, _beside(hits, parent, piece, "parent"))
+        for chunk in around.adjoining(piece.chunk):
+            other = _beside(hits, chunk, piece, _role(chunk, piece.chunk))
+            own = other.hit.score if other.role == "primary" else 0.0
+            queue.push((worth + own) / 2, other)
+    if stop and stopped:
+        selection.notes += stop.notes(best, room.left)
+    return selection
+
+
+def no_room(max_tokens: int) -> str:
+    """Why a piece is not in the pack: it did not fit in beside the others."""
+    return f"with it the pack would have had more than {max_tokens} tokens"
+
+
+def _beside(hits: dict[PieceName, Piece], chunk: Chunk, piece: Piece, role: PackRole) -> Piece:
+    """The piece of a chunk near another: the hit that it is, or else in a role for that one."""
+    found = Piece(chunk, role, piece.hit)
+    return hits.get(found.name, found)
+
+
+def _role(chunk: Chunk, of: Chunk) -> PackRole:
+    if chunk.pages is None or of.pages is None:
+        return "sibling"
+    overlap = chunk.pages[0] <= of.pages[1] and of.pages[0] <= chunk.pages[1]
+    return "sibling" if overlap else "cross_page"
+
+
+class _Queue:
+    """Pieces by worth, the best first; of equals, the one that came first."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Piece]] = []
+        self._order = count()
+
+    def push(self, worth: float, piece: Piece) -> None:
+        heappush(self._heap, (-worth, next(self._order), piece))
+
+    def __iter__(self) -> Iterator[tuple[float, Piece]]:
+        while self._heap:
+            worth, _, piece = heappop(self._heap)
+            yield -worth, piece
+
+
+class _Surroundings:
+    """The known chunks of each document by level and ordinal."""
+
+    def __init__(self, known: Known) -> None:
+        chunks = [chunk for found in known.values() for chunk in found]
+        self._by_id = {(chunk.document_ref, chunk.id): chunk for chunk in chunks}
+        self._by_ordinal: dict[tuple[DocumentRef, ChunkLevel, int], Chunk] = {
+            (chunk.document_ref, chunk.level, chunk.ordinal): chunk for chunk in chunks
+        }
+
+    def parents(self, chunk: Chunk) -> list[Chunk]:
+        """The parent of a chunk, if it has one that is known."""
+        found = chunk.parent_id and self._by_id.get((chunk.document_ref, chunk.parent_id))
+        return [found] if found else []
+
+    def adjoining(self, chunk: Chunk) -> list[Chunk]:
+        """The chunks before and after a chunk that is known itself."""
+        if (chunk.document_ref, chunk.id) not in self._by_id:
+            return []
+        ordinals = (chunk.ordinal - 1, chunk.ordinal + 1)
+        found = [self._by_ordinal.get((chunk.document_ref, chunk.level, at)) for at in ordinals]
+        return [item for item in found if item]

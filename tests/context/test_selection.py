@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lagotto.context import ContextPack, resolve
+from lagotto.context.selection import StopRule
+from lagotto.documents import Chunk, Document
+from lagotto.prefs import ContextPrefs
+from lagotto.results import RetrievalResult
+
+from .made import COUNT, Shelf, hit, hits
+from .test_pack import shelves
+
+NUMBERS = ("one", "two", "three", "four", "five")
+SENTENCES = [f"Sentence {number} speaks of nothing much at all." for number in NUMBERS]
+LONG = Document(id="long", text=" ".join(SENTENCES))
+OTHER = Document(id="other", text=" ".join(reversed(SENTENCES)))
+
+
+def scored(*pairs: tuple[Chunk, float]) -> list[RetrievalResult]:
+    return [hit(chunk, rank, score=score) for rank, (chunk, score) in enumerate(pairs, 1)]
+
+
+def by_document(shelf: Shelf) -> tuple[Sequence[Chunk], ...]:
+    return tuple(shelf.chunks.values())
+
+
+def packed(shelf: Shelf, results: Sequence[RetrievalResult], **prefs: Any) -> ContextPack:
+    return shelf.pack(results, prefs=ContextPrefs(**prefs))
+
+
+def spans(pack: ContextPack) -> list[tuple[str, int, int]]:
+    return [(chunk.document_id, chunk.start, chunk.end) for chunk in pack.selected_chunks]
+
+
+def test_a_neighbour_of_a_good_hit_goes_before_a_weak_hit() -> None:
+    shelf = Shelf(LONG, OTHER, chunker="recursive:16/0")
+    long, other = by_document(shelf)
+    pack = packed(shelf, scored((long[1], 0.8), (other[1], 0.3)))
+    ids = [chunk.chunk_id for chunk in pack.selected_chunks]
+    assert ids[:3] == [long[1].id, long[0].id, long[2].id]  # worth 0.8, then 0.4 each
+    assert ids.index(other[1].id) == 3
+    assert [chunk.role for chunk in pack.selected_chunks[:4]] == [
+        "primary", "sibling", "sibling", "primary",
+    ]  # fmt: skip
+
+
+def test_a_neighbour_that_is_a_hit_is_worth_the_mean() -> None:
+    """The chunk beside the best hit has a lower score than the other document's, but goes first."""
+    shelf = Shelf(LONG, OTHER, chunker="recursive:16/0")
+    long, other = by_document(shelf)
+    results = scored((long[1], 0.8), (other[1], 0.5), (long[2], 0.4))
+    ids = [chunk.chunk_id for chunk in packed(shelf, results).selected_chunks]
+    assert ids[:3] == [long[1].id, long[2].id, other[1].id]
+
+
+def test_hits_that_touch_are_one_passage() -> None:
+    shelf = Shelf(LONG, chunker="recursive:16/0")
+    (chunks,) = by_document(shelf)
+    (citation,) = packed(shelf, hits(chunks[1:3])).citations
+    assert citation.chunk_ids[:2] == (chunks[1].id, chunks[2].id)
+
+
+def test_what_is_left_goes_to_a_piece_that_fits() -> None:
+    shelf = Shelf(LONG, Document(id="short", text="Short."), chunker="document")
+    (long,), (short,) = by_document(shelf)
+    pack = packed(shelf, scored((long, 0.9), (short, 0.1)), max_tokens=20)
+    assert [chunk.document_id for chunk in pack.selected_chunks] == ["short"]
+    (gone,) = pack.trace.dropped
+    assert gone.reason == "with it the pack would have had more than 20 tokens"
+
+
+def test_a_hit_that_is_too_long_is_cut_to_the_sentences_that_speak_for_the_query() -> None:
+    text = "Oaks grow old. " * 12 + "Truffles smell of garlic. Pigs like it. " + "Elms die. " * 19
+    document = Document(id="d", text=text)
+    shelf = Shelf(document, chunker="document")
+    found = hit(by_document(shelf)[0][0], language="en")
+    prefs = ContextPrefs(max_tokens=30)
+    pack = shelf.pack([found], prefs=prefs, query="What do truffles smell of?")
+    (chunk,) = pack.selected_chunks
+    assert "Truffles smell of garlic." in chunk.text
+    assert chunk.text == text[chunk.start : chunk.end]
+    assert chunk.truncated
+    assert 0 < chunk.start < chunk.end < len(text.strip())
+    assert pack.tokens <= 30
+    assert pack.context_pack == f"[1] Doc: d\n… {chunk.text} …"
+    assert pack.trace.truncated == (chunk.chunk_id,)
+
+
+def test_a_parent_is_worth_as_much_as_its_child() -> None:
+    document = Document(text=" ".join(SENTENCES * 2), title="Trees")
+    shelf = Shelf(document, chunker="parent-child:64/12/0")
+    child = shelf.all_to_find()[1]
+    pack = shelf.pack(hits([child]))
+    assert [(item.chunk_id, item.role) for item in pack.selected_chunks[:2]] == [
+        (child.id, "primary"),
+        (child.parent_id, "parent"),
+    ]
+
+
+STOP = StopRule(relative=0.5, absolute=0.2, weak=0.45, close=0.8)
+
+
+def test_a_pack_stops_where_evidence_stops() -> None:
+    shelf = Shelf(LONG, OTHER, Document(id="third", text="Third."), chunker="document")
+    (long,), (other,), (third,) = by_document(shelf)
+    results = scored((long, 0.8), (other, 0.41), (third, 0.39))
+    pack = shelf.pack(results, stop=STOP)
+    assert [chunk.document_id for chunk in pack.selected_chunks] == ["long", "other"]
+    (gone,) = pack.trace.dropped
+    assert gone.reason == "0.39 is below 0.40, where evidence stops"
+    left = 12_000 - pack.tokens
+    (note,) = pack.trace.notes
+    assert note.startswith("stopped at a score of 0.40 with ")
+    assert abs(int(note.split()[7]) - left) < 10
+    filled = shelf.pack(results)
+    assert len(filled.selected_chunks) == 3
+    assert not filled.trace.notes
+
+
+def test_a_pack_that_nothing_fits_is_short_and_says_so() -> None:
+    shelf = Shelf(LONG, OTHER, chunker="document")
+    (long,), (other,) = by_document(shelf)
+    weak = shelf.pack(scored((long, 0.4), (other, 0.3)), stop=STOP)
+    assert [chunk.document_id for chunk in weak.selected_chunks] == ["long"]
+    assert weak.trace.notes[0].startswith("no passage fits the question closely")
+    none = shelf.pack(scored((long, 0.15), (other, 0.1)), stop=STOP)
+    assert none.context_pack == ""
+    assert none.trace.notes[0].startswith("no passage fits the question closely")
+
+
+def test_a_full_pack_does_not_say_that_it_stopped() -> None:
+    shelf = Shelf(LONG, OTHER, chunker="document")
+    (long,), (other,) = by_document(shelf)
+    whole = shelf.pack(scored((long, 0.8)))
+    prefs = ContextPrefs(max_tokens=whole.tokens)
+    pack = shelf.pack(scored((long, 0.8), (other, 0.1)), prefs=prefs, stop=STOP)
+    assert not pack.trace.notes
+
+
+@given(
+    shelves(),
+    st.integers(1, 300),
+    st.lists(st.floats(0, 1), min_size=6, max_size=6),
+    st.sampled_from(["plain", "markdown", "xml"]),
+    st.sampled_from([COUNT, len, lambda text: len(text.split())]),
+)
+def test_every_pack_by_worth_keeps_its_promises(
+    given_: tuple[Shelf, list[RetrievalResult]],
+    budget: int,
+    scores: list[float],
+    format_: str,
+    count: Any,
+) -> None:
+    shelf, results = given_
+    scores = sorted(scores, reverse=True)
+    results = [
+        result.model_copy(update={"score": score})
+        for result, score in zip(results, scores, strict=False)
+    ]
+    prefs = ContextPrefs(max_tokens=budget)
+    pack = shelf.pack(results, prefs=prefs, format=format_, count=count)
+    assert pack.tokens == count(pack.context_pack) <= budget
+    first_seen = list(dict.fromkeys(chunk.marker for chunk in pack.selected_chunks))
+    assert first_seen == list(range(1, len(pack.citations) + 1))
+    for name in shelf.documents:
+        cited = sorted(
+            (citation.start, citation.end)
+            for citation in pack.citations
+            if (citation.collection, citation.document_id) == name
+        )
+        assert all(end <= start for (_, end), (start, _) in pairwise(cited))
+    assert len(pack.selected_chunks) + len(pack.trace.dropped) == sum(
+        count.found for count in pack.trace.expansion_stats.values()
+    )
+    for citation in pack.citations:
+        found = asyncio.run(resolve(citation.key, document_of=shelf.get))
+        assert (found.heading_path, found.sections) == (citation.heading_path, citation.sections)
+        for chunk in pack.selected_chunks:
+            if chunk.marker == citation.marker:
+                assert found.text[chunk.start - found.start :].startswith(chunk.text)
