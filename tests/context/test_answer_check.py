@@ -30,7 +30,8 @@ def test_each_sentence_has_its_markers() -> None:
     found = check("They grow on roots [1]. Dogs find them. [2][1] Both [1, 2] hold [1-2]. Maybe.")
     assert [claim.markers for claim in found.claims] == [(1,), (2, 1), (1, 2), ()]
     assert [claim.text for claim in found.uncited] == ["Maybe."]
-    assert found.ok
+    assert not found.ok
+    assert check_answer("Maybe. They grow on roots [1].", pack=PACK, may_be_uncited=True).ok
 
 
 def test_lines_and_lists_are_sentences_and_headings_are_none() -> None:
@@ -133,3 +134,80 @@ def test_any_part_of_a_text_is_found_in_it(text: str, data: st.DataObject) -> No
 )
 def test_any_answer_is_checked_in_linear_time(piece: str) -> None:
     assert grows_linearly(lambda size: check(piece * (size // len(piece))), 10_000, times=8)
+
+
+POULTRY = Document(
+    id="poultry",
+    title="Safe temperatures",
+    text="Poultry is safe at 74 °C. On 4 March 2025 the Danish authority counted 1,749 cases, "
+    "24.01 % more than in the three years before, and Dr. Holm asked for 5 per cent.",
+)
+KITCHEN = Shelf(POULTRY, chunker="document")
+COOKED = KITCHEN.pack(hits(KITCHEN.all_to_find()))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Poultry is safe at 74 °C [1].",
+        "Poultry is safe at 74 °C【1】.",
+        "Poultry is safe at 74 °C 【1†source】.",
+        "Poultry is safe at 74 °C [^1].",
+        "Poultry is safe at 74 °C (1).",
+        "1. There were 1749 cases [1].\n2. That is 24.010 percent more than in 3 years [1].",
+        "The Danish authority counted 1'749 on 2025-03-04 [1]. Why? Here is more: Holm asked [1].",
+        "According to Safe temperatures, it was in March [1].",
+    ],
+)
+def test_what_is_cited_and_in_the_passage_is_ok(answer: str) -> None:
+    found = check_answer(answer, pack=COOKED)
+    assert found.ok, found
+    assert all(claim.text == answer[claim.start : claim.end] for claim in found.claims)
+
+
+@pytest.mark.parametrize(
+    ("answer", "missing"),
+    [
+        ("", ()),
+        ("Poultry is safe at 74 °C.", ()),
+        ("Poultry is safe at 99 °C [1].", ("99",)),
+        ("Poultry is safe at 99 °C【1】.", ("99",)),
+        ("There were 1,750 cases [1].", ("1,750",)),
+        ("It was 24.1 % more [1].", ("24.1",)),
+        ("It was in April [1].", ("April",)),
+        ("The Norwegian authority counted them [1].", ("Norwegian",)),
+        ("It is safe at 74 °C [2].", ()),
+    ],
+)
+def test_what_is_uncited_or_not_in_the_passage_is_not_ok(
+    answer: str, missing: tuple[str, ...]
+) -> None:
+    found = check_answer(answer, pack=COOKED)
+    assert not found.ok
+    assert [one for claim in found.unsupported for one in claim.missing] == list(missing)
+
+
+def test_where_nouns_are_capitalised_names_are_not_looked_for() -> None:
+    text = "Der Hund sucht im Wald die Trüffel, und das Schwein frisst die Eicheln der Eiche."
+    shelf = Shelf(Document(id="de", text=text), chunker="document")
+    pack = shelf.pack(hits(shelf.all_to_find()))
+    assert check_answer("Im Wald sucht ein Tier die Pilze [1].", pack=pack).ok
+
+
+def test_a_judge_is_asked_about_each_sentence_that_cites() -> None:
+    asked = []
+
+    def judge(said: str, passages: object) -> bool:
+        asked.append((said, passages))
+        return "not" not in said
+
+    answer = "Poultry is safe at 74 °C [1]. It is not safe at 74 °C [1]. What else?"
+    found = check_answer(answer, pack=COOKED, judge=judge)
+    assert [said for said, _ in asked] == [
+        "Poultry is safe at 74 °C .",
+        "It is not safe at 74 °C .",
+    ]
+    assert asked[0][1] == [POULTRY.text]
+    assert [claim.follows for claim in found.claims] == [True, False, None]
+    assert not found.ok
+    assert check_answer(answer, pack=COOKED).ok  # what it can't know

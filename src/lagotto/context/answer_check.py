@@ -1,21 +1,30 @@
-"""Checking an answer against the pack it was written from: what it cites, and what it quotes.
+"""Checking an answer against the pack it was written from: what it cites, states and quotes.
 
-Nothing here judges whether a claim follows from its source. It tells what can be told for sure:
-which passages a sentence names, whether there are such passages, and whether quoted words stand
-in them. In quotations case, white space, and the shape of quotation marks, apostrophes and dashes
-don't matter.
+Whether a claim follows from its source is for a judge, such as a language model. Without one, this
+tells what can be told for sure: which passages a sentence names, whether there are such passages,
+and whether its numbers, its names and what it quotes stand in them. In quotations case, white
+space, and the shape of quotation marks, apostrophes and dashes don't matter.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise, takewhile
+from typing import Any
 
 from pydantic import Field
 
 from lagotto.chunkers.boundaries import Boundaries
+from lagotto.context.facts import (
+    all_numbers,
+    capitalises_nouns,
+    names,
+    numbers,
+    words_of,
+)
 from lagotto.context.pack import ContextPack
 from lagotto.context.passages import stitched
 from lagotto.documents import Record, Span
@@ -32,7 +41,12 @@ _SAME = {
 _EDGES = " .,;:!?…\"'-"
 
 _NUMBERS = r"\d{1,6}(?:\s{0,9}[-–]\s{0,9}\d{1,6})?"
-_MARKER = re.compile(rf"\[({_NUMBERS}(?:\s{{0,9}}[,;]\s{{0,9}}{_NUMBERS})*)\]", re.ASCII)
+_MARKER = re.compile(
+    rf"\[\s{{0,9}}({_NUMBERS}(?:\s{{0,9}}[,;]\s{{0,9}}{_NUMBERS})*)\s{{0,99}}\]", re.ASCII
+)
+_OTHER_BRACKETS = re.compile(r"【([^【】\n]{1,99})】|\[\^(\d{1,6})\]")
+_DAGGER = re.compile(r"†.*")
+_PARENTHESES = re.compile(r"(?<=\S )\((\d{1,3})\)|(?<=\w)\((\d{1,3})\)(?=[\s.,;]|\Z)", re.ASCII)
 _LEADING = re.compile(rf"[^\S\n]*+(?:{_MARKER.pattern}[^\S\n]*+)++", re.ASCII)
 _SEPARATOR = re.compile("[,;]")
 _DASH = re.compile("[-–]")
@@ -54,50 +68,84 @@ class Quote(Record):
     source: tuple[int, int] | None = None
 
 
+Judge = Callable[[str, Sequence[str]], bool]
+"""Whether a sentence follows from the passages that it cites: a language model, for example."""
+
+
 class Claim(Record):
-    """A sentence of an answer, the markers it names, and what it quotes."""
+    """A sentence of an answer, the markers it names, and what it quotes.
+
+    `missing` are its numbers and names that the passages lack which it cites. `follows` is what a
+    judge said, None if none was asked.
+    """
 
     text: str
     start: int
     end: int
     markers: tuple[int, ...] = ()
     quotes: tuple[Quote, ...] = ()
+    missing: tuple[str, ...] = ()
+    follows: bool | None = None
+
+    @property
+    def states(self) -> bool:
+        """Whether it states something: a question does not, nor what ends with a colon."""
+        return not self.text.rstrip(" *_\"”'’)").endswith(("?", ":"))
 
 
 class AnswerCheck(Record):
-    """What an answer cites and quotes.
+    """What an answer cites, states and quotes.
 
-    `ok` if every marker stands for a passage and every quotation is where the answer says.
-    Sentences that cite nothing are in `uncited`; whether they may is for the caller to say.
+    `ok` if it is not empty, every sentence that states something cites a passage (unless
+    `may_be_uncited`), every marker stands for one, the numbers, names and quotations of a sentence
+    occur in what it cites, and no judge objects. Without a judge, a sentence may be `ok` and say
+    something else than its source with the same numbers and names.
     """
 
     claims: tuple[Claim, ...] = ()
+    may_be_uncited: bool = False
     unknown_markers: tuple[int, ...] = ()
     missing_quotes: tuple[Quote, ...] = ()
     ok: bool = Field(default_factory=lambda fields: _nothing_wrong(fields))
 
     @property
     def uncited(self) -> tuple[Claim, ...]:
-        """The sentences without any marker."""
-        return tuple(claim for claim in self.claims if not claim.markers)
+        """The sentences that state something without any marker."""
+        return tuple(claim for claim in self.claims if claim.states and not claim.markers)
+
+    @property
+    def unsupported(self) -> tuple[Claim, ...]:
+        """The sentences with numbers or names that what they cite lacks, or that don't follow."""
+        return tuple(one for one in self.claims if one.missing or one.follows is False)
 
 
-def _nothing_wrong(fields: Mapping[str, object]) -> bool:
-    return not fields["unknown_markers"] and not fields["missing_quotes"]
+def _nothing_wrong(fields: Mapping[str, Any]) -> bool:
+    found = AnswerCheck(ok=False, **fields)
+    cited = found.may_be_uncited or not found.uncited
+    wrong = found.unknown_markers or found.missing_quotes or found.unsupported
+    return bool(found.claims) and cited and not wrong
 
 
-def check_answer(answer: str, *, pack: ContextPack) -> AnswerCheck:
-    """Which sentences of `answer` cite and quote what, and what of it is not in the pack.
+def check_answer(
+    answer: str, *, pack: ContextPack, may_be_uncited: bool = False, judge: Judge | None = None
+) -> AnswerCheck:
+    """Which sentences of `answer` cite, state and quote what, and what of it is not in the pack.
 
-    Markers are [1], [2][3], [1, 2] and [1-3]; one behind the full stop belongs to the sentence
-    before it.
+    Markers are [1], [2][3], [1, 2] and [1-3], also as 【1】, [^1] or (1); one behind the full stop
+    belongs to the sentence before it. `judge` is asked about each sentence that cites a passage.
     """
-    sources = _sources(pack)
+    original, sources = answer, _sources(pack)
+    answer = _in_square_brackets(answer, sources)
     quoted = quotations(answer)
-    claims = tuple(_claim(answer, span, quoted, sources) for span in _sentences(answer, quoted))
+    facts = {marker: _Facts.of(source) for marker, source in sources.items()}
+    claims = tuple(
+        _checked(_claim(answer, span, quoted, sources), original, facts, judge)
+        for span in _sentences(answer, quoted)
+    )
     named = dict.fromkeys(_markers(answer, sources))
     return AnswerCheck(
         claims=claims,
+        may_be_uncited=may_be_uncited,
         unknown_markers=tuple(marker for marker in named if marker not in sources),
         missing_quotes=tuple(
             quote for claim in claims for quote in claim.quotes if quote.found_in is None
@@ -105,10 +153,70 @@ def check_answer(answer: str, *, pack: ContextPack) -> AnswerCheck:
     )
 
 
+def _in_square_brackets(answer: str, known: Collection[int]) -> str:
+    """The answer with markers in other brackets as [1], every character at its offset.
+
+    A number in parentheses is a marker if there is such a passage, and not where a line starts.
+    """
+
+    def squared(match: re.Match[str]) -> str:
+        inside = _DAGGER.sub("", match[1] or match[2])
+        return f"[{inside:{len(match[0]) - 2}}]" if _MARKER.fullmatch(f"[{inside}]") else match[0]
+
+    def known_only(match: re.Match[str]) -> str:
+        number = match[1] or match[2]
+        return f"[{number}]" if int(number) in known else match[0]
+
+    return _PARENTHESES.sub(known_only, _OTHER_BRACKETS.sub(squared, answer))
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What a passage has, with its citation: numbers and words."""
+
+    text: str
+    numbers: set[str]
+    words: set[str]
+    has_names: bool
+
+    @classmethod
+    def of(cls, source: FoldedText) -> _Facts:
+        shown = f"{source.label}\n{source.text}"
+        has_names = not capitalises_nouns(source.text)
+        return cls(source.text, all_numbers(shown), words_of(shown), has_names)
+
+
+def _checked(
+    claim: Claim, original: str, facts: Mapping[int, _Facts], judge: Judge | None
+) -> Claim:
+    """The claim, in its own words, with what the passages lack that it cites."""
+    text = original[claim.start : claim.end]
+    cited = [facts[marker] for marker in claim.markers if marker in facts]
+    if not cited:
+        return claim.model_copy(update={"text": text})
+    said = _MARKER.sub("", claim.text).strip()
+    follows = judge(said, [one.text for one in cited]) if judge else None
+    changes = {"text": text, "missing": tuple(_missing(said, cited)), "follows": follows}
+    return claim.model_copy(update=changes)
+
+
+def _missing(said: str, cited: Sequence[_Facts]) -> Iterator[str]:
+    known = set().union(*(one.numbers for one in cited))
+    yield from (written for value, written in numbers(said).items() if value not in known)
+    words = set().union(*(one.words for one in cited))
+    if all(one.has_names for one in cited):
+        for name in names(said):
+            parts = {name.casefold(), *name.casefold().split("-")}
+            if not parts & words:
+                yield name
+
+
 class FoldedText:
     """A text in the form in which quotations are compared with it, made once."""
 
-    def __init__(self, text: str, *, start: int = 0) -> None:
+    def __init__(self, text: str, *, start: int = 0, label: str = "") -> None:
+        self.text = text
+        self.label = label
         self._folded, self._offsets = _folded(text)
         self._start = start
         self._found: dict[str, Span | None] = {}
@@ -138,6 +246,7 @@ def _sources(pack: ContextPack) -> dict[int, FoldedText]:
                 if chunk.marker == citation.marker
             ),
             start=citation.start,
+            label=citation.label,
         )
         for citation in pack.citations
     }
