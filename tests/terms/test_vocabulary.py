@@ -150,3 +150,20 @@ def test_similar_words_are_those_that_a_vocabulary_would_correct(
     assert found == pytest.approx(
         {word: likeness for word, likeness in expected.items() if likeness >= threshold}
     )
+
+
+def test_corrections_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = Vocabulary(["truffle", "lake"])
+    assert not known.is_corrected("trufle", limit=3)
+    first = known.corrections("trufle", limit=3)
+    assert [term for term, _ in first] == ["truffle"]
+    assert known.is_corrected("trufle", limit=3)
+    assert not known.is_corrected("trufle", limit=1)
+    first.clear()  # the caller's own
+    with monkeypatch.context() as patch:
+        patch.setattr(Vocabulary, "_correct", None)
+        assert len(known.corrections("trufle", limit=3)) == 1
+    monkeypatch.setattr("lagotto.terms.vocabulary.MOST_CORRECTED", 2)
+    for word in ("laek", "lakke", "lakes"):
+        known.corrections(word)
+    assert len(known._corrected) <= 2

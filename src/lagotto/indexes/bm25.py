@@ -98,14 +98,19 @@ class VocabularyCache:
     """The vocabulary of the last state of an index that was asked for."""
 
     def __init__(self) -> None:
-        self._position: LogPosition | None = None
-        self._vocabulary = Vocabulary(())
+        self._known: tuple[LogPosition | None, Vocabulary] = (None, Vocabulary(()))
         self._reading = threading.Lock()
+
+    def ready(self, position: LogPosition) -> Vocabulary | None:
+        """The vocabulary at a position, if it has been read."""
+        known, vocabulary = self._known
+        return vocabulary if known == position else None
 
     def at(self, position: LogPosition, terms: Callable[[], Iterable[str]]) -> Vocabulary:
         """The vocabulary at a position, which `terms` reads if need be."""
         with self._reading:
-            if self._position != position:
-                self._vocabulary = Vocabulary(terms())
-                self._position = position
-            return self._vocabulary
+            ready = self.ready(position)
+            if ready is None:
+                ready = Vocabulary(terms())
+                self._known = (position, ready)
+            return ready

@@ -123,6 +123,11 @@ class Likeness:
             return as_terms(vocabulary.corrections(word, limit=self.limit))
         return as_terms(vocabulary.similar(word, threshold=self.threshold, limit=self.limit))
 
+    def is_known(self, vocabulary: Vocabulary, words: Sequence[str]) -> bool:
+        """Whether `find_all` takes no time."""
+        known = vocabulary.is_corrected
+        return self.threshold is None and all(known(word, limit=self.limit) for word in words)
+
     def find_all(self, vocabulary: Vocabulary, words: Sequence[str]) -> list[tuple[Term, ...]]:
         """The terms of a vocabulary that are like each of some words."""
         return [self.find(vocabulary, word) for word in words]

@@ -81,6 +81,10 @@ class Vocabulary:
             self._corrected[word, limit] = known
         return list(known)
 
+    def is_corrected(self, word: str, *, limit: int) -> bool:
+        """Whether `corrections` has the answer already."""
+        return (word, limit) in self._corrected
+
     def _correct(self, word: str, limit: int) -> tuple[tuple[str, float], ...]:
         weighted = []
         similarities, digits = self._similarities(word), _digits(word)

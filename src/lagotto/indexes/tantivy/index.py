@@ -385,6 +385,9 @@ class TantivyText(TextSnapshot):
 
     async def alike(self, words: Sequence[str], wanted: Likeness) -> list[tuple[Term, ...]]:
         known = self._index.vocabularies
+        ready = known.ready(self.position)
+        if ready is not None and wanted.is_known(ready, words):
+            return wanted.find_all(ready, words)  # in less time than changing threads takes
         return await self._ask(
             lambda index: wanted.find_all(known.at(index.position, index.vocabulary), words)
         )
