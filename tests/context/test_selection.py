@@ -104,6 +104,43 @@ def test_a_parent_is_worth_as_much_as_its_child() -> None:
     ]
 
 
+def test_an_identical_text_is_shown_once_and_says_where_else_it_is() -> None:
+    copies = [
+        Document(id=name, source=f"{name}.pdf", title="Invoice", text="The total is 420 euros.")
+        for name in ("one", "two", "three")
+    ]
+    shelf = Shelf(*copies, LONG, chunker="document")
+    (one,), (two,), (three,), (long,) = by_document(shelf)
+    results = [
+        hit(chunk, rank, document_title="Invoice", document_source=f"{chunk.document_id}.pdf")
+        for rank, chunk in enumerate((one, two, three), 1)
+    ]
+    pack = shelf.pack([*results, hit(long, 4)])
+    assert pack.context_pack.count("The total is 420 euros.") == 1
+    first, _ = pack.citations
+    assert first.also_in == ("two.pdf", "three.pdf")
+    assert first.label == "Doc: Invoice | Also in: two.pdf, three.pdf"
+    reasons = {item.reason for item in pack.trace.dropped}
+    assert reasons == {"another document has the same text, and is considered for both"}
+
+
+def test_documents_without_a_text_are_no_copies() -> None:
+    shelf = Shelf(LONG, OTHER, chunker="document")
+    empty = [
+        chunk.model_copy(update={"text": "", "end": chunk.start}) for (chunk,) in by_document(shelf)
+    ]
+    pack = shelf.pack(hits(empty), chunks=empty)
+    assert len(pack.selected_chunks) == 2
+
+
+def test_neighbours_of_copies_are_not_repeated() -> None:
+    twin = LONG.model_copy(update={"id": "twin"})
+    shelf = Shelf(LONG, twin, chunker="recursive:16/0")
+    long, twins = by_document(shelf)
+    pack = shelf.pack(scored((long[0], 0.9), (twins[1], 0.8)))
+    assert pack.context_pack.count("Sentence two") == 1
+
+
 STOP = StopRule(relative=0.5, absolute=0.2, weak=0.45, close=0.8)
 
 

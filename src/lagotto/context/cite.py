@@ -73,6 +73,7 @@ class Citation(Location):
     document_id: str
     chunk_ids: tuple[str, ...]
     sections: SectionPaths = ()
+    also_in: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.label
@@ -104,6 +105,7 @@ def cite(passage: PackPassage, *, marker: int) -> Citation:
         document_id=chunk.document_id,
         chunk_ids=tuple(piece.chunk.id for piece in passage.pieces),
         sections=_paths(passage.sections),
+        also_in=passage.also_in,
         **dict(passage.location),
     )
 

@@ -166,7 +166,8 @@ PieceName = tuple[str, str, str]
 class Piece:
     """A chunk that goes into a pack, and why; `hit` is the result that it is or came with.
 
-    The chunk of a truncated piece is a part of the one that was stored.
+    The chunk of a truncated piece is a part of the one that was stored. `also_in` are the names of
+    other documents that were found with the same text.
     """
 
     chunk: Chunk
@@ -174,6 +175,7 @@ class Piece:
     hit: RetrievalResult
     cut_before: bool = False
     cut_after: bool = False
+    also_in: tuple[str, ...] = ()
 
     @property
     def truncated(self) -> bool:
@@ -257,8 +259,15 @@ class PackPassage:
         """Its citation, for people."""
         hit = self.lead.hit
         if self.cite_by == "id":
-            return format_citation(hit.document_id, self.location, title=hit.document_title)
-        return format_citation(hit.document_name, self.location)
+            label = format_citation(hit.document_id, self.location, title=hit.document_title)
+        else:
+            label = format_citation(hit.document_name, self.location)
+        return f"{label} | Also in: {', '.join(self.also_in)}" if self.also_in else label
+
+    @cached_property
+    def also_in(self) -> tuple[str, ...]:
+        """The names of other documents with the same text, or a part of it."""
+        return tuple(dict.fromkeys(name for piece in self.pieces for name in piece.also_in))
 
     def _in_document_order(self) -> list[Piece]:
         return sorted(self.pieces, key=lambda piece: (piece.chunk.start, -piece.chunk.end))

@@ -8,7 +8,7 @@ passage grows where the evidence is, and the next document comes in where it end
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from itertools import count
 
@@ -19,6 +19,7 @@ from lagotto.results import RetrievalResult
 
 DENSER = 1.5
 """How many times more characters to a token than so far a text might have."""
+COPY = "another document has the same text, and is considered for both"
 SENTENCE_TOKENS = 24
 """The least room for which a hit is shortened: less holds hardly more than its citation."""
 
@@ -172,9 +173,11 @@ def select(
     least = stop.least(best) if stop else 0.0
     stopped = False
     around = _Surroundings(known)
-    hits = {piece.name: piece for piece in (primary_of(hit, known) for hit in reversed(results))}
+    found = {piece.name: piece for piece in (primary_of(hit, known) for hit in reversed(results))}
+    hits = _without_copies(list(reversed(found.values())), selection)
+    texts = {_words(piece): piece.chunk.document_ref for piece in hits.values()}
     queue = _Queue()
-    for piece in reversed(hits.values()):
+    for piece in hits.values():
         queue.push(piece.hit.score, piece)
     for worth, piece in queue:
         checkpoint()
@@ -184,6 +187,9 @@ def select(
             stopped = stopped or room.is_for_a_sentence
             if piece.name not in selection.reasons:
                 selection.leave(piece, f"{worth:.2f} is below {least:.2f}, where evidence stops")
+            continue
+        if texts.setdefault(_words(piece), piece.chunk.document_ref) != piece.chunk.document_ref:
+            selection.leave(piece, COPY)
             continue
         if not room.take(piece):
             may_be_cut = piece.role == "primary" and room.is_for_a_sentence
@@ -203,6 +209,35 @@ def select(
     if stop and stopped:
         selection.notes += stop.notes(best, room.left)
     return selection
+
+
+def _without_copies(pieces: Sequence[Piece], selection: Selection) -> dict[PieceName, Piece]:
+    """The pieces, of those with the same text only the first, which names the others' documents."""
+    firsts: dict[str, Piece] = {}
+    for piece in pieces:
+        first = firsts.setdefault(_words(piece), piece)
+        if first.chunk.document_ref != piece.chunk.document_ref:
+            also_in = tuple(dict.fromkeys((*first.also_in, _name_beside(piece.hit, first.hit))))
+            firsts[_words(piece)] = replace(first, also_in=also_in)
+            selection.leave(piece, COPY)
+    named = {first.name: first for first in firsts.values()}
+    return {
+        piece.name: named.get(piece.name, piece)
+        for piece in pieces
+        if piece.name not in selection.reasons
+    }
+
+
+def _words(piece: Piece) -> str:
+    """What makes two pieces copies; a document that is only a title has no text to copy."""
+    return " ".join(piece.chunk.text.split()) or "/".join(piece.name)
+
+
+def _name_beside(hit: RetrievalResult, other: RetrievalResult) -> str:
+    """The name of a hit's document, its source if the other has the same name."""
+    if hit.document_name != other.document_name:
+        return hit.document_name
+    return hit.document_source or hit.document_id
 
 
 def no_room(max_tokens: int) -> str:
