@@ -41,7 +41,7 @@ def session(page: Path) -> list[tuple[str, str]]:
 
 def steady(output: str) -> list[str]:
     """The lines without ids, hashes, folders, times and the last digits of scores."""
-    plain = re.sub(r"[0-9a-f]{32}", "ID", output)
+    plain = re.sub(r"[0-9a-f]{32}|(?<=  )[0-9a-f]{8}$", "ID", output, flags=re.MULTILINE)
     plain = re.sub(r"~[0-9a-f]{8}", "~HASH", plain)
     plain = re.sub(r"\S*/notes/", "notes/", plain)
     plain = re.sub(r"\d{4}-\d\d-\d\d", "DATE", plain)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ def test_documents_with_their_evidence(base: Path) -> None:
     assert lines[0].startswith(" 1. 0.")
     assert lines[0].endswith("  Dogs")
     assert lines[1].startswith("    semantic 0.")
-    assert " document " in lines[1]
+    assert re.search(r"/dogs\.md  [0-9a-f]{8}$", lines[1])
     assert lines[2].endswith("Section: Dogs")
     assert lines[3] == "    # Dogs The Lagotto Romagnolo was bred for finding truffles."
 
@@ -28,7 +29,7 @@ def test_json_is_the_bundle(base: Path) -> None:
     answer = run("--kb", base, "search", "white truffle", "--top-k", "1", "--json").json
     assert (answer.pop("query"), answer.pop("mode")) == ("white truffle", "hybrid")
     bundle = RetrievalBundle.model_validate(answer)
-    assert len(bundle.evidence) == 1
+    assert len(bundle.evidence) == len(bundle.candidates) == 1
     assert bundle.evidence[0].item_id == bundle.candidates[0].item_id
 
 

@@ -6,7 +6,6 @@ import json
 import re
 import sys
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
@@ -23,7 +22,7 @@ from lagotto.cli.options import (
     option,
     parse_filters,
 )
-from lagotto.cli.output import UNLISTED, one_line, print_json, printable, say, stdout
+from lagotto.cli.output import UNLISTED, from_here, one_line, print_json, printable, say, stdout
 from lagotto.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -91,15 +90,9 @@ def list_documents(
 
 def _row(document: Document) -> tuple[str, ...]:
     updated = f"{document.updated_at:%Y-%m-%d}" if document.updated_at else ""
-    source = _from_here(document.source)
+    source = from_here(document.source)
     texts = (source, document.title, document.kind, document.language, updated, document.id)
     return tuple(map(one_line, texts))
-
-
-def _from_here(source: str) -> str:
-    """`source` relative to the current folder, if it is a path below it."""
-    path, here = Path(source), Path.cwd()
-    return str(path.relative_to(here)) if here in path.parents else source
 
 
 CITATION = re.compile(r"\A[^\s/#]++/[^\s/#]++#\d++-\d++(~[0-9a-f]{8})?")

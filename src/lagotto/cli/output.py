@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -78,6 +79,23 @@ def printable(text: str) -> str:
 def one_line(text: str | None) -> str:
     """`text` on one line, without control characters."""
     return printable(" ".join((text or "").split()))
+
+
+SHORT_ID = 8
+"""Characters of an id that is a hash; `show` takes the beginning of one."""
+_HASH = re.compile(r"[0-9a-f]{32}")
+
+
+def from_here(source: str) -> str:
+    """`source` relative to the current folder, if it is a path below it."""
+    path, here = Path(source), Path.cwd()
+    return str(path.relative_to(here)) if here in path.parents else source
+
+
+def document_name(source: str, document_id: str) -> str:
+    """The path of a document, if it has one, and its id, or the beginning of a hash."""
+    short = document_id[:SHORT_ID] if _HASH.fullmatch(document_id) else document_id
+    return "  ".join(filter(None, map(one_line, (from_here(source), short))))
 
 
 LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)

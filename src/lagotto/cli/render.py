@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from lagotto.cli.output import PlainConsole, one_line, printable
+from lagotto.cli.output import PlainConsole, document_name, one_line, printable
 from lagotto.results import CandidateItem, EvidenceChunk, RetrievalResult, format_citation
 from lagotto.retrieval.documents import snippet
 
@@ -51,7 +51,7 @@ def print_document(
     _print_heading(console, number, item.score, name)
     ranks = {"semantic": (item.score_vec, item.rank_vec), "text": (item.score_text, item.rank_text)}
     scores = [_leg(leg, score, rank) for leg, (score, rank) in ranks.items() if score is not None]
-    line = "  ".join((*scores, f"document {one_line(item.item_id)}"))
+    line = "  ".join((*scores, document_name(item.source, item.item_id)))
     print_indented(console, (line, "dim"))
     for passage in passages:
         location = format_citation("", passage.location).removeprefix("Doc: ").strip(" |")
@@ -149,7 +149,7 @@ def print_fields(console: AnyConsole, fields: Mapping[str, str]) -> None:
 def _scores(hit: RetrievalResult) -> str:
     legs = hit.breakdown.legs().items()
     parts = [_leg(leg, found.score, found.rank) for leg, found in legs if found.weight]
-    return "  ".join((*parts, f"document {one_line(hit.document_id)}"))
+    return "  ".join((*parts, document_name(hit.document_source, hit.document_id)))
 
 
 def _leg(name: str, score: float, rank: int | None) -> str:

@@ -129,7 +129,7 @@ def test_matching_words_are_marked_on_a_terminal() -> None:
     calm = HIT.model_copy(update={"content": "Two dogs."})
     print_hit(console, calm, query="dog")
     assert "Two \x1b[1;33mdogs\x1b[0m." in written(console)
-    assert "semantic 0.60  text 9.00 (#2)  document d" in written(console)
+    assert "semantic 0.60  text 9.00 (#2)  dogs.md  d" in written(console)
 
 
 def test_a_table_keeps_the_column_that_must_be_whole() -> None:
