@@ -192,13 +192,23 @@ def context(
     """Build a cited context for a prompt. The passages and their markup fit a token budget."""
     settings = arguments(how)
     with open_for_a_question(base) as kb:
-        pack = kb.context(query, max_tokens=max_tokens, format=format, counter=counter, **settings)
+        pack = kb.context(
+            query,
+            max_tokens=max_tokens,
+            fill=fill or None,
+            format=format,
+            counter=counter,
+            **settings,
+        )
     if as_json:
         print_json(pack.model_dump(mode="json"))
         return
-    warn(pack.trace.notes)
+    warn(pack.trace.stats.degraded)
     if pack.context_pack:
         typer.echo(printable(pack.context_pack))
     for citation in pack.citations:
         say(f"[{citation.marker}] {citation.key}")
     say(f"{counted(pack.tokens, 'token')}, {counted(len(pack.citations), 'citation')}")
+    for note in pack.trace.notes:
+        if note not in pack.trace.stats.degraded:
+            say(f"note: {note}")

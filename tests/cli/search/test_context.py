@@ -23,6 +23,14 @@ def test_a_pack_with_citations_that_can_be_shown(base: Path) -> None:
     assert as_json["text"] in done.out
 
 
+def test_a_pack_stops_where_evidence_does_unless_it_is_to_be_filled(base: Path) -> None:
+    command: list[str | Path] = ["--kb", base, "context", "white truffle", "--max-tokens", "200"]
+    short, full = run(*command), run(*command, "--fill")
+    assert short.err.splitlines()[-1].startswith("note: stopped at a score of ")
+    assert "note: stopped" not in full.err
+    assert len(full.out) > len(short.out)
+
+
 def test_as_json(base: Path) -> None:
     pack = run("--kb", base, "context", "white truffle", "--format", "xml", "--json").json
     assert pack["context_pack"].startswith("<passages>")
