@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -88,3 +89,21 @@ def test_without_judgements(judged: Path) -> None:
     done = run("eval")
     assert done.code == 2
     assert "the base has no judgements of relevant passages" in done.err
+
+
+def test_evidence_in_packs_where_spans_are_marked(judged: Path) -> None:
+    (judged / "qrels" / "test.tsv").unlink()
+    whole = [{"start": 0, "end": len(CORPUS[document])} for _, document in ASKED.values()]
+    rows = [
+        {"query_id": name, "corpus_id": document, "spans": [span]}
+        for (name, (_, document)), span in zip(ASKED.items(), whole, strict=True)
+    ]
+    (judged / "spans.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    done = run("eval", judged, "--json")
+    assert done.code == 0, done.err
+    evidence = json.loads(done.out)["evidence"]
+    assert [row["budget"] for row in evidence] == [400, 1000, 2000, 4000]
+    assert [row["recall"] for row in evidence] == [1.0] * 4
+    assert "400 tokens" in run("eval", judged).out
+    (judged / "spans.jsonl").write_text("{}")
+    assert "query_id" in run("eval", judged).err

@@ -21,7 +21,7 @@ from lagotto.errors import ConfigError
 
 if TYPE_CHECKING:
     from lagotto.base.blocking import KnowledgeBase
-    from lagotto.evals import Evaluation, JudgedQuery
+    from lagotto.evals import Evaluation, EvidenceScores, JudgedQuery
     from lagotto.evals.evaluation import Interval
 
 MODES = ("keyword", "semantic", "hybrid")
@@ -51,11 +51,16 @@ def evaluate(
         _check_documents(kb, judged, how.collection)
         with _bar(len(judged) * len(systems)) as progress:
             found = evals.evaluate(kb, judged, systems, progress=progress)
+        marked = evals.read_spans(folder) if folder is not None else []
+        reference = list(systems)[-1]
+        packs = evals.evaluate_packs(kb, marked[:queries], systems[reference]) if marked else []
     if as_json:
-        print_json(_as_json(found))
+        evidence = {"evidence": [asdict(row) for row in packs]} if packs else {}
+        print_json({**_as_json(found), **evidence})
         return
     warn(found.degraded)
-    _print(found, reference=list(systems)[-1])
+    _print(found, reference=reference)
+    _print_packs(packs, reference)
 
 
 @contextmanager
@@ -143,6 +148,17 @@ def _print(found: Evaluation, *, reference: str) -> None:
     ]
     print_table(stdout(), columns, rows, whole="")
     say(f"queries: {found.queries:,}; in brackets, intervals of 95 %")
+
+
+def _print_packs(packs: list[EvidenceScores], reference: str) -> None:
+    from lagotto.cli.render import print_table
+
+    if packs:
+        columns = (f"packs, {reference}", "evidence", "tokens")
+        rows = [
+            (f"{row.budget:,} tokens", f"{row.recall:.4f}", f"{row.tokens:,.0f}") for row in packs
+        ]
+        print_table(stdout(), columns, rows, whole="")
 
 
 def _shown(measured: Interval, *, sign: str = "") -> str:

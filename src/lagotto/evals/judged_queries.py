@@ -12,6 +12,7 @@ from lagotto.base.judgements import RelevanceJudgement, relevant_documents
 from lagotto.errors import ConfigError
 
 QUERIES = "queries.jsonl"
+SPANS = "spans.jsonl"
 QRELS = ("qrels/test.tsv", "qrels.tsv")
 """Where relevance is, in a folder in BEIR's layout; the first that is there counts."""
 
@@ -47,15 +48,20 @@ def read_beir(folder: Path) -> list[JudgedQuery]:
     it should be.
     """
     relevance = _relevance(folder)
-    texts = dict(_texts(folder / QUERIES))
+    texts = texts_of(folder)
     found = [
         JudgedQuery(text, relevance[name]) for name, text in texts.items() if name in relevance
     ]
     return [query for query in found if query.relevant()]
 
 
+def texts_of(folder: Path) -> dict[str, str]:
+    """The queries of a folder by id."""
+    return dict(_texts(folder / QUERIES))
+
+
 def _texts(path: Path) -> Iterator[tuple[str, str]]:
-    for number, line in enumerate(_lines(path), 1):
+    for number, line in enumerate(lines_of(path), 1):
         if not line.strip():
             continue
         try:
@@ -73,10 +79,12 @@ def _texts(path: Path) -> Iterator[tuple[str, str]]:
 def _relevance(folder: Path) -> dict[str, dict[DocumentName, int]]:
     """By query id. The columns are query-id, corpus-id and score, separated by tabs."""
     path = next((folder / name for name in QRELS if (folder / name).is_file()), None)
+    if path is None and (folder / SPANS).is_file():
+        return _relevance_of_spans(folder)
     if path is None:
         raise ConfigError(f"{folder} has no {' or '.join(QRELS)}: which documents are relevant?")
     found: dict[str, dict[DocumentName, int]] = {}
-    for number, row in enumerate(csv.DictReader(_lines(path), delimiter="\t"), 2):
+    for number, row in enumerate(csv.DictReader(lines_of(path), delimiter="\t"), 2):
         try:
             found.setdefault(row["query-id"], {})[None, row["corpus-id"]] = int(row["score"])
         except (ValueError, KeyError, TypeError):
@@ -86,7 +94,20 @@ def _relevance(folder: Path) -> dict[str, dict[DocumentName, int]]:
     return found
 
 
-def _lines(path: Path) -> list[str]:
+def _relevance_of_spans(folder: Path) -> dict[str, dict[DocumentName, int]]:
+    """By query id: a document with evidence is relevant."""
+    found: dict[str, dict[DocumentName, int]] = {}
+    for line in lines_of(folder / SPANS):
+        try:
+            row = json.loads(line)
+            found.setdefault(str(row["query_id"]), {})[None, str(row["corpus_id"])] = 1
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise ConfigError(f"{folder / SPANS}: no query_id and corpus_id: {line[:80]}") from None
+    return found
+
+
+def lines_of(path: Path) -> list[str]:
+    """The lines of a file; ConfigError if it can't be read."""
     try:
         return path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
