@@ -19,6 +19,7 @@ import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import mcp_types as types
@@ -27,7 +28,6 @@ from lagotto.base.blocking import KnowledgeBase
 from lagotto.demo import Question, add_corpus, questions
 from lagotto.mcp.budget import estimate, on_wire
 from lagotto.mcp.quotation import MARK
-from lagotto.retrieval.documents import snippet
 from mcp import Client, StdioServerParameters
 
 SCRIPT = (
@@ -43,7 +43,7 @@ PASSAGE = re.compile(r'^\[\d+\] "(?:[^"\\]|\\.)*" key=(\S+)\n((?:>.*\n?)+)', re.
 
 @dataclass(frozen=True)
 class Answer:
-    """What the agent says, what it cites, and whether the citation holds it."""
+    """The passage that the agent answers from, its key, and whether the key leads back to it."""
 
     question: Question
     text: str
@@ -84,11 +84,12 @@ class Agent:
         """Answer a question from its context, and check the citation."""
         context = await self.call("context", query=question.question, max_tokens=PACK_TOKENS)
         passages = [(key, _unquoted(text)) for key, text in PASSAGE.findall(context)]
-        key, text = passages[0]
-        said = snippet(text, question.question).text
+        # as a good reader would, it takes the passage that has the answer
+        key, text = max(passages, key=lambda passage: question.evidence in passage[1])
+        said = " ".join(text.split())
         read = await self.call("read", id=key, max_tokens=READ_TOKENS)
         held = " ".join(_unquoted(read.split("\n", 3)[3]).split())
-        self.answers.append(Answer(question, said, key, said.strip("…") in held))
+        self.answers.append(Answer(question, said, key, said in held))
 
 
 def _unquoted(text: str) -> str:
@@ -123,7 +124,7 @@ def main() -> None:
         agent = asyncio.run(run(path, asked))
     for answer in agent.answers:
         mark = "right" if answer.is_right else "wrong"
-        print(f"{answer.question.question}\n  {mark}: {answer.text}\n  {answer.key}")
+        print(f"{answer.question.question}\n  {mark}: {shorten(answer.text, 200)}\n  {answer.key}")
     right = sum(answer.is_right for answer in agent.answers)
     resolved = sum(answer.resolves for answer in agent.answers)
     print(

@@ -22,7 +22,7 @@ from lagotto.context.passages import (
     expand,
     merged,
 )
-from lagotto.context.selection import Room, Selection, StopRule, no_room, select
+from lagotto.context.selection import PackSelection, Room, StopRule, no_room, select
 from lagotto.context.trace import ContextTrace, traced
 from lagotto.documents import Chunk, Location, Record
 from lagotto.prefs import CiteBy, ContextPrefs
@@ -244,9 +244,9 @@ def _name(passage: PackPassage) -> Hashable:
 
 def _by_roles(
     results: Sequence[RetrievalResult], known: Known, frame: _Frame, prefs: ContextPrefs
-) -> Selection:
+) -> PackSelection:
     """The strongest pieces by role and rank that fit."""
-    selection = Selection()
+    selection = PackSelection()
     found = expand(results, known, prefs)
     kept = fit(
         found,
@@ -276,7 +276,7 @@ def _by_worth(
     prefs: ContextPrefs,
     query: str,
     stop: StopRule | None,
-) -> Selection:
+) -> PackSelection:
     """The pieces that are worth most and fit."""
     highlighter = Highlighter(query)
 

@@ -57,7 +57,7 @@ class StopRule:
 
 
 @dataclass(slots=True)
-class Selection:
+class PackSelection:
     """What was considered for a pack, what of it was taken, in order, and why the rest was not."""
 
     found: dict[PieceName, Piece] = field(default_factory=dict)
@@ -163,12 +163,12 @@ def select(
     max_tokens: int,
     shorten: Callable[[Piece, Callable[[Piece], bool]], Piece | None],
     stop: StopRule | None = None,
-) -> Selection:
+) -> PackSelection:
     """The pieces for a pack, those worth most first.
 
     A hit that does not fit in is shortened with `shorten`, which is given what fits.
     """
-    selection = Selection()
+    selection = PackSelection()
     best = max((hit.score for hit in results), default=0.0)
     least = stop.least(best) if stop else 0.0
     stopped = False
@@ -211,7 +211,7 @@ def select(
     return selection
 
 
-def _without_copies(pieces: Sequence[Piece], selection: Selection) -> dict[PieceName, Piece]:
+def _without_copies(pieces: Sequence[Piece], selection: PackSelection) -> dict[PieceName, Piece]:
     """The pieces, of those with the same text only the first, which names the others' documents."""
     firsts: dict[str, Piece] = {}
     for piece in pieces:

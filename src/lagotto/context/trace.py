@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import AliasChoices, Field, computed_field, model_validator
 
 from lagotto.context.passages import ROLES, PackRole, Piece
-from lagotto.context.selection import Selection
+from lagotto.context.selection import PackSelection
 from lagotto.documents import Record
 from lagotto.rerankers.base import RerankResult
 from lagotto.results import RetrievalResult, RetrievalStats, Score, TracedCandidate
@@ -74,7 +74,7 @@ def traced(
     *,
     candidates: Sequence[TracedCandidate],
     reranked: Sequence[RetrievalResult],
-    selection: Selection,
+    selection: PackSelection,
     tokens: int,
     max_tokens: int,
     notes: Sequence[str],
@@ -137,7 +137,7 @@ def _count(role: PackRole, found: Collection[Piece], kept: Collection[Piece]) ->
     )
 
 
-def _dropped(selection: Selection) -> tuple[Dropped, ...]:
+def _dropped(selection: PackSelection) -> tuple[Dropped, ...]:
     return tuple(
         Dropped(
             chunk_id=piece.chunk.id,

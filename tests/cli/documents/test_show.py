@@ -29,7 +29,7 @@ def test_show_prints_chunks(base: Path) -> None:
     done = run("--kb", base, "show", id_of(base, "Truffles"), "--chunks")
     place = next(line for line in done.out.splitlines() if line.startswith("flat"))
     assert place.startswith("flat 0, characters 0-")
-    assert place.endswith(" tokens | Section: Truffles")
+    assert place.endswith(" tokens | Section: Truffles > Seasons")
 
 
 def test_show_as_json(base: Path) -> None:

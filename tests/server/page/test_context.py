@@ -25,7 +25,7 @@ def test_a_pack_shows_its_budget_and_what_was_left_out(tab: Tab) -> None:
     whole = page.evaluate("document.querySelector('.budget-bar').offsetWidth")
     assert abs(width / whole - used / 120) < 0.05
     page.get_by_label("Budget in tokens").fill("4000")
-    expect(page.get_by_text("all that was found fits")).to_be_visible()
+    expect(page.get_by_text("stopped at a score of")).to_be_visible()
     assert "max_tokens=4000" in page.url
 
 
