@@ -63,11 +63,15 @@ def _chunks_of_next(base: Path) -> int:
     return int(count)
 
 
+LONG = "Oak and hazel and lime. " * 40
+"""Long enough that a rebuild stores documents well before its end."""
+
+
 def test_an_interrupted_rebuild_is_resumed(tmp_path: Path) -> None:
     folder, base = tmp_path / "many", tmp_path / "kb.db"
     folder.mkdir()
-    for number in range(600):
-        (folder / f"{number:04}.md").write_text(f"# Note {number}\n\nOak and hazel, {number}.")
+    for number in range(300):
+        (folder / f"{number:04}.md").write_text(f"# Note {number}\n\n{LONG} {number}.")
     assert run("--kb", base, "add", folder).code == 0
     words = command(["--kb", base, "rebuild", "--embedder", "minilm-int8"])
     process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
@@ -84,6 +88,6 @@ def test_an_interrupted_rebuild_is_resumed(tmp_path: Path) -> None:
     assert said, err
     assert run("--kb", base, "info", "--json").json["embedder"] == "minilm"
     report = run("--kb", base, "rebuild", "--embedder", "minilm-int8", "--json").json
-    assert report["done"] == 600
+    assert report["done"] == 300
     assert report["resumed"] == int(said[1]) > 0
     assert run("--kb", base, "info", "--json").json["embedder"] == "minilm-int8"
