@@ -29,8 +29,7 @@ from candidates import Asked, collect, training_queries
 from lagotto.documents import in_context
 from lagotto.embedders import TokenEmbedder, create_embedder
 from lagotto.embedders.base import TokenVectors
-from lagotto.rerankers.lexical import LEXICAL_FEATURES
-from lagotto.rerankers.maxsim import MAXSIM_FEATURES, maxsim_features
+from lagotto.rerankers.lexical import LEXICAL_FEATURES, MAXSIM_FEATURES, maxsim_features
 
 OUT = Path(__file__).parent.parent / "src/lagotto/rerankers"
 LEARNED = {"lexical": LEXICAL_FEATURES, "maxsim": MAXSIM_FEATURES}

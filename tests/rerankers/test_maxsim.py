@@ -13,8 +13,13 @@ from lagotto.embedders.base import TokenVectors, normalised
 from lagotto.errors import ConfigError, EmbeddingError, RerankError
 from lagotto.models.tokenizer import ApproximateTokenizer
 from lagotto.rerankers import Candidate, Reranker, create_reranker
-from lagotto.rerankers.lexical import LinearWeights
-from lagotto.rerankers.maxsim import MAXSIM_FEATURES, WINDOW, MaxSimReranker, token_features
+from lagotto.rerankers.lexical import (
+    MAXSIM_FEATURES,
+    WINDOW,
+    LinearWeights,
+    MaxSimReranker,
+    token_features,
+)
 from lagotto.testing.hash_embedder import HashEmbedder
 from lagotto.testing.rerankers import CANDIDATES, QUERY, RerankerContract
 

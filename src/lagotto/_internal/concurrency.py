@@ -11,7 +11,7 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import ParamSpec, TypeVar
+from typing import Generic, ParamSpec, TypeVar
 
 from lagotto.errors import StoreError, native_panics
 
@@ -21,7 +21,6 @@ T = TypeVar("T")
 
 BETWEEN_INTERRUPTS = 0.02
 """Seconds between two calls of `interrupt`."""
-
 
 MOST_WITHOUT_THREAD = 20
 """Items that are worked on where they are."""
@@ -141,7 +140,12 @@ async def run_all(
     first failure, or a cancellation, stops the rest.
     """
     waiting = iter(jobs)
-    tasks = [asyncio.ensure_future(_work(waiting, run)) for _ in range(workers)]
+
+    async def work() -> None:
+        for job in waiting:
+            await run(job)
+
+    tasks = [asyncio.ensure_future(work()) for _ in range(workers)]
     try:
         await asyncio.gather(*tasks)
     finally:
@@ -149,9 +153,26 @@ async def run_all(
             task.cancel()
 
 
-async def _work(waiting: Iterator[Job], run: Callable[[Job], Awaitable[None]]) -> None:
-    for job in waiting:
-        await run(job)
+class Lazy(Generic[T]):
+    """A value that is made on first use, once for all threads, and again after `drop`."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._value: T | None = None
+
+    def __call__(self) -> T:
+        with self._lock:
+            if self._value is None:
+                self._value = self._make()
+            return self._value
+
+    @property
+    def made(self) -> bool:
+        return self._value is not None
+
+    def drop(self) -> None:
+        self._value = None
 
 
 def available_cpus() -> int:

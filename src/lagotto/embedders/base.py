@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
@@ -120,18 +118,12 @@ class EmbeddingModel(KnownModel):
     def described(self) -> dict[str, Any]:
         return self.config.info.model_dump(mode="json")
 
-    def try_out(self, folder: Path) -> None:
-        """Embed a text."""
-
-        async def embed() -> None:
-            embedder = self.config.create(folder.joinpath)
-            try:
-                await embedder.embed(["Does it work?"], role="query")
-            finally:
-                await embedder.close()
-
-        with ThreadPoolExecutor(1) as thread:  # this one may have an event loop of its own
-            thread.submit(asyncio.run, embed()).result()
+    async def run_once(self, folder: Path) -> None:
+        embedder = self.config.create(folder.joinpath)
+        try:
+            await embedder.embed(["Does it work?"], role="query")
+        finally:
+            await embedder.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from pydantic import Field, ValidationError
 
+from lagotto._internal.concurrency import Lazy
 from lagotto.documents import Vectors
 from lagotto.embedders.base import (
     EmbeddingModel,
@@ -117,31 +117,25 @@ class OnnxEmbedder:
     ) -> None:
         self.config = config
         self.info = config.info
-        self._files = files
         self._threads = ModelThreads("embed", threads)
-        self._tokenizer_lock = threading.Lock()
-        self._graph_lock = threading.Lock()
-        self._tokenizer: HfTokenizer | None = None
-        self._graph: OnnxGraph | None = None
+        self._tokenizer = Lazy(lambda: HfTokenizer(files(config.tokenizer_file)))
+        self._graph = Lazy(lambda: OnnxGraph(files(config.model_file)))
 
     @property
     def tokenizer(self) -> HfTokenizer:
         """The model's tokenizer, loaded on first use."""
-        with self._tokenizer_lock:
-            if self._tokenizer is None:
-                self._tokenizer = HfTokenizer(self._files(self.config.tokenizer_file))
-            return self._tokenizer
+        return self._tokenizer()
 
     def preload(self) -> None:
         """Start to load the model on one of the threads that run it, beside other work."""
-        if self._graph is None:
-            self._threads.start(self._loaded_graph)
+        if not self._graph.made:
+            self._threads.start(self._graph)
 
     async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
         rows = np.empty((len(texts), self.config.dimension), dtype=np.float32)
 
         def embed_batch(batch: dict[int, Encoding]) -> None:
-            pooled = self._loaded_graph().pooled([*batch.values()], pooling=self.config.pooling)
+            pooled = self._graph().pooled([*batch.values()], pooling=self.config.pooling)
             rows[[*batch]] = checked(normalised(pooled), info=self.info, count=len(batch))
 
         await self._run_batches(texts, embed_batch, role=role)
@@ -158,7 +152,7 @@ class OnnxEmbedder:
         shift = len(self._prefix(role))
 
         def embed_batch(batch: dict[int, Encoding]) -> None:
-            rows = self._loaded_graph().token_vectors([*batch.values()])
+            rows = self._graph().token_vectors([*batch.values()])
             for (position, encoding), vectors in zip(batch.items(), rows, strict=True):
                 spans = np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2)
                 starts, ends = np.maximum(spans - shift, 0).T
@@ -168,7 +162,7 @@ class OnnxEmbedder:
         return [found[position] for position in range(len(texts))]
 
     async def close(self) -> None:
-        self._graph = None
+        self._graph.drop()
         await self._threads.close()
 
     async def _run_batches(
@@ -190,12 +184,6 @@ class OnnxEmbedder:
 
     def _prefix(self, role: Role) -> str:
         return self.config.query_prefix if role == "query" else self.config.document_prefix
-
-    def _loaded_graph(self) -> OnnxGraph:
-        with self._graph_lock:
-            if self._graph is None:
-                self._graph = OnnxGraph(self._files(self.config.model_file))
-            return self._graph
 
 
 def from_folder(folder: str, *, threads: int | None = None) -> OnnxEmbedder:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, Field, FiniteFloat, ValidationError
+from pydantic import BaseModel, Field, FiniteFloat
 
 from lagotto._internal.concurrency import run_all
 from lagotto._internal.registry import parse_settings
 from lagotto.documents import Record, Vectors, storable
 from lagotto.embedders.base import EmbedderInfo, Role, checked, normalised
 from lagotto.errors import ConfigError, EmbeddingServiceError
-from lagotto.models.http import JsonService, RetryPolicy, runs
+from lagotto.models.http import IndexedItem, JsonService, RetryPolicy, read_items, runs
 from lagotto.models.tokenizer import ApproximateTokenizer
 
 DIMENSIONS = {
@@ -82,7 +81,7 @@ class OpenAIEmbedder:
         self._service = JsonService.openai(
             config.base_url,
             api_key=api_key,
-            retry=retry or RetryPolicy(),
+            retry=retry,
             connections=config.connections,
             failure=EmbeddingServiceError,
         )
@@ -91,9 +90,15 @@ class OpenAIEmbedder:
         rows = np.empty((len(texts), self.info.dimension), dtype=np.float32)
 
         async def request(batch: range) -> None:
-            answer = await self._service.post(
-                "/embeddings", self._payload([inputs[index] for index in batch])
-            )
+            some = inputs[batch.start : batch.stop]
+            size = self.config.dimensions
+            payload = {
+                "model": self.config.model,
+                "input": some,
+                "encoding_format": "float",
+                **({"dimensions": size} if size else {}),
+            }
+            answer = await self._service.post("/embeddings", payload)
             vectors = read_answer(answer, count=len(batch), info=self.info)
             rows[batch.start : batch.stop] = checked(
                 normalised(vectors), info=self.info, count=len(batch)
@@ -107,11 +112,6 @@ class OpenAIEmbedder:
 
     async def close(self) -> None:
         await self._service.close()
-
-    def _payload(self, inputs: list[str]) -> dict[str, object]:
-        size = self.config.dimensions
-        shorter = {"dimensions": size} if size else {}
-        return {"model": self.config.model, "input": inputs, "encoding_format": "float", **shorter}
 
     def _prepared(self, text: str) -> str:
         clean = storable(text)
@@ -131,8 +131,7 @@ def from_spec(spec: str) -> OpenAIEmbedder:
     return OpenAIEmbedder(config)
 
 
-class _Item(BaseModel):
-    index: int = Field(strict=True)
+class _Item(IndexedItem):
     embedding: list[FiniteFloat]
 
 
@@ -146,22 +145,16 @@ def read_answer(answer: object, *, count: int, info: EmbedderInfo) -> NDArray[np
     EmbeddingServiceError unless there is exactly one for each of `count` texts, all of them finite
     and of the model's dimension.
     """
-    try:
-        items = _Answer.model_validate(answer).data
-    except ValidationError as exc:
-        first = exc.errors()[0]
-        field = ".".join(map(str, first["loc"])) or "answer"
-        shown = json.dumps(answer)[:200]
-        raise EmbeddingServiceError(
-            f"the answer of {info.model_id} is not a list of embeddings ({field}: {first['msg']}): "
-            f"{shown}"
-        ) from exc
+    items = read_items(
+        answer,
+        lambda: _Answer.model_validate(answer).data,
+        count=count,
+        least=count,
+        noun="embeddings",
+        model=info.model_id,
+        failure=EmbeddingServiceError,
+    )
     by_index = {item.index: item.embedding for item in items}
-    if len(items) != count or set(by_index) != set(range(count)):
-        raise EmbeddingServiceError(
-            f"{info.model_id} got {count} texts and answered with {len(items)} embeddings, for "
-            f"the indexes {sorted(item.index for item in items)[:20]}"
-        )
     sizes = {len(vector) for vector in by_index.values()}
     if sizes != {info.dimension}:
         raise EmbeddingServiceError(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from lagotto._internal.concurrency import Lazy
 from lagotto.documents import Vectors
 from lagotto.embedders.base import ModelConfig, Role, checked, normalised
 from lagotto.errors import WeightsError
@@ -71,19 +71,14 @@ class StaticEmbedder:
 
     def __init__(self, files: ModelFiles, *, config: StaticConfig) -> None:
         self.config = config
-        self._files = files
         self.info = config.info
-        self._lock = threading.Lock()
-        self._tokenizer: HfTokenizer | None = None
-        self._table: StaticTable | None = None
+        self._tokenizer = Lazy(lambda: HfTokenizer(files(config.tokenizer_file)))
+        self._table = Lazy(lambda: StaticTable(files(config.model_file)))
 
     @property
     def tokenizer(self) -> HfTokenizer:
         """The model's tokenizer, loaded on first use."""
-        with self._lock:
-            if self._tokenizer is None:
-                self._tokenizer = HfTokenizer(self._files(self.config.tokenizer_file))
-            return self._tokenizer
+        return self._tokenizer()
 
     async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
         parts = [
@@ -94,19 +89,13 @@ class StaticEmbedder:
         return np.vstack([empty, *parts])
 
     async def close(self) -> None:
-        self._table = None
+        self._table.drop()
 
     def _embed(self, texts: Sequence[str]) -> Vectors:
-        table = self._loaded_table()
+        table = self._table()
         ids = self.tokenizer.token_ids(texts, max_tokens=self.config.max_tokens)
         means = np.vstack([table.mean(tokens) for tokens in ids])
         return checked(normalised(means), info=self.info, count=len(texts))
-
-    def _loaded_table(self) -> StaticTable:
-        with self._lock:
-            if self._table is None:
-                self._table = StaticTable(self._files(self.config.model_file))
-            return self._table
 
 
 class StaticTable:

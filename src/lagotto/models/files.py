@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import os
@@ -9,6 +10,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -47,15 +49,19 @@ def sha256_of(path: Path) -> str:
     The hash is cached as long as the size, the inode and both time stamps of the file are the same.
     """
     before = path.stat()
-    cached = _cached_at(path, before)
+    key = repr((os.fspath(path.resolve()), *_version(before)))
+    cached = own_cache() / FOLDER / hashlib.sha256(os.fsencode(key)).hexdigest()[:32]
     with suppress(OSError, UnicodeDecodeError):
         if len(known := cached.read_text(encoding="ascii")) == 2 * hashlib.sha256().digest_size:
             return known
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
+    with path.open("rb") as content:
+        found = hashlib.file_digest(content, "sha256").hexdigest()
     if _version(before) == _version(path.stat()) and time.time_ns() - before.st_ctime_ns > TICK_NS:
         with suppress(OSError):  # a cache that can't be written is no reason to fail
-            _write(cached, found)
+            cached.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile("w", dir=cached.parent, delete=False) as file:
+                file.write(found)
+            Path(file.name).replace(cached)
     return found
 
 
@@ -63,24 +69,8 @@ def _version(status: os.stat_result) -> tuple[int, ...]:
     return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev)
 
 
-def _cached_at(path: Path, status: os.stat_result) -> Path:
-    """The file that holds the hash of this version of `path`."""
-    key = repr((os.fspath(path.resolve()), *_version(status)))
-    return own_cache() / FOLDER / hashlib.sha256(os.fsencode(key)).hexdigest()[:32]
-
-
-def _write(target: Path, found: str) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(
-        "w", dir=target.parent, encoding="ascii", delete=False
-    ) as file:
-        file.write(found)
-    Path(file.name).replace(target)
-
-
 MODEL_FILES = ("onnx/model.onnx", "model.onnx")
 """Where a model's folder may have its ONNX file, in order of preference."""
-
 
 ModelFiles = Callable[[str], Path]
 """Gives the path of a model's file by its name, on a worker thread when the file is needed.
@@ -88,7 +78,6 @@ ModelFiles = Callable[[str], Path]
 It may be slow, to verify or create the file, and raise WeightsError; the external data of a graph
 is beside it. `folder.joinpath` gives the files of a folder as they are.
 """
-
 
 MANIFEST = "manifest.json"
 State = Literal["present", "missing", "damaged"]
@@ -208,10 +197,17 @@ class KnownModel(Record):
     def find(self, folder: Path | None = None) -> Path:
         """The folder of its files: the given one, or a known location; WeightsError says which."""
         if self.installed is None:
-            return folder or self._fetched()
+            if folder is None and (state := self._fetched_state()) != "present":
+                raise WeightsError(
+                    f"{self.name} is {state}: its files are expected in {self.folder}; "
+                    f"{self._remedy}; nothing is downloaded unless you ask for it"
+                )
+            return folder or self.folder
         if folder is None and os.environ.get(self.installed.variable):
             folder = Path(os.environ[self.installed.variable])
-        locations = [folder] if folder else [*self.installed.locations(), *self._downloads()]
+        repository = "models--" + (self.repository or self.name).replace("/", "--")
+        downloads = sorted((_hub_cache() / repository / "snapshots").glob("*"))
+        locations = [folder] if folder else [*self.installed.locations(), self.folder, *downloads]
         for location in locations:
             if all((location / name).is_file() for name in self.hashes):
                 return location
@@ -260,16 +256,6 @@ class KnownModel(Record):
         unfinished.rename(self.folder)
         shutil.rmtree(damaged, ignore_errors=True)
 
-    def _fetched(self) -> Path:
-        """Its folder; the WeightsError names the command to run, unless the files are there."""
-        state = self._fetched_state()
-        if state != "present":
-            raise WeightsError(
-                f"{self.name} is {state}: its files are expected in {self.folder}; "
-                f"{self._remedy}; nothing is downloaded unless you ask for it"
-            )
-        return self.folder
-
     def _fetched_state(self) -> State:
         try:
             manifest = self._manifest()
@@ -288,11 +274,6 @@ class KnownModel(Record):
         except ValidationError as exc:
             raise WeightsError(f"{path} is damaged; {self._remedy}") from exc
 
-    def _downloads(self) -> Iterator[Path]:
-        yield self.folder
-        repository = "models--" + (self.repository or self.name).replace("/", "--")
-        yield from sorted((_hub_cache() / repository / "snapshots").glob("*"))
-
     @property
     def _remedy(self) -> str:
         if self.installed is None:
@@ -306,17 +287,24 @@ class KnownModel(Record):
         """What its configuration says to a user."""
         raise NotImplementedError
 
-    def try_out(self, folder: Path) -> None:
+    async def run_once(self, folder: Path) -> None:
         """Run the model with the files in `folder`; LagottoError if it can't be run."""
         raise NotImplementedError
 
+    def try_out(self, folder: Path) -> None:
+        """Call `run_once` in a thread of its own: this one may have an event loop."""
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(asyncio.run, self.run_once(folder)).result()
 
-def check_hash(path: Path, expected: Collection[str], *, problem: str, remedy: str) -> None:
+
+def check_hash(
+    path: Path, expected: Collection[str], *, problem: str, remedy: str, name: str = ""
+) -> None:
     """Compare the SHA-256 of a file; a WeightsError says what the file is, and what to do."""
     found = hash_of(path)
     if found not in expected:
         raise WeightsError(
-            f"{path} is {problem}: its SHA-256 is {found}, expected "
+            f"{name or path} is {problem}: its SHA-256 is {found}, expected "
             f"{' or '.join(sorted(expected))}; {remedy}"
         )
 

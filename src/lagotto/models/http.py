@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from pydantic import Field
+from pydantic import BaseModel, Field, ValidationError
 
 from lagotto.documents import Record
 from lagotto.errors import LagottoError
@@ -23,6 +25,8 @@ _CREDENTIALS = re.compile(r"//[^/]*@")
 
 RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 """HTTP statuses that are worth another try."""
+
+OPENAI_URL = "https://api.openai.com/v1"
 
 
 def without_credentials(url: str) -> str:
@@ -48,9 +52,6 @@ class RetryPolicy(Record):
         return longest * random.uniform(0.5, 1.0)
 
 
-OPENAI_URL = "https://api.openai.com/v1"
-
-
 class JsonService:
     """A client for the JSON service at `base_url`, with at most `connections` connections.
 
@@ -64,14 +65,14 @@ class JsonService:
         base_url: str,
         *,
         api_key: str | None,
-        retry: RetryPolicy,
+        retry: RetryPolicy | None,
         connections: int,
         failure: Callable[..., LagottoError],
     ) -> None:
         self._base_url = base_url.rstrip("/")
         self._api_key = api_key
         self._failure = failure
-        self._retry = retry
+        self._retry = retry or RetryPolicy()
         self._connections = connections
         self._client: httpx.AsyncClient | None = None
 
@@ -124,60 +125,36 @@ class JsonService:
     async def _post_once(self, path: str, payload: object) -> object:
         import httpx
 
-        url = self.address + path
-        try:
-            response = await self._connected().post(self._base_url + path, json=payload)
-        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as exc:
-            raise self._failure(f"{url} is not a valid URL: {exc}") from exc
-        except httpx.TransportError as exc:
-            reason = str(exc) or type(exc).__name__
-            raise _RetryableError(f"no answer from {url}: {self._without_key(reason)}") from exc
-        if response.is_success:
-            return self._parsed(url, response)
-        message = self._without_key(_message(response))
-        problem = f"{url} answered {response.status_code}: {message}"
-        if response.status_code in RETRIED:
-            raise _RetryableError(problem, response=response)
-        raise self._failure(problem, status=response.status_code)
-
-    def _parsed(self, url: str, response: httpx.Response) -> object:
-        try:
-            return response.json()
-        except ValueError as exc:
-            text = self._without_key(response.text[:200])
-            raise self._failure(
-                f"{url} did not answer with JSON: {text!r}; check the URL",
-                status=response.status_code,
-            ) from exc
-
-    def _connected(self) -> httpx.AsyncClient:
-        import httpx
-
         if self._client is None:
             self._client = httpx.AsyncClient(
                 headers={"Authorization": f"Bearer {self._api_key}"} if self._api_key else {},
                 timeout=httpx.Timeout(self._retry.timeout, pool=None),
                 limits=httpx.Limits(max_connections=self._connections),
             )
-        return self._client
+        url = self.address + path
+        try:
+            response = await self._client.post(self._base_url + path, json=payload)
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as exc:
+            raise self._failure(f"{url} is not a valid URL: {exc}") from exc
+        except httpx.TransportError as exc:
+            reason = str(exc) or type(exc).__name__
+            raise _RetryableError(f"no answer from {url}: {self._without_key(reason)}") from exc
+        status = response.status_code
+        if not response.is_success:
+            problem = f"{url} answered {status}: {self._without_key(_message(response))}"
+            if status in RETRIED:
+                raise _RetryableError(problem, response=response)
+            raise self._failure(problem, status=status)
+        try:
+            return response.json()
+        except ValueError as exc:
+            text = self._without_key(response.text[:200])
+            raise self._failure(
+                f"{url} did not answer with JSON: {text!r}; check the URL", status=status
+            ) from exc
 
     def _without_key(self, text: str) -> str:
         return text.replace(self._api_key, "***") if self._api_key else text
-
-
-def runs(costs: Sequence[int], *, room: int, most: int | None = None) -> Iterator[range]:
-    """Ranges of at most `most` consecutive items that fit in `room`.
-
-    An item that is too large is alone.
-    """
-    start = used = 0
-    for index, cost in enumerate(costs):
-        if index > start and (used + cost > room or index - start == most):
-            yield range(start, index)
-            start, used = index, 0
-        used += cost
-    if costs:
-        yield range(start, len(costs))
 
 
 class _RetryableError(Exception):
@@ -193,10 +170,8 @@ def _retry_after(value: str | None) -> float | None:
     """Parse a Retry-After header, which holds seconds or a date, to seconds."""
     if not value:
         return None
-    try:
+    with suppress(ValueError):
         return max(0.0, float(value))
-    except ValueError:
-        pass
     try:
         moment = parsedate_to_datetime(value)
     except ValueError:
@@ -215,3 +190,56 @@ def _message(response: httpx.Response) -> str:
     if isinstance(error, dict):
         error = error.get("message", error.get("detail", error))
     return str(error)[:500]
+
+
+def runs(costs: Sequence[int], *, room: int, most: int | None = None) -> Iterator[range]:
+    """Ranges of at most `most` consecutive items that fit in `room`.
+
+    An item that is too large is alone.
+    """
+    start = used = 0
+    for index, cost in enumerate(costs):
+        if index > start and (used + cost > room or index - start == most):
+            yield range(start, index)
+            start, used = index, 0
+        used += cost
+    if costs:
+        yield range(start, len(costs))
+
+
+class IndexedItem(BaseModel):
+    """What an answer says of one text, by the index of the text in the request."""
+
+    index: int = Field(strict=True)
+
+
+Item = TypeVar("Item", bound=IndexedItem)
+
+
+def read_items(
+    answer: object,
+    read: Callable[[], list[Item]],
+    *,
+    count: int,
+    least: int,
+    noun: str,
+    model: str,
+    failure: type[LagottoError],
+) -> list[Item]:
+    """The items that `read` finds in `answer`: `least` of the `count` texts, none of them twice."""
+    try:
+        items = read()
+    except ValidationError as exc:
+        first = exc.errors()[0]
+        field = ".".join(map(str, first["loc"])) or "answer"
+        raise failure(
+            f"the answer of {model} is not a list of {noun} ({field}: {first['msg']}): "
+            f"{json.dumps(answer)[:200]}"
+        ) from exc
+    indexes = {item.index for item in items}
+    if not least <= len(indexes) == len(items) or not indexes <= set(range(count)):
+        raise failure(
+            f"{model} got {count} texts and answered with {len(items)} {noun}, for the indexes "
+            f"{sorted(item.index for item in items)[:20]}"
+        )
+    return items

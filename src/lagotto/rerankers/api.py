@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import AliasChoices, BaseModel, Field, FiniteFloat, TypeAdapter, ValidationError
+from pydantic import AliasChoices, Field, FiniteFloat, TypeAdapter
 
 from lagotto._internal.concurrency import run_all
 from lagotto._internal.registry import parse_settings
 from lagotto.documents import Record, in_context, storable
 from lagotto.errors import ConfigError, RerankError
-from lagotto.models.http import JsonService, RetryPolicy
-from lagotto.rerankers.base import (
-    LOGIT,
-    UNIT,
-    Candidate,
-    Judgement,
-    ScoreScale,
-    Verdict,
-)
+from lagotto.models.http import IndexedItem, JsonService, RetryPolicy, read_items
+from lagotto.rerankers.base import LOGIT, UNIT, Candidate, Judgement, ScoreScale, Verdict
 
 CONNECTIONS = 4
 ROUNDING = 1e-3
@@ -36,11 +28,6 @@ class Dialect:
     texts: str
     max_texts: int
     extra: Mapping[str, object]
-
-    def payload(self, model: str, query: str, texts: list[str], *, top_n: int) -> dict[str, object]:
-        """The body of a request."""
-        body = {"model": model, "query": query, self.texts: texts, "top_n": top_n}
-        return {**body, **self.extra}
 
 
 COMMON = Dialect(texts="documents", max_texts=100, extra={})
@@ -73,11 +60,7 @@ class ApiReranker:
         self._title = title
         self._dialect = COMMON
         self._service = JsonService(
-            base_url,
-            api_key=api_key,
-            retry=retry or RetryPolicy(),
-            connections=CONNECTIONS,
-            failure=RerankError,
+            base_url, api_key=api_key, retry=retry, connections=CONNECTIONS, failure=RerankError
         )
 
     @property
@@ -92,16 +75,15 @@ class ApiReranker:
         self, query: str, candidates: Sequence[Candidate], *, top_n: int
     ) -> Judgement:
         """Return the service's score for each candidate; each request asks for `top_n` scores."""
-        titles = [one.title if self._title else None for one in candidates]
         texts = [
-            storable(in_context(title, one.text))
-            for title, one in zip(titles, candidates, strict=True)
+            storable(in_context(one.title if self._title else None, one.text)) for one in candidates
         ]
         dialect = self._dialect
         try:
             scores = await self._scores(storable(query), texts, dialect, top_n)
         except RerankError as problem:
-            if dialect is TEI or not _wants_texts(problem):
+            wants_texts = problem.status in (400, 422) and "texts" in str(problem)
+            if dialect is TEI or not wants_texts:
                 raise
             scores = await self._scores(storable(query), texts, TEI, top_n)
             self._dialect = TEI
@@ -118,24 +100,16 @@ class ApiReranker:
     ) -> list[float | None]:
         scores: list[float | None] = [None] * len(texts)
 
-        async def request(batch: slice) -> None:
-            payload = dialect.payload(self.model, query, texts[batch], top_n=top_n)
-            answer = await self._service.post("/rerank", payload)
-            scores[batch] = read_scores(
-                answer, count=len(texts[batch]), scale=self.scale, model=self.model
-            )
+        async def request(start: int) -> None:
+            some = texts[start : start + dialect.max_texts]
+            body = {"model": self.model, "query": query, dialect.texts: some, "top_n": top_n}
+            answer = await self._service.post("/rerank", {**body, **dialect.extra})
+            found = _read_scores(answer, count=len(some), scale=self.scale, model=self.model)
+            for index, score in found.items():
+                scores[start + index] = score
 
-        await run_all(_batches(len(texts), dialect.max_texts), request, workers=CONNECTIONS)
+        await run_all(range(0, len(texts), dialect.max_texts), request, workers=CONNECTIONS)
         return scores
-
-
-def _batches(count: int, size: int) -> Iterator[slice]:
-    for start in range(0, count, size):
-        yield slice(start, min(start + size, count))
-
-
-def _wants_texts(problem: RerankError) -> bool:
-    return problem.status in (400, 422) and "texts" in str(problem)
 
 
 class _NameSettings(Record):
@@ -166,49 +140,37 @@ def from_name(spec: str) -> ApiReranker:
     )
 
 
-class _Item(BaseModel):
-    index: int = Field(strict=True)
+class _Item(IndexedItem):
     score: FiniteFloat = Field(validation_alias=AliasChoices("relevance_score", "score"))
 
 
 _ITEMS = TypeAdapter(list[_Item])
 
 
-def read_scores(answer: object, *, count: int, scale: ScoreScale, model: str) -> list[float | None]:
-    """Read the scores in `answer`, in the order of their indexes; None for texts without a score.
+def _read_scores(answer: object, *, count: int, scale: ScoreScale, model: str) -> dict[int, float]:
+    """Read the scores in `answer`, by the indexes of their texts.
 
     They are listed under `results`, under `data`, or at the top level. RerankError unless there is
     a score for one of the `count` texts or more, at most one for each of them, all of them finite
     and on the scale.
     """
     found = answer.get("results", answer.get("data")) if isinstance(answer, dict) else answer
-    try:
-        items = _ITEMS.validate_python(found)
-    except ValidationError as exc:
-        first = exc.errors()[0]
-        field = ".".join(map(str, first["loc"])) or "answer"
-        raise RerankError(
-            f"the answer of {model} is not a list of scores ({field}: {first['msg']}): "
-            f"{json.dumps(answer)[:200]}"
-        ) from exc
-    by_index = {item.index: item.score for item in items}
-    if len(items) != len(by_index) or not by_index or not by_index.keys() <= set(range(count)):
-        raise RerankError(
-            f"{model} got {count} texts and answered with {len(items)} scores, for the indexes "
-            f"{sorted(item.index for item in items)[:20]}"
-        )
-    return [
-        _on_scale(by_index[index], scale, model) if index in by_index else None
-        for index in range(count)
-    ]
-
-
-def _on_scale(score: float, scale: ScoreScale, model: str) -> float:
-    if scale.logit:
-        return score
-    if not scale.low - ROUNDING <= score <= scale.high + ROUNDING:
-        raise RerankError(
-            f"{model} returned the score {score:g}, outside its scale of {scale.low:g} to "
-            f"{scale.high:g}; if its scores are log-odds, write api:{model}?scale=logit"
-        )
-    return min(scale.high, max(scale.low, score))
+    items = read_items(
+        answer,
+        lambda: _ITEMS.validate_python(found),
+        count=count,
+        least=1,
+        noun="scores",
+        model=model,
+        failure=RerankError,
+    )
+    for item in items:
+        if scale.logit:
+            continue
+        if not scale.low - ROUNDING <= item.score <= scale.high + ROUNDING:
+            raise RerankError(
+                f"{model} returned the score {item.score:g}, outside its scale of {scale.low:g} to "
+                f"{scale.high:g}; if its scores are log-odds, write api:{model}?scale=logit"
+            )
+        item.score = min(scale.high, max(scale.low, item.score))
+    return {item.index: item.score for item in items}

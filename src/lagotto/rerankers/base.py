@@ -31,18 +31,17 @@ RERANKERS: Registry[RerankerFactory | WithEmbedder] = Registry(
         **dict.fromkeys(CROSS_ENCODERS, "lagotto.rerankers.cross_encoder:FACTORIES"),
         "auto": "lagotto.rerankers.cross_encoder:auto",
         "cached": "lagotto.rerankers.wrappers:from_name",
-        "score": "lagotto.rerankers.lexical:threshold_from_name",
+        "score": "lagotto.rerankers.lexical:threshold",
         "overlap": "lagotto.rerankers.lexical:overlap",
         "overlap-idf": "lagotto.rerankers.lexical:overlap_idf",
-        "lexical": "lagotto.rerankers.lexical:from_name",
-        "maxsim": "lagotto.rerankers.maxsim:from_name",
+        "lexical": "lagotto.rerankers.lexical:lexical",
+        "maxsim": "lagotto.rerankers.lexical:maxsim",
         "cross-encoder": "lagotto.rerankers.cross_encoder:from_name",
         "api": "lagotto.rerankers.api:from_name",
         "llm": "lagotto.rerankers.llm:from_name",
         "llm-score": "lagotto.rerankers.llm:from_score_name",
     },
 )
-
 
 Item = TypeVar("Item")
 
@@ -140,8 +139,7 @@ _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
 @contextmanager
 def time_limit(seconds: float | None) -> Iterator[None]:
     """Let `in_time` of the rerankers inside end after `seconds`."""
-    ends = math.inf if seconds is None else time.monotonic() + seconds
-    token = _deadline.set(ends)
+    token = _deadline.set(math.inf if seconds is None else time.monotonic() + seconds)
     try:
         yield
     finally:
@@ -204,12 +202,6 @@ def stops_in_time(reranker: Reranker) -> bool:
     return bool(getattr(reranker, "stops_in_time", False))
 
 
-class LocalReranker:
-    """A reranker without resources: closing it does nothing."""
-
-    async def close(self) -> None: ...
-
-
 RerankerFactory = Callable[[str], Reranker]
 """Creates a reranker from the part of its name after the colon, or from an empty string."""
 
@@ -236,14 +228,19 @@ def create_reranker(spec: str | Reranker, *, embedder: object = None) -> Reranke
     name, _, rest = spec.partition(":")
     name, mark, settings = name.partition("?")
     factory = RERANKERS.get(name)
-    rest = mark + settings if mark else rest
+    rest = mark + settings or rest
     return factory.make(rest, embedder) if isinstance(factory, WithEmbedder) else factory(rest)
 
 
-def refuse_parameters(name: str, parameters: str) -> None:
-    """Raise ConfigError if a reranker that has no parameters was given some."""
-    if parameters:
-        raise ConfigError(f'{name} takes no parameters, got "{parameters}"; write {name}')
+def without_parameters(name: str, make: Callable[[], Reranker]) -> RerankerFactory:
+    """The factory of a reranker that has no parameters; ConfigError if it is given some."""
+
+    def create(parameters: str) -> Reranker:
+        if parameters:
+            raise ConfigError(f'{name} takes no parameters, got "{parameters}"; write {name}')
+        return make()
+
+    return create
 
 
 class RerankResult(Record):

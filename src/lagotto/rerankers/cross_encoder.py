@@ -6,14 +6,11 @@ model are those of the whole batch, so a score would depend on the pairs beside 
 
 from __future__ import annotations
 
-import asyncio
 import math
 import os
 import re
-import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -21,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from lagotto._internal.concurrency import Lazy
 from lagotto._internal.registry import parse_settings
 from lagotto.documents import Record, digest, in_context, storable
 from lagotto.errors import ConfigError, RerankError, native_panics
@@ -43,7 +41,7 @@ from lagotto.rerankers.base import (
     ScoreScale,
     Verdict,
     in_time,
-    refuse_parameters,
+    without_parameters,
 )
 from lagotto.terms.languages import alphabet_share
 
@@ -105,8 +103,7 @@ class CrossEncoderReranker:
         self.id = f"{config.name}#{config.version}?max_tokens={config.max_tokens}"
         self._files = files
         self._threads = ModelThreads("rerank", threads)
-        self._loading = threading.Lock()
-        self._loaded: tuple[Tokenizer, OnnxSession] | None = None
+        self._loaded = Lazy(self._load)
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
         if not candidates:
@@ -122,20 +119,29 @@ class CrossEncoderReranker:
             scores[number] = self._score(pairs[number][1])
 
         await self._threads.run_all(in_time(range(len(pairs))), score)
-        return _best_windows([index for index, _ in pairs], scores, len(candidates))
+        best = [-math.inf] * len(candidates)
+        late = set()
+        for number, (index, _) in enumerate(pairs):
+            if number in scores:
+                best[index] = max(best[index], scores[number])
+            else:  # there was no time for all windows of the passage
+                late.add(index)
+        return Judgement(
+            [None if index in late else Verdict(score) for index, score in enumerate(best)],
+            unjudged=frozenset(late),
+        )
 
     async def close(self) -> None:
-        self._loaded = None
+        self._loaded.drop()
         await self._threads.close()
 
     def _pairs(self, query: str, candidates: Sequence[Candidate]) -> list[tuple[int, Encoding]]:
-        """What the model reads: encoded pairs, each with the index of its candidate."""
-        tokenizer, _ = self._model()
+        tokenizer, _ = self._loaded()
         with native_panics("the tokenizer of the cross-encoder", RerankError):
             return [*_pairs(tokenizer, query, candidates, max_tokens=self.config.max_tokens)]
 
     def _score(self, encoding: Encoding) -> float:
-        _, session = self._model()
+        _, session = self._loaded()
         output, _ = session.run([encoding])
         logits = output.astype(np.float64).reshape(-1)
         if len(logits) > 2 or not np.isfinite(logits).all():
@@ -145,20 +151,19 @@ class CrossEncoderReranker:
             )
         return float(logits[-1] - (logits[0] if len(logits) == 2 else 0.0))
 
-    def _model(self) -> tuple[Tokenizer, OnnxSession]:
-        with self._loading:
-            if self._loaded is None:
-                tokenizer = load_tokenizer(self._files(TOKENIZER), unusable=RerankError)
-                model = self._files(self.config.model_file)
-                session = OnnxSession(model, unusable=RerankError, failed=RerankError)
-                self._loaded = tokenizer, session
-            return self._loaded
+    def _load(self) -> tuple[Tokenizer, OnnxSession]:
+        tokenizer = load_tokenizer(self._files(TOKENIZER), unusable=RerankError)
+        model = self._files(self.config.model_file)
+        return tokenizer, OnnxSession(model, unusable=RerankError, failed=RerankError)
 
 
 def _pairs(
     tokenizer: Tokenizer, query: str, candidates: Sequence[Candidate], *, max_tokens: int
 ) -> Iterator[tuple[int, Encoding]]:
-    """The query, at most half of a pair, with each passage or the best windows of it."""
+    """The query, at most half of a pair, with each passage or the best windows of it.
+
+    Each pair comes with the index of its candidate.
+    """
     room = max_tokens - tokenizer.num_special_tokens_to_add(True)
     (asked,) = tokenizer.encode_batch([query], add_special_tokens=False)
     asked.truncate(room // 2)
@@ -194,19 +199,6 @@ def _windows(
     spans = [body.offsets[starts[number] : starts[number] + size] for number in sorted(best)]
     cut = [header + text[span[0][0] : span[-1][1]] if span else header for span in spans]
     return tokenizer.encode_batch(cut, add_special_tokens=False)
-
-
-def _best_windows(owners: Sequence[int], scores: Mapping[int, float], count: int) -> Judgement:
-    """The best score of each candidate; what was not scored in time is not judged."""
-    found: dict[int, list[float]] = {}
-    for number, owner in enumerate(owners):
-        found.setdefault(owner, []).append(scores.get(number, math.nan))
-    verdicts = [Verdict(max(found[index])) for index in range(count)]
-    late = frozenset(index for index in range(count) if any(map(math.isnan, found[index])))
-    return Judgement(
-        [None if index in late else verdict for index, verdict in enumerate(verdicts)],
-        unjudged=late,
-    )
 
 
 class _KnownSettings(Record):
@@ -310,41 +302,30 @@ class CrossEncoderModel(KnownModel):
     def described(self) -> dict[str, Any]:
         return self.config.model_dump(mode="json", include={"max_tokens", "alphabets"})
 
-    def try_out(self, folder: Path) -> None:
-        """Score a pair."""
-
-        async def score() -> None:
-            reranker = CrossEncoderReranker(folder.joinpath, config=self.config)
-            try:
-                await reranker.rerank("Does it work?", [Candidate(id="x", text="Yes.", score=0.0)])
-            finally:
-                await reranker.close()
-
-        with ThreadPoolExecutor(1) as thread:  # this one may have an event loop of its own
-            thread.submit(asyncio.run, score()).result()
+    async def run_once(self, folder: Path) -> None:
+        reranker = CrossEncoderReranker(folder.joinpath, config=self.config)
+        try:
+            await reranker.rerank("Does it work?", [Candidate(id="x", text="Yes.", score=0.0)])
+        finally:
+            await reranker.close()
 
 
 def _known(
     name: str,
     *,
-    good_for: str,
     languages: str = "English",
     codes: tuple[str, ...] = ("en",),
     tokenizer: str | None = None,
     model: str | None = None,
-    **source: object,
+    **facts: Any,
 ) -> CrossEncoderModel:
-    return CrossEncoderModel.model_validate(
-        {
-            "name": name,
-            "hashes": known_hashes({TOKENIZER: tokenizer, MODEL_FILES[0]: model}),
-            "languages": languages,
-            "good_for": good_for,
-            "config": CrossEncoderConfig(
-                name=name, languages=codes, alphabets=("LATIN",) if codes == ("en",) else ()
-            ),
-            **source,
-        }
+    alphabets = ("LATIN",) if codes == ("en",) else ()
+    return CrossEncoderModel(
+        name=name,
+        hashes=known_hashes({TOKENIZER: tokenizer, MODEL_FILES[0]: model}),
+        languages=languages,
+        config=CrossEncoderConfig(name=name, languages=codes, alphabets=alphabets),
+        **facts,
     )
 
 
@@ -468,7 +449,4 @@ def _knows(model: CrossEncoderModel, query: str, language: str | None) -> bool:
     return known and alphabet_share(query, model.config.alphabets) >= 0.5
 
 
-def auto(parameters: str) -> AutoReranker:
-    """Create `auto`."""
-    refuse_parameters("auto", parameters)
-    return AutoReranker()
+auto = without_parameters("auto", AutoReranker)

@@ -1,34 +1,59 @@
-"""Rerankers without a model: lexical features, word overlap, a threshold on the fused score."""
+"""Rerankers without a model of their own: words, token vectors, a threshold on the fused score."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, partial
 from importlib import resources
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lagotto._internal.concurrency import in_thread, with_checkpoints
-from lagotto.documents import Record, digest
-from lagotto.errors import ConfigError
+from lagotto.documents import Record, Vectors, digest, in_context
+from lagotto.embedders.base import TokenEmbedder, TokenVectors
+from lagotto.errors import ConfigError, EmbeddingError, RerankError
 from lagotto.rerankers.base import (
     LOGIT,
     UNIT,
     Candidate,
     Judgement,
-    LocalReranker,
+    Reranker,
     ScoreScale,
     Verdict,
-    refuse_parameters,
+    WithEmbedder,
+    without_parameters,
 )
 from lagotto.terms import analyze, content_terms, query_terms
+from lagotto.terms.languages import alphabet_share
 
-Weights = NDArray[np.float64]
-"""The weight of each word of a query."""
+Numbers = NDArray[np.float64]
+"""The weight of each word of a query, or features: a row per candidate, a column per feature."""
+
+LEXICAL_FEATURES = ("fused", "coverage", "close", "near", "frequency", "pairs", "digits")
+"""How a passage matches a query, as IDF-weighted shares of the query's words.
+
+`fused` is the fused score; `coverage` the words in text or title; `close` and `near` the words
+in the best small and large window; `frequency` the saturated term frequency; `pairs` the share
+of adjacent query words that are adjacent in the text; `digits` the words that contain digits.
+"""
+
+MAXSIM_FEATURES = (*LEXICAL_FEATURES, "maxsim", "stretch")
+"""`maxsim` is the mean over the query's tokens of the cosine with the most similar token of the
+passage; `stretch` is the cosine of the query's mean with its best window of the passage."""
+
+CLOSE, NEAR = 6, 25
+"""Window sizes in words: about a phrase, and about a sentence."""
+
+HALF_AT = 1.2
+"""Term frequency at which a word has half of its maximum weight."""
+
+WINDOW = 32
+"""Consecutive tokens that are compared as one: about a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,45 +61,35 @@ class QueryWords:
     """The words of a query, as index terms of one language.
 
     `terms` are all of them in order; `numbers` maps the distinct content words to 0, 1, 2, ...
+    Stop words count as content only if there is nothing else.
     """
 
-    terms: tuple[str, ...]
+    terms: Sequence[str]
     numbers: Mapping[str, int]
-
-    @classmethod
-    def of(cls, query: str, language: str | None) -> QueryWords:
-        """Analyse `query`; stop words count as content only if there is nothing else."""
-        content = content_terms(query_terms(query, [language]))
-        variants = dict.fromkeys(variant for word in content for variant in word.variants)
-        numbers = {term: number for number, term in enumerate(variants)}
-        return cls(tuple(analyze(query, language)), numbers)
-
-    def __len__(self) -> int:
-        return len(self.numbers)
 
 
 @dataclass(frozen=True, slots=True)
 class Matches:
     """The query's content words in a passage.
 
-    `offsets` has the word offset and the number of each match in the text, in order; `in_title`
-    the numbers of the words in the title.
+    `offsets` has the word offset and the number of each match in the text, in order; `found` the
+    numbers of the words in text or title.
     """
 
     words: QueryWords
     terms: Sequence[str]
     offsets: Sequence[tuple[int, int]]
-    in_title: frozenset[int]
-
-    def found(self) -> set[int]:
-        """The numbers of the words in text or title."""
-        return {number for _, number in self.offsets} | self.in_title
+    found: frozenset[int]
 
 
 def match(query: str, candidates: Sequence[Candidate]) -> list[Matches]:
     """Match each candidate, analysed in its own language."""
-    languages = {one.language for one in candidates}
-    words = {language: QueryWords.of(query, language) for language in languages}
+    words: dict[str | None, QueryWords] = {}
+    for language in {one.language for one in candidates}:
+        content = content_terms(query_terms(query, [language]))
+        variants = dict.fromkeys(variant for word in content for variant in word.variants)
+        numbers = {term: number for number, term in enumerate(variants)}
+        words[language] = QueryWords(analyze(query, language), numbers)
     return [_matches(words[one.language], one) for one in with_checkpoints(candidates)]
 
 
@@ -84,32 +99,22 @@ def _matches(words: QueryWords, candidate: Candidate) -> Matches:
     offsets = [(offset, numbers[term]) for offset, term in enumerate(terms) if term in numbers]
     title = analyze(candidate.title or "", candidate.language)
     in_title = frozenset(numbers[term] for term in title if term in numbers)
-    return Matches(words, terms, offsets, in_title)
+    return Matches(words, terms, offsets, in_title.union(number for _, number in offsets))
 
 
-def equal_weights(matches: Sequence[Matches]) -> list[Weights]:
-    """Give every word the weight 1, for each candidate."""
-    return [np.ones(len(one.words)) for one in matches]
-
-
-def idf_weights(matches: Sequence[Matches]) -> list[Weights]:
+def idf_weights(matches: Sequence[Matches]) -> list[Numbers]:
     """Weight words by their IDF among the candidates, for each candidate.
 
     No weight is zero: a word that all candidates have is still part of the query.
     """
     holders: dict[str, int] = {}
     for one in with_checkpoints(matches):
-        found = one.found()
         for term, number in one.words.numbers.items():
-            holders[term] = holders.get(term, 0) + (number in found)
+            holders[term] = holders.get(term, 0) + (number in one.found)
     idf = {term: 1 + np.log((len(matches) + 1) / (count + 1)) for term, count in holders.items()}
     return [
         np.array([idf[term] for term in one.words.numbers]) for one in with_checkpoints(matches)
     ]
-
-
-Features = NDArray[np.float64]
-"""One row per candidate, one column per feature."""
 
 
 class LinearWeights(Record):
@@ -123,11 +128,10 @@ class LinearWeights(Record):
         """A short hash of the weights."""
         return digest(self.model_dump())[:12]
 
-    def scores(self, features: Features, names: Sequence[str]) -> list[float]:
+    def judgement(self, features: Numbers, names: Sequence[str]) -> Judgement:
         """The log-odds of each row; `names` are the names of the columns."""
         row = np.array([self.weights[name] for name in names])
-        scores: list[float] = (features @ row + self.bias).tolist()
-        return scores
+        return Judgement(list(map(Verdict, (features @ row + self.bias).tolist())))
 
 
 @cache
@@ -137,11 +141,10 @@ def learned_weights(name: str) -> LinearWeights:
     return LinearWeights.model_validate_json(file.read_text(encoding="utf-8"))
 
 
-CLOSE, NEAR = 6, 25
-"""Window sizes in words: about a phrase, and about a sentence."""
+class LocalReranker:
+    """A reranker without resources: closing it does nothing."""
 
-HALF_AT = 1.2
-"""Term frequency at which a word has half of its maximum weight."""
+    async def close(self) -> None: ...
 
 
 class LexicalReranker(LocalReranker):
@@ -163,60 +166,39 @@ class LexicalReranker(LocalReranker):
         if not candidates:
             return Judgement([])
         features = await in_thread(lexical_features, query, candidates)
-        return Judgement(list(map(Verdict, self._weights.scores(features, LEXICAL_FEATURES))))
+        return self._weights.judgement(features, LEXICAL_FEATURES)
 
 
-def from_name(parameters: str) -> LexicalReranker:
-    """`lexical`."""
-    refuse_parameters("lexical", parameters)
-    return LexicalReranker()
+lexical = without_parameters("lexical", LexicalReranker)
 
 
-@dataclass(frozen=True, slots=True)
-class LexicalFeatures:
-    """How a passage matches a query, as IDF-weighted shares of the query's words.
-
-    `fused` is the fused score; `coverage` the words in text or title; `close` and `near` the words
-    in the best small and large window; `frequency` the saturated term frequency; `pairs` the share
-    of adjacent query words that are adjacent in the text; `digits` the words that contain digits.
-    """
-
-    fused: float
-    coverage: float
-    close: float
-    near: float
-    frequency: float
-    pairs: float
-    digits: float
-
-
-LEXICAL_FEATURES = tuple(field.name for field in fields(LexicalFeatures))
-
-
-def lexical_features(query: str, candidates: Sequence[Candidate]) -> NDArray[np.float64]:
+def lexical_features(query: str, candidates: Sequence[Candidate]) -> Numbers:
     """One row per candidate, with the columns of `LEXICAL_FEATURES`."""
     matches = match(query, candidates)
     weighted = zip(candidates, matches, idf_weights(matches), strict=True)
     rows = [
-        astuple(_features(candidate.score, found, weights))
+        _features(candidate.score, found, weights)
         for candidate, found, weights in with_checkpoints(weighted)
     ]
     return np.array(rows, dtype=np.float64).reshape(len(candidates), len(LEXICAL_FEATURES))
 
 
-def _features(fused: float, matches: Matches, weights: Weights) -> LexicalFeatures:
-    found = matches.found()
+def _features(fused: float, matches: Matches, weights: Numbers) -> list[float]:
     shares = (weights / weights.sum()).tolist() if len(weights) else []
-    counts = Counter(number for _, number in matches.offsets)
-    return LexicalFeatures(
-        fused=fused,
-        coverage=sum(shares[number] for number in sorted(found)),
-        close=_best_window(matches.offsets, shares, CLOSE),
-        near=_best_window(matches.offsets, shares, NEAR),
-        frequency=sum(shares[word] * count / (count + HALF_AT) for word, count in counts.items()),
-        pairs=_shared_pairs(matches.words.terms, matches.terms),
-        digits=_share_of_digits(matches, found),
-    )
+    counts = Counter(number for _, number in matches.offsets).items()
+    pairs, there = list(pairwise(matches.words.terms)), set(pairwise(matches.terms))
+    numbers = matches.words.numbers.items()
+    digits = [number for term, number in numbers if any(map(str.isdigit, term))]
+    found = {
+        "fused": fused,
+        "coverage": sum(shares[number] for number in sorted(matches.found)),
+        "close": _best_window(matches.offsets, shares, CLOSE),
+        "near": _best_window(matches.offsets, shares, NEAR),
+        "frequency": sum(shares[word] * count / (count + HALF_AT) for word, count in counts),
+        "pairs": sum(pair in there for pair in pairs) / max(1, len(pairs)),
+        "digits": sum(number in matches.found for number in digits) / max(1, len(digits)),
+    }
+    return [found[name] for name in LEXICAL_FEATURES]
 
 
 def _best_window(offsets: Sequence[tuple[int, int]], shares: Sequence[float], length: int) -> float:
@@ -233,16 +215,89 @@ def _best_window(offsets: Sequence[tuple[int, int]], shares: Sequence[float], le
     return best
 
 
-def _shared_pairs(query: Sequence[str], text: Sequence[str]) -> float:
-    pairs = list(pairwise(query))
-    there = set(pairwise(text))
-    return sum(pair in there for pair in pairs) / len(pairs) if pairs else 0.0
+class MaxSimReranker(LocalReranker):
+    """Scores passages by lexical features, as `lexical` does, and by their token vectors.
+
+    The single vector of a passage blurs what its sentences say. Comparing tokens costs one run of
+    the base's embedder per candidate (late interaction). `embedder` must be a TokenEmbedder, as the
+    ONNX embedders are; the weights were trained with MiniLM. Its owner closes it, the reranker does
+    not. A query in an alphabet that the embedder was not trained on is scored by lexical features
+    alone.
+    """
+
+    scale = LOGIT
+    reads_only_text = False
+
+    def __init__(self, embedder: object, *, weights: LinearWeights | None = None) -> None:
+        if not isinstance(embedder, TokenEmbedder):
+            raise ConfigError(
+                f"maxsim needs an embedder with token vectors, but {type(embedder).__name__} has "
+                "none; use minilm or an onnx: embedder, or the reranker lexical"
+            )
+        self._embedder = embedder
+        self._weights = weights or learned_weights("maxsim")
+        self._lexical = LexicalReranker()
+
+    @property
+    def id(self) -> str:
+        model = self._embedder.info.model_id
+        return f"maxsim:{model}#{self._weights.id}/{self._lexical.id}"
+
+    async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
+        if not candidates:
+            return Judgement([])
+        if alphabet_share(query, self._embedder.info.alphabets) < 0.5:
+            return await self._lexical.rerank(query, candidates)
+        texts = [in_context(one.title, one.text) for one in candidates]
+        try:
+            (of_query,) = await self._embedder.token_vectors([query], role="query")
+            passages = await self._embedder.token_vectors(texts, role="document")
+        except EmbeddingError as exc:
+            raise RerankError(f"maxsim can't compute token vectors: {exc}") from exc
+        features = await in_thread(maxsim_features, query, candidates, of_query, passages)
+        return self._weights.judgement(features, MAXSIM_FEATURES)
 
 
-def _share_of_digits(matches: Matches, found: set[int]) -> float:
-    numbers = matches.words.numbers.items()
-    wanted = [number for term, number in numbers if any(map(str.isdigit, term))]
-    return sum(number in found for number in wanted) / len(wanted) if wanted else 0.0
+maxsim = WithEmbedder(
+    lambda rest, embedder: without_parameters("maxsim", partial(MaxSimReranker, embedder))(rest)
+)
+
+
+def maxsim_features(
+    query: str,
+    candidates: Sequence[Candidate],
+    of_query: TokenVectors,
+    passages: Sequence[TokenVectors],
+) -> Numbers:
+    """One row per candidate, with the columns of `MAXSIM_FEATURES`."""
+    return np.hstack([lexical_features(query, candidates), token_features(of_query, passages)])
+
+
+def token_features(query: TokenVectors, passages: Sequence[TokenVectors]) -> Numbers:
+    """One row per passage: `maxsim` and `stretch`; zeros if there are no tokens."""
+    wanted = _words(query)
+    rows = np.zeros((len(passages), 2))
+    for row, passage in zip(rows, with_checkpoints(passages), strict=True):
+        given = _words(passage)
+        if not len(wanted) or not len(given):
+            continue
+        length = min(WINDOW, len(given))
+        sums = np.cumsum(np.vstack([np.zeros_like(given[:1]), given]), axis=0)
+        windows = sums[length:] - sums[:-length]
+        row[0] = (_unit(wanted) @ _unit(given).T).max(axis=1).mean()
+        row[1] = (_unit(windows) @ _unit(wanted.mean(axis=0, keepdims=True)).T).max()
+    return rows
+
+
+def _words(tokens: TokenVectors) -> Vectors:
+    """The vectors of tokens with a span in the text, so without special tokens."""
+    return tokens.vectors[tokens.ends > tokens.starts]
+
+
+def _unit(vectors: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit: NDArray[np.floating[Any]] = vectors / np.maximum(lengths, 1e-12)
+    return unit
 
 
 class OverlapReranker(LocalReranker):
@@ -262,31 +317,30 @@ class OverlapReranker(LocalReranker):
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
         shares = await in_thread(self._shares, query, candidates) if candidates else []
-        return Judgement([Verdict(share) for share in shares])
+        return Judgement(list(map(Verdict, shares)))
 
     def _shares(self, query: str, candidates: Sequence[Candidate]) -> list[float]:
         matches = match(query, candidates)
-        weights = idf_weights(matches) if self.idf else equal_weights(matches)
+        equal = [np.ones(len(one.words.numbers)) for one in matches]
+        weights = idf_weights(matches) if self.idf else equal
         return [
-            float(weight[sorted(one.found())].sum() / weight.sum()) if len(weight) else 0.0
+            float(weight[sorted(one.found)].sum() / weight.sum()) if len(weight) else 0.0
             for one, weight in zip(matches, weights, strict=True)
         ]
 
 
-class LiteralOverlapReranker(LocalReranker):
+class LiteralOverlapReranker(OverlapReranker):
     """Orders passages by the share of the query's words in their text, as they are written.
 
     Words are lower-cased and split at blanks, and nothing else; titles don't count. Passages keep
     the score that they had.
     """
 
-    id = "overlap:literal"
     scale = ScoreScale(order_only=True)
-    reads_only_text = True
 
-    async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
-        shares = await in_thread(self._shares, query, candidates)
-        return Judgement([Verdict(share) for share in shares])
+    def __init__(self) -> None:
+        super().__init__()
+        self.id = "overlap:literal"
 
     def _shares(self, query: str, candidates: Sequence[Candidate]) -> list[float]:
         wanted = set(query.lower().split(" "))
@@ -294,18 +348,14 @@ class LiteralOverlapReranker(LocalReranker):
         return [len(wanted.intersection(words)) / len(wanted) for words in texts]
 
 
-def overlap(parameters: str) -> OverlapReranker | LiteralOverlapReranker:
+def overlap(parameters: str) -> Reranker:
     """Create `overlap`: every word has the same weight; `overlap:literal` for words as written."""
     if parameters == "literal":
         return LiteralOverlapReranker()
-    refuse_parameters("overlap", parameters)
-    return OverlapReranker()
+    return without_parameters("overlap", OverlapReranker)(parameters)
 
 
-def overlap_idf(parameters: str) -> OverlapReranker:
-    """Create `overlap-idf`: words are weighted by their IDF."""
-    refuse_parameters("overlap-idf", parameters)
-    return OverlapReranker(idf=True)
+overlap_idf = without_parameters("overlap-idf", partial(OverlapReranker, idf=True))
 
 
 class ScoreReranker(LocalReranker):
@@ -328,13 +378,12 @@ class ScoreReranker(LocalReranker):
         )
 
 
-def threshold_from_name(minimum: str) -> ScoreReranker:
+def threshold(minimum: str) -> ScoreReranker:
     """Create `score:MIN`, as in `score:0.1`."""
     try:
-        return ScoreReranker(float(minimum))
-    except ValueError as exc:  # ConfigErrors are ValueErrors as well
-        if isinstance(exc, ConfigError):
-            raise
+        least = float(minimum)
+    except ValueError as exc:
         raise ConfigError(
             f'score needs a number from 0 to 1, got "{minimum}"; write score:0.1'
         ) from exc
+    return ScoreReranker(least)

@@ -8,11 +8,13 @@ import json
 import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Literal
 
-from pydantic import AliasChoices, BaseModel, Field, FiniteFloat, ValidationError
+from pydantic import AliasChoices, AliasPath, BaseModel, Field, FiniteFloat, ValidationError
 
 from lagotto._internal.concurrency import run_all
 from lagotto._internal.registry import parse_settings
@@ -199,12 +201,8 @@ class _Message(BaseModel):
     refusal: str | None = None
 
 
-class _Choice(BaseModel):
-    message: _Message
-
-
 class _Completion(BaseModel):
-    choices: list[_Choice]
+    message: _Message = Field(validation_alias=AliasPath("choices", 0, "message"))
 
 
 class _Item(BaseModel):
@@ -222,7 +220,15 @@ def read_answer(
     Unknown ids and scores off the scale are ignored. RerankError if no verdict is valid, or if a
     candidate has two, since either could be the one that was meant.
     """
-    content = _content(answer, model=model)
+    try:
+        message = _Completion.model_validate(answer).message
+    except ValidationError as exc:
+        raise RerankError(
+            f"the answer of {model} is not a chat completion: {_short(answer)}"
+        ) from exc
+    if not message.content:
+        raise RerankError(f"{model} refused to answer: {_short(message.refusal)}")
+    content = _THINKING.sub("", message.content, count=1)
     verdicts: dict[str, Verdict] = {}
     for found in flat_objects(content):
         name = found.get("id")
@@ -230,46 +236,19 @@ def read_answer(
             continue
         if name in verdicts:
             raise RerankError(f"{model} judged the passage {name} twice: {_short(content)}")
-        verdict = _verdict(found, candidate=candidates[name], scale=scale)
-        if verdict:
-            verdicts[name] = verdict
+        with suppress(ValidationError):
+            item = _Item.model_validate(found)
+            if scale.low <= item.score <= scale.high:
+                quote, text = item.key_evidence, candidates[name].text
+                evidence = find_quote(quote, text=text) if quote else None
+                verdicts[name] = Verdict(item.score, item.answerability, evidence)
     if not verdicts:
         raise RerankError(f"{model} returned no valid verdict: {_short(content)}")
     return verdicts
 
 
-def _content(answer: object, *, model: str) -> str:
-    """The text of the assistant's message; RerankError if it is empty or a refusal."""
-    try:
-        message = _Completion.model_validate(answer).choices[0].message
-    except (ValidationError, IndexError) as exc:
-        raise RerankError(
-            f"the answer of {model} is not a chat completion: {_short(answer)}"
-        ) from exc
-    if not message.content:
-        raise RerankError(f"{model} refused to answer: {_short(message.refusal)}")
-    return _THINKING.sub("", message.content, count=1)
-
-
 def _short(value: object) -> str:
     return repr(value)[:200]
-
-
-def _verdict(
-    found: Mapping[str, object], *, candidate: Candidate, scale: ScoreScale
-) -> Verdict | None:
-    try:
-        item = _Item.model_validate(found)
-    except ValidationError:
-        return None
-    if not scale.low <= item.score <= scale.high:
-        return None
-    quote = item.key_evidence
-    return Verdict(
-        score=item.score,
-        answerable=item.answerability,
-        evidence=find_quote(quote, text=candidate.text) if quote else None,
-    )
 
 
 def find_quote(quote: str, *, text: str) -> Span | None:
@@ -295,15 +274,14 @@ def flat_objects(text: str) -> Iterator[dict[str, object]]:
     Python's constants are accepted. An object inside a string of another one is not found.
     """
     for match in _OBJECT.finditer(text):
-        members = _MEMBERS.finditer(match[0])
+        members = [member.group("key", "value") for member in _MEMBERS.finditer(match[0])]
         try:
-            yield {_key(member["key"]): _value(member["value"]) for member in members}
+            found = {
+                _unquoted(key) if key[0] in "\"'" else key: _value(value) for key, value in members
+            }
         except ValueError:
             continue
-
-
-def _key(literal: str) -> str:
-    return _unquoted(literal) if literal[0] in "\"'" else literal
+        yield found
 
 
 def _value(literal: str) -> object:
@@ -322,12 +300,10 @@ def _unquoted(literal: str) -> str:
 
 def _corrected(match: re.Match[str]) -> str:
     """A valid JSON escape for an escape or a bare quote mark."""
-    escaped = match[1]
-    if escaped is None:
-        return '\\"'
+    escaped = match[1] or '"'
     if escaped == "'":
         return "'"
-    return match[0] if escaped in '"\\/bfnrtu' else "\\\\" + escaped
+    return f"\\{escaped}" if escaped in '"\\/bfnrtu' else "\\\\" + escaped
 
 
 REFUSED = (400, 422)
@@ -337,67 +313,6 @@ OPTIONAL = ("temperature", "seed", "max_tokens")
 
 FORMATS = ("json_schema", "json_object")
 """Response formats that enforce JSON, the stricter one first."""
-
-
-class ChatService:
-    """Requests chat completions that are as reproducible as the service allows.
-
-    Not every service supports JSON schemas, a temperature of 0, a seed or `max_tokens`. A parameter
-    that the service rejects is left out from then on, if the request succeeds without it. Unless
-    `strict`, no schema is asked for, only JSON.
-    """
-
-    def __init__(self, service: JsonService, *, model: str, seed: int, strict: bool) -> None:
-        self._service = service
-        self._model = model
-        self._seed = seed
-        self._left_out: frozenset[str] = frozenset() if strict else frozenset({"json_schema"})
-
-    async def complete(
-        self, messages: list[dict[str, str]], *, schema: dict[str, object], max_tokens: int
-    ) -> object:
-        """Return the service's answer, constrained to `schema` if the service supports that."""
-        optional = {"temperature": 0, "seed": self._seed, "max_tokens": max_tokens}
-        body = {"model": self._model, "messages": messages, **optional}
-        return await self._post(body, schema, self._left_out)
-
-    async def close(self) -> None:
-        await self._service.close()
-
-    async def _post(
-        self, body: dict[str, object], schema: dict[str, object], left_out: frozenset[str]
-    ) -> object:
-        payload = {name: value for name, value in body.items() if name not in left_out}
-        try:
-            return await self._service.post(
-                "/chat/completions", payload | _response_format(schema, left_out)
-            )
-        except RerankError as problem:
-            rejected = _rejected(problem, left_out)
-            if rejected is None:
-                raise
-        answer = await self._post(body, schema, left_out | {rejected})
-        self._left_out |= {rejected}
-        return answer
-
-
-def _response_format(schema: dict[str, object], left_out: frozenset[str]) -> dict[str, object]:
-    """The strictest response format that the service has not rejected."""
-    if "json_schema" not in left_out:
-        strict = {"name": "verdicts", "strict": True, "schema": schema}
-        return {"response_format": {"type": "json_schema", "json_schema": strict}}
-    if "json_object" not in left_out:
-        return {"response_format": {"type": "json_object"}}
-    return {}
-
-
-def _rejected(problem: RerankError, left_out: frozenset[str]) -> str | None:
-    """The parameter that the service may have rejected: one that it names, or the format."""
-    if problem.status not in REFUSED:
-        return None
-    named = [name for name in OPTIONAL if name in str(problem)]
-    return next((name for name in (*named, *FORMATS) if name not in left_out), None)
-
 
 RubricName = Literal["rubric100", "score10"]
 
@@ -449,24 +364,21 @@ class LlmReranker:
         self._retry = retry or RetryPolicy()
         self._tokenizer = ApproximateTokenizer()
         self._secret = secrets.token_bytes(32)
-        service = JsonService.openai(
+        self._service = JsonService.openai(
             config.base_url,
             api_key=api_key,
             retry=self._retry,
             connections=config.connections,
             failure=RerankError,
         )
-        self._address = service.address
-        self._chat = ChatService(
-            service, model=config.model, seed=config.seed, strict=config.strict_json_output
-        )
+        self._left_out = frozenset() if config.strict_json_output else frozenset({"json_schema"})
 
     @property
     def id(self) -> str:
         """Model, address, prompt version and every setting that changes a prompt."""
         settings = self.config.model_dump(exclude={"model", "base_url", "connections"})
         parts = "&".join(f"{name}={value}" for name, value in settings.items())
-        return f"llm:{self.config.model}@{self._address}?prompt={PROMPT_VERSION}&{parts}"
+        return f"llm:{self.config.model}@{self._service.address}?prompt={PROMPT_VERSION}&{parts}"
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
         verdicts: list[Verdict | None] = [None] * len(candidates)
@@ -480,7 +392,7 @@ class LlmReranker:
         return Judgement(verdicts)
 
     async def close(self) -> None:
-        await self._chat.close()
+        await self._service.close()
 
     async def _judged(self, query: str, candidates: Sequence[Candidate]) -> list[Verdict]:
         """Get a verdict on each candidate, asking again for those that an answer leaves out."""
@@ -491,7 +403,12 @@ class LlmReranker:
             prompt = self._prompt(query, [candidates[index] for index in waiting], attempt)
             answer = await self._answer(prompt)
             try:
-                found = self._read(answer, prompt)
+                found = read_answer(
+                    answer,
+                    candidates=prompt.candidates,
+                    scale=self.scale,
+                    model=self.config.model,
+                )
             except RerankError as exc:
                 found, problem = {}, exc
             names = zip(waiting, prompt.candidates, strict=True)
@@ -523,15 +440,36 @@ class LlmReranker:
         )
 
     async def _answer(self, prompt: Prompt) -> object:
-        room = self.config.thinking_tokens + len(prompt.candidates) * self._rubric.answer_tokens
-        return await self._chat.complete(
-            prompt.messages, schema=self._rubric.schema, max_tokens=room
-        )
+        """Request a completion that is as reproducible as the service allows.
 
-    def _read(self, answer: object, prompt: Prompt) -> dict[str, Verdict]:
-        return read_answer(
-            answer, candidates=prompt.candidates, scale=self.scale, model=self.config.model
-        )
+        Not every service supports JSON schemas, a temperature of 0, a seed or `max_tokens`. A
+        parameter that it rejects is left out from then on, if the request succeeds without it.
+        """
+        room = self.config.thinking_tokens + len(prompt.candidates) * self._rubric.answer_tokens
+        optional = {"temperature": 0, "seed": self.config.seed, "max_tokens": room}
+        left_out = self._left_out
+        while True:
+            payload = {"model": self.config.model, "messages": prompt.messages, **optional}
+            payload = {name: value for name, value in payload.items() if name not in left_out}
+            if "json_schema" not in left_out:
+                schema = {"name": "verdicts", "strict": True, "schema": self._rubric.schema}
+                payload["response_format"] = {"type": "json_schema", "json_schema": schema}
+            elif "json_object" not in left_out:
+                payload["response_format"] = {"type": "json_object"}
+            try:
+                answer = await self._service.post("/chat/completions", payload)
+            except RerankError as problem:
+                if problem.status not in REFUSED:
+                    raise
+                # one that the message names, or else the format
+                named = [name for name in OPTIONAL if name in str(problem)]
+                rejected = [name for name in (*named, *FORMATS) if name not in left_out]
+                if not rejected:
+                    raise
+                left_out |= {rejected[0]}
+            else:
+                self._left_out |= left_out
+                return answer
 
     def _batches(self, query: str, candidates: Sequence[Candidate]) -> Iterator[range]:
         """Group consecutive candidates, as many as the context allows."""
@@ -548,23 +486,17 @@ class LlmReranker:
         return runs(costs, room=room)
 
 
-def from_name(spec: str) -> LlmReranker:
-    """Create `llm:MODEL`: scores from 0 to 100 with evidence."""
-    return _from_spec("llm", spec, "rubric100")
-
-
-def from_score_name(spec: str) -> LlmReranker:
-    """Create `llm-score:MODEL`: scores from 0 to 10."""
-    return _from_spec("llm-score", spec, "score10")
-
-
 class _NameSettings(Record):
     strict_json_output: bool = True
     one_by_one: bool = False
 
 
-def _from_spec(kind: str, spec: str, rubric: RubricName) -> LlmReranker:
+def _from_spec(kind: str, rubric: RubricName, spec: str) -> LlmReranker:
     model, settings = parse_settings(kind, spec, _NameSettings)
     if not model:
         raise ConfigError("missing model name; write llm:MODEL, as in llm:gpt-4o")
     return LlmReranker(LlmConfig(model=model, rubric=rubric, **settings.model_dump()))
+
+
+from_name = partial(_from_spec, "llm", "rubric100")
+from_score_name = partial(_from_spec, "llm-score", "score10")

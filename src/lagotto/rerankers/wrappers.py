@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from heapq import nlargest
@@ -28,9 +28,9 @@ from lagotto.rerankers.base import (
     stops_in_time,
 )
 
-Verdicts = dict[bytes, Verdict | None]
+Verdicts = Mapping[bytes, Verdict | None]
 
-_verdict = TypeAdapter(Verdict | None)
+_VERDICT = TypeAdapter(Verdict | None)
 
 
 class _WrappedReranker:
@@ -78,7 +78,12 @@ class CachedReranker(_WrappedReranker):
         super().__init__(inner)
         self._entries = entries
         self._memory: OrderedDict[bytes, Verdict | None] = OrderedDict()
-        self._file = _cache_file(Path(folder)) if folder is not None else None
+        self._file: DiskCache | None = None
+        if folder is not None:
+            path = Path(folder) / "verdicts.db"
+            self._file = DiskCache(
+                path, table="verdicts", what="verdict cache", failure=RerankError
+            )
 
     @property
     def id(self) -> str:
@@ -94,9 +99,14 @@ class CachedReranker(_WrappedReranker):
         if missing:
             judgement = await self.inner.rerank(query, list(missing.values()))
             notes.extend(judgement.notes)
-            if judgement.verdicts is None:
+            verdicts = judgement.verdicts
+            if verdicts is None:
                 return Judgement(None, tuple(notes))
-            made = _paired(missing, judgement.verdicts)
+            if len(verdicts) != len(missing):
+                raise RerankError(
+                    f"the reranker returned {len(verdicts)} verdicts for {len(missing)} passages"
+                )
+            made = dict(zip(missing, verdicts, strict=True))
             known |= made
             late = {key for index, key in enumerate(missing) if index in judgement.unjudged}
             if not judgement.notes:
@@ -108,14 +118,20 @@ class CachedReranker(_WrappedReranker):
         self._memory.clear()
         await super().close()
 
-    async def _known(self, keys: Sequence[bytes], notes: list[str]) -> Verdicts:
+    async def _known(
+        self, keys: Collection[bytes], notes: list[str]
+    ) -> dict[bytes, Verdict | None]:
         known = {key: self._memory[key] for key in keys if key in self._memory}
         missing = set(keys) - known.keys()
         if self._file and missing:
             try:
-                known |= _parsed(await asyncio.to_thread(self._file.read, missing))
+                texts = await asyncio.to_thread(self._file.read, missing)
             except RerankError as exc:
                 notes.append(str(exc))
+                texts = {}
+            for key, text in texts.items():
+                with suppress(ValidationError):  # another version wrote it in another form
+                    known[key] = _VERDICT.validate_json(text)
         self._store(known)
         return known
 
@@ -123,7 +139,7 @@ class CachedReranker(_WrappedReranker):
         self._store(verdicts)
         if self._file:
             try:
-                texts = {key: _verdict.dump_json(verdict) for key, verdict in verdicts.items()}
+                texts = {key: _VERDICT.dump_json(verdict) for key, verdict in verdicts.items()}
                 await asyncio.to_thread(self._file.write, texts)
             except RerankError as exc:
                 notes.append(str(exc))
@@ -149,29 +165,6 @@ def _cached(name: str, embedder: object) -> CachedReranker:
 
 
 from_name = WithEmbedder(_cached)
-
-
-def _cache_file(folder: Path) -> DiskCache:
-    return DiskCache(
-        folder / "verdicts.db", table="verdicts", what="verdict cache", failure=RerankError
-    )
-
-
-def _parsed(texts: Mapping[bytes, bytes]) -> Verdicts:
-    """Parse verdicts, without those that another version wrote in another form."""
-    verdicts: Verdicts = {}
-    for key, text in texts.items():
-        with suppress(ValidationError):
-            verdicts[key] = _verdict.validate_json(text)
-    return verdicts
-
-
-def _paired(candidates: Mapping[bytes, Candidate], verdicts: Sequence[Verdict | None]) -> Verdicts:
-    if len(verdicts) != len(candidates):
-        raise RerankError(
-            f"the reranker returned {len(verdicts)} verdicts for {len(candidates)} passages"
-        )
-    return dict(zip(candidates, verdicts, strict=True))
 
 
 class FallbackReranker:
@@ -206,22 +199,19 @@ class FallbackReranker:
                 judgement = await reranker.rerank(query, candidates)
             except RerankError as exc:
                 notes.append(f"{reranker.id} failed ({exc})")
-            else:
-                return self._rescaled(judgement, reranker.scale, notes)
+                continue
+            verdicts = judgement.verdicts
+            if verdicts is not None and reranker.scale != self.scale:
+                verdicts = [
+                    verdict and replace(verdict, score=reranker.scale.unit(verdict.score))
+                    for verdict in verdicts
+                ]
+            return Judgement(verdicts, (*notes, *judgement.notes), judgement.unjudged)
         return Judgement(None, (*notes, "all rerankers failed, keeping the fused order"))
 
     async def close(self) -> None:
         for reranker in self.rerankers:
             await reranker.close()
-
-    def _rescaled(self, judgement: Judgement, scale: ScoreScale, notes: Sequence[str]) -> Judgement:
-        verdicts = judgement.verdicts
-        if verdicts is not None and scale != self.scale:
-            verdicts = [
-                verdict and replace(verdict, score=scale.unit(verdict.score))
-                for verdict in verdicts
-            ]
-        return Judgement(verdicts, (*notes, *judgement.notes), judgement.unjudged)
 
 
 class GatedReranker(_WrappedReranker):
@@ -274,12 +264,11 @@ class BlendedReranker(_WrappedReranker):
         judgement = await self.inner.rerank(query, candidates)
         if judgement.verdicts is None:
             return judgement
-        blended = [
-            verdict and self._blended(verdict, candidate)
-            for verdict, candidate in zip(judgement.verdicts, candidates, strict=True)
-        ]
+        blended: list[Verdict | None] = []
+        for verdict, candidate in zip(judgement.verdicts, candidates, strict=True):
+            if verdict is not None:
+                unit = self.inner.scale.unit(verdict.score)
+                score = self.weight * unit + (1 - self.weight) * candidate.score
+                verdict = replace(verdict, score=score)
+            blended.append(verdict)
         return Judgement(blended, judgement.notes, judgement.unjudged)
-
-    def _blended(self, verdict: Verdict, candidate: Candidate) -> Verdict:
-        unit = self.inner.scale.unit(verdict.score)
-        return replace(verdict, score=self.weight * unit + (1 - self.weight) * candidate.score)

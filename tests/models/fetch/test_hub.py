@@ -1,19 +1,18 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from lagotto.errors import ConfigError, WeightsError
-from lagotto.models.fetch import HUB, Hub, HubFile, hub_address
+from lagotto.models.fetch import HUB, Transfer, hub_address, hub_client, hub_path
 from lagotto.models.http import RetryPolicy
 from tests.models.local_hub import Fault, LocalHub
 
 CONTENT = bytes(range(256)) * 1000
-FILE = HubFile("people/model", "main", "onnx/model.onnx")
-PATH = "/people/model/resolve/main/onnx/model.onnx"
+PATH = hub_path("people/model", "main", "onnx/model.onnx")
 QUICK = RetryPolicy(tries=3, timeout=5.0, pause=0.001)
 
 
@@ -28,9 +27,17 @@ def target(tmp_path: Path) -> Path:
     return tmp_path / "deep" / "model.part"
 
 
-def download(hub: LocalHub, target: Path, *, most_bytes: int = 10**6) -> str | None:
-    with Hub(hub.url, retry=QUICK) as client:
-        return client.download(FILE, target, most_bytes=most_bytes)
+def download(
+    hub: LocalHub | str,
+    target: Path,
+    *,
+    most_bytes: int = 10**6,
+    retry: RetryPolicy = QUICK,
+    report: Callable[[int, int | None], None] | None = None,
+) -> str | None:
+    address = hub if isinstance(hub, str) else hub.url
+    with hub_client() as client:
+        return Transfer(client, address + PATH, target, most_bytes, report).run(retry=retry)
 
 
 def left(target: Path) -> list[str]:
@@ -45,14 +52,13 @@ def test_a_file_by_repository_revision_and_path(hub: LocalHub, target: Path) -> 
 
 
 def test_names_are_quoted() -> None:
-    file = HubFile("people/model", "refs/pr/1", "a b?.onnx")
-    assert file.address == "/people/model/resolve/refs%2Fpr%2F1/a%20b%3F.onnx"
+    quoted = "/people/model/resolve/refs%2Fpr%2F1/a%20b%3F.onnx"
+    assert hub_path("people/model", "refs/pr/1", "a b?.onnx") == quoted
 
 
 def test_progress(hub: LocalHub, target: Path) -> None:
     seen: list[tuple[int, int | None]] = []
-    with Hub(hub.url) as client:
-        client.download(FILE, target, most_bytes=10**6, report=lambda *now: seen.append(now))
+    download(hub, target, report=lambda *now: seen.append(now))
     assert seen[-1] == (len(CONTENT), len(CONTENT))
 
 
@@ -116,8 +122,8 @@ def test_without_an_etag_nothing_is_resumed(hub: LocalHub, target: Path) -> None
 
 def test_a_partial_file_that_is_too_long(hub: LocalHub, target: Path) -> None:
     hub.faults.append(Fault(sent=100_000))
-    with pytest.raises(WeightsError), Hub(hub.url, retry=RetryPolicy(tries=1)) as client:
-        client.download(FILE, target, most_bytes=10**6)
+    with pytest.raises(WeightsError):
+        download(hub, target, retry=RetryPolicy(tries=1))
     target.write_bytes(CONTENT + b"more")
     download(hub, target)
     assert target.read_bytes() == CONTENT
@@ -161,19 +167,13 @@ def test_a_huge_file_of_unknown_length_is_cut_off(hub: LocalHub, target: Path) -
 def test_nobody_listens(target: Path) -> None:
     with LocalHub({}) as gone:
         url = gone.url
-    with (
-        pytest.raises(WeightsError, match=r"can't download http://127\.0\.0\.1:\d+/people"),
-        Hub(url, retry=QUICK) as client,
-    ):
-        client.download(FILE, target, most_bytes=10)
+    with pytest.raises(WeightsError, match=r"can't download http://127\.0\.0\.1:\d+/people"):
+        download(url, target)
 
 
 def test_a_password_is_not_shown(target: Path) -> None:
-    with (
-        pytest.raises(WeightsError) as caught,
-        Hub("http://me:secret@127.0.0.1:1", retry=QUICK) as client,
-    ):
-        client.download(FILE, target, most_bytes=10)
+    with pytest.raises(WeightsError) as caught:
+        download("http://me:secret@127.0.0.1:1", target)
     assert "secret" not in str(caught.value)
 
 
