@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -13,10 +14,8 @@ from lagotto.errors import ConfigError
 INDEX_MARKER = "lagotto.json"
 """The file that a folder of indexes carries; whatever has none is not ours."""
 
-DATABASE_HEADER = b"SQLite format 3\0"
-APPLICATION_IDS = (b"Lago", b"LAGO")
-ID_OFFSET = 68
-"""Where the first page of a base has its id; the second is that of bases before schema 1."""
+_FIRST_PAGE = re.compile(rb"(?=SQLite format 3\0.{52}(?:Lago|LAGO))", re.DOTALL)
+"""The first page of a base, with its id at byte 68; the second is that before schema 1."""
 COMPANIONS = ("-wal", "-shm", "-journal")
 """Endings of the files that SQLite keeps beside a database. The first of them is a log, which has
 the first page of a new base."""
@@ -128,20 +127,10 @@ def belongs_to_base(path: Path) -> bool:
         name = name.removesuffix(ending)
     if not name.endswith(".db"):
         return False
-    return any(_has_id(path.with_name(other)) for other in (name, f"{name}-wal"))
-
-
-def _has_id(path: Path) -> bool:
-    try:
-        if not path.is_file():
-            return False
-        with path.open("rb") as file:
-            start = file.read(LOG_READ)
-    except OSError:
-        return False
-    page = start.find(DATABASE_HEADER)
-    while page >= 0:
-        if start[page + ID_OFFSET :].startswith(APPLICATION_IDS):
-            return True
-        page = start.find(DATABASE_HEADER, page + 1)
+    for file in (path.with_name(name), path.with_name(f"{name}-wal")):
+        with suppress(OSError):
+            if file.is_file():  # another kind of file might block
+                with file.open("rb") as content:
+                    if _FIRST_PAGE.search(content.read(LOG_READ)):
+                        return True
     return False

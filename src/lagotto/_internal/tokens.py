@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -76,22 +77,13 @@ class TokenRuler:
 
 def _token_starts(text: str, tokenizer: Tokenizer) -> NDArray[np.int64]:
     found: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
-    batch: list[str] = []
+    pieces = _pieces(text)
     offset = 0
-
-    def flush() -> None:
-        nonlocal offset
+    while batch := list(islice(pieces, _BATCH)):
         checkpoint()
         for piece, starts in zip(batch, tokenizer.starts(batch), strict=True):
             found.append(starts + offset)
             offset += len(piece)
-        batch.clear()
-
-    for piece in _pieces(text):
-        batch.append(piece)
-        if len(batch) == _BATCH:
-            flush()
-    flush()
     return np.concatenate(found)
 
 

@@ -65,13 +65,12 @@ def how_to_trust(name: str) -> str:
 
 
 def _in_environment() -> set[str]:
-    listed = os.environ.get(VARIABLE, "")
+    names = {os.environ.get(variable, "") for variable in NAMING}
     try:
-        names = shlex.split(listed)
+        names.update(shlex.split(os.environ.get(VARIABLE, "")))
     except ValueError:
         log.warning("%s has a quotation mark without its pair; it is ignored", VARIABLE)
-        names = []
-    return {*names, *(os.environ.get(variable, "") for variable in NAMING)}
+    return names
 
 
 def _recorded() -> set[str]:

@@ -43,15 +43,18 @@ class CachedEmbedder:
 
     async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
         keys = [self._key(text, role=role) for text in texts]
-        found = await asyncio.to_thread(self._read, set(keys))
+        blobs = await asyncio.to_thread(self._file.read, set(keys))
+        found = {
+            key: np.frombuffer(blob, dtype="<f4").astype(np.float32)
+            for key, blob in blobs.items()
+            if len(blob) == 4 * self.info.dimension
+        }
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
         items = list(missing.items())
         for start in range(0, len(items), SLICE):
             found |= await self._embed_new(dict(items[start : start + SLICE]), role=role)
-        rows = np.empty((len(texts), self.info.dimension), dtype=np.float32)
-        for row, key in enumerate(keys):
-            rows[row] = found[key]
-        return rows
+        empty = np.empty((0, self.info.dimension), dtype=np.float32)
+        return np.vstack([empty, *(found[key] for key in keys)])
 
     async def close(self) -> None:
         await self._inner.close()
@@ -63,14 +66,6 @@ class CachedEmbedder:
         blobs = {key: vector.astype("<f4").tobytes() for key, vector in made.items()}
         await asyncio.to_thread(self._file.write, blobs)
         return made
-
-    def _read(self, keys: set[bytes]) -> dict[bytes, Vector]:
-        """Return the cached vectors that have the right dimension."""
-        return {
-            key: np.frombuffer(blob, dtype="<f4").astype(np.float32)
-            for key, blob in self._file.read(keys).items()
-            if len(blob) == 4 * self.info.dimension
-        }
 
     def _key(self, text: str, *, role: Role) -> bytes:
         head = f"{self.info.model_id}\0{role}\0".encode()

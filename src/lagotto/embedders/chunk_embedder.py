@@ -119,15 +119,31 @@ class ChunkEmbedder:
         count = sum(len(chunks) for _, chunks in works)
         rows = np.zeros((count, self.embedder.info.dimension))
         if isinstance(self.embedder, TokenEmbedder) and self._pooling == "late":
-            await _add_tokens(self.embedder, windows, rows)
-        else:
-            here = isinstance(self.embedder, TokenEmbedder) and embedded is not None
-            step = REPORTED if here else max(1, len(windows))
-            for start in range(0, len(windows), step):
-                await self._add_vectors(windows[start : start + step], rows)
-                if embedded is not None:
-                    embedded(windows[min(start + step, len(windows)) - 1].parts[0].row + 1)
+            await self._add_tokens(self.embedder, windows, rows)
+            return normalised(rows)
+        here = isinstance(self.embedder, TokenEmbedder) and embedded is not None
+        step = REPORTED if here else max(1, len(windows))
+        for start in range(0, len(windows), step):
+            some = windows[start : start + step]
+            with native_panics("the embedder", NativeEmbeddingError):
+                made = await self.embedder.embed([window.text for window in some], role="document")
+            vectors = checked(made, info=self.embedder.info, count=len(some))
+            of_chunks = [window.parts[0].row for window in some]
+            np.add.at(rows, np.array(of_chunks, np.int64), vectors)
+            if embedded is not None:
+                embedded(of_chunks[-1] + 1)
         return normalised(rows)
+
+    async def _add_tokens(
+        self, embedder: TokenEmbedder, windows: Sequence[_Window], rows: NDArray[np.float64]
+    ) -> None:
+        """Add the token vectors of each chunk to its row."""
+        for start in range(0, len(windows), WINDOWS_AT_ONCE):
+            some = windows[start : start + WINDOWS_AT_ONCE]
+            read = await embedder.token_vectors([window.text for window in some], role="document")
+            for window, tokens in zip(some, read, strict=True):
+                for part in window.parts:
+                    rows[part.row] += tokens.vectors[_own(tokens, window, part)].sum(axis=0)
 
     async def embed_each(
         self,
@@ -144,14 +160,6 @@ class ChunkEmbedder:
                 return [exc]
             alone = [await self.embed_each([work], known=known) for work in works]
             return [made for each in alone for made in each]
-
-    async def _add_vectors(self, windows: Sequence[_Window], rows: NDArray[np.float64]) -> None:
-        """Add the vector of each window to the row of its chunk."""
-        texts = [window.text for window in windows]
-        with native_panics("the embedder", NativeEmbeddingError):
-            made = await self.embedder.embed(texts, role="document")
-        vectors = checked(made, info=self.embedder.info, count=len(texts))
-        np.add.at(rows, np.array([window.parts[0].row for window in windows], np.int64), vectors)
 
     def _windows(self, works: Works) -> list[_Window]:
         windows: list[_Window] = []
@@ -188,6 +196,7 @@ class _Planner:
         self, document: Document, embedder: Embedder, *, headers: bool, first_row: int
     ) -> None:
         self._document = document
+        self._text = document.text
         self._tokenizer = embedder.tokenizer
         self._alphabets = embedder.info.alphabets
         self._max_tokens = embedder.info.max_tokens or sys.maxsize
@@ -217,14 +226,18 @@ class _Planner:
             group = {number: first}
             while (number := number + 1) < len(chunks) and chunks[number].end <= limit:
                 group[number] = chunks[number]
-            own = Span(first.start, max(chunk.end for chunk in group.values()))
-            yield self._window(first, _widened(own, ruler, room), group)
+            end = max(chunk.end for chunk in group.values())
+            # extended on both sides to the room there is, evenly if possible
+            spare = max(0, room - ruler.between(first.start, end))
+            start = ruler.backward(first.start, spare // 2)
+            wide_end = ruler.forward(end, spare - ruler.between(start, first.start))
+            start = ruler.backward(first.start, spare - ruler.between(end, wide_end))
+            yield self._window(first, Span(start, wide_end), group)
 
     def _in_parts(self, chunk: Chunk, number: int, ruler: TokenRuler) -> Iterator[_Window]:
         """Plan windows for the parts of a chunk that is larger than a window, of similar size."""
         tokens = self._tokens(chunk)
-        count = math.ceil(tokens / self._room(chunk))
-        size = math.ceil(tokens / count)
+        size = math.ceil(tokens / math.ceil(tokens / self._room(chunk)))
         start = chunk.start
         while start < chunk.end:
             end = min(max(ruler.forward(start, size), start + 1), chunk.end)
@@ -233,7 +246,7 @@ class _Planner:
             start = end
 
     def _window(self, first: Chunk, span: Span, chunks: dict[int, Chunk]) -> _Window:
-        header = self._header(first)
+        header = _header(self._document, first, headers=self._headers)
         shift = len(header) - span.start
         parts = tuple(
             _Part(self._first_row + number, max(chunk.start, span.start) + shift, chunk.end + shift)
@@ -241,51 +254,23 @@ class _Planner:
         )
         return _Window(header + self._text[span.start : span.end], len(header), parts)
 
-    def _header(self, chunk: Chunk) -> str:
-        return _header(self._document, chunk, headers=self._headers)
-
     def _tokens(self, chunk: Chunk) -> int:
         """The tokens that the model reads; a chunker counts other alphabets by their letters."""
         if not self._alphabets or ("LATIN" in self._alphabets and chunk.text.isascii()):
             return chunk.token_count
-        (tokens,) = self._tokenizer.count([chunk.text])
-        return tokens
+        return self._tokenizer.count([chunk.text])[0]
 
     def _room(self, chunk: Chunk) -> int:
         """The tokens of text that fit in a window, under the header."""
-        (taken,) = self._tokenizer.count([self._header(chunk)])
+        header = _header(self._document, chunk, headers=self._headers)
+        (taken,) = self._tokenizer.count([header])
         return max(self._max_tokens - taken - SPECIAL_TOKENS, self._max_tokens // 2)
-
-    @property
-    def _text(self) -> str:
-        return self._document.text
 
 
 def _header(document: Document, chunk: Chunk, *, headers: bool) -> str:
     if not headers and chunk.text:
         return ""
     return in_context(document.title, "", headings=chunk.heading_path)
-
-
-def _widened(own: Span, ruler: TokenRuler, room: int) -> Span:
-    """Extend `own` on both sides to `room` tokens, evenly if possible."""
-    spare = max(0, room - ruler.between(own.start, own.end))
-    start = ruler.backward(own.start, spare // 2)
-    end = ruler.forward(own.end, spare - ruler.between(start, own.start))
-    start = ruler.backward(own.start, spare - ruler.between(own.end, end))
-    return Span(start, end)
-
-
-async def _add_tokens(
-    embedder: TokenEmbedder, windows: Sequence[_Window], rows: NDArray[np.float64]
-) -> None:
-    """Add the token vectors of each chunk to its row."""
-    for start in range(0, len(windows), WINDOWS_AT_ONCE):
-        some = windows[start : start + WINDOWS_AT_ONCE]
-        read = await embedder.token_vectors([window.text for window in some], role="document")
-        for window, tokens in zip(some, read, strict=True):
-            for part in window.parts:
-                rows[part.row] += tokens.vectors[_own(tokens, window, part)].sum(axis=0)
 
 
 def _own(tokens: TokenVectors, window: _Window, part: _Part) -> NDArray[np.bool_]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from pydantic import Field, ValidationError
@@ -72,34 +73,28 @@ def read_config(folder: Path) -> OnnxConfig:
     """
     if not folder.is_dir():
         raise ConfigError(f"there is no folder {folder}; give the folder of the ONNX model")
-    settings = {**_conventions(folder), **read_json_object(folder / CONFIG_FILE)}
-    try:
-        return OnnxConfig.model_validate(settings)
-    except ValidationError as exc:
-        found = "; ".join(
-            f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in exc.errors()
-        )
-        raise ConfigError(
-            f"invalid configuration of the model in {folder} ({found}); "
-            f"set the keys in {folder / CONFIG_FILE}"
-        ) from exc
-
-
-def _conventions(folder: Path) -> dict[str, Any]:
-    """Settings found in the files of sentence-transformers."""
     model = read_json_object(folder / "config.json")
     pooling = read_json_object(folder / "1_Pooling" / "config.json")
     limits = read_json_object(folder / "sentence_bert_config.json")
     modes = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token"}
-    files = [name for name in MODEL_FILES if (folder / name).is_file()]
     found = {
         "model_id": folder.resolve().name,
         "dimension": pooling.get("word_embedding_dimension", model.get("hidden_size")),
         "max_tokens": limits.get("max_seq_length", model.get("max_position_embeddings")),
         "pooling": next((name for name, key in modes.items() if pooling.get(key)), None),
-        "model_file": files[0] if files else None,
+        "model_file": next((name for name in MODEL_FILES if (folder / name).is_file()), None),
     }
-    return {key: value for key, value in found.items() if value is not None}
+    conventions = {key: value for key, value in found.items() if value is not None}
+    try:
+        return OnnxConfig.model_validate({**conventions, **read_json_object(folder / CONFIG_FILE)})
+    except ValidationError as exc:
+        problems = "; ".join(
+            f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in exc.errors()
+        )
+        raise ConfigError(
+            f"invalid configuration of the model in {folder} ({problems}); "
+            f"set the keys in {folder / CONFIG_FILE}"
+        ) from exc
 
 
 WINDOW = 1024
@@ -204,7 +199,6 @@ class OnnxGraph:
         self._session = OnnxSession(path, unusable=WeightsError, failed=EmbeddingError)
 
     def pooled(self, texts: Sequence[Encoding], *, pooling: Literal["mean", "cls"]) -> Vectors:
-        """Return one vector per text, not normalised."""
         hidden, mask = self._session.run(texts)
         if hidden.ndim == 2:
             return hidden
@@ -215,7 +209,6 @@ class OnnxGraph:
         return mean
 
     def token_vectors(self, texts: Sequence[Encoding]) -> list[Vectors]:
-        """Return the token vectors of each text, without padding."""
         hidden, _ = self._session.run(texts)
         if hidden.ndim != 3:
             raise EmbeddingError(
@@ -308,14 +301,14 @@ def minilm_files(folder: Path | str = "") -> ModelFiles:
 
 def minilm_int8_files(folder: Path | str = "") -> ModelFiles:
     """The published tokenizer, and the 8-bit model: shipped, or a copy of the published one."""
-    published = minilm_files(folder)
-    shipped = MINILM.find(Path(folder) if folder else None) / INT8_MODEL
+    found = MINILM.find(Path(folder) if folder else None)
 
     def file(path: str) -> Path:
         if path != MODEL:
-            return published(path)
-        if shipped.is_file():
-            return published(INT8_MODEL)
-        return quantized(lambda: published(MODEL), name=MINILM_INT8.name, cache=own_cache())
+            return MINILM.verified(path, found)
+        if (found / INT8_MODEL).is_file():
+            return MINILM.verified(INT8_MODEL, found)
+        full = partial(MINILM.verified, MODEL, found)
+        return quantized(full, name=MINILM_INT8.name, cache=own_cache())
 
     return file

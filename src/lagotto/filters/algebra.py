@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from itertools import chain
@@ -21,6 +22,12 @@ Operand = JsonScalar | date
 """Values that callers may pass; dates and datetimes become ISO text."""
 
 ScalarKind = Literal["text", "number", "boolean"]
+
+MAX_DEPTH = 64
+"""The maximum nesting of And, Or and Not, which every evaluator and database supports."""
+
+MAX_CONDITIONS = 2_000
+"""The conditions of a filter once it is `merged`: .6 seconds of CPU time in 2,000 documents."""
 
 
 def shown(value: object) -> str:
@@ -40,31 +47,25 @@ def kind_of(value: object) -> ScalarKind | None:
     return "text" if isinstance(value, str) else None
 
 
-def equality_operand(field: FieldRef, value: object) -> JsonScalar:
+def _equality_operand(field: FieldRef, value: object) -> JsonScalar:
     """Convert a value for Eq, Ne, In and NotIn, where None means a missing field."""
     return None if value is None else _typed(field, value)
 
 
-def ordering_operand(field: FieldRef, value: object) -> JsonScalar:
-    """Convert a value for Gt, Gte, Lt and Lte."""
+def _ordering_operand(field: FieldRef, value: object) -> JsonScalar:
     if value is None or isinstance(value, bool):
-        raise FilterError(
-            f"filter on {field.name!r}: {value} has no order; compare with a number, text or "
-            "date, or use Eq, Ne or Exists"
+        raise _error(
+            field,
+            f"{value} has no order; compare with a number, text or date, or use Eq, Ne or Exists",
         )
     return _typed(field, value)
 
 
-def contained_operand(field: FieldRef, value: object) -> JsonScalar:
-    """Convert a value for Contains."""
+def _contained_operand(field: FieldRef, value: object) -> JsonScalar:
     if field.type == "time":
-        raise FilterError(
-            f"filter on {field.name!r}: a time contains nothing; use Gte and Lt for a range"
-        )
+        raise _error(field, "a time contains nothing; use Gte and Lt for a range")
     if value is None:
-        raise FilterError(
-            f"filter on {field.name!r}: nothing contains None; use Exists, or Eq with None"
-        )
+        raise _error(field, "nothing contains None; use Exists, or Eq with None")
     return _typed(field, value)
 
 
@@ -73,9 +74,10 @@ def _typed(field: FieldRef, value: object) -> JsonScalar:
     if field.type == "time":
         return _moment(field, value)
     if field.type != "any" and kind_of(plain) != field.type:
-        raise FilterError(
-            f"filter on {field.name!r}: it is a {field.type} field, so it can't be compared "
-            f"with {shown(value)}; a metadata key of that name is 'metadata.{field.name}'"
+        raise _error(
+            field,
+            f"it is a {field.type} field, so it can't be compared with {shown(value)}; a metadata "
+            f"key of that name is 'metadata.{field.name}'",
         )
     return plain
 
@@ -98,27 +100,22 @@ def _plain(field: FieldRef, value: object) -> JsonScalar:
             reason = "compare with one value; use In for several, Contains for a list's element"
         case _:
             reason = f"a {type(value).__name__} is neither text, number, boolean nor date"
-    raise FilterError(f"filter on {field.name!r}: can't compare with {shown(value)}: {reason}")
+    raise _error(field, f"can't compare with {shown(value)}: {reason}")
 
 
 def _moment(field: FieldRef, value: object) -> str:
     """Convert to a time as stored; a date means midnight, a time without a zone is UTC."""
     if isinstance(value, str):
-        try:
+        with suppress(ValueError):
             return _iso(field, datetime.fromisoformat(value))
-        except ValueError as exc:
-            raise _not_a_time(field, value) from exc
-    if isinstance(value, datetime):
+    elif isinstance(value, datetime):
         return _iso(field, value)
-    if isinstance(value, date):
+    elif isinstance(value, date):
         return _iso(field, datetime.combine(value, time()))
-    raise _not_a_time(field, value)
-
-
-def _not_a_time(field: FieldRef, value: object) -> FilterError:
-    return FilterError(
-        f"filter on {field.name!r}: {shown(value)} is not a time; write a date, a datetime or "
-        "text such as '2024-01-31' or '2024-01-31T12:00:00Z'"
+    raise _error(
+        field,
+        f"{shown(value)} is not a time; write a date, a datetime or text such as '2024-01-31' or "
+        "'2024-01-31T12:00:00Z'",
     )
 
 
@@ -126,15 +123,11 @@ def _iso(field: FieldRef, moment: date) -> str:
     try:
         return iso(moment)
     except ValueError as exc:
-        raise FilterError(f"filter on {field.name!r}: {exc}") from exc
+        raise _error(field, str(exc)) from exc
 
 
-MAX_DEPTH = 64
-"""The maximum nesting of And, Or and Not, which every evaluator and database supports."""
-
-
-MAX_CONDITIONS = 2_000
-"""The conditions of a filter once it is `merged`: .6 seconds of CPU time in 2,000 documents."""
+def _error(field: FieldRef, problem: str) -> FilterError:
+    return FilterError(f"filter on {field.name!r}: {problem}")
 
 
 class Filter(ABC):
@@ -152,11 +145,16 @@ class Filter(ABC):
     def _arguments(self) -> tuple[object, ...]:
         """The arguments of the constructor."""
 
+    @property
+    def parts(self) -> tuple[Filter, ...]:
+        """The filters that this one combines."""
+        return ()
+
     def __and__(self, other: Filter) -> And:
-        return And(*_parts(And, self), *_parts(And, other))
+        return And(*_flat(And, self), *_flat(And, other))
 
     def __or__(self, other: Filter) -> Or:
-        return Or(*_parts(Or, self), *_parts(Or, other))
+        return Or(*_flat(Or, self), *_flat(Or, other))
 
     def __invert__(self) -> Not:
         return Not(self)
@@ -186,6 +184,13 @@ class Condition(Filter):
     def __init__(self, field: str) -> None:
         object.__setattr__(self, "field", field_ref(field))
 
+    def to_json(self) -> dict[str, object]:
+        name, *operands = self._arguments()
+        return {str(name): {self.operator: operands[0] if operands else True}}
+
+    def _arguments(self) -> tuple[object, ...]:
+        return (self.field.name,)
+
 
 class Exists(Condition):
     """The field has a value that is not null; an empty text, list or dict is a value."""
@@ -193,26 +198,17 @@ class Exists(Condition):
     __slots__ = ()
     operator = "$exists"
 
-    def to_json(self) -> dict[str, object]:
-        return {self.field.name: {self.operator: True}}
-
-    def _arguments(self) -> tuple[object, ...]:
-        return (self.field.name,)
-
 
 @dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
 class Comparison(Condition):
     """A field compared with one value of the same kind: text, number, or boolean."""
 
     value: JsonScalar
-    _operand = staticmethod(equality_operand)
+    _operand = staticmethod(_equality_operand)
 
     def __init__(self, field: str, value: Operand) -> None:
         Condition.__init__(self, field)
         object.__setattr__(self, "value", self._operand(self.field, value))
-
-    def to_json(self) -> dict[str, object]:
-        return {self.field.name: {self.operator: self.value}}
 
     def _arguments(self) -> tuple[object, ...]:
         return (self.field.name, self.value)
@@ -236,7 +232,7 @@ class Ordering(Comparison):
     """An order comparison: numbers by size, text by code point, dates and times as ISO text."""
 
     __slots__ = ()
-    _operand = staticmethod(ordering_operand)
+    _operand = staticmethod(_ordering_operand)
 
 
 class Gt(Ordering):
@@ -272,7 +268,7 @@ class Contains(Comparison):
 
     __slots__ = ()
     operator = "$contains"
-    _operand = staticmethod(contained_operand)
+    _operand = staticmethod(_contained_operand)
 
 
 @dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
@@ -286,26 +282,22 @@ class Membership(Condition):
     def __init__(self, field: str, values: Iterable[Operand]) -> None:
         Condition.__init__(self, field)
         if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
-            raise FilterError(
-                f"filter on {self.field.name!r}: {type(self).__name__} takes a list of values, "
-                f"not {shown(values)}; write [{shown(values)}] for a single one"
+            raise _error(
+                self.field,
+                f"{type(self).__name__} takes a list of values, not {shown(values)}; write "
+                f"[{shown(values)}] for a single one",
             )
         # Sets are unordered, and equal filters must have the same repr.
         ordered = sorted(values, key=repr) if isinstance(values, set | frozenset) else values
-        plain = tuple(equality_operand(self.field, value) for value in ordered)
-        distinct = frozenset((kind_of(value), value) for value in plain)
-        name = type(self).__name__
-        key = f"{name}({self.field.name!r}, {digest(len(plain), repr(plain))})"
+        plain = tuple(_equality_operand(self.field, value) for value in ordered)
+        key = f"{type(self).__name__}({self.field.name!r}, {digest(len(plain), repr(plain))})"
         object.__setattr__(self, "values", plain)
-        object.__setattr__(self, "distinct", distinct)
+        object.__setattr__(self, "distinct", frozenset((kind_of(value), value) for value in plain))
         object.__setattr__(self, "_key", key)
 
     @property
     def cache_key(self) -> str:
         return self._key
-
-    def to_json(self) -> dict[str, object]:
-        return {self.field.name: {self.operator: list(self.values)}}
 
     def _arguments(self) -> tuple[object, ...]:
         return (self.field.name, list(self.values))
@@ -326,23 +318,41 @@ class NotIn(Membership):
 
 
 @dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
-class Junction(Filter):
+class _Combination(Filter):
+    @property
+    def cache_key(self) -> str:
+        return f"{type(self).__name__}({', '.join(part.cache_key for part in self.parts)})"
+
+    def _arguments(self) -> tuple[object, ...]:
+        return self.parts
+
+    def _check(self, filters: tuple[Filter, ...]) -> None:
+        for part in filters:
+            if not isinstance(part, Filter):
+                raise FilterError(
+                    f"{type(self).__name__} takes filters, not {shown(part)}; "
+                    "parse_filter makes one of a dict"
+                )
+            if depth(part) >= MAX_DEPTH:
+                raise too_deep()
+
+
+@dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
+class Junction(_Combination):
     """A combination of filters."""
 
     filters: tuple[Filter, ...]
 
     def __init__(self, *filters: Filter) -> None:
-        object.__setattr__(self, "filters", _nestable(self, filters))
+        self._check(filters)
+        object.__setattr__(self, "filters", filters)
+
+    @property
+    def parts(self) -> tuple[Filter, ...]:
+        return self.filters
 
     def to_json(self) -> dict[str, object]:
         return {self.operator: [part.to_json() for part in self.filters]}
-
-    def _arguments(self) -> tuple[object, ...]:
-        return self.filters
-
-    @property
-    def cache_key(self) -> str:
-        return f"{type(self).__name__}({', '.join(part.cache_key for part in self.filters)})"
 
 
 class And(Junction):
@@ -363,37 +373,55 @@ class Or(Junction):
 
 
 @dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
-class Not(Filter):
+class Not(_Combination):
     """The exact complement of a filter."""
 
     inner: Filter
     operator = "$not"
 
     def __init__(self, inner: Filter) -> None:
-        object.__setattr__(self, "inner", _nestable(self, (inner,))[0])
+        self._check((inner,))
+        object.__setattr__(self, "inner", inner)
+
+    @property
+    def parts(self) -> tuple[Filter, ...]:
+        return (self.inner,)
 
     def to_json(self) -> dict[str, object]:
         return {self.operator: self.inner.to_json()}
-
-    def _arguments(self) -> tuple[object, ...]:
-        return (self.inner,)
-
-    @property
-    def cache_key(self) -> str:
-        return f"Not({self.inner.cache_key})"
 
 
 def conditions(root: Filter) -> Iterator[Condition]:
     """The conditions of a filter, left to right."""
     if isinstance(root, Condition):
         yield root
-    for part in _children(root):
+    for part in root.parts:
         yield from conditions(part)
 
 
 def fields(root: Filter) -> set[str]:
     """The canonical names of the fields that a filter uses."""
     return {condition.field.name for condition in conditions(root)}
+
+
+def depth(root: Filter) -> int:
+    """How many junctions and negations a condition is in, at most."""
+    if isinstance(root, Condition):
+        return 0
+    return 1 + max(map(depth, root.parts), default=-1)
+
+
+def too_deep() -> FilterError:
+    """The error for a filter nested deeper than MAX_DEPTH."""
+    return FilterError(
+        f"the filter is nested more than {MAX_DEPTH} deep; flatten it: And and Or take any number "
+        "of filters"
+    )
+
+
+def _flat(junction: type[And | Or], root: Filter) -> tuple[Filter, ...]:
+    """`a & b & c` is one And of three, however many there are."""
+    return root.filters if isinstance(root, junction) else (root,)
 
 
 def merged(root: Filter) -> Filter:
@@ -421,7 +449,7 @@ def _merged(root: Filter) -> Filter:
     single, several = (Eq, In) if kind is Or else (Ne, NotIn)
     parts: list[Filter] = []
     values: dict[str, list[JsonScalar]] = {}
-    for part in chain.from_iterable(_parts(kind, _merged(each)) for each in root.filters):
+    for part in chain.from_iterable(_flat(kind, _merged(each)) for each in root.filters):
         if not isinstance(part, single | several):
             parts.append(part)
         elif isinstance(part, Comparison):
@@ -433,52 +461,15 @@ def _merged(root: Filter) -> Filter:
     return parts[0] if len(parts) == 1 else kind(*parts)
 
 
-def too_deep() -> FilterError:
-    """The error for a filter nested deeper than MAX_DEPTH."""
-    return FilterError(
-        f"the filter is nested more than {MAX_DEPTH} deep; flatten it: And and Or take any number "
-        "of filters"
-    )
-
-
-def _children(root: Filter) -> tuple[Filter, ...]:
-    if isinstance(root, Junction):
-        return root.filters
-    return (root.inner,) if isinstance(root, Not) else ()
-
-
-def depth(root: Filter) -> int:
-    """How many junctions and negations a condition is in, at most."""
-    if isinstance(root, Condition):
-        return 0
-    return 1 + max(map(depth, _children(root)), default=-1)
-
-
-def _parts(junction: type[And | Or], root: Filter) -> tuple[Filter, ...]:
-    """`a & b & c` is one And of three, however many there are."""
-    return root.filters if isinstance(root, junction) else (root,)
-
-
-def _nestable(parent: Filter, filters: tuple[Filter, ...]) -> tuple[Filter, ...]:
-    for part in filters:
-        if not isinstance(part, Filter):
-            raise FilterError(
-                f"{type(parent).__name__} takes filters, not {shown(part)}; "
-                "parse_filter makes one of a dict"
-            )
-        if depth(part) >= MAX_DEPTH:
-            raise too_deep()
-    return filters
-
-
 _EXAMPLE = 'write it like {"type": "documentation", "year": {"$gte": 2020}}'
 
 _COMPARISONS: dict[str, type[Comparison]] = {
     node.operator: node for node in (Eq, Ne, Gt, Gte, Lt, Lte, Contains)
 }
 _MEMBERSHIPS: dict[str, type[Membership]] = {node.operator: node for node in (In, NotIn)}
+_JUNCTIONS: dict[str, type[Junction]] = {node.operator: node for node in (And, Or)}
 _ON_FIELDS = (*_COMPARISONS, *_MEMBERSHIPS, Exists.operator)
-_ON_FILTERS = (And.operator, Or.operator, Not.operator)
+_ON_FILTERS = (*_JUNCTIONS, Not.operator)
 
 T = TypeVar("T")
 
@@ -488,22 +479,17 @@ def parse_filter(value: Filter | Mapping[str, object] | str | None) -> Filter:
 
     A Filter is returned unchanged. FilterError explains what is invalid, and what is valid.
     """
-    match value:
-        case Filter():
-            return value
-        case None:
-            return And()
-        case str():
-            return _object(_loads(value), level=0)
-        case _:
-            return _object(value, level=0)
-
-
-def _loads(text: str) -> object:
-    try:
-        return json.loads(text, object_pairs_hook=_without_duplicates)
-    except (ValueError, RecursionError) as exc:
-        raise FilterError(f"the filter {shown(text)} is not JSON: {exc}; {_EXAMPLE}") from exc
+    if isinstance(value, Filter):
+        return value
+    if value is None:
+        return And()
+    parsed: object = value
+    if isinstance(value, str):
+        try:
+            parsed = json.loads(value, object_pairs_hook=_without_duplicates)
+        except (ValueError, RecursionError) as exc:
+            raise FilterError(f"the filter {shown(value)} is not JSON: {exc}; {_EXAMPLE}") from exc
+    return _object(parsed, level=0)
 
 
 def _without_duplicates(pairs: list[tuple[str, T]]) -> dict[str, T]:
@@ -530,12 +516,11 @@ def _entry(key: str, value: object, *, level: int) -> Filter:
         return _on_field(key, value)
     if key == Not.operator:
         return Not(_object(value, level=level + 1))
-    if key not in _ON_FILTERS:  # a metadata key of such a name is written "metadata.$name"
+    if key not in _JUNCTIONS:  # a metadata key of such a name is written "metadata.$name"
         raise _unknown(key, known=_ON_FILTERS, elsewhere=_ON_FIELDS)
     if not isinstance(value, list | tuple):
         raise FilterError(f"{key} takes a list of filters, not {shown(value)}")
-    junction = And if key == And.operator else Or
-    return junction(*(_object(item, level=level + 1) for item in value))
+    return _JUNCTIONS[key](*(_object(item, level=level + 1) for item in value))
 
 
 def _on_field(name: str, value: object) -> Filter:

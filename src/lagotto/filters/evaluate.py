@@ -27,11 +27,16 @@ from lagotto.filters.algebra import (
     Not,
     NotIn,
     Or,
+    Ordering,
     ScalarKind,
     conditions,
     kind_of,
 )
 from lagotto.filters.fields import RESERVED, FieldRef
+
+ORDERS: dict[type[Condition], Callable[[Any, Any], bool]] = {
+    Gt: operator.gt, Gte: operator.ge, Lt: operator.lt, Lte: operator.le,
+}  # fmt: skip
 
 
 def matches(root: Filter, document: Document, chunk: Chunk | None = None) -> bool:
@@ -61,15 +66,11 @@ def _holds(condition: Condition, value: object) -> bool:
         case NotIn():
             return not _is_among(value, condition)
         case Contains(_, wanted):
-            return _contains(value, wanted)
-        case Gt(_, wanted):
-            return _compares(operator.gt, value, wanted)
-        case Gte(_, wanted):
-            return _compares(operator.ge, value, wanted)
-        case Lt(_, wanted):
-            return _compares(operator.lt, value, wanted)
-        case Lte(_, wanted):
-            return _compares(operator.le, value, wanted)
+            if isinstance(value, str):
+                return isinstance(wanted, str) and wanted in value
+            return isinstance(value, list) and _equals(value, wanted)
+        case Ordering(_, wanted):
+            return _compares(ORDERS[type(condition)], value, wanted)
     raise TypeError(f"not a condition: {condition!r}")
 
 
@@ -86,12 +87,6 @@ def _is_among(value: object, condition: Membership) -> bool:
     return (kind or value is None) and (kind, value) in condition.distinct
 
 
-def _contains(value: object, wanted: JsonScalar) -> bool:
-    if isinstance(value, str):
-        return isinstance(wanted, str) and wanted in value
-    return isinstance(value, list) and _equals(value, wanted)
-
-
 def _compares(comparison: Callable[[Any, Any], bool], value: object, wanted: JsonScalar) -> bool:
     items = value if isinstance(value, list) else [value]
     kind = kind_of(wanted)
@@ -100,30 +95,18 @@ def _compares(comparison: Callable[[Any, Any], bool], value: object, wanted: Jso
 
 def _value(field: FieldRef, document: Document, chunk: Chunk | None) -> object:
     if field.path is not None:
-        return _inside(document.metadata, field.path)
+        inside: object = document.metadata
+        for key in field.path:
+            inside = inside.get(key) if isinstance(inside, dict) else None
+        return inside
+    if field.name == "page" and chunk is not None:
+        return list(range(chunk.pages[0], chunk.pages[1] + 1)) if chunk.pages else None
     if field.name == "page":
-        return _pages(document, chunk) or None
+        return [page.number for page in document.pages] or None
     if field.name == "document_id":
         return document.id
     value = getattr(document, field.name)
     return value if field.type != "time" or value is None else iso(value)
-
-
-def _inside(value: object, path: tuple[str, ...]) -> object:
-    for key in path:
-        if not isinstance(value, dict):
-            return None
-        value = value.get(key)
-    return value
-
-
-def _pages(document: Document, chunk: Chunk | None) -> list[int]:
-    if chunk is None:
-        return [page.number for page in document.pages]
-    if chunk.pages is None:
-        return []
-    first, last = chunk.pages
-    return list(range(first, last + 1))
 
 
 KINDS: dict[ScalarKind, str] = {"text": "text", "number": "numbers", "boolean": "booleans"}
@@ -150,7 +133,16 @@ def other_kind_notes(where: Filter, has_kind: Callable[[str, ScalarKind], bool])
     For filters that match nothing: one may compare with several kinds on purpose.
     """
     notes = []
-    for name, compared in sorted(_compared_kinds(where).items()):
+    kinds: dict[str, set[ScalarKind]] = {}
+    for condition in conditions(where):
+        values: tuple[object, ...] = ()
+        if condition.field.path is not None and isinstance(condition, Comparison):
+            values = (condition.value,)
+        elif condition.field.path is not None and isinstance(condition, Membership):
+            values = condition.values
+        if some := {kind for kind in map(kind_of, values) if kind}:
+            kinds.setdefault(condition.field.name, set()).update(some)
+    for name, compared in sorted(kinds.items()):
         if any(has_kind(name, kind) for kind in compared):
             continue
         if held := [kind for kind in get_args(ScalarKind) if has_kind(name, kind)]:
@@ -195,22 +187,6 @@ def _required_texts(where: Filter) -> Iterator[tuple[str, str]]:
                 yield from _required_texts(part)
         case Eq(field=field, value=str(value)) | In(field=field, values=[str(value)]):
             yield field.name, value
-
-
-def _compared_kinds(where: Filter) -> dict[str, set[ScalarKind]]:
-    """The kinds of values that each metadata field is compared with."""
-    found: dict[str, set[ScalarKind]] = {}
-    for condition in conditions(where):
-        kinds = {kind for kind in map(kind_of, _operands(condition)) if kind}
-        if kinds and condition.field.path is not None:
-            found.setdefault(condition.field.name, set()).update(kinds)
-    return found
-
-
-def _operands(condition: Condition) -> tuple[object, ...]:
-    if isinstance(condition, Comparison):
-        return (condition.value,)
-    return condition.values if isinstance(condition, Membership) else ()
 
 
 def _listed(kinds: Collection[ScalarKind]) -> str:

@@ -64,20 +64,15 @@ def field_ref(name: str) -> FieldRef:
     name = ALIASES.get(name, name)
     if name in RESERVED:
         return FieldRef(name, None, RESERVED[name])
-    path = _split(name)
-    if path[0] == _PREFIX and len(path) > 1:
-        path = path[1:]
-    return FieldRef(field_name(path), path, "any")
-
-
-def _split(name: str) -> tuple[str, ...]:
     if not _SEGMENTS.fullmatch(name):
         raise FilterError(
             f"{name!r} is not a field name; write keys joined by single dots, such as "
             r"author.name, with \. for a dot and \\ for a backslash inside a key"
         )
-    segments = _SEGMENT.findall(name)
-    return tuple(_ESCAPED.sub(r"\1", segment) for segment in segments)
+    path = tuple(_ESCAPED.sub(r"\1", segment) for segment in _SEGMENT.findall(name))
+    if path[0] == _PREFIX and len(path) > 1:
+        path = path[1:]
+    return FieldRef(field_name(path), path, "any")
 
 
 def field_name(path: tuple[str, ...]) -> str:

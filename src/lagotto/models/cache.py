@@ -41,7 +41,13 @@ class DiskCache:
     def write(self, values: Mapping[bytes, bytes]) -> None:
         """Store `values` in one transaction, replacing those with the same keys."""
         rows = [(key, value, _checksum(key, value)) for key, value in values.items()]
-        self._attempt(lambda: self._insert(rows))
+        insert = f"INSERT OR REPLACE INTO {self._table} VALUES (?, ?, ?)"
+
+        def write() -> None:
+            with self._open() as connection, connection:
+                connection.executemany(insert, rows)
+
+        self._attempt(write)
 
     def _rows(self, keys: list[bytes]) -> Iterator[tuple[bytes, bytes]]:
         with self._open() as connection:
@@ -52,11 +58,6 @@ class DiskCache:
                 for key, value, checksum in connection.execute(query, some):
                     if isinstance(value, bytes) and checksum == _checksum(key, value):
                         yield key, value
-
-    def _insert(self, rows: list[tuple[bytes, bytes, bytes]]) -> None:
-        with self._open() as connection, connection:
-            insert = f"INSERT OR REPLACE INTO {self._table} VALUES (?, ?, ?)"
-            connection.executemany(insert, rows)
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
@@ -88,13 +89,8 @@ class DiskCache:
 
     def _move_aside(self, reason: sqlite3.DatabaseError) -> None:
         aside = self._path.with_name(f"{self._path.name}.damaged-{time.time_ns()}")
-        log.warning(
-            "the %s %s is damaged (%s); moved it to %s and started a new one",
-            self._what,
-            self._path,
-            reason,
-            aside,
-        )
+        message = "the %s %s is damaged (%s); moved it to %s and started a new one"
+        log.warning(message, self._what, self._path, reason, aside)
         with suppress(FileNotFoundError):  # another process was faster
             self._path.replace(aside)
         for suffix in ("-wal", "-shm"):

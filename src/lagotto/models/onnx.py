@@ -24,6 +24,15 @@ from lagotto.models.files import sha256_of
 if TYPE_CHECKING:
     from tokenizers import Encoding
 
+log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+DIGITS = 32
+"""Hash characters in the name of a quantised file."""
+
+MOST_THREADS = 8
 
 _prepack = True
 """Whether a model that is loaded now is prepacked."""
@@ -38,21 +47,6 @@ def without_prepacking() -> Iterator[None]:
         yield
     finally:
         _prepack = former
-
-
-log = logging.getLogger(__name__)
-
-P = ParamSpec("P")
-T = TypeVar("T")
-Output = NDArray[np.float32]
-TokenMask = NDArray[np.int64]
-"""1 for a token, 0 for padding: (texts, tokens)."""
-
-DIGITS = 32
-"""Hash characters in the name of a quantised file."""
-
-
-MOST_THREADS = 8
 
 
 class ModelThreads:
@@ -107,6 +101,8 @@ class OnnxSession:
         import onnxruntime
         from onnxruntime.capi import onnxruntime_pybind11_state as failures
 
+        self._failed = failed
+        self._run_failures = (failures.Fail, failures.InvalidArgument, failures.RuntimeException)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
@@ -119,17 +115,13 @@ class OnnxSession:
                 str(path), options, providers=["CPUExecutionProvider"]
             )
         except (
-            failures.Fail,
-            failures.InvalidArgument,
+            *self._run_failures,
             failures.InvalidGraph,
             failures.InvalidProtobuf,
             failures.NoSuchFile,
             failures.NotImplemented,
-            failures.RuntimeException,
         ) as exc:
             raise unusable(f"can't load {path} as an ONNX model: {exc}") from exc
-        self._failed = failed
-        self._run_failures = (failures.Fail, failures.InvalidArgument, failures.RuntimeException)
         self._output = self._session.get_outputs()[0].name
         self._inputs = [item.name for item in self._session.get_inputs()]
         unknown = set(self._inputs) - {"input_ids", "attention_mask", "token_type_ids"}
@@ -139,8 +131,11 @@ class OnnxSession:
                 "export the model for feature extraction or sequence classification"
             )
 
-    def run(self, texts: Sequence[Encoding]) -> tuple[Output, TokenMask]:
-        """Return the first output, with one row per text, and the attention mask."""
+    def run(self, texts: Sequence[Encoding]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Return the first output, with one row per text, and the attention mask.
+
+        The mask is 1 for a token, 0 for padding: (texts, tokens).
+        """
         shape = (len(texts), max(len(text) for text in texts))
         ids, mask, types = (np.zeros(shape, dtype=np.int64) for _ in range(3))
         for row, text in enumerate(texts):
@@ -185,7 +180,9 @@ def quantized(source: Callable[[], Path], *, name: str, cache: Path) -> Path:
             made = Path(folder) / "model.onnx"
             quantize(model, made)
             target = cache / _file_name(name, made)
-            _publish(made, target)
+            with made.open("r+b") as file:
+                os.fsync(file.fileno())
+            made.replace(target)
     except OSError as exc:
         raise WeightsError(
             f"can't write the 8-bit model to {cache}: {exc}; "
@@ -196,13 +193,6 @@ def quantized(source: Callable[[], Path], *, name: str, cache: Path) -> Path:
 
 def _file_name(name: str, path: Path) -> str:
     return f"{name}.{sha256_of(path)[:DIGITS]}.onnx"
-
-
-def _publish(made: Path, target: Path) -> None:
-    """Move `made` to `target`; a crash leaves either the whole file or none."""
-    with made.open("r+b") as file:
-        os.fsync(file.fileno())
-    made.replace(target)
 
 
 def check_quantizer() -> None:

@@ -92,8 +92,7 @@ class HfTokenizer:
         if self._by_words:
             return [self._count_paragraphs(text.split("\n\n")) for text in texts]
         clean = [storable(text) for text in texts]
-        encodings = self._tokenizer.encode_batch_fast(clean, add_special_tokens=False)
-        return [len(encoding) for encoding in encodings]
+        return list(map(len, self._tokenizer.encode_batch_fast(clean, add_special_tokens=False)))
 
     def _count_paragraphs(self, paragraphs: Sequence[str]) -> int:
         counts = self._paragraphs  # other threads may be here; nothing is ever removed from it
@@ -120,32 +119,31 @@ class HfTokenizer:
     @native_panics("the tokenizer", NativeEmbeddingError)
     def starts(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
         """For each text, the character offsets at which its tokens start."""
-        if self._by_words:
-            return [self._starts(_words(text)) for text in texts]
-        return [
-            np.array([start for start, _ in encoding.offsets], dtype=np.int64)
-            for encoding in self._encode([storable(text) for text in texts])
-        ]
-
-    def _starts(self, words: Sequence[str]) -> NDArray[np.int64]:
-        starts = list(self._word_starts(words))
-        ends = np.cumsum([len(word) + 1 for word in words])
-        offsets = np.concatenate(([0], ends[:-1]))
-        within = np.fromiter(chain.from_iterable(starts), np.int64)
-        return np.repeat(offsets, list(map(len, starts))) + within
+        if not self._by_words:
+            return [
+                np.array([start for start, _ in encoding.offsets], dtype=np.int64)
+                for encoding in self._encode(texts)
+            ]
+        found = []
+        for words in map(_words, texts):
+            starts = list(self._word_starts(words))
+            offsets = np.cumsum([0, *(len(word) + 1 for word in words[:-1])])
+            within = np.fromiter(chain.from_iterable(starts), np.int64)
+            found.append(np.repeat(offsets, list(map(len, starts))) + within)
+        return found
 
     @native_panics("the tokenizer", NativeEmbeddingError)
     def model_inputs(self, texts: Sequence[str], *, max_tokens: int) -> list[Encoding]:
         """Encode texts for the model, truncated to `max_tokens` including special tokens."""
         limit = max_tokens - self._tokenizer.num_special_tokens_to_add(False)
-        encodings = self._beginnings([storable(text) for text in texts], limit)
+        encodings = self._beginnings(texts, limit)
         for encoding in encodings:
             encoding.truncate(limit)
         return [self._tokenizer.post_process(encoding) for encoding in encodings]
 
     def token_ids(self, texts: Sequence[str], *, max_tokens: int) -> list[NDArray[np.int64]]:
         """The ids of each text's first tokens, without special and unknown ones."""
-        encodings = self._beginnings([storable(text) for text in texts], max_tokens)
+        encodings = self._beginnings(texts, max_tokens)
         found = [np.array(encoding.ids[:max_tokens], dtype=np.int64) for encoding in encodings]
         return [ids if self._unknown is None else ids[ids != self._unknown] for ids in found]
 
@@ -167,7 +165,8 @@ class HfTokenizer:
 
     @native_panics("the tokenizer", NativeEmbeddingError)
     def _encode(self, texts: Sequence[str]) -> list[Encoding]:
-        return self._tokenizer.encode_batch(texts, add_special_tokens=False)
+        clean = [storable(text) for text in texts]
+        return self._tokenizer.encode_batch(clean, add_special_tokens=False)
 
 
 def _words(text: str) -> list[str]:
@@ -193,10 +192,8 @@ class ApproximateTokenizer:
 
     _TOKEN = re.compile(r"[A-Za-z]{1,6}|\d{1,3}|[^\W\d_]{1,2}|\S")
 
-    @property
-    def id(self) -> str:
-        """The version of the rule."""
-        return "approximate-1"
+    id = "approximate-1"
+    """The version of the rule."""
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """The approximate number of tokens of each text."""

@@ -64,7 +64,7 @@ def _main_alphabet(text: str) -> str:
     if text.isascii():
         return "LATIN"
     names = (unicodedata.name(letter, "").split(" ")[0] for letter in text if letter.isalpha())
-    return Counter(names).most_common(1)[0][0] if any(map(str.isalpha, text)) else ""
+    return max(Counter(names).items(), key=lambda pair: pair[1], default=("", 0))[0]
 
 
 CACHE_SIZE = 2**16
@@ -100,68 +100,38 @@ def term_maker(language: str | None) -> Callable[[str], str]:
 
 @cache
 def _term_maker(language: str | None) -> Callable[[str], str]:
-    stem = _stemmer(language)
+    from Stemmer import Stemmer
+
+    stem: Callable[[str], str]
+    try:
+        stem = Stemmer(language or "", 0).stemWord
+    except KeyError:
+        stem = str
+    lock = Lock()  # stemmers are not thread-safe
 
     @lru_cache(maxsize=CACHE_SIZE)
     def term(word: str) -> str:
         # Stemmers need accents, so fold last.
-        stemmed = word if any(map(str.isdigit, word)) else stem(word)
+        stemmed = word
+        if not any(map(str.isdigit, word)):
+            with lock:
+                stemmed = stem(word)
         return fold(stemmed or word)[:LONGEST_WORD]
 
     return term
-
-
-def _stemmer(language: str | None) -> Callable[[str], str]:
-    from Stemmer import Stemmer
-
-    try:
-        stemmer = Stemmer(language or "", 0)
-    except KeyError:
-        return str
-    lock = Lock()  # stemmers are not thread-safe
-
-    def stem(word: str) -> str:
-        with lock:
-            stemmed: str = stemmer.stemWord(word)
-        return stemmed
-
-    return stem
 
 
 UNSTEMMED = "simple"
 """The name of the configuration that does not stem."""
 
 NAMES = {
-    "ar": "arabic",
-    "ca": "catalan",
-    "da": "danish",
-    "de": "german",
-    "el": "greek",
-    "en": "english",
-    "es": "spanish",
-    "et": "estonian",
-    "eu": "basque",
-    "fi": "finnish",
-    "fr": "french",
-    "ga": "irish",
-    "hi": "hindi",
-    "hu": "hungarian",
-    "hy": "armenian",
-    "id": "indonesian",
-    "it": "italian",
-    "lt": "lithuanian",
-    "ne": "nepali",
-    "nl": "dutch",
-    "no": "norwegian",
-    "pt": "portuguese",
-    "ro": "romanian",
-    "ru": "russian",
-    "sr": "serbian",
-    "sv": "swedish",
-    "ta": "tamil",
-    "tr": "turkish",
-    "yi": "yiddish",
-}
+    "ar": "arabic", "ca": "catalan", "da": "danish", "de": "german", "el": "greek",
+    "en": "english", "es": "spanish", "et": "estonian", "eu": "basque", "fi": "finnish",
+    "fr": "french", "ga": "irish", "hi": "hindi", "hu": "hungarian", "hy": "armenian",
+    "id": "indonesian", "it": "italian", "lt": "lithuanian", "ne": "nepali", "nl": "dutch",
+    "no": "norwegian", "pt": "portuguese", "ro": "romanian", "ru": "russian", "sr": "serbian",
+    "sv": "swedish", "ta": "tamil", "tr": "turkish", "yi": "yiddish",
+}  # fmt: skip
 """Languages with a stemmer, by their codes."""
 
 _CODES = {name: code for code, name in NAMES.items()}

@@ -43,7 +43,10 @@ class Vocabulary:
 
     def __init__(self, terms: Iterable[str] | Mapping[str, int]) -> None:
         self.terms = tuple(sorted({term for term in terms if JOINER not in term}))
-        self._factors = self._frequency_factors(terms)
+        self._factors = np.ones(len(self.terms))
+        if isinstance(terms, Mapping) and terms:
+            counts = np.log1p([terms[term] for term in self.terms])
+            self._factors -= FREQUENCY_SHARE * (1 - counts / (counts.max() or 1))
         self._trigrams = FeaturePostings.of_pairs(*trigram_pairs(self.terms))
         self._sizes = np.bincount(self._trigrams.ids, minlength=len(self.terms))
         self._deletions = FeaturePostings.of_pairs(*deletion_pairs(self.terms))
@@ -88,7 +91,9 @@ class Vocabulary:
     def _correct(self, word: str, limit: int) -> tuple[tuple[str, float], ...]:
         weighted = []
         similarities, digits = self._similarities(word), _digits(word)
-        for term in self._candidates(word, similarities).tolist():
+        neighbours = self._deletions.having(deletion_pairs([word])[0])
+        nearest = _nearest(similarities, threshold=LEAST_SIMILARITY, limit=CANDIDATES)
+        for term in distinct(np.concatenate([neighbours, nearest])).tolist():
             if self.terms[term] == word:
                 continue
             likeness = _likeness(word, self.terms[term], float(similarities[term]))
@@ -102,18 +107,6 @@ class Vocabulary:
         shared = np.bincount(self._trigrams.having(codes), minlength=len(self.terms))
         similarities: NDArray[np.float64] = shared / (len(codes) + self._sizes - shared)
         return similarities
-
-    def _candidates(self, word: str, similarities: NDArray[np.float64]) -> NDArray[np.int64]:
-        neighbours = self._deletions.having(deletion_pairs([word])[0])
-        nearest = _nearest(similarities, threshold=LEAST_SIMILARITY, limit=CANDIDATES)
-        return distinct(np.concatenate([neighbours, nearest]))
-
-    def _frequency_factors(self, terms: Iterable[str] | Mapping[str, int]) -> NDArray[np.float64]:
-        if not isinstance(terms, Mapping) or not terms:
-            return np.ones(len(self.terms))
-        counts = np.log1p([terms[term] for term in self.terms])
-        factors: NDArray[np.float64] = 1 - FREQUENCY_SHARE * (1 - counts / (counts.max() or 1))
-        return factors
 
 
 class SimilarWords:
@@ -232,7 +225,10 @@ def edit_distance(first: str, second: str) -> int:
     This is the optimal string alignment distance, which edits no substring twice: "ca" to "abc"
     takes three edits.
     """
-    first, second = _without_shared_ends(first, second)
+    while first and second and first[0] == second[0]:  # most of a misspelt word
+        first, second = first[1:], second[1:]
+    while first and second and first[-1] == second[-1]:
+        first, second = first[:-1], second[:-1]
     before: list[int] = []
     last = list(range(len(second) + 1))
     for row, char in enumerate(first, start=1):
@@ -244,21 +240,6 @@ def edit_distance(first: str, second: str) -> int:
             current.append(cost)
         before, last = last, current
     return last[-1]
-
-
-def _without_shared_ends(first: str, second: str) -> tuple[str, str]:
-    """Strip the common prefix and suffix, most of a misspelt word."""
-    start = _shared_start(first, second)
-    first, second = first[start:], second[start:]
-    end = _shared_start(first[::-1], second[::-1])
-    return first[: len(first) - end], second[: len(second) - end]
-
-
-def _shared_start(first: str, second: str) -> int:
-    pairs = zip(first, second, strict=False)
-    return next(
-        (at for at, (one, other) in enumerate(pairs) if one != other), min(len(first), len(second))
-    )
 
 
 LONGEST_DELETED = 9

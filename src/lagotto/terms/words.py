@@ -171,28 +171,18 @@ def compounds(text: str) -> list[str]:
     """
     text = normalise(text)
     pieces = list(_joined_pieces(text))
-    if not pieces:
+    if not pieces:  # before an expression is compiled
         return []
-    runs = _european_runs() if is_european(text) else _all_runs()
+    runs = _compound_runs("" if is_european(text) else UNSPACED)
     return [term for piece in pieces for run in runs.findall(piece) for term in _terms(run)]
 
 
 @cache
-def _european_runs() -> re.Pattern[str]:
-    """Matches words that punctuation joins, in texts of alphabets with spaces."""
-    return re.compile(_compound_pattern(""))
-
-
-@cache
-def _all_runs() -> re.Pattern[str]:
-    """The same in any text; the scripts that have no spaces are left out."""
-    return re.compile(_compound_pattern(UNSPACED))
-
-
-def _compound_pattern(unspaced: str) -> str:
+def _compound_runs(unspaced: str) -> re.Pattern[str]:
+    """Matches words that punctuation joins; scripts that have no spaces are left out."""
     word = rf"[^\W_{unspaced}]"
     joint = r"(?:[-./\\@_\u2010\u2011]{1,3}+|(?<=\d)[,:](?=\d))"
-    return rf"(?<!{word}){word}++(?:{joint}{word}++)++"
+    return re.compile(rf"(?<!{word}){word}++(?:{joint}{word}++)++")
 
 
 def _joined_pieces(text: str) -> Iterator[str]:
@@ -218,14 +208,9 @@ def _terms(run: str) -> Iterator[str]:
         for numbers in _NUMBERS(unmarked):
             if numbers != unmarked:
                 yield _joined(numbers)
-            yield from _beginnings(numbers)
-
-
-def _beginnings(numbers: str) -> Iterator[str]:
-    """A version or date without its last parts, down to two."""
-    parts = _PARTS.split(numbers)
-    for count in range(2, min(len(parts), 2 + MOST_PREFIXES)):
-        yield _joined(JOINER.join(parts[:count]))
+            parts = _PARTS.split(numbers)  # a version or date without its last parts, down to two
+            for count in range(2, min(len(parts), 2 + MOST_PREFIXES)):
+                yield _joined(JOINER.join(parts[:count]))
 
 
 def _joined(run: str) -> str:
