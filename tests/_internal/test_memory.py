@@ -1,5 +1,8 @@
+"""The collector is paused inside, and afterwards as it was."""
+
 from __future__ import annotations
 
+import gc
 import json
 import os
 import platform
@@ -9,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from lagotto._internal.memory import paused_collector
 from lagotto.server.serve import VARIABLE
 from lagotto.server.settings import ServerSettings
 
@@ -88,3 +92,26 @@ def test_processes_of_a_server_share_two_arenas(tmp_path: Path) -> None:
     program = "from lagotto.server.serve import app_of_environment; app_of_environment()"
     environment = {VARIABLE: json.dumps(settings.model_dump(mode="json"))}
     assert printed(f"{program}; print(arenas())", **environment) == "2"
+
+
+def test_paused_inside_and_enabled_afterwards() -> None:
+    def fail() -> None:
+        with paused_collector():
+            with paused_collector():
+                assert not gc.isenabled()
+            assert not gc.isenabled()
+            raise ValueError("inside")
+
+    with pytest.raises(ValueError, match="inside"):
+        fail()
+    assert gc.isenabled()
+
+
+def test_a_disabled_collector_stays_disabled() -> None:
+    gc.disable()
+    try:
+        with paused_collector():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
