@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lagotto.embedders import create_embedder
-from lagotto.embedders.onnx import OnnxConfig, OnnxEmbedder, OnnxGraph, from_folder
-from lagotto.errors import ConfigError, EmbeddingError, WeightsError
+from lagotto.embedders import create_embedder, onnx
+from lagotto.embedders.onnx import OnnxConfig, OnnxEmbedder, from_folder
+from lagotto.errors import ConfigError, EmbeddingError, LagottoError, WeightsError
+from lagotto.models.onnx import OnnxSession
 from lagotto.testing.embedders import EmbedderContract
 
 from .tiny_model import DIMENSION, TABLE, WORDS, make_model
@@ -106,7 +107,7 @@ async def test_a_cancelled_call_runs_no_further_batches(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs, running, loop = 0, asyncio.Event(), asyncio.get_running_loop()
-    original = OnnxGraph.pooled
+    original = OnnxSession.run
 
     def counted(*args: object, **kwargs: object) -> object:
         nonlocal runs
@@ -114,7 +115,7 @@ async def test_a_cancelled_call_runs_no_further_batches(
         loop.call_soon_threadsafe(running.set)
         return original(*args, **kwargs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(OnnxGraph, "pooled", counted)
+    monkeypatch.setattr(OnnxSession, "run", counted)
     embedder = embedder_for(folder, batch_tokens=1)
     call = asyncio.ensure_future(embedder.embed(["red dog"] * 1000, role="document"))
     await running.wait()
@@ -159,13 +160,12 @@ async def test_a_preloaded_model_is_loaded_once(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded: list[Path] = []
-    original = OnnxGraph.__init__
 
-    def load(graph: OnnxGraph, path: Path) -> None:
+    def load(path: Path, **failures: type[LagottoError]) -> OnnxSession:
         loaded.append(path)
-        original(graph, path)
+        return OnnxSession(path, **failures)
 
-    monkeypatch.setattr(OnnxGraph, "__init__", load)
+    monkeypatch.setattr(onnx, "OnnxSession", load)
     embedder = embedder_for(folder)
     embedder.preload()
     await embedder.embed(["red"], role="query")

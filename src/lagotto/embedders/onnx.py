@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
 from lagotto._internal.concurrency import Lazy
@@ -114,7 +115,11 @@ class OnnxEmbedder:
         self.info = config.info
         self._threads = ModelThreads("embed", threads)
         self._tokenizer = Lazy(lambda: HfTokenizer(files(config.tokenizer_file)))
-        self._graph = Lazy(lambda: OnnxGraph(files(config.model_file)))
+        self._session = Lazy(
+            lambda: OnnxSession(
+                files(config.model_file), unusable=WeightsError, failed=EmbeddingError
+            )
+        )
 
     @property
     def tokenizer(self) -> HfTokenizer:
@@ -123,17 +128,23 @@ class OnnxEmbedder:
 
     def preload(self) -> None:
         """Start to load the model on one of the threads that run it, beside other work."""
-        if not self._graph.made:
-            self._threads.start(self._graph)
+        if not self._session.made:
+            self._threads.start(self._session)
 
     async def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
         rows = np.empty((len(texts), self.config.dimension), dtype=np.float32)
 
-        def embed_batch(batch: dict[int, Encoding]) -> None:
-            pooled = self._graph().pooled([*batch.values()], pooling=self.config.pooling)
+        def pool(batch: dict[int, Encoding], hidden: Vectors, mask: NDArray[np.int64]) -> None:
+            if hidden.ndim == 2:  # the graph pools by itself
+                pooled = hidden
+            elif self.config.pooling == "cls":
+                pooled = hidden[:, 0]
+            else:
+                weights = mask[:, :, np.newaxis].astype(np.float32)
+                pooled = (hidden * weights).sum(axis=1) / weights.sum(axis=1)
             rows[[*batch]] = checked(normalised(pooled), info=self.info, count=len(batch))
 
-        await self._run_batches(texts, embed_batch, role=role)
+        await self._run(texts, pool, role=role)
         return rows
 
     async def token_vectors(
@@ -146,25 +157,37 @@ class OnnxEmbedder:
         found: dict[int, TokenVectors] = {}
         shift = len(self._prefix(role))
 
-        def embed_batch(batch: dict[int, Encoding]) -> None:
-            rows = self._graph().token_vectors([*batch.values()])
-            for (position, encoding), vectors in zip(batch.items(), rows, strict=True):
+        def split(batch: dict[int, Encoding], hidden: Vectors, _: NDArray[np.int64]) -> None:
+            if hidden.ndim != 3:
+                raise EmbeddingError(
+                    f"this model returns one vector per text (shape {hidden.shape}), not per "
+                    "token; export it without its pooling layer"
+                )
+            for (position, encoding), row in zip(batch.items(), hidden, strict=True):
                 spans = np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2)
                 starts, ends = np.maximum(spans - shift, 0).T
-                found[position] = TokenVectors(starts, ends, vectors)
+                found[position] = TokenVectors(starts, ends, row[: len(encoding)])
 
-        await self._run_batches(texts, embed_batch, role=role)
+        await self._run(texts, split, role=role)
         return [found[position] for position in range(len(texts))]
 
     async def close(self) -> None:
-        self._graph.drop()
+        self._session.drop()
         await self._threads.close()
 
-    async def _run_batches(
-        self, texts: Sequence[str], work: Callable[[dict[int, Encoding]], None], *, role: Role
+    async def _run(
+        self,
+        texts: Sequence[str],
+        use: Callable[[dict[int, Encoding], Vectors, NDArray[np.int64]], None],
+        *,
+        role: Role,
     ) -> None:
-        """Run `work` on batches of encoded texts, by their positions."""
+        """Run the model on batches of texts; `use` gets each, by position, with output and mask."""
         prefix = self._prefix(role)
+
+        def run(batch: dict[int, Encoding]) -> None:
+            use(batch, *self._session().run([*batch.values()]))
+
         for start in range(0, len(texts), WINDOW):
             window = [prefix + text for text in texts[start : start + WINDOW]]
             encodings = await self._threads.run(self._encode, window)
@@ -172,7 +195,7 @@ class OnnxEmbedder:
                 {start + index: encodings[index] for index in batch}
                 for batch in batches_by_length(encodings, budget=self.config.batch_tokens)
             )
-            await self._threads.run_all(batches, work)
+            await self._threads.run_all(batches, run)
 
     def _encode(self, texts: Sequence[str]) -> list[Encoding]:
         return self.tokenizer.model_inputs(texts, max_tokens=self.config.max_tokens)
@@ -187,35 +210,6 @@ def from_folder(folder: str, *, threads: int | None = None) -> OnnxEmbedder:
         raise ConfigError("missing folder; write onnx:FOLDER")
     config = read_config(Path(folder))
     return OnnxEmbedder(Path(folder).joinpath, config=config, threads=threads)
-
-
-class OnnxGraph:
-    """A loaded embedding model, safe to run from several threads at once.
-
-    Its output is (texts, tokens, dimension), or (texts, dimension) if it pools by itself.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._session = OnnxSession(path, unusable=WeightsError, failed=EmbeddingError)
-
-    def pooled(self, texts: Sequence[Encoding], *, pooling: Literal["mean", "cls"]) -> Vectors:
-        hidden, mask = self._session.run(texts)
-        if hidden.ndim == 2:
-            return hidden
-        if pooling == "cls":
-            return hidden[:, 0]
-        weights = mask[:, :, np.newaxis].astype(np.float32)
-        mean: Vectors = (hidden * weights).sum(axis=1) / weights.sum(axis=1)
-        return mean
-
-    def token_vectors(self, texts: Sequence[Encoding]) -> list[Vectors]:
-        hidden, _ = self._session.run(texts)
-        if hidden.ndim != 3:
-            raise EmbeddingError(
-                f"this model returns one vector per text (shape {hidden.shape}), not per token; "
-                "export it without its pooling layer"
-            )
-        return [row[: len(text)] for row, text in zip(hidden, texts, strict=True)]
 
 
 TOKENIZER = "tokenizer.json"

@@ -5,9 +5,6 @@ wrappers around other rerankers. Rerankers with settings of their own are in
 `lagotto.rerankers.api` and `lagotto.rerankers.llm`; all other modules are private.
 """
 
-from typing import TYPE_CHECKING
-
-from lagotto._internal.registry import lazy_exports
 from lagotto.rerankers.base import (
     LOGIT,
     RERANKERS,
@@ -23,14 +20,12 @@ from lagotto.rerankers.base import (
     create_reranker,
     rerank_results,
 )
-
-if TYPE_CHECKING:
-    from lagotto.rerankers.wrappers import (
-        BlendedReranker,
-        CachedReranker,
-        FallbackReranker,
-        GatedReranker,
-    )
+from lagotto.rerankers.wrappers import (
+    BlendedReranker,
+    CachedReranker,
+    FallbackReranker,
+    GatedReranker,
+)
 
 __all__ = [
     "LOGIT",
@@ -51,15 +46,3 @@ __all__ = [
     "create_reranker",
     "rerank_results",
 ]
-
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        "wrappers": (
-            "BlendedReranker",
-            "CachedReranker",
-            "FallbackReranker",
-            "GatedReranker",
-        ),
-    },
-)

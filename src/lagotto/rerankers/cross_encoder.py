@@ -330,7 +330,6 @@ def _known(
 
 
 def _with_8_bit(full: CrossEncoderModel) -> dict[str, CrossEncoderModel]:
-    """A model in full precision, and the 8-bit model that can be made from it."""
     name = f"{full.name}-int8"
     return {full.name: full, name: full.eight_bit(full.config.model_copy(update={"name": name}))}
 
@@ -415,15 +414,15 @@ class AutoReranker:
 
     @property
     def id(self) -> str:
-        return f"auto({', '.join(self._reranker(model).id for model in self._present())})"
+        return f"auto({', '.join(reranker.id for _, reranker in self._present())})"
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> Judgement:
         if not candidates:
             return Judgement([])
         (language, _), *_ = Counter(one.language for one in candidates).most_common()
-        for model in self._present():
+        for model, reranker in self._present():
             if _knows(model, query, language):
-                return await self._reranker(model).rerank(query, candidates)
+                return await reranker.rerank(query, candidates)
         fetched = next(model.name for model in MODELS.values() if _knows(model, query, language))
         note = (
             "no cross-encoder for this language is on this machine, the fused order stands; "
@@ -435,13 +434,11 @@ class AutoReranker:
         for reranker in self._created.values():
             await reranker.close()
 
-    def _present(self) -> list[CrossEncoderModel]:
-        return [model for model in MODELS.values() if model.state() == "present"]
-
-    def _reranker(self, model: CrossEncoderModel) -> CrossEncoderReranker:
-        if model.name not in self._created:
-            self._created[model.name] = model.create()
-        return self._created[model.name]
+    def _present(self) -> list[tuple[CrossEncoderModel, CrossEncoderReranker]]:
+        present = {name: model for name, model in MODELS.items() if model.state() == "present"}
+        for name in present.keys() - self._created:
+            self._created[name] = present[name].create()
+        return [(model, self._created[name]) for name, model in present.items()]
 
 
 def _knows(model: CrossEncoderModel, query: str, language: str | None) -> bool:

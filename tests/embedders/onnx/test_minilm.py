@@ -172,7 +172,7 @@ class TestOwnDistribution:
     def package(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, int8: OnnxEmbedder, cache: Path
     ) -> Path:
-        int8._graph()
+        int8._session()
         package = tmp_path / "site" / "lagotto_minilm"
         (package / "onnx").mkdir(parents=True)
         (package / "__init__.py").write_text("raise RuntimeError('must not be imported')")
