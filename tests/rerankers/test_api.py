@@ -211,33 +211,9 @@ async def test_log_odds() -> None:
     assert reranker.scale.unit(found[1]) == pytest.approx(1.0, abs=1e-4)
 
 
-@pytest.mark.parametrize(
-    "trouble",
-    [
-        Reply(status=429, headers={"Retry-After": "0.01"}),
-        Reply(status=503),
-        Reply(drop=True),
-    ],
-)
-async def test_passing_trouble(
-    server: ScriptedServer, reranker: ApiReranker, trouble: Reply
-) -> None:
-    server.script(PATH, trouble, trouble)
-    assert await scores(reranker) == pytest.approx(SCORES)
-    assert len(server.requests) == 3
-
-
-async def test_a_slow_service(server: ScriptedServer) -> None:
-    hasty = QUICK.model_copy(update={"timeout": 0.2, "tries": 2})
-    reranker = ApiReranker(server.url, model="m", retry=hasty)
-    server.script(PATH, Reply(delay=30.0), Reply(delay=30.0))
-    with pytest.raises(RerankError, match=r"no answer from .*try 2 of 2"):
-        await scores(reranker)
-    await reranker.close()
-
-
 async def test_lasting_trouble(server: ScriptedServer, reranker: ApiReranker) -> None:
-    server.script(PATH, Reply({"detail": "bad key sk-secret"}, status=401))
+    """With passing trouble before it, which is tried again."""
+    server.script(PATH, Reply(status=503), Reply({"detail": "bad key sk-secret"}, status=401))
     with pytest.raises(RerankError, match=r"401: bad key \*\*\*") as caught:
         await scores(reranker)
     assert caught.value.status == 401

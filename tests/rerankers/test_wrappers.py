@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -123,31 +121,6 @@ def test_verdicts_that_depend_on_more_than_the_passage_are_not_for_keeping(name:
         CachedReranker(BlendedReranker(Scripted()))
     with pytest.raises(ConfigError, match="fallback"):
         CachedReranker(FallbackReranker(Scripted(), create_reranker(name)))
-
-
-async def test_a_damaged_entry_is_made_again(tmp_path: Path) -> None:
-    inner = Scripted()
-    await CachedReranker(inner, folder=tmp_path).rerank(QUERY, CANDIDATES)
-    with closing(sqlite3.connect(tmp_path / "verdicts.db")) as connection, connection:
-        connection.execute("UPDATE verdicts SET value = CAST(replace(value, '0.', '0.9') AS BLOB)")
-    again = await CachedReranker(inner, folder=tmp_path).rerank(QUERY, CANDIDATES)
-    assert len(inner.calls) == 2
-    assert scores(again) == [len(one.text) / 1000 for one in CANDIDATES]
-
-
-def moved_aside(folder: Path) -> list[Path]:
-    return list(folder.glob("verdicts.db.damaged-*"))
-
-
-async def test_a_damaged_file_is_moved_aside(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "verdicts.db").write_bytes(b"no database at all" * 100)
-    cached = CachedReranker(Scripted(), folder=tmp_path)
-    judgement = await cached.rerank(QUERY, CANDIDATES)
-    assert not judgement.notes
-    assert "is damaged" in caplog.text
-    assert len(moved_aside(tmp_path)) == 1
 
 
 async def test_a_cache_that_cannot_be_used_is_a_note(tmp_path: Path) -> None:

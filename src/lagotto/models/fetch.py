@@ -325,25 +325,19 @@ def workplace(name: str, *, source: str) -> Iterator[Path]:
             f"can't create {unfinished}: {exc}; set LAGOTTO_MODELS to a folder that can be written"
         ) from exc
     folder = unfinished / f"{name}@{hashlib.sha256(source.encode()).hexdigest()[:12]}"
-    with _lock(unfinished / "lock.db"):
+    lock = sqlite3.connect(unfinished / "lock.db", timeout=0, isolation_level=None)
+    with closing(lock):
+        try:
+            lock.execute("BEGIN EXCLUSIVE")  # ends with its process
+        except sqlite3.OperationalError as exc:
+            raise WeightsError(
+                f"another process is fetching a model to {models_folder()}; "
+                "wait for it, and run the command again"
+            ) from exc
         folder.mkdir(exist_ok=True)
         yield folder
         for left in unfinished.glob(f"{name}@*"):
             shutil.rmtree(left, ignore_errors=True)
-
-
-@contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    """A lock between processes, which ends with its process: a transaction of SQLite."""
-    with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as connection:
-        try:
-            connection.execute("BEGIN EXCLUSIVE")
-        except sqlite3.OperationalError as exc:
-            raise WeightsError(
-                f"another process is fetching a model to {path.parents[1]}; "
-                "wait for it, and run the command again"
-            ) from exc
-        yield
 
 
 HUB = "https://huggingface.co"
@@ -366,7 +360,6 @@ def hub_address(given: str | None = None) -> str:
 
 
 def hub_path(repository: str | None, revision: str, path: str) -> str:
-    """The path of a file on any hub."""
     return f"/{repository}/resolve/{quote(revision, safe='')}/{quote(path)}"
 
 
@@ -425,7 +418,6 @@ class Transfer:
         return self.target.with_name(self.target.name + ".etag")
 
     def _try(self) -> str | None:
-        """Try once, from where the last try ended."""
         import httpx
 
         arrived, headers = 0, {}
@@ -439,7 +431,12 @@ class Transfer:
                 if response.status_code != httpx.codes.PARTIAL_CONTENT:
                     arrived = 0
                 self._receive(response, arrived)
-                return _published_hash(response)
+                for answer in (*response.history, response):
+                    # the hub sends the hash of a large file with its redirect to the storage
+                    found = str(answer.headers.get("x-linked-etag", "")).strip('"').lower()
+                    if _SHA256.fullmatch(found):
+                        return found
+                return None
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as exc:
             raise WeightsError(f"{self._shown} is not a valid URL: {exc}") from exc
         except httpx.TooManyRedirects as exc:
@@ -506,12 +503,3 @@ class Transfer:
             f"{self._shown} has {size:,} bytes or more, but the model's file has at most "
             f"{self.most_bytes:,}; choose another hub with --from"
         )
-
-
-def _published_hash(response: httpx.Response) -> str | None:
-    """The SHA-256 of a large file, which the hub sends with its redirect to the storage."""
-    for answer in (*response.history, response):
-        found = answer.headers.get("x-linked-etag", "").strip('"').lower()
-        if _SHA256.fullmatch(found):
-            return str(found)
-    return None

@@ -239,12 +239,10 @@ class KnownModel(Record):
 
     def publish(self, unfinished: Path, *, source: str) -> None:
         """Move a folder with all files to its place, replacing a damaged model there."""
-        files = {
-            path: FileEntry(
-                size=(unfinished / path).stat().st_size, sha256=hash_of(unfinished / path)
-            )
-            for path in self.hashes
-        }
+        files = {}
+        for path in self.hashes:
+            file = unfinished / path
+            files[path] = FileEntry(size=file.stat().st_size, sha256=hash_of(file))
         manifest = Manifest(name=self.name, source=source, files=files)
         (unfinished / MANIFEST).write_text(manifest.model_dump_json(indent=2), encoding="utf-8")
         for path in (*files, MANIFEST):
@@ -319,12 +317,9 @@ def hash_of(path: Path) -> str:
 
 def _hub_cache() -> Path:
     """The download folder of the Hugging Face libraries."""
-    for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
-        if os.environ.get(variable):
-            return Path(os.environ[variable])
-    if os.environ.get("HF_HOME"):
-        return Path(os.environ["HF_HOME"]) / "hub"
-    return user_cache() / "huggingface" / "hub"
+    named = os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE")
+    home = Path(os.environ.get("HF_HOME") or user_cache() / "huggingface")
+    return Path(named) if named else home / "hub"
 
 
 def read_json_object(path: Path) -> dict[str, Any]:

@@ -88,7 +88,6 @@ class HfTokenizer:
 
     @native_panics("the tokenizer", NativeEmbeddingError)
     def count(self, texts: Sequence[str]) -> list[int]:
-        """The number of tokens of each text."""
         if self._by_words:
             return [self._count_paragraphs(text.split("\n\n")) for text in texts]
         clean = [storable(text) for text in texts]
@@ -118,7 +117,6 @@ class HfTokenizer:
 
     @native_panics("the tokenizer", NativeEmbeddingError)
     def starts(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
-        """For each text, the character offsets at which its tokens start."""
         if not self._by_words:
             return [
                 np.array([start for start, _ in encoding.offsets], dtype=np.int64)
@@ -196,11 +194,9 @@ class ApproximateTokenizer:
     """The version of the rule."""
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """The approximate number of tokens of each text."""
         return [len(self._TOKEN.findall(text)) for text in texts]
 
     def starts(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
-        """For each text, the character offsets at which its tokens start."""
         return [
             np.fromiter((match.start() for match in self._TOKEN.finditer(text)), dtype=np.int64)
             for text in texts

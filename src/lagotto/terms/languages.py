@@ -48,7 +48,9 @@ def foreign_language(query: str, languages: Collection[str]) -> str | None:
     None if that is not clear.
     """
     known = {code for code in map(language_of, languages) if code}
-    alphabet = _main_alphabet(query[:SAMPLE])
+    letters = filter(str.isalpha, "" if query.isascii() else query[:SAMPLE])
+    names = Counter(unicodedata.name(letter, "").split(" ")[0] for letter in letters)
+    alphabet = max(names, key=lambda name: names[name], default="LATIN")
     if alphabet in ALPHABETS:
         return None if known.intersection(ALPHABETS[alphabet]) else alphabet.capitalize()
     held = {fold(word) for word in words(query[:SAMPLE])}
@@ -57,14 +59,6 @@ def foreign_language(query: str, languages: Collection[str]) -> str | None:
     best = max(found, key=lambda code: found[code], default="")
     sure = found.get(best, 0) >= max(SURE, 2 * expected)
     return NAMES.get(best, best).capitalize() if sure else None
-
-
-def _main_alphabet(text: str) -> str:
-    """The first word of most letters' Unicode names, such as LATIN; empty without letters."""
-    if text.isascii():
-        return "LATIN"
-    names = (unicodedata.name(letter, "").split(" ")[0] for letter in text if letter.isalpha())
-    return max(Counter(names).items(), key=lambda pair: pair[1], default=("", 0))[0]
 
 
 CACHE_SIZE = 2**16

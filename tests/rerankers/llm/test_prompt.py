@@ -122,21 +122,6 @@ def test_schemas_are_strict(name: str) -> None:
     assert all(f'"{field}"' in RUBRICS[name].rules for field in RUBRICS[name].fields)
 
 
-def test_the_schema_of_an_answer() -> None:
-    item = {
-        "type": "object",
-        "properties": {"id": {"type": "string"}, "score": {"type": "number"}},
-        "required": ["id", "score"],
-        "additionalProperties": False,
-    }
-    assert RUBRICS["score10"].schema == {
-        "type": "object",
-        "properties": {"results": {"type": "array", "items": item}},
-        "required": ["results"],
-        "additionalProperties": False,
-    }
-
-
 def test_schema_of_an_answer() -> None:
     """What services hold the model to: an object per passage, with all fields and no others."""
     evidence = {"answerability": "boolean", "key_evidence": "string"}
