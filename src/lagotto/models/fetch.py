@@ -152,7 +152,7 @@ def _fetch(model: KnownModel, source: str | None, progress: Progress | None) -> 
 
 def _get_file(model: KnownModel, path: str, work: Path, get: GetFile) -> None:
     """Get a file, and give it its name; one with another hash than the published one is deleted."""
-    part = work / f"{path}.part"
+    part, target = work / f"{path}.part", work / path
     part.parent.mkdir(parents=True, exist_ok=True)
     published = get(path, part)
     expected = model.hashes[path] or {published or hash_of(part)}
@@ -168,7 +168,7 @@ def _get_file(model: KnownModel, path: str, work: Path, get: GetFile) -> None:
     except WeightsError:
         part.unlink()
         raise
-    part.replace(work / path)
+    part.replace(target)
 
 
 def _source(model: KnownModel, given: str | None, progress: Progress | None) -> tuple[str, Source]:

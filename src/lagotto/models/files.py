@@ -50,18 +50,18 @@ def sha256_of(path: Path) -> str:
     """
     before = path.stat()
     key = repr((os.fspath(path.resolve()), *_version(before)))
-    cached = own_cache() / FOLDER / hashlib.sha256(os.fsencode(key)).hexdigest()[:32]
+    target = own_cache() / FOLDER / hashlib.sha256(os.fsencode(key)).hexdigest()[:32]
     with suppress(OSError, UnicodeDecodeError):
-        if len(known := cached.read_text(encoding="ascii")) == 2 * hashlib.sha256().digest_size:
+        if len(known := target.read_text(encoding="ascii")) == 2 * hashlib.sha256().digest_size:
             return known
     with path.open("rb") as content:
         found = hashlib.file_digest(content, "sha256").hexdigest()
     if _version(before) == _version(path.stat()) and time.time_ns() - before.st_ctime_ns > TICK_NS:
         with suppress(OSError):  # a cache that can't be written is no reason to fail
-            cached.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile("w", dir=cached.parent, delete=False) as file:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile("w", dir=target.parent, delete=False) as file:
                 file.write(found)
-            Path(file.name).replace(cached)
+            Path(file.name).replace(target)
     return found
 
 
@@ -241,8 +241,8 @@ class KnownModel(Record):
         """Move a folder with all files to its place, replacing a damaged model there."""
         files = {}
         for path in self.hashes:
-            file = unfinished / path
-            files[path] = FileEntry(size=file.stat().st_size, sha256=hash_of(file))
+            got = unfinished / path
+            files[path] = FileEntry(size=got.stat().st_size, sha256=hash_of(got))
         manifest = Manifest(name=self.name, source=source, files=files)
         (unfinished / MANIFEST).write_text(manifest.model_dump_json(indent=2), encoding="utf-8")
         for path in (*files, MANIFEST):

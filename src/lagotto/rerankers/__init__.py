@@ -5,6 +5,9 @@ wrappers around other rerankers. Rerankers with settings of their own are in
 `lagotto.rerankers.api` and `lagotto.rerankers.llm`; all other modules are private.
 """
 
+from typing import TYPE_CHECKING
+
+from lagotto._internal.registry import lazy_exports
 from lagotto.rerankers.base import (
     LOGIT,
     RERANKERS,
@@ -20,12 +23,14 @@ from lagotto.rerankers.base import (
     create_reranker,
     rerank_results,
 )
-from lagotto.rerankers.wrappers import (
-    BlendedReranker,
-    CachedReranker,
-    FallbackReranker,
-    GatedReranker,
-)
+
+if TYPE_CHECKING:
+    from lagotto.rerankers.wrappers import (
+        BlendedReranker,
+        CachedReranker,
+        FallbackReranker,
+        GatedReranker,
+    )
 
 __all__ = [
     "LOGIT",
@@ -46,3 +51,15 @@ __all__ = [
     "create_reranker",
     "rerank_results",
 ]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "wrappers": (
+            "BlendedReranker",
+            "CachedReranker",
+            "FallbackReranker",
+            "GatedReranker",
+        ),
+    },
+)
