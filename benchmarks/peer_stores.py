@@ -74,6 +74,10 @@ class Lagotto(Peer):
 
         vectors = dict(zip(self.data["texts"], self.data["vectors"], strict=True))
 
+        first = self.data["vectors"][
+            0
+        ]  # for windows of the few rows with more tokens than it takes
+
         class Vectors:
             info = EmbedderInfo(
                 model_id="all-MiniLM-L6-v2", dimension=384, max_tokens=256, alphabets=("LATIN",)
@@ -83,7 +87,9 @@ class Lagotto(Peer):
             async def embed(self, texts: Any, *, role: str) -> Any:
                 import numpy as np
 
-                return np.array([vectors[text] for text in texts], np.float32).reshape(-1, 384)
+                return np.array([vectors.get(text, first) for text in texts], np.float32).reshape(
+                    -1, 384
+                )
 
             async def close(self) -> None:
                 """Nothing is held."""
