@@ -11,8 +11,9 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from lagotto._internal.concurrency import in_thread
 from lagotto.documents import CONTEXT_RULES, JsonScalar, Record, Vector, Vectors
-from lagotto.errors import StoreError
+from lagotto.errors import IndexDamagedError, StoreError
 from lagotto.filters import Filter
 from lagotto.indexes.folder import size_of
 from lagotto.indexes.text_query import Likeness, Match, Term, TextQuery, Word
@@ -276,6 +277,36 @@ class Snapshot(ABC):
 
     immediate: bool = False
     """Whether a call takes about a millisecond and does not suspend; see IMMEDIATE_CHUNKS."""
+
+
+State = TypeVar("State")
+
+
+class EmbeddedSnapshot(Snapshot, Generic[State]):
+    """A snapshot of an index in files, of which `state` answers.
+
+    One that turns out to be damaged is replaced once by what `repaired` makes of the record.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        changes: ChangeLog,
+        *,
+        repaired: Callable[[State, IndexDamagedError], State],
+    ) -> None:
+        self.state = state
+        self._changes = changes
+        self._repaired = repaired
+
+    async def _ask(self, question: Callable[[State], T], *, brief: bool = False) -> T:
+        """The answer, in a thread unless it takes less time than changing threads does."""
+        try:
+            return question(self.state) if brief else await in_thread(question, self.state)
+        except IndexDamagedError as exc:
+            problem = exc
+        self.state = await self._changes.run(lambda: self._repaired(self.state, problem))
+        return await in_thread(question, self.state)
 
 
 class TextSnapshot(Snapshot):
