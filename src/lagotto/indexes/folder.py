@@ -93,12 +93,30 @@ class IndexFolder:
         StoreBusyError after `timeout` seconds.
         """
         self.claim()
-        with lock_errors(self.path, timeout=timeout):
-            connection = sqlite3.connect(self.path / name, timeout=timeout, isolation_level=None)
-        with closing(connection):
-            with lock_errors(self.path, timeout=timeout):
+        with ExitStack() as stack:
+            try:
+                file = self.path / name
+                connection = sqlite3.connect(file, timeout=timeout, isolation_level=None)
+                stack.enter_context(closing(connection))
                 connection.execute("BEGIN EXCLUSIVE")
+            except sqlite3.OperationalError as exc:
+                raise self._lock_error(exc, timeout) from exc
+            except sqlite3.DatabaseError as exc:
+                raise StoreDamagedError(
+                    f"{self.path / LOCK} is damaged ({exc}); delete this file, which holds no data"
+                ) from exc
             yield
+
+    def _lock_error(self, exc: sqlite3.OperationalError, timeout: float) -> StoreError:
+        name = getattr(exc, "sqlite_errorname", "") or ""
+        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            return StoreBusyError(
+                f"another process has held the indexes in {self.path} for over {timeout:g} "
+                "seconds; try again when it has finished"
+            )
+        if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
+            return StoreFullError(f"{self.path} can't be locked: {exc}; free some disk space")
+        return StoreReadOnlyError(f"{self.path} can't be locked: {exc}; check its permissions")
 
     @contextmanager
     def try_lock(self, name: str) -> Iterator[bool]:
@@ -231,27 +249,6 @@ def file_errors(path: Path) -> Iterator[None]:
             what = f"{path} can't be written: {exc}; check its permissions"
             raise StoreReadOnlyError(what) from exc
         raise StoreError(f"{path} can't be written: {exc}") from exc
-
-
-@contextmanager
-def lock_errors(folder: Path, *, timeout: float) -> Iterator[None]:
-    """Turn errors of the lock's SQLite file into StoreErrors."""
-    try:
-        yield
-    except sqlite3.OperationalError as exc:
-        name = getattr(exc, "sqlite_errorname", "") or ""
-        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-            raise StoreBusyError(
-                f"another process has held the indexes in {folder} for over {timeout:g} seconds; "
-                "try again when it has finished"
-            ) from exc
-        if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
-            raise StoreFullError(f"{folder} can't be locked: {exc}; free some disk space") from exc
-        raise StoreReadOnlyError(f"{folder} can't be locked: {exc}; check its permissions") from exc
-    except sqlite3.DatabaseError as exc:
-        raise StoreDamagedError(
-            f"{folder / LOCK} is damaged ({exc}); delete this file, which holds no data"
-        ) from exc
 
 
 def _owner(folder: Path) -> str | None:

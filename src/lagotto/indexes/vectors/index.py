@@ -271,7 +271,7 @@ class VectorMatrix:
         self._tuning = tuning or Tuning()
         self._writing = threading.Lock()
         self._saving = threading.Lock()
-        self._start_from(VectorSegment.empty(dimension))
+        self.snapshot = self._start_from(VectorSegment.empty(dimension))
 
     @classmethod
     def load(
@@ -285,7 +285,7 @@ class VectorMatrix:
         if generation is None:
             return None
         index = cls(model_id, dimension=dimension, tuning=tuning)
-        index._start_from(generation.base)
+        index.snapshot = index._start_from(generation.base)
         index.saved = generation.position
         return index
 
@@ -324,20 +324,18 @@ class VectorMatrix:
             path = write_generation(folder, saved, model_id=self.model_id, position=position)
             written = read_generation(path, model_id=self.model_id, dimension=self.dimension)
             with self._writing:
-                later = self.snapshot
-                self._start_from(written.base)
+                later, started = self.snapshot, self._start_from(written.base)
                 # and what has changed since
                 keys, rows = later.tail.live_from(len(saved.tail.keys))
                 gone = np.setdiff1d(saved.keys, later.keys, assume_unique=True)
-                rest = self.snapshot.without(np.concatenate([keys, gone]))
-                tail = self._tail.append(keys, rows, alive=None)
-                self.snapshot = replace(rest, tail=tail)
+                rest = started.without(np.concatenate([keys, gone]))
+                self.snapshot = replace(rest, tail=self._tail.append(keys, rows, alive=None))
                 self.saved = position
 
-    def _start_from(self, base: VectorSegment) -> None:
+    def _start_from(self, base: VectorSegment) -> MatrixSnapshot:
         frame = base.sketch.frame if base.sketch else None
         self._tail = Tail(self.dimension, frame=frame)
-        self.snapshot = MatrixSnapshot(base, VectorSegment.empty(self.dimension), self._tuning)
+        return MatrixSnapshot(base, VectorSegment.empty(self.dimension), self._tuning)
 
 
 FIRST_ROWS = 64
