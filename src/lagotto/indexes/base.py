@@ -170,6 +170,16 @@ class Hits:
     def __getitem__(self, chosen: slice | NDArray[np.bool_] | NDArray[np.intp]) -> Hits:
         return Hits(self.keys[chosen], self.scores[chosen])
 
+    def scores_of(self, keys: ChunkKeys) -> NDArray[np.float32]:
+        """The score of each of `keys`, 0 for what is no hit."""
+        scores = np.zeros(len(keys), np.float32)
+        if len(self):
+            order = np.argsort(self.keys)
+            rows = order[np.searchsorted(self.keys, keys, sorter=order).clip(max=len(self) - 1)]
+            here = self.keys[rows] == keys
+            scores[here] = self.scores[rows[here]]
+        return scores
+
 
 NO_HITS = Hits(np.empty(0, np.int64), np.empty(0, np.float32))
 
@@ -187,8 +197,7 @@ def top_k(keys: ChunkKeys, scores: NDArray[np.float32], k: int) -> Hits:
 
 def kth_greatest(scores: NDArray[np.float32], k: int) -> np.float32:
     """The k-th greatest of at least `k` scores."""
-    index = len(scores) - k
-    kth: np.float32 = np.partition(scores, index)[index]
+    kth: np.float32 = np.partition(scores, len(scores) - k)[len(scores) - k]
     return kth
 
 
@@ -501,6 +510,8 @@ REBUILD = "run `lagotto rebuild`"
 
 OTHER_HISTORY = "the %s index belongs to another history of the base; it is rebuilt"
 """Logged: another copy of the base wrote it, or a backup of the base was restored."""
+
+DAMAGED = "the %s index is damaged, and rebuilt from the database: %s"
 
 
 def index_state(name: str, changes: ChangeLog, applied_seq: int, *, where: Path | str) -> Finding:

@@ -144,7 +144,6 @@ class NewerChunks:
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """The terms of the newer chunks."""
         return Vocabulary(sorted(set().union(*(chunk.counts for chunk in self.chunks.values()))))
 
 
@@ -356,9 +355,8 @@ class OverlayVectors(VectorSnapshot):
     async def scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
         scores = await self._index.scores(query, keys)
         scores[are_among(keys, self._removed)] = 0.0
-        own = dict(zip(self._keys.tolist(), self._cosines(query).tolist(), strict=True))
-        for index, key in enumerate(keys.tolist()):
-            scores[index] = own.get(key, scores[index])
+        newer = are_among(keys, self._keys)
+        scores[newer] = Hits(self._keys, self._cosines(query)).scores_of(keys[newer])
         return scores
 
     def _cosines(self, query: Vector) -> NDArray[np.float32]:
@@ -401,12 +399,7 @@ class RecordVectors:
     async def scores(self, query: Vector, keys: ChunkKeys) -> NDArray[np.float32]:
         """The cosine of each of `keys`, 0 for one that does not exist."""
         found, vectors = await self._changes.run(lambda: self.of(np.unique(keys)))
-        scores = np.zeros(len(keys), np.float32)
-        if len(found):
-            positions = np.searchsorted(found, keys).clip(max=len(found) - 1)
-            here = found[positions] == keys
-            scores[here] = dots(vectors, query)[positions[here]]
-        return scores
+        return Hits(found, dots(vectors, query)).scores_of(keys)
 
     async def best_of_all(self, query: Vector, *, k: int, last: int) -> Hits:
         """The `k` chunks with the greatest cosines among all up to the key `last`."""

@@ -55,12 +55,10 @@ class TantivySegment(BaseModel):
 
     @property
     def live(self) -> int:
-        """How many of its documents are not removed."""
         return self.max_doc - (self.deletes.num_deleted_docs if self.deletes else 0)
 
     @property
     def files(self) -> list[str]:
-        """The names of its files."""
         stem = self.segment_id.replace("-", "")
         marks = [f"{stem}.{self.deletes.opstamp}.del"] if self.deletes else []
         return [*(f"{stem}.{kind}" for kind in sorted(SEGMENT_FILES)), *marks]
@@ -74,7 +72,6 @@ class TantivyMeta(BaseModel):
 
     @classmethod
     def read(cls, folder: Path) -> TantivyMeta:
-        """The newest state of the index in `folder`."""
         return cls.model_validate_json((folder / META).read_bytes())
 
     @property
@@ -115,7 +112,6 @@ class Announcement(Record):
 
     @classmethod
     def read(cls, folder: Path) -> Announcement:
-        """The last one made."""
         return cls.model_validate_json((folder / ANNOUNCEMENT).read_bytes())
 
     def write(self, folder: Path) -> None:

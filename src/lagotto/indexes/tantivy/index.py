@@ -17,6 +17,7 @@ from tantivy import Document, Index, IndexWriter, Query
 from lagotto._internal.concurrency import checkpoint, give_way
 from lagotto.errors import IndexDamagedError, StoreBusyError, StoreError
 from lagotto.indexes.base import (
+    DAMAGED,
     IMMEDIATE_CHUNKS,
     OTHER_HISTORY,
     START,
@@ -59,7 +60,6 @@ from lagotto.indexes.tantivy.search import (
     HeldTerm,
     TantivySnapshot,
     index_schema,
-    scores_of,
     stored_length,
 )
 from lagotto.indexes.text_query import Likeness, Match, Term, TextQuery, Word
@@ -129,8 +129,7 @@ class TantivyIndex(TextIndex[ChangeLog]):
             index = self._opened()
             index.reload_if_changed()
             if index.snapshot.position == position:
-                log.warning(OTHER_HISTORY, "text")
-                self._empty()
+                self._empty(OTHER_HISTORY, "text")
 
     def compact(self, changes: ChangeLog) -> None:
         """Rebuild the index if too many of its chunks are removed ones."""
@@ -140,7 +139,8 @@ class TantivyIndex(TextIndex[ChangeLog]):
                 return
             if snapshot.dead > MOST_DEAD * snapshot.total:
                 with self._indexes.lock(timeout=self._timeout):
-                    self._empty()
+                    self._index = None
+                    self._indexes.delete(self.folder)
                     self._opened()  # so that no other process misses it
                 self._caught_up(changes)
                 self._served = None
@@ -173,7 +173,7 @@ class TantivyIndex(TextIndex[ChangeLog]):
         """The index rebuilt after damage that a search has found."""
         with self._changing:
             self._served = None
-            self._drop_damaged(problem)
+            self._empty(DAMAGED, "text", problem)
             return self._caught_up(changes)
 
     def _caught_up(self, changes: ChangeLog) -> TantivySnapshot:
@@ -188,7 +188,7 @@ class TantivyIndex(TextIndex[ChangeLog]):
                     try:
                         snapshot = self._step(changes, size)
                     except IndexDamagedError as exc:
-                        self._drop_damaged(exc)
+                        self._empty(DAMAGED, "text", exc)
                         snapshot = self._step(changes, size)
                 if snapshot.position.seq >= last:
                     return snapshot
@@ -200,8 +200,7 @@ class TantivyIndex(TextIndex[ChangeLog]):
         if seq > changes.head.seq:
             return index.snapshot
         if changes.token_at(seq) != token:
-            log.warning(OTHER_HISTORY, "text")
-            self._empty()
+            self._empty(OTHER_HISTORY, "text")
         index = self._opened()
         for start, stop in islice(changes.ranges(since=self.position.seq, at_once=size), 1):
             last = stop == changes.head.seq and stop - start >= LEAST_MERGED
@@ -235,17 +234,13 @@ class TantivyIndex(TextIndex[ChangeLog]):
             self._index = TantivyWriter(self.folder)
         return self._index
 
-    def _drop_damaged(self, problem: IndexDamagedError) -> None:
-        log.warning("the text index is damaged, and rebuilt from the database: %s", problem)
-        self._empty()
-
-    def _empty(self) -> None:
+    def _empty(self, why: str, *values: object) -> None:
+        log.warning(why, *values)
         self._index = None
         self._indexes.delete(self.folder)
 
 
 def open_tantivy(site: IndexSite) -> TantivyIndex:
-    """The tantivy index of a base."""
     folder = site.folder("text", text_rules())
     return TantivyIndex(folder, indexes=site.own_folder, timeout=site.timeout)
 
@@ -333,7 +328,7 @@ class TantivyText(EmbeddedSnapshot[TantivySnapshot], TextSnapshot):
         if self._whole is not None and self._whole[0] == query:
             _, allowed, hits = self._whole
             if allowed is None or allowed.contains(keys).all():
-                return scores_of(hits, keys)
+                return hits.scores_of(keys)
         return await self._ask(lambda index: index.scores(query, keys), brief=self._is_brief(query))
 
     async def held(self, terms: Sequence[str], allowed: FilterKeys, *, most: int) -> list[str]:

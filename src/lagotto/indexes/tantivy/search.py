@@ -156,7 +156,7 @@ class TantivySnapshot:
         with tantivy_errors(self.folder):
             inside = only_where(_having(KEY, different), self._scoring(query))
             hits = self._best(inside, len(different))
-        return scores_of(hits, keys)
+        return hits.scores_of(keys)
 
     def matching(self, match: Match, *, among: ChunkKeys) -> ChunkKeys:
         """Those of the sorted keys `among` for which a condition holds, ascending."""
@@ -308,17 +308,6 @@ class SeenHits(NamedTuple):
     hits: Hits
     sure: bool
     whole: bool
-
-
-def scores_of(hits: Hits, keys: ChunkKeys) -> NDArray[np.float32]:
-    """The score of each of `keys`, 0 for what is no hit."""
-    scores = np.zeros(len(keys), np.float32)
-    if len(hits):
-        order = np.argsort(hits.keys)
-        rows = order[np.searchsorted(hits.keys, keys, sorter=order).clip(max=len(hits) - 1)]
-        here = hits.keys[rows] == keys
-        scores[here] = hits.scores[rows[here]]
-    return scores
 
 
 def _worth(allowed: FilterKeys) -> int:

@@ -49,7 +49,6 @@ class Mark(Record):
 
     @classmethod
     def of(cls, path: Path) -> Mark:
-        """The mark of a file."""
         checksum = 0
         with path.open("rb", buffering=0) as file:
             while part := file.read(BYTES_READ):
@@ -83,7 +82,6 @@ class SealedMeta(Record):
 
     @classmethod
     def of(cls, meta: Meta) -> SealedMeta:
-        """`meta`, sealed."""
         return cls(meta=meta, checksum=zlib.crc32(meta.model_dump_json().encode()))
 
 
@@ -210,7 +208,6 @@ def _generations(folder: Path) -> list[Path]:
 
 
 def map_array(path: Path, *, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
-    """The numbers in a file, memory-mapped."""
     if 0 in shape:  # an empty file can't be mapped
         return np.empty(shape, dtype=dtype)
     with path.open("rb") as file:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from lagotto.documents import Vector, Vectors
 from lagotto.errors import IndexDamagedError, StoreBusyError, StoreDamagedError, StoreError
 from lagotto.indexes.base import (
+    DAMAGED,
     IMMEDIATE_CHUNKS,
     OTHER_HISTORY,
     START,
@@ -42,8 +43,6 @@ log = logging.getLogger(__name__)
 
 WORTH_SAVING = 1_000
 """Fewer new rows are faster to read from the database at the next start than to save now."""
-
-DAMAGED = "the vector index is damaged, and rebuilt from the database: %s"
 
 DAMAGED_RECORD = "restore the base from a backup, or add its documents to a new base"
 
@@ -161,7 +160,7 @@ class EmbeddedVectorIndex(VectorIndex[ChangeLog]):
         """The rows read from the record again, after damage that a search has found."""
         with self._changing:
             if self._rows is None or self._rows.snapshot.base.rows is damaged.base.rows:
-                self._start_anew(DAMAGED, problem)
+                self._start_anew(DAMAGED, "vector", problem)
             return self._caught_up(changes).snapshot
 
     def _caught_up(self, changes: ChangeLog) -> VectorMatrix:
@@ -187,7 +186,7 @@ class EmbeddedVectorIndex(VectorIndex[ChangeLog]):
         try:
             rows = VectorMatrix.load(self.folder, model_id=self.model_id, dimension=self.dimension)
         except IndexDamagedError as exc:
-            return self._start_anew(DAMAGED, exc)
+            return self._start_anew(DAMAGED, "vector", exc)
         self._rows = rows or VectorMatrix(self.model_id, dimension=self.dimension)
         self.position = self._rows.saved or START
         return self._rows
@@ -217,7 +216,6 @@ class EmbeddedVectorIndex(VectorIndex[ChangeLog]):
 
 
 def open_vectors(site: IndexSite, *, model_id: str, dimension: int) -> EmbeddedVectorIndex:
-    """The embedded vector index of a base for one model."""
     folder = site.folder("vectors", model_id)
     return EmbeddedVectorIndex(
         folder, indexes=site.own_folder, model_id=model_id, dimension=dimension

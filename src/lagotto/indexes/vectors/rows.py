@@ -39,7 +39,6 @@ class MatrixSnapshot:
 
     @property
     def dimension(self) -> int:
-        """The dimension of the vectors."""
         return int(self.base.rows.shape[1])
 
     @property
@@ -75,7 +74,6 @@ class MatrixSnapshot:
             yield rows
 
     def without(self, keys: ChunkKeys) -> MatrixSnapshot:
-        """The snapshot without the rows of `keys`."""
         return replace(self, base=self.base.without(keys), tail=self.tail.without(keys))
 
     def uncompacted(self) -> int:
@@ -111,7 +109,6 @@ class VectorSegment:
 
     @classmethod
     def empty(cls, dimension: int) -> Self:
-        """A segment without rows."""
         keys = np.empty(0, dtype=np.int64)
         return cls(keys, np.empty((0, dimension), dtype=np.float32), RowLookup(keys))
 

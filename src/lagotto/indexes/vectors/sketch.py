@@ -92,7 +92,6 @@ class Frame:
 
     @classmethod
     def fitted(cls, rows: Vectors) -> Self:
-        """A frame around the mean of `rows`."""
         sample = rows[:: -(-len(rows) // ROWS_SAMPLED)]
         mean = sample.mean(axis=0, dtype=np.float64).astype(np.float32)
         return cls(mean, _directions(rows.shape[1]))
@@ -128,7 +127,6 @@ class Sketch:
 
     @classmethod
     def of(cls, rows: Vectors) -> Self:
-        """The sketch of `rows`."""
         frame = Frame.fitted(rows)
         return cls(frame, frame.encode(rows))
 
