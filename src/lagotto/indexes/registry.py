@@ -56,14 +56,7 @@ class IndexSite:
         return self.indexes
 
 
-TextIndexFactory = Callable[[IndexSite], TextIndex[Any]]
-"""Makes the text index of a base."""
-
-VectorIndexFactory = Callable[..., VectorIndex[Any]]
-"""Makes the vector index of a base for one model: `(site, *, model_id, dimension)`."""
-
-
-TEXT_INDEXES: Registry[TextIndexFactory] = Registry(
+TEXT_INDEXES: Registry[Callable[[IndexSite], TextIndex[Any]]] = Registry(
     "text index",
     group="lagotto.text_indexes",
     builtin={
@@ -74,7 +67,7 @@ TEXT_INDEXES: Registry[TextIndexFactory] = Registry(
     },
 )
 
-VECTOR_INDEXES: Registry[VectorIndexFactory] = Registry(
+VECTOR_INDEXES: Registry[Callable[..., VectorIndex[Any]]] = Registry(
     "vector index",
     group="lagotto.vector_indexes",
     builtin={

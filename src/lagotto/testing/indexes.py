@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pytest
@@ -301,7 +301,7 @@ def sample_log(texts: tuple[str, ...] = TEXTS) -> MemoryChangeLog:
 def translated(hits: Hits, keys: Mapping[int, int]) -> dict[int, float]:
     """Scores by the keys of the log."""
     own = {theirs: ours for ours, theirs in keys.items()}
-    return {own[key]: score for key, score in _scores(hits).items()}
+    return {own[key]: score for key, score in scores_by_key(hits).items()}
 
 
 def _array(keys: list[int]) -> ChunkKeys:
@@ -312,7 +312,8 @@ def _allowed(keys: Mapping[int, int], kept: Iterable[int]) -> FilterKeys:
     return FilterKeys(_array([keys[key] for key in kept]))
 
 
-def _scores(hits: Hits) -> dict[int, float]:
+def scores_by_key(hits: Hits) -> dict[int, float]:
+    """The score of each hit."""
     return dict(zip(hits.keys.tolist(), hits.scores.tolist(), strict=True))
 
 
@@ -333,13 +334,13 @@ class TextIndexContract:
         raise NotImplementedError
 
     @pytest.mark.parametrize("query", QUERIES)
-    async def test_search_and_scores(self, query: TextQuery) -> None:
+    async def test_search_andscores_by_key(self, query: TextQuery) -> None:
         log = sample_log()
         right = await MemoryText(log).search(query, k=99, allowed=None)
         async with self.snapshot(log) as (index, keys):
             found = await index.search(query, k=99, allowed=None)
             assert _sorted(found)
-            scores = _scores(right)
+            scores = scores_by_key(right)
             assert translated(found, keys) == pytest.approx(scores, rel=self.tolerance)
             everything = _array(list(keys.values()))
             filled = Hits(everything, await index.scores(query, everything))
@@ -467,6 +468,14 @@ class FollowingContract(Generic[SearchIndexes]):
         """
         raise NotImplementedError
 
+    @asynccontextmanager
+    async def snapshot(self, log: MemoryChangeLog) -> AsyncIterator[tuple[Any, Mapping[int, int]]]:
+        """For the contract of snapshots, which a test inherits after this one."""
+        with self.index() as index:
+            found = index.catch_up(log)
+            assert found is not None
+            yield found, {key: key for key in log.chunks}
+
     async def test_an_index_that_is_ahead(self) -> None:
         """It does not serve an older state of its log, until it is built again."""
         log = sample_log()
@@ -577,7 +586,7 @@ class VectorIndexContract:
         async with self.snapshot(log) as (index, keys):
             found = await index.search(query, k=k, allowed=None)
             assert _sorted(found)
-            expected = _scores(right)
+            expected = scores_by_key(right)
             assert translated(found, keys) == pytest.approx(expected, abs=1e-6)
 
     @pytest.mark.parametrize("kept", [(), (1,), (2, 5, 8), (1, 2, 3, 4, 5, 6, 7, 8)])

@@ -6,7 +6,7 @@ import asyncio
 import math
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import numpy as np
@@ -518,19 +518,21 @@ class StoreContract:
             assert await semantic_ids(store, "dog") == []
             assert (await store.info()).documents == 0
             assert await store.get("default", "dog") is None
+            assert "problem" not in [finding.level for finding in await store.check()]
+            async with store.view(And()) as view:
+                nothing = await view.excluding(Word(("a",)))
+                assert len(await nothing.text(TextQuery((), Every(())), k=5)) == 0
+                assert np.isfinite(await view.idf([Word(("a",))])).all()
 
-    async def test_documents_come_back_whole(self, store: Store) -> None:
+    async def test_documents_and_chunks_come_back_whole(self, store: Store) -> None:
         for document in DOCUMENTS:
             assert await store.get(document.collection, document.id) == document
+            assert await store.chunks(document.collection, document.id) == CHUNKER.chunk(document)
 
     async def test_documents_are_listed_in_order_without_their_texts(self, store: Store) -> None:
         listed = [document async for document in store.documents(And())]
         expected = sorted(DOCUMENTS, key=lambda item: (item.collection, item.id))
         assert listed == [outline(document) for document in expected]
-
-    async def test_chunks_come_back(self, store: Store) -> None:
-        for document in DOCUMENTS:
-            assert await store.chunks(document.collection, document.id) == CHUNKER.chunk(document)
 
     async def test_info_counts(self, store: Store) -> None:
         info = await store.info()
@@ -572,10 +574,6 @@ class StoreContract:
             assert "ok" in levels
             assert "problem" not in levels
             assert await text_ids(store, "dog")
-
-    async def test_an_empty_base_has_no_problems(self) -> None:
-        async with self.make() as store:
-            assert "problem" not in [finding.level for finding in await store.check()]
 
     async def test_words_are_found_in_many_scripts(self, store: Store) -> None:
         assert set(await text_ids(store, "trained to find truffles")) == {"dog", "truffle"}
@@ -626,7 +624,6 @@ class StoreContract:
         assert stored["dog"].content_hash == DOCUMENTS[1].content_hash
         assert stored["dog"].made_by == (CHUNKER.id, EMBEDDER.info.model_id)
 
-    async def test_a_document_without_chunks_has_a_version(self, store: Store) -> None:
         empty = Document(id="empty", text="", title="Nothing")
         await store.write([await entry(empty)])
         version = (await store.versions("default", ["empty"]))["empty"]
@@ -958,12 +955,6 @@ class StoreContract:
                 assert list(await ours.idf(asked)) == list(await right.idf(asked))
                 assert (await ours.idf([])).shape == (0,)
 
-    async def test_an_empty_store_has_no_conditions_to_meet(self) -> None:
-        async with self.make() as store, store.view(And()) as view:
-            nothing = await view.excluding(Word(("a",)))
-            assert len(await nothing.text(TextQuery((), Every(())), k=5)) == 0
-            assert np.isfinite(await view.idf([Word(("a",))])).all()
-
     async def test_a_view_without_something_leaves_the_first_one_as_it_is(
         self, store: Store
     ) -> None:
@@ -982,19 +973,16 @@ class StoreContract:
             assert await view.sources(asked) == list(reversed(DOCUMENTS))
             assert await view.sources([]) == []
 
-    async def test_filters_take_any_number_of_values(self, trees: Store) -> None:
+    @pytest.mark.parametrize("some", [filters, wide_filters])
+    async def test_filters_may_be_long_and_wide_and_deep(
+        self, trees: Store, some: Callable[[], Iterator[Filter]]
+    ) -> None:
         oracle = await oracle_of(MANY_DOCUMENTS)
-        for number, where in enumerate(filters()):
+        for number, where in enumerate(some()):
             expected = await _seen(oracle, where)
+            assert expected[0] or some is filters, number
             for _ in range(2):  # the second time from a cache, where there is one
                 assert await _seen(trees, where) == expected, number
-
-    async def test_filters_may_be_wide_and_deep(self, trees: Store) -> None:
-        oracle = await oracle_of(MANY_DOCUMENTS)
-        for number, where in enumerate(wide_filters()):
-            expected = await _seen(oracle, where)
-            assert await _seen(trees, where) == expected, number
-            assert expected[0], number
 
     async def test_too_many_conditions_are_refused(self, trees: Store) -> None:
         for field in ("year", "page"):

@@ -16,15 +16,14 @@ from lagotto.errors import (
     StoreReadOnlyError,
 )
 from lagotto.indexes.base import LogPosition
-from lagotto.indexes.tantivy.files import (
+from lagotto.indexes.tantivy.index import (
     SEGMENT_FILES,
     Announcement,
     TantivyMeta,
+    TantivyWriter,
     check_files,
-    tantivy_errors,
 )
-from lagotto.indexes.tantivy.index import TantivyWriter
-from lagotto.indexes.tantivy.search import scoring_query
+from lagotto.indexes.tantivy.search import scoring_query, tantivy_errors
 from lagotto.indexes.text_query import Term, TextQuery
 from tests.child_process import child, said, tell
 from tests.indexes.tantivy.written import search, write

@@ -14,11 +14,11 @@ from lagotto.indexes.base import FilterKeys
 from lagotto.indexes.folder import IndexFolder
 from lagotto.indexes.tantivy import index as text_index
 from lagotto.indexes.tantivy import search as searching
-from lagotto.indexes.tantivy.files import TantivyMeta
 from lagotto.indexes.tantivy.index import (
     LONGEST_STEP,
     SHORTEST_STEP,
     TantivyIndex,
+    TantivyMeta,
     TantivyWriter,
     open_tantivy,
     step_size,

@@ -14,8 +14,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from lagotto.documents import Vector
 from lagotto.indexes.base import Hits, LogPosition
-from lagotto.indexes.vectors import Tuning, VectorMatrix
-from tests.indexes.vectors.brute import Keys, keys_of, ranked, unit_vectors
+from lagotto.indexes.vectors.index import VectorMatrix
+from lagotto.indexes.vectors.sketch import Tuning
+from tests.indexes.vectors.made import Keys, keys_of, ranked, unit_vectors
 
 pytestmark = pytest.mark.slow
 

@@ -1,36 +1,32 @@
-"""The tantivy index of a base: follows the change log, and is rebuilt from it."""
+"""The tantivy index of a base: follows the change log, is rebuilt from it, and its files."""
 
 from __future__ import annotations
 
 import logging
+import math
+import mmap
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+from pydantic import BaseModel
 from tantivy import Document, Index, IndexWriter, Query
 
 from lagotto._internal.concurrency import checkpoint, give_way
+from lagotto.documents import Record
 from lagotto.errors import IndexDamagedError, StoreBusyError, StoreError
 from lagotto.indexes.base import (
     DAMAGED,
-    IMMEDIATE_CHUNKS,
     OTHER_HISTORY,
     START,
     ChangeLog,
-    ChunkKeys,
-    EmbeddedSnapshot,
-    FilterKeys,
     Finding,
-    Hits,
     LogPosition,
     TextIndex,
-    TextSnapshot,
-    TextStatistics,
     damaged_index,
     index_state,
     is_of,
@@ -39,30 +35,19 @@ from lagotto.indexes.base import (
     text_rules,
 )
 from lagotto.indexes.bm25 import VocabularyCache
-from lagotto.indexes.folder import IndexFolder
+from lagotto.indexes.folder import IndexFolder, sync_folder, write_file
 from lagotto.indexes.registry import IndexSite
-from lagotto.indexes.tantivy.files import (
-    ANNOUNCEMENT,
-    META,
-    SEGMENTS_MERGED,
-    Announcement,
-    TantivyMeta,
-    check_files,
-    fingerprint,
-    read_state,
-    tantivy_errors,
-)
 from lagotto.indexes.tantivy.search import (
     DOCUMENT,
     KEY,
-    MOST_KEYS_LOOKED_UP,
     TERMS,
     HeldTerm,
     TantivySnapshot,
+    TantivyText,
     index_schema,
     stored_length,
+    tantivy_errors,
 )
-from lagotto.indexes.text_query import Likeness, Match, Term, TextQuery, Word
 from lagotto.terms import index_terms
 
 log = logging.getLogger(__name__)
@@ -70,9 +55,6 @@ log = logging.getLogger(__name__)
 MOST_DEAD = 0.2
 """Removed chunks still count in the statistics of BM25 until their segment is merged; with a
 greater share of them than this the index is rebuilt."""
-
-IMMEDIATE_WORDS = 32
-"""With more words, even a small base is searched in a thread: 200 of them take 10 ms."""
 
 
 class TantivyIndex(TextIndex[ChangeLog]):
@@ -83,7 +65,7 @@ class TantivyIndex(TextIndex[ChangeLog]):
 
     def __init__(self, folder: Path, *, indexes: IndexFolder, timeout: float) -> None:
         self.folder = folder
-        self.vocabularies = VocabularyCache()
+        self._vocabularies = VocabularyCache()
         self._indexes = indexes
         self._timeout = timeout
         self._index: TantivyWriter | None = None
@@ -102,7 +84,7 @@ class TantivyIndex(TextIndex[ChangeLog]):
         snapshot = self._index.snapshot if self._index else None
         if snapshot is None or snapshot.position != changes.head:
             snapshot = self._caught_up(changes)
-        return TantivyText(self, snapshot, changes) if snapshot.position == changes.head else None
+        return self._view(snapshot, changes) if snapshot.position == changes.head else None
 
     def latest(self, changes: ChangeLog) -> TantivyText | None:
         served = self._served
@@ -114,7 +96,16 @@ class TantivyIndex(TextIndex[ChangeLog]):
         if served is None:
             return None
         self._served = served
-        return TantivyText(self, served, changes)
+        return self._view(served, changes)
+
+    def _view(self, snapshot: TantivySnapshot, changes: ChangeLog) -> TantivyText:
+        def repaired(_: TantivySnapshot, problem: IndexDamagedError) -> TantivySnapshot:
+            with self._changing:
+                self._served = None
+                self._empty(DAMAGED, "text", problem)
+                return self._caught_up(changes)
+
+        return TantivyText(snapshot, changes, vocabularies=self._vocabularies, repaired=repaired)
 
     def applied_seq(self, changes: ChangeLog) -> int:
         try:
@@ -168,13 +159,6 @@ class TantivyIndex(TextIndex[ChangeLog]):
             what = f"{meta.dead} of the {meta.total} chunks in the text index are removed"
             return Finding(level="note", what=what, advice="the next search rebuilds it")
         return index_state("text", changes, position.seq, where=self.folder)
-
-    def repaired(self, problem: IndexDamagedError, changes: ChangeLog) -> TantivySnapshot:
-        """The index rebuilt after damage that a search has found."""
-        with self._changing:
-            self._served = None
-            self._empty(DAMAGED, "text", problem)
-            return self._caught_up(changes)
 
     def _caught_up(self, changes: ChangeLog) -> TantivySnapshot:
         """Step by step, so that other processes get the lock; mostly one step does all."""
@@ -303,61 +287,151 @@ def step_size(missing: int) -> int:
     return max(size, SHORTEST_STEP)
 
 
-class TantivyText(EmbeddedSnapshot[TantivySnapshot], TextSnapshot):
-    """A TextSnapshot of a tantivy index."""
+META = "meta.json"
+ANNOUNCEMENT = "stamp.json"
 
-    def __init__(self, index: TantivyIndex, snapshot: TantivySnapshot, changes: ChangeLog) -> None:
-        super().__init__(
-            snapshot, changes, repaired=lambda _, problem: index.repaired(problem, changes)
-        )
-        self.position = snapshot.position
-        self.immediate = snapshot.count <= IMMEDIATE_CHUNKS
-        self._vocabularies = index.vocabularies
-        self._whole: tuple[TextQuery, FilterKeys | None, Hits] | None = None
-        """The last query of which all hits were seen, among the allowed chunks."""
+SEGMENT_FILES = frozenset({"term", "fast", "fieldnorm", "idx", "pos", "store"})
+"""Kinds of files that every segment has; with dead documents, it also has a file of their marks."""
 
-    async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
-        seen = await self._ask(
-            lambda index: index.search(query, k, allowed=allowed), brief=self._is_brief(query)
-        )
-        if seen.whole:
-            self._whole = query, allowed, seen.hits
-        return seen.hits[:k]
+SEGMENTS_MERGED = 8
+LEAST_LAYER = 10_000
+LAYER_RATIO = 2**0.75
+"""tantivy merges eight segments or more whose sizes, in chunks, are of the same layer: the smaller
+ones of a layer have no less than the largest divided by LAYER_RATIO, and all up to LEAST_LAYER
+count as having that."""
 
-    async def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
-        if self._whole is not None and self._whole[0] == query:
-            _, allowed, hits = self._whole
-            if allowed is None or allowed.contains(keys).all():
-                return hits.scores_of(keys)
-        return await self._ask(lambda index: index.scores(query, keys), brief=self._is_brief(query))
 
-    async def held(self, terms: Sequence[str], allowed: FilterKeys, *, most: int) -> list[str]:
-        if len(allowed.keys) > MOST_KEYS_LOOKED_UP:
-            return await super().held(terms, allowed, most=most)
-        return await self._ask(lambda index: index.held(terms, allowed), brief=self.immediate)
+class Deletes(BaseModel):
+    """The dead documents of a segment."""
 
-    def _is_brief(self, query: TextQuery) -> bool:
-        return self.immediate and len(query.words) <= IMMEDIATE_WORDS
+    num_deleted_docs: int
+    opstamp: int
 
-    async def matching(self, match: Match, among: ChunkKeys) -> ChunkKeys:
-        return await self._ask(lambda index: index.matching(match, among=among))
 
-    async def frequencies(self, words: Sequence[Word]) -> list[int]:
-        return await self._ask(
-            lambda index: [index.document_frequency(word) for word in words], brief=True
-        )
+class TantivySegment(BaseModel):
+    """A part of the index that never changes, but for the documents that die in it."""
 
-    async def statistics(self) -> TextStatistics:
-        return TextStatistics(self.state.count, self.state.mean_length, stored_length)
+    segment_id: str
+    max_doc: int
+    deletes: Deletes | None
 
-    async def alike(self, words: Sequence[str], wanted: Likeness) -> list[tuple[Term, ...]]:
-        known = self._vocabularies
-        ready = known.ready(self.position)
-        if ready is not None and wanted.is_known(ready, words):
-            return wanted.find_all(ready, words)  # in less time than changing threads takes
-        return await self._ask(
-            lambda index: wanted.find_all(known.at(index.position, index.vocabulary), words)
-        )
+    @property
+    def live(self) -> int:
+        return self.max_doc - (self.deletes.num_deleted_docs if self.deletes else 0)
+
+    @property
+    def files(self) -> list[str]:
+        stem = self.segment_id.replace("-", "")
+        marks = [f"{stem}.{self.deletes.opstamp}.del"] if self.deletes else []
+        return [*(f"{stem}.{kind}" for kind in sorted(SEGMENT_FILES)), *marks]
+
+
+class TantivyMeta(BaseModel):
+    """What tantivy itself writes about an index; only the part that matters here."""
+
+    opstamp: int
+    segments: tuple[TantivySegment, ...]
+
+    @classmethod
+    def read(cls, folder: Path) -> TantivyMeta:
+        return cls.model_validate_json((folder / META).read_bytes())
+
+    @property
+    def total(self) -> int:
+        """How many documents there are, dead ones included."""
+        return sum(segment.max_doc for segment in self.segments)
+
+    @property
+    def mergeable(self) -> int:
+        """How many segments tantivy would merge with small new ones, once there are enough."""
+        sizes = sorted((max(each.live, LEAST_LAYER) for each in self.segments), reverse=True)
+        count, top = 0, math.inf
+        for size in [*sizes, LEAST_LAYER]:
+            if size < top / LAYER_RATIO:
+                count, top = 0, size
+            count += 1
+        return count - 1
+
+    @property
+    def dead(self) -> int:
+        """How many documents are removed, but still in the statistics."""
+        return sum(each.deletes.num_deleted_docs for each in self.segments if each.deletes)
+
+
+class Footer(BaseModel):
+    """What tantivy writes at the end of each segment file; only the part that matters here."""
+
+    crc: int
+
+
+class Announcement(Record):
+    """What is about to be committed: from which opstamp, and the positions before and after."""
+
+    format: Literal[2] = 2
+    base: int
+    before: LogPosition
+    after: LogPosition
+
+    @classmethod
+    def read(cls, folder: Path) -> Announcement:
+        return cls.model_validate_json((folder / ANNOUNCEMENT).read_bytes())
+
+    def write(self, folder: Path) -> None:
+        """Replace the last one, on disk for good; only the one writer of an index may do that."""
+        made = folder / f"{ANNOUNCEMENT}.new"
+        write_file(made, [self.model_dump_json().encode()])
+        made.replace(folder / ANNOUNCEMENT)
+        sync_folder(folder)
+
+
+def read_state(folder: Path) -> tuple[LogPosition, TantivyMeta]:
+    """The last change that the index holds, and its segments.
+
+    With a commit in between by another process the number is too small, never too large: the
+    announcement has to be read first.
+    """
+    if not (folder / ANNOUNCEMENT).exists() and (meta := TantivyMeta.read(folder)).opstamp == 0:
+        return START, meta
+    announced = Announcement.read(folder)
+    meta = TantivyMeta.read(folder)
+    return announced.before if meta.opstamp == announced.base else announced.after, meta
+
+
+def fingerprint(folder: Path) -> tuple[int, ...]:
+    """Changes with each commit, merge and announcement, which all replace a file by a new one."""
+    numbers: list[int] = []
+    for path in (folder / META, folder / ANNOUNCEMENT):
+        if path.exists():
+            found = path.stat()
+            numbers += (found.st_ino, found.st_mtime_ns, found.st_size)
+    return tuple(numbers)
+
+
+def check_files(folder: Path) -> None:
+    """Raise IndexDamagedError unless all segment files have the right checksums.
+
+    Reads about two gigabytes a second.
+    """
+    meta = TantivyMeta.read(folder)
+    for name in (name for segment in meta.segments for name in segment.files):
+        try:
+            intact = _is_intact(folder / name)
+        except FileNotFoundError as exc:
+            if TantivyMeta.read(folder) != meta:  # merged and cleared away by a writer just now
+                return check_files(folder)
+            raise IndexDamagedError(f"the text index {folder} has lost {name}") from exc
+        if not intact:
+            raise IndexDamagedError(f"the text index {folder} has a wrong checksum in {name}")
+    return None
+
+
+def _is_intact(path: Path) -> bool:
+    """Whether the checksum is right that tantivy puts, as JSON, at the end of each file."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        size = int.from_bytes(content[-8:-4], "little")
+        footer = Footer.model_validate_json(content[-8 - size : -8])
+        with memoryview(content) as whole, whole[: -8 - size] as body:
+            return zlib.crc32(body) == footer.crc
 
 
 WRITER_HEAP = 100_000_000

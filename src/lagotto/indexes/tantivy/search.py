@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, reduce
 from operator import or_
@@ -17,21 +19,34 @@ from tantivy import Occur, Order, Query, Schema, SchemaBuilder, Searcher
 
 from lagotto._internal.memory import paused_collector
 from lagotto.documents import storable
+from lagotto.errors import (
+    IndexDamagedError,
+    StoreError,
+    StoreFullError,
+    StoreReadOnlyError,
+    native_panics,
+)
 from lagotto.indexes.base import (
+    IMMEDIATE_CHUNKS,
     NO_HITS,
+    ChangeLog,
     ChunkKeys,
+    EmbeddedSnapshot,
     FilterKeys,
     Hits,
     LogPosition,
+    TextSnapshot,
+    TextStatistics,
     are_among,
     depths,
     top_k,
 )
-from lagotto.indexes.bm25 import idf
-from lagotto.indexes.tantivy.files import tantivy_errors
+from lagotto.indexes.bm25 import VocabularyCache, idf
+from lagotto.indexes.folder import NO_PERMISSION, NO_SPACE
 from lagotto.indexes.text_query import (
     Either,
     Every,
+    Likeness,
     Match,
     Phrase,
     Prefix,
@@ -41,6 +56,9 @@ from lagotto.indexes.text_query import (
     Word,
     as_word,
 )
+
+IMMEDIATE_WORDS = 32
+"""With more words, even a small base is searched in a thread: 200 of them take 10 ms."""
 
 KEY = "key"
 DOCUMENT = "document"
@@ -302,6 +320,68 @@ class TantivySnapshot:
         return known
 
 
+class TantivyText(EmbeddedSnapshot[TantivySnapshot], TextSnapshot):
+    """A TextSnapshot of a tantivy index."""
+
+    def __init__(
+        self,
+        snapshot: TantivySnapshot,
+        changes: ChangeLog,
+        *,
+        vocabularies: VocabularyCache,
+        repaired: Callable[[TantivySnapshot, IndexDamagedError], TantivySnapshot],
+    ) -> None:
+        super().__init__(snapshot, changes, repaired=repaired)
+        self.position = snapshot.position
+        self.immediate = snapshot.count <= IMMEDIATE_CHUNKS
+        self._vocabularies = vocabularies
+        self._whole: tuple[TextQuery, FilterKeys | None, Hits] | None = None
+        """The last query of which all hits were seen, among the allowed chunks."""
+
+    async def search(self, query: TextQuery, *, k: int, allowed: FilterKeys | None) -> Hits:
+        seen = await self._ask(
+            lambda index: index.search(query, k, allowed=allowed), brief=self._is_brief(query)
+        )
+        if seen.whole:
+            self._whole = query, allowed, seen.hits
+        return seen.hits[:k]
+
+    async def scores(self, query: TextQuery, keys: ChunkKeys) -> NDArray[np.float32]:
+        if self._whole is not None and self._whole[0] == query:
+            _, allowed, hits = self._whole
+            if allowed is None or allowed.contains(keys).all():
+                return hits.scores_of(keys)
+        return await self._ask(lambda index: index.scores(query, keys), brief=self._is_brief(query))
+
+    async def held(self, terms: Sequence[str], allowed: FilterKeys, *, most: int) -> list[str]:
+        if len(allowed.keys) > MOST_KEYS_LOOKED_UP:
+            return await super().held(terms, allowed, most=most)
+        return await self._ask(lambda index: index.held(terms, allowed), brief=self.immediate)
+
+    def _is_brief(self, query: TextQuery) -> bool:
+        return self.immediate and len(query.words) <= IMMEDIATE_WORDS
+
+    async def matching(self, match: Match, among: ChunkKeys) -> ChunkKeys:
+        return await self._ask(lambda index: index.matching(match, among=among))
+
+    async def frequencies(self, words: Sequence[Word]) -> list[int]:
+        return await self._ask(
+            lambda index: [index.document_frequency(word) for word in words], brief=True
+        )
+
+    async def statistics(self) -> TextStatistics:
+        return TextStatistics(self.state.count, self.state.mean_length, stored_length)
+
+    async def alike(self, words: Sequence[str], wanted: Likeness) -> list[tuple[Term, ...]]:
+        known = self._vocabularies
+        ready = known.ready(self.position)
+        if ready is not None and wanted.is_known(ready, words):
+            return wanted.find_all(ready, words)  # in less time than changing threads takes
+        return await self._ask(
+            lambda index: wanted.find_all(known.at(index.position, index.vocabulary), words)
+        )
+
+
 class SeenHits(NamedTuple):
     """Hits in their order: `sure` if the best k are among them, `whole` if there are no others."""
 
@@ -414,3 +494,33 @@ def only_where(condition: Query, wanted: Query) -> Query:
 def any_of(queries: Iterable[Query]) -> Query:
     """One of the queries, or several; nothing if there are none."""
     return Query.boolean_query([(Occur.Should, query) for query in queries])
+
+
+@contextmanager
+def tantivy_errors(folder: Path) -> Iterator[None]:
+    """Turn whatever goes wrong with the index in `folder` into StoreErrors or IndexDamagedError.
+
+    A full disk, missing rights and the like are no fault of the index. The rest is.
+    """
+    try:
+        with native_panics(f"the text index {folder} is damaged: tantivy", IndexDamagedError):
+            yield
+    except (ValueError, OSError) as exc:
+        found = _NUMBER.search(str(exc))
+        number = int(found[1] or found[2]) if found else None
+        if isinstance(exc, OSError):
+            number = exc.errno
+        problem: Exception = IndexDamagedError(f"the text index {folder} is damaged: {exc}")
+        if number in NO_SPACE:
+            what = f"the text index {folder} can't grow: {exc}; free some disk space"
+            problem = StoreFullError(what)
+        elif number in NO_PERMISSION:
+            what = f"the text index {folder} can't be written: {exc}; check rights"
+            problem = StoreReadOnlyError(what)
+        elif number in _NO_RESOURCES:
+            problem = StoreError(f"the text index {folder} can't be used: {exc}; raise the limit")
+        raise problem from exc
+
+
+_NUMBER = re.compile(r"os error (\d+)|Os \{ code: (\d+)")
+_NO_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}

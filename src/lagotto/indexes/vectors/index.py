@@ -236,6 +236,11 @@ class EmbeddedVectors(EmbeddedSnapshot[MatrixSnapshot], VectorSnapshot):
         self.position = changes.head
         self.immediate = len(rows) <= IMMEDIATE_CHUNKS
 
+    @property
+    def rows(self) -> MatrixSnapshot:
+        """What it searches."""
+        return self.state
+
     async def search(self, query: Vector, *, k: int, allowed: FilterKeys | None) -> Hits:
         keys = allowed.keys if allowed is not None else None
         return await self._ask(

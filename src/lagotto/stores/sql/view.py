@@ -150,7 +150,7 @@ class SqlView:
     async def _all_keys(self) -> ChunkKeys:
         """Keys of all chunks that can be found, ascending."""
         if isinstance(self._vectors, EmbeddedVectors):  # which has them in memory
-            return self._vectors.state.keys
+            return self._vectors.rows.keys
         return await self._record.ask(findable_keys)
 
     async def corrections(self, words: Sequence[str]) -> list[tuple[Term, ...]]:
